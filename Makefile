@@ -1,0 +1,80 @@
+# Everything a developer or a visitor types. Needs make, Python 3.11+ and Java 17+; the rest goes into .venv.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.installed
+
+.PHONY: help
+help: ## Show this list
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: $(READY) ## Broker, coordinator and a few members on this machine, explained as it runs
+	@$(BIN)/group-coordinator demo
+
+.PHONY: run
+run: $(READY) ## The coordinator with a broker of its own, until Ctrl-C
+	@$(BIN)/group-coordinator run --embedded
+
+.PHONY: test
+test: lint ## Lint and all tests (starts brokers and Spark: minutes)
+	$(BIN)/pytest
+
+.PHONY: test-fast
+test-fast: $(READY) ## The protocol core and the client only (seconds)
+	$(BIN)/pytest tests/coordinator_state tests/client
+
+.PHONY: lint
+lint: $(READY) ## Style, types and the direction of imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+.PHONY: format
+format: $(READY) ## Rewrite the sources in the house style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+.PHONY: bench
+bench: $(READY) ## Measure latency and throughput
+	$(BIN)/python -m benchmarks
+
+# uv only computes the locks: it lives in a venv of its own, and nobody else needs it.
+.PHONY: lock
+lock: $(READY) ## Resolve requirements.lock and deploy/jars.lock anew (UPGRADE=1: newest versions)
+	@test -x .venv/lock/bin/uv || { $(BIN)/python -m venv .venv/lock && .venv/lock/bin/pip install --quiet uv; }
+	.venv/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+		--no-emit-find-links --custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade) \
+		--extra spark --group dev --output-file requirements.lock pyproject.toml
+	$(BIN)/python -m deploy.jars lock
+
+.PHONY: clean
+clean: ## Remove .venv and everything generated
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage build ./*.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The checks come before the long download, so that a missing Java shows at once.
+$(READY): requirements.lock pyproject.toml
+	@python=; for candidate in $(PYTHON) python3.13 python3.12 python3.11 python3.14; do \
+		if $$candidate -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then python=$$candidate; break; fi; \
+	done; \
+	if [ -z "$$python" ]; then \
+		found=$$($(PYTHON) --version 2>&1) || found="no $(PYTHON)"; \
+		echo "Python 3.11 or newer is needed; found $$found. Install one or set PYTHON=/path/to/python3." >&2; exit 1; \
+	fi; \
+	if ! $$python -c 'import ensurepip, venv' 2>/dev/null; then \
+		echo "$$python cannot make virtual environments. Install its venv module (for example Debian's python3-venv)." >&2; exit 1; \
+	fi; \
+	$$python -m deploy.java; \
+	$(BIN)/python -c '' 2>/dev/null || { echo "Creating .venv with $$($$python --version)"; $$python -m venv --clear .venv; }
+	@echo "Installing the locked packages (once; PySpark alone is about 450 MB)"
+	@$(BIN)/python -m pip install --disable-pip-version-check --no-input --no-compile --use-pep517 \
+		--require-hashes -r requirements.lock
+	@echo "Installing group-coordinator itself"
+	@$(BIN)/python -m pip install --disable-pip-version-check --no-input --quiet --no-deps -e .
+	@touch $@

@@ -1,0 +1,113 @@
+"""The load generator: runs in a process of its own, so that it is not what is measured."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import closing
+from typing import NamedTuple
+
+import msgspec
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+
+_PATIENCE_S = 60
+
+
+class Request(NamedTuple):
+    """An encoded request."""
+
+    request_id: str
+    key: bytes
+    value: bytes
+
+
+class Load(NamedTuple):
+    """Where requests go, and on which partition of which topic the answers come."""
+
+    bootstrap_servers: str
+    request_topic: str
+    response_topic: str
+    response_partition: int
+
+
+class _Answer(msgspec.Struct):
+    request_id: str
+    error: str = "NONE"
+
+
+def closed_loop(load: Load, requests: list[Request]) -> list[float]:
+    """Send each request when the one before is answered; return the round trips in ms."""
+    with closing(_producer(load)) as producer, closing(_reader(load)) as reader:
+        trips = []
+        for request in requests:
+            sent = time.perf_counter()
+            producer.send(load.request_topic, key=request.key, value=request.value)
+            trips.append((_arrivals(reader, {request.request_id})[request.request_id] - sent) * 1000)
+        return trips
+
+
+def open_loop(load: Load, requests: list[Request], per_second: float) -> list[float]:
+    """Send requests on schedule, whatever the answers do; return ms from the scheduled time to the answer."""
+    with closing(_producer(load)) as producer, closing(_reader(load)) as reader:
+        begin = time.perf_counter() + 0.1
+        due = {request.request_id: begin + number / per_second for number, request in enumerate(requests)}
+
+        def send() -> None:
+            for request in requests:
+                time.sleep(max(0.0, due[request.request_id] - time.perf_counter()))
+                producer.send(load.request_topic, key=request.key, value=request.value)
+
+        sender = threading.Thread(target=send)
+        sender.start()
+        arrivals = _arrivals(reader, set(due))
+        sender.join()
+        return [(arrivals[request_id] - at) * 1000 for request_id, at in due.items()]
+
+
+def call(load: Load, requests: list[Request]) -> list[bytes]:
+    """Send the requests together and return the answers in the order of the requests."""
+    with closing(_producer(load)) as producer, closing(_reader(load)) as reader:
+        for request in requests:
+            producer.send(load.request_topic, key=request.key, value=request.value)
+        answers: dict[str, bytes] = {}
+        _arrivals(reader, {request.request_id for request in requests}, answers)
+        return [answers[request.request_id] for request in requests]
+
+
+def _producer(load: Load) -> KafkaProducer:
+    return KafkaProducer(bootstrap_servers=load.bootstrap_servers, acks="all", linger_ms=0)
+
+
+def _reader(load: Load) -> KafkaConsumer:
+    # Long polls: an answer comes to the reader the moment the broker has it.
+    reader = KafkaConsumer(bootstrap_servers=load.bootstrap_servers, group_id=None, fetch_max_wait_ms=5_000)
+    partition = TopicPartition(load.response_topic, load.response_partition)
+    reader.assign([partition])
+    reader.seek_to_end(partition)
+    reader.position(partition)
+    return reader
+
+
+def _arrivals(
+    reader: KafkaConsumer, wanted: set[str], answers: dict[str, bytes] | None = None
+) -> dict[str, float]:
+    """When each of the wanted answers came. Given `answers`, they are put there, whatever they say."""
+    arrivals: dict[str, float] = {}
+    deadline = time.perf_counter() + _PATIENCE_S
+    while wanted:
+        batch = reader.poll(timeout_ms=1_000)
+        now = time.perf_counter()
+        for record in (record for records in batch.values() for record in records):
+            answer = msgspec.json.decode(record.value, type=_Answer)
+            if answer.request_id not in wanted:
+                continue
+            if answers is not None:
+                answers[answer.request_id] = record.value
+            elif answer.error != "NONE":
+                raise RuntimeError(f"answered with {answer.error}")
+            wanted.remove(answer.request_id)
+            arrivals[answer.request_id] = now
+            deadline = now + _PATIENCE_S
+        if now > deadline:
+            raise TimeoutError(f"{len(wanted)} requests are not answered")
+    return arrivals

@@ -1,0 +1,36 @@
+"""What all benchmarks have in common: percentiles, tables and the JSON file."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+
+def percentile(values: list[float], percent: float) -> float:
+    """The smallest value that at least `percent` of the values do not exceed."""
+    ordered = sorted(values)
+    return ordered[max(0, -int(-len(ordered) * percent // 100) - 1)]
+
+
+def show(title: str, columns: list[str], rows: list[list[str]]) -> None:
+    """Print a table; the first column is text, the others are figures."""
+    table = Table(title=title, title_justify="left")
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="right" if number else "left")
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)
+
+
+def write(file: Path | None, figures: dict[str, Any]) -> None:
+    """Write the figures with what they depend on; nothing without a file."""
+    if file is None:
+        return
+    machine = {"cores": os.cpu_count(), "load": os.getloadavg()[0], "python": platform.python_version()}
+    file.write_text(json.dumps({"machine": machine, **figures}, indent=2) + "\n", encoding="utf-8")

@@ -1,0 +1,57 @@
+"""Settings that decide what a group may do, with Kafka's names and defaults where Kafka has them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+__all__ = ["INT32_MAX", "GroupConfig"]
+
+INT32_MAX = 2**31 - 1
+
+
+_Positive = Annotated[int, msgspec.Meta(ge=1)]
+_NotNegative = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """The coordinator's rules for groups. All times are in ms, all sizes in bytes or characters.
+
+    Frozen, because the same log has to give the same decisions: a value that changes between two runs
+    of one batch would change the answers.
+
+    Source of the first block: `GroupCoordinatorConfig.java` of Apache Kafka 4.
+    """
+
+    group_min_session_timeout_ms: _NotNegative = 6_000
+    group_max_session_timeout_ms: _NotNegative = 1_800_000
+    group_initial_rebalance_delay_ms: _NotNegative = 3_000
+    group_max_size: _Positive = INT32_MAX
+    offsets_retention_check_interval_ms: _Positive = 600_000
+    """An Empty group without offsets is gone this long after it became Empty (Kafka: at the next check)."""
+
+    new_member_join_timeout_ms: _NotNegative = 300_000
+    """How long a member that joins for the first time may stay parked (KAFKA-7610; a constant in Kafka)."""
+
+    max_request_bytes: _NotNegative = 1_000_000
+    """Largest request that is read; a larger one is refused unread."""
+
+    max_group_bytes: _NotNegative = 4_000_000
+    """Largest sum of all members' subscriptions and names in one group: what the leader's answer carries."""
+
+    max_id_length: _NotNegative = 255
+    """Longest group id, client id, request id, client host and protocol name; in characters."""
+
+    response_partitions: _Positive = INT32_MAX
+    """Number of partitions of the response topic: a `reply_partition` beyond it is refused, because the
+    sink cannot write there. Set by the query from the real topic; without a sink nothing is out of reach."""
+
+    @property
+    def max_record_bytes(self) -> int:
+        """No record that is written is larger: what the output topics and the producer must allow.
+
+        The largest are a group's picture and the leader's answer (all subscriptions in base64 and an
+        assignment, which came in one request) and a rejected record (key and value in base64).
+        """
+        return 2 * self.max_group_bytes + 4 * self.max_request_bytes

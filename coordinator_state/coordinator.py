@@ -1,0 +1,120 @@
+"""The coordinator of one group: requests and time in, decisions out.
+
+    coordinator = GroupCoordinator(turn, secret)
+    coordinator.advance(record.timestamp_ms)   # nothing came until then
+    coordinator.handle(request, record)        # this came, at that place of the log
+    turn.replies, turn.events                  # what was decided, in order
+
+Everything decided is a function of the group, the records and the time they carry. A deadline that is due
+before a record fires before it, so how the log is cut into batches makes no difference.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coordinator_state.errors import Errors
+from coordinator_state.expiry import expire
+from coordinator_state.heartbeat import handle_heartbeat
+from coordinator_state.join_group import handle_join_group
+from coordinator_state.leave_group import handle_leave_group
+from coordinator_state.member_ids import member_id_of
+from coordinator_state.requests import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+)
+from coordinator_state.responses import (
+    HeartbeatResponse,
+    JoinGroupResponse,
+    LeaveGroupResponse,
+    Response,
+    SyncGroupResponse,
+)
+from coordinator_state.sync_group import handle_sync_group
+
+if TYPE_CHECKING:
+    from coordinator_state.log import Record
+    from coordinator_state.requests import AnyRequest
+    from coordinator_state.turn import Turn
+
+__all__ = ["GroupCoordinator"]
+
+_RESPONSES: dict[type, type[Response]] = {
+    JoinGroupRequest: JoinGroupResponse,
+    SyncGroupRequest: SyncGroupResponse,
+    HeartbeatRequest: HeartbeatResponse,
+    LeaveGroupRequest: LeaveGroupResponse,
+}
+
+
+class GroupCoordinator:
+    """Applies requests and the passing of time to the group of one `turn`."""
+
+    def __init__(self, turn: Turn, secret: bytes) -> None:
+        self._turn = turn
+        self._secret = secret
+
+    def advance(self, to_ms: int) -> None:
+        """Let time pass until `to_ms`: every deadline up to then fires, in order, at its own time.
+
+        Time does not go back: an earlier `to_ms` changes nothing. That holds while there is a group; without
+        one nothing is kept between two batches, so nothing may be kept within one.
+        """
+        turn = self._turn
+        if turn.exists:
+            to_ms = max(to_ms, turn.now_ms)
+        fired_at = None
+        while turn.exists and (deadline := turn.deadlines.pop(to_ms)) is not None:
+            if deadline.at_ms != fired_at:
+                fired_at = deadline.at_ms
+                turn.set_time(deadline.at_ms)
+                turn.begin(f"{turn.group_id}@{deadline.at_ms}")
+            expire(turn, deadline)
+        turn.set_time(to_ms)
+
+    def handle(self, request: AnyRequest, record: Record) -> None:
+        """Apply `request`, which came as `record`, at the time that has been advanced to."""
+        turn = self._turn
+        turn.begin(f"{record.topic}-{record.partition}-{record.offset}")
+        error, message = _precheck(request)
+        if error is not Errors.NONE:
+            response = _RESPONSES[type(request)].to(request.reply_to, turn.group_id, error, message)
+            turn.reply(request.reply_to, response)
+            return
+        match request:
+            case JoinGroupRequest():
+                handle_join_group(turn, request, member_id_of(self._secret, request.client_id, record))
+            case SyncGroupRequest():
+                handle_sync_group(turn, request)
+            case HeartbeatRequest():
+                handle_heartbeat(turn, request)
+            case LeaveGroupRequest():
+                handle_leave_group(turn, request)
+        self._fire_due()
+
+    def _fire_due(self) -> None:
+        # A deadline that was set to now or earlier (no initial delay, a timeout of 0) is part of what the
+        # record did, so it bears the record's event ids. After this every deadline lies in the future.
+        turn = self._turn
+        while turn.exists and (deadline := turn.deadlines.pop(turn.now_ms)) is not None:
+            expire(turn, deadline)
+
+
+def _precheck(request: AnyRequest) -> tuple[Errors, str | None]:
+    """Checks that come before the group is looked at, the same for every API."""
+    if not request.group_id:
+        return Errors.INVALID_GROUP_ID, "group_id must not be empty"
+    newest = request.NEWEST_VERSION
+    if not 0 <= request.version <= newest:
+        return Errors.UNSUPPORTED_VERSION, f"versions 0 to {newest} are supported - at `$.api_version`"
+    if _is_static(request):
+        return Errors.UNSUPPORTED_VERSION, "static membership is not supported - at `$.group_instance_id`"
+    return Errors.NONE, None
+
+
+def _is_static(request: AnyRequest) -> bool:
+    if isinstance(request, LeaveGroupRequest):
+        return any(member.group_instance_id is not None for member in request.members)
+    return request.group_instance_id is not None

@@ -1,0 +1,139 @@
+"""A group's deadlines: which there are, and which is due next.
+
+The deadlines themselves are fields of the group, so that they are stored with it. `Deadlines` is an index
+over them for the length of one call: a heap that is filled once and told of each deadline that is set
+after that. An entry whose deadline has since been moved or cancelled is skipped when it comes up, so
+moving a deadline (every heartbeat does) costs one push and no search.
+
+What happens when a deadline passes is in `expiry.py`.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from coordinator_state.group import Group, Member
+
+__all__ = ["Deadline", "DeadlineKind", "Deadlines"]
+
+
+class DeadlineKind(IntEnum):
+    """The kinds of deadlines; of those due in the same millisecond, lower ones come first."""
+
+    SESSION = 0
+    """A member has been silent for its session timeout."""
+    PENDING = 1
+    """An id that was handed out has not been used to join."""
+    JOIN = 2
+    """The join phase is over."""
+    SYNC = 3
+    """The time to sync is over."""
+    CLEANUP = 4
+    """An Empty group is looked at, to be deleted."""
+
+
+class Deadline(NamedTuple):
+    """When (ms of log time), what, and for the first two kinds whose (member id)."""
+
+    at_ms: int
+    kind: DeadlineKind
+    member_id: str
+
+
+class Deadlines:
+    """The deadlines of one group, earliest first. Every change of a deadline goes through here."""
+
+    def __init__(self, group: Group) -> None:
+        self._group = group
+        heap = [
+            Deadline(member.session_deadline_ms, DeadlineKind.SESSION, member_id)
+            for member_id, member in group.members.items()
+            if member.session_deadline_ms is not None
+        ]
+        heap += [
+            Deadline(at_ms, DeadlineKind.PENDING, member_id)
+            for member_id, at_ms in group.pending_members.items()
+        ]
+        heap += [
+            Deadline(at_ms, kind, "")
+            for kind in (DeadlineKind.JOIN, DeadlineKind.SYNC, DeadlineKind.CLEANUP)
+            if (at_ms := self._current(kind, "")) is not None
+        ]
+        heapify(heap)
+        self._heap = heap
+
+    def set_session(self, member: Member, at_ms: int) -> None:
+        """`member` must be heard of before `at_ms`."""
+        member.session_deadline_ms = at_ms
+        heappush(self._heap, Deadline(at_ms, DeadlineKind.SESSION, member.member_id))
+
+    def set_pending(self, member_id: str, at_ms: int) -> None:
+        """The id `member_id` must be used to join before `at_ms`."""
+        self._group.pending_members[member_id] = at_ms
+        heappush(self._heap, Deadline(at_ms, DeadlineKind.PENDING, member_id))
+
+    def set_join(self, at_ms: int | None) -> None:
+        """The join phase ends at `at_ms`; None: it has ended."""
+        self._group.join_deadline_ms = at_ms
+        self._push(DeadlineKind.JOIN, at_ms)
+
+    def set_sync(self, at_ms: int | None) -> None:
+        """All must have synced before `at_ms`; None: all have."""
+        self._group.sync_deadline_ms = at_ms
+        self._push(DeadlineKind.SYNC, at_ms)
+
+    def set_cleanup(self, at_ms: int | None) -> None:
+        """The group is looked at at `at_ms`; None: it is in use."""
+        self._group.cleanup_deadline_ms = at_ms
+        self._push(DeadlineKind.CLEANUP, at_ms)
+
+    def pop(self, to_ms: int) -> Deadline | None:
+        """Take out the earliest deadline that is not after `to_ms`; None if there is none.
+
+        Taking it out clears it: what happens then must set it again if it is to come again.
+        """
+        at_ms = self.next_ms()
+        if at_ms is None or at_ms > to_ms:
+            return None
+        deadline = heappop(self._heap)
+        match deadline.kind:
+            case DeadlineKind.SESSION:
+                self._group.members[deadline.member_id].session_deadline_ms = None
+            case DeadlineKind.PENDING:
+                pass  # the id goes with its deadline, see expiry.py
+            case DeadlineKind.JOIN:
+                self._group.join_deadline_ms = None
+            case DeadlineKind.SYNC:
+                self._group.sync_deadline_ms = None
+            case DeadlineKind.CLEANUP:
+                self._group.cleanup_deadline_ms = None
+        return deadline
+
+    def next_ms(self) -> int | None:
+        """When the earliest deadline is due; None if there is none."""
+        heap = self._heap
+        while heap and self._current(heap[0].kind, heap[0].member_id) != heap[0].at_ms:
+            heappop(heap)
+        return heap[0].at_ms if heap else None
+
+    def _push(self, kind: DeadlineKind, at_ms: int | None) -> None:
+        if at_ms is not None:
+            heappush(self._heap, Deadline(at_ms, kind, ""))
+
+    def _current(self, kind: DeadlineKind, member_id: str) -> int | None:
+        group = self._group
+        match kind:
+            case DeadlineKind.SESSION:
+                member = group.members.get(member_id)
+                return member.session_deadline_ms if member else None
+            case DeadlineKind.PENDING:
+                return group.pending_members.get(member_id)
+            case DeadlineKind.JOIN:
+                return group.join_deadline_ms
+            case DeadlineKind.SYNC:
+                return group.sync_deadline_ms
+            case DeadlineKind.CLEANUP:
+                return group.cleanup_deadline_ms

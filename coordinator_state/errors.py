@@ -1,0 +1,27 @@
+"""Kafka's error codes, as far as a group coordinator answers with them.
+
+Source: org.apache.kafka.common.protocol.Errors; numbers and names are Kafka's.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+__all__ = ["Errors"]
+
+
+class Errors(IntEnum):
+    """Error code of a response; `name` is what responses carry in `error`."""
+
+    NONE = 0
+    COORDINATOR_NOT_AVAILABLE = 15
+    ILLEGAL_GENERATION = 22
+    INCONSISTENT_GROUP_PROTOCOL = 23
+    INVALID_GROUP_ID = 24
+    UNKNOWN_MEMBER_ID = 25
+    INVALID_SESSION_TIMEOUT = 26
+    REBALANCE_IN_PROGRESS = 27
+    UNSUPPORTED_VERSION = 35
+    INVALID_REQUEST = 42
+    MEMBER_ID_REQUIRED = 79
+    GROUP_MAX_SIZE_REACHED = 81

@@ -1,0 +1,83 @@
+"""What happened to a group: the records of `coordinator.events`, from which its history can be told.
+
+An event is a fact about one decision. Its id names the record or the deadline that caused the decision,
+so that a batch that is run again writes the same events under the same ids.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+__all__ = [
+    "AssignmentPropagated",
+    "Event",
+    "GenerationCompleted",
+    "GroupCreated",
+    "GroupDeleted",
+    "MemberAdded",
+    "MemberAssigned",
+    "MemberRemoved",
+    "StateChanged",
+]
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event"):
+    """What all events have in common. `at_ms` is the log's time of the cause, never a wall clock's."""
+
+    event_id: str
+    at_ms: int
+    group_id: str
+    generation_id: int
+
+
+class GroupCreated(Event, frozen=True, tag="group_created"):
+    """The first join of a group id that was not known."""
+
+
+class StateChanged(Event, frozen=True, kw_only=True, tag="state_changed", rename={"from_": "from"}):
+    """The group moved along one arrow of the state diagram; `reason` is for people."""
+
+    from_: str
+    to: str
+    reason: str
+
+
+class MemberAdded(Event, frozen=True, kw_only=True, tag="member_added"):
+    """A member joined for the first time."""
+
+    member_id: str
+    client_id: str
+    client_host: str
+
+
+class MemberRemoved(Event, frozen=True, kw_only=True, tag="member_removed"):
+    """A member is out. `reason` is one of left, session_expired, not_rejoined, not_synced, group_full."""
+
+    member_id: str
+    client_id: str
+    reason: str
+
+
+class GenerationCompleted(Event, frozen=True, kw_only=True, tag="generation_completed"):
+    """A join phase ended with members: the new generation, who leads it and who is in it (member ids)."""
+
+    protocol_name: str
+    leader: str
+    members: list[str]
+
+
+class MemberAssigned(msgspec.Struct, frozen=True):
+    """What one member got, as the bytes the leader sent."""
+
+    member_id: str
+    assignment: bytes
+
+
+class AssignmentPropagated(Event, frozen=True, kw_only=True, tag="assignment_propagated"):
+    """The leader's assignment was taken over: who owns what in this generation."""
+
+    assignments: list[MemberAssigned]
+
+
+class GroupDeleted(Event, frozen=True, kw_only=True, tag="group_deleted"):
+    """The group is gone; the same id starts afresh."""

@@ -1,0 +1,85 @@
+"""What happens when a deadline passes.
+
+Source: GroupMetadataManager.java of Apache Kafka 4 (expireClassicGroupMemberHeartbeat, expirePendingSync).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coordinator_state.deadlines import DeadlineKind
+from coordinator_state.events import GroupDeleted
+from coordinator_state.rebalance import (
+    complete_join,
+    extend_initial_delay_or_complete_join,
+    maybe_prepare_rebalance,
+    prepare_rebalance,
+    remove_member,
+)
+from coordinator_state.states import GroupState
+
+if TYPE_CHECKING:
+    from coordinator_state.deadlines import Deadline
+    from coordinator_state.turn import Turn
+
+__all__ = ["expire"]
+
+
+def expire(turn: Turn, deadline: Deadline) -> None:
+    """Do what is due at `deadline`, which `turn.deadlines` has just given out."""
+    match deadline.kind:
+        case DeadlineKind.SESSION:
+            _expire_session(turn, deadline.member_id)
+        case DeadlineKind.PENDING:
+            del turn.group.pending_members[deadline.member_id]
+            _complete_join_if_none_is_missing(turn)
+        case DeadlineKind.JOIN:
+            _expire_join(turn)
+        case DeadlineKind.SYNC:
+            _expire_sync(turn)
+        case DeadlineKind.CLEANUP:
+            _clean_up(turn)
+
+
+def _expire_session(turn: Turn, member_id: str) -> None:
+    group = turn.group
+    member = group.members[member_id]
+    is_parked = member.awaiting_join is not None or member.awaiting_sync is not None
+    if is_parked and not member.is_new:
+        # It is the coordinator that keeps silent. The session begins again with the answer.
+        return
+    remove_member(turn, member, "session_expired")
+    if group.state is GroupState.PREPARING_REBALANCE:
+        _complete_join_if_none_is_missing(turn)
+    else:
+        maybe_prepare_rebalance(turn, f"session of {member_id} expired")
+
+
+def _complete_join_if_none_is_missing(turn: Turn) -> None:
+    # Unlike a join or a leave, an expiry ends the initial delay too, as in Kafka.
+    if turn.group.state is GroupState.PREPARING_REBALANCE and turn.group.all_members_joined:
+        complete_join(turn, "all remaining members joined")
+
+
+def _expire_join(turn: Turn) -> None:
+    if turn.group.previous_state is GroupState.EMPTY:
+        extend_initial_delay_or_complete_join(turn)
+    else:
+        complete_join(turn, "the rebalance timeout passed")
+
+
+def _expire_sync(turn: Turn) -> None:
+    missing = [member for member in turn.group.members.values() if member.pending_sync]
+    for member in missing:
+        remove_member(turn, member, "not_synced")
+    names = ", ".join(member.member_id for member in missing)
+    prepare_rebalance(turn, f"no sync from {names}")
+
+
+def _clean_up(turn: Turn) -> None:
+    if turn.group.pending_members:
+        turn.await_cleanup()
+        return
+    turn.transition(GroupState.DEAD, "unused")
+    turn.emit(GroupDeleted)
+    turn.forget_group()

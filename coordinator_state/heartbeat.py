@@ -1,0 +1,36 @@
+"""Heartbeat: a member says that it is alive, and learns whether it has to join again.
+
+Source: GroupMetadataManager.java of Apache Kafka 4, classicGroupHeartbeatToClassicGroup.
+
+One thing differs, though not in the answer. A broker answers a join in the millisecond in which its
+generation begins; here the answer may take a batch, or an outage, and until it arrives the member can only
+beat for the generation before. That is a sign of life of somebody who does not know better yet, so it keeps
+the session until the member has synced. (A member that never syncs is out by the sync deadline.)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coordinator_state.errors import Errors
+from coordinator_state.responses import HeartbeatResponse
+from coordinator_state.states import GroupState
+from coordinator_state.validation import validate_member
+
+if TYPE_CHECKING:
+    from coordinator_state.requests import HeartbeatRequest
+    from coordinator_state.turn import Turn
+
+__all__ = ["handle_heartbeat"]
+
+
+def handle_heartbeat(turn: Turn, request: HeartbeatRequest) -> None:
+    """Handle one Heartbeat. In the sync phase it is as good as in Stable (KAFKA-10134)."""
+    error = validate_member(turn, request.member_id, request.generation_id)
+    if error is Errors.NONE:
+        turn.restart_session(turn.group.members[request.member_id])
+        if turn.group.state is GroupState.PREPARING_REBALANCE:
+            error = Errors.REBALANCE_IN_PROGRESS
+    elif error is Errors.ILLEGAL_GENERATION and turn.group.members[request.member_id].pending_sync:
+        turn.restart_session(turn.group.members[request.member_id])
+    turn.reply(request.reply_to, HeartbeatResponse.to(request.reply_to, turn.group_id, error))

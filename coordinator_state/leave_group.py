@@ -1,0 +1,87 @@
+"""LeaveGroup: members go of their own accord, several at a time if need be.
+
+Source: GroupMetadataManager.java of Apache Kafka 4, classicGroupLeaveToClassicGroup.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coordinator_state.errors import Errors
+from coordinator_state.rebalance import maybe_complete_join, prepare_rebalance, remove_member
+from coordinator_state.responses import LeaveGroupResponse, LeftMember
+from coordinator_state.states import GroupState
+from coordinator_state.validation import validate_member
+
+if TYPE_CHECKING:
+    from coordinator_state.requests import LeaveGroupRequest, LeavingMember
+    from coordinator_state.turn import Turn
+
+__all__ = ["handle_leave_group"]
+
+# From this version on a leave names a list of members (KIP-345); before, it is about one.
+_BATCH_VERSION = 3
+
+
+def handle_leave_group(turn: Turn, request: LeaveGroupRequest) -> None:
+    """Handle one LeaveGroup: all its members go, then there is one rebalance."""
+    is_batch = request.version >= _BATCH_VERSION
+    if not is_batch and len(request.members) != 1:
+        message = f"version {request.version} is about one member"
+        _answer(turn, request, Errors.UNSUPPORTED_VERSION, message=message)
+        return
+
+    left = [
+        LeftMember(
+            member_id=leaving.member_id,
+            group_instance_id=leaving.group_instance_id,
+            error_code=_leave(turn, leaving).value,
+        )
+        for leaving in request.members
+    ]
+    gone = [
+        leaving
+        for leaving, member in zip(request.members, left, strict=True)
+        if member.error_code == Errors.NONE
+    ]
+    if gone:
+        _continue_without(turn, gone)
+    if is_batch:
+        _answer(turn, request, Errors.NONE, members=left)
+    else:
+        _answer(turn, request, Errors(left[0].error_code))
+
+
+def _leave(turn: Turn, leaving: LeavingMember) -> Errors:
+    if turn.exists and leaving.member_id in turn.group.pending_members:
+        del turn.group.pending_members[leaving.member_id]
+        return Errors.NONE
+    error = validate_member(turn, leaving.member_id)
+    if error is Errors.NONE:
+        remove_member(turn, turn.group.members[leaving.member_id], "left")
+    return error
+
+
+def _continue_without(turn: Turn, gone: list[LeavingMember]) -> None:
+    # An id that was only pending counts too, and makes a stable group rebalance: Kafka 4 does so.
+    match turn.group.state:
+        case GroupState.STABLE | GroupState.COMPLETING_REBALANCE:
+            reason = ", ".join(leaving.member_id for leaving in gone) + " left"
+            told = next((leaving.reason for leaving in gone if leaving.reason), None)
+            prepare_rebalance(turn, f"{reason}: {told[:255]}" if told else reason)  # KIP-800
+        case GroupState.PREPARING_REBALANCE:
+            maybe_complete_join(turn)
+        case _:
+            pass  # a pending id of an Empty group: nobody is waiting for it
+
+
+def _answer(
+    turn: Turn,
+    request: LeaveGroupRequest,
+    error: Errors,
+    *,
+    message: str | None = None,
+    members: list[LeftMember] | None = None,
+) -> None:
+    response = LeaveGroupResponse.to(request.reply_to, turn.group_id, error, message, members=members or [])
+    turn.reply(request.reply_to, response)

@@ -1,0 +1,39 @@
+"""The log of a group: its records, in the order in which they count."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["Record", "in_log_order"]
+
+
+class Record(NamedTuple):
+    """One record of the request topic. `timestamp_ms` is the broker's append time (LogAppendTime)."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+
+
+def in_log_order(records: Iterable[Record]) -> list[Record]:
+    """Order the records of one group, however Spark's shuffle has mixed them.
+
+    Producers that partition by key alike keep a group in one partition, and then this is the order of
+    offsets, even where a broker's clock was set back in between. Producers that do not (librdkafka's
+    default partitioner is not Java's) spread it; then partitions are merged by append time.
+    """
+    by_place = sorted(records, key=lambda record: (record.partition, record.offset))
+    keyed = []
+    partition, time = -1, 0
+    for record in by_place:
+        time = record.timestamp_ms if record.partition != partition else max(time, record.timestamp_ms)
+        partition = record.partition
+        keyed.append((time, partition, record.offset, record))
+    keyed.sort(key=lambda entry: entry[:3])
+    return [record for *_, record in keyed]

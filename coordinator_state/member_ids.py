@@ -1,0 +1,24 @@
+"""Member ids that are unguessable, and the same each time a record is handled."""
+
+from __future__ import annotations
+
+import hmac
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from coordinator_state.log import Record
+
+__all__ = ["member_id_of"]
+
+
+def member_id_of(secret: bytes, prefix: str, record: Record) -> str:
+    """The id for the member that `record` asks to be.
+
+    Kafka appends a random UUID to the client id. A batch that runs again must hand out the same id as
+    before, because the first answer may already be on its way; so the 128 bits come from the record's
+    place in the log, under a secret of the deployment, without which nobody can work them out. Its time is
+    part of the place: offsets begin anew when a topic is made anew.
+    """
+    place = f"{record.topic}\0{record.partition}\0{record.offset}\0{record.timestamp_ms}".encode()
+    digest = hmac.digest(secret, place, "sha256").hex()
+    return f"{prefix}-{digest[:8]}-{digest[8:12]}-{digest[12:16]}-{digest[16:20]}-{digest[20:32]}"

@@ -1,0 +1,234 @@
+"""The rebalance: how a join phase begins and ends, and how an assignment reaches the members.
+
+Source: GroupMetadataManager.java of Apache Kafka 4 (prepareRebalance, completeClassicGroupJoin,
+tryCompleteInitialRebalanceElseSchedule, propagateAssignment), whose names are kept.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coordinator_state.config import INT32_MAX
+from coordinator_state.errors import Errors
+from coordinator_state.events import (
+    AssignmentPropagated,
+    GenerationCompleted,
+    MemberAssigned,
+    MemberRemoved,
+)
+from coordinator_state.responses import JoinGroupResponse, SyncGroupResponse
+from coordinator_state.states import GroupState
+
+if TYPE_CHECKING:
+    from coordinator_state.group import Member
+    from coordinator_state.requests import ReplyTo
+    from coordinator_state.turn import Turn
+
+__all__ = [
+    "CAN_REBALANCE",
+    "answer_join",
+    "answer_sync",
+    "complete_join",
+    "extend_initial_delay_or_complete_join",
+    "maybe_complete_join",
+    "maybe_prepare_rebalance",
+    "prepare_rebalance",
+    "propagate_assignment",
+    "remove_member",
+    "synced",
+]
+
+CAN_REBALANCE = frozenset({GroupState.EMPTY, GroupState.COMPLETING_REBALANCE, GroupState.STABLE})
+
+
+# -- the join phase begins -----------------------------------------------------------------------
+
+
+def maybe_prepare_rebalance(turn: Turn, reason: str) -> None:
+    """Begin a join phase, or, when one is running, end it if nobody is missing any more."""
+    if turn.group.state in CAN_REBALANCE:
+        prepare_rebalance(turn, reason)
+    else:
+        maybe_complete_join(turn)
+
+
+def prepare_rebalance(turn: Turn, reason: str) -> None:
+    """Begin a join phase: everybody has to join again, for `reason`."""
+    group = turn.group
+    if group.state is GroupState.COMPLETING_REBALANCE:
+        _refuse_parked_syncs(turn)
+    for member in group.members.values():
+        group.set_pending_sync(member, pending=False)
+    turn.deadlines.set_sync(None)
+
+    if group.state is GroupState.EMPTY:
+        # The first member seldom comes alone: wait a little for the others, so that a fleet that starts
+        # is one rebalance and not many (KIP-134). This phase never ends early.
+        delay_ms = turn.config.group_initial_rebalance_delay_ms
+        _begin_initial_delay(turn, delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0))
+        turn.transition(GroupState.PREPARING_REBALANCE, reason)
+        return
+    turn.transition(GroupState.PREPARING_REBALANCE, reason)
+    if group.all_members_joined:
+        complete_join(turn, "all members joined")
+    else:
+        turn.deadlines.set_join(turn.now_ms + group.rebalance_timeout_ms)
+
+
+def _refuse_parked_syncs(turn: Turn) -> None:
+    for member in turn.group.members.values():
+        member.assignment = b""
+        if (reply_to := turn.group.take_parked_sync(member)) is not None:
+            response = SyncGroupResponse.to(reply_to, turn.group_id, Errors.REBALANCE_IN_PROGRESS)
+            turn.reply(reply_to, response)
+            turn.restart_session(member)
+
+
+def _begin_initial_delay(turn: Turn, delay_ms: int, remaining_ms: int) -> None:
+    turn.group.initial_delay_ms = delay_ms
+    turn.group.initial_remaining_ms = remaining_ms
+    turn.deadlines.set_join(turn.now_ms + delay_ms)
+
+
+# -- the join phase ends -------------------------------------------------------------------------
+
+
+def maybe_complete_join(turn: Turn) -> None:
+    """End the running join phase if nobody is missing; the initial one runs its full time."""
+    group = turn.group
+    if (
+        group.state is GroupState.PREPARING_REBALANCE
+        and group.previous_state is not GroupState.EMPTY
+        and group.all_members_joined
+    ):
+        complete_join(turn, "all members joined")
+
+
+def extend_initial_delay_or_complete_join(turn: Turn) -> None:
+    """The initial delay is over: wait another round if members came in this one and time is left."""
+    group = turn.group
+    if group.new_member_added and group.initial_remaining_ms:
+        group.new_member_added = False
+        delay_ms = min(turn.config.group_initial_rebalance_delay_ms, group.initial_remaining_ms)
+        remaining_ms = max(group.initial_remaining_ms - group.initial_delay_ms, 0)
+        _begin_initial_delay(turn, delay_ms, remaining_ms)
+    else:
+        complete_join(turn, "the initial rebalance delay is over")
+
+
+def complete_join(turn: Turn, reason: str) -> None:
+    """End the join phase: who did not join is out, the others are the next generation."""
+    group = turn.group
+    turn.deadlines.set_join(None)
+    for member in [member for member in group.members.values() if member.awaiting_join is None]:
+        remove_member(turn, member, "not_rejoined")
+
+    # An int32 on Kafka's wire. Kafka lets it go negative, where it would read as "no generation".
+    group.generation_id = group.generation_id + 1 if group.generation_id < INT32_MAX else 1
+    if not group.members:
+        group.protocol_name = None
+        turn.transition(GroupState.EMPTY, "no members are left")
+        return
+
+    # Everybody still here has joined, and losing the leader has made another member leader.
+    assert group.leader is not None  # noqa: S101 - for the type checker
+    group.protocol_name = group.select_protocol()
+    turn.transition(GroupState.COMPLETING_REBALANCE, reason)
+    turn.emit(
+        GenerationCompleted,
+        protocol_name=group.protocol_name,
+        leader=group.leader,
+        members=list(group.members),
+    )
+    for member in group.members.values():
+        reply_to = group.take_parked_join(member)
+        assert reply_to is not None  # noqa: S101 - for the type checker
+        answer_join(turn, reply_to, member)
+        member.is_new = False
+        turn.restart_session(member)
+        group.set_pending_sync(member, pending=True)
+    turn.deadlines.set_sync(turn.now_ms + group.rebalance_timeout_ms)
+
+
+def answer_join(turn: Turn, reply_to: ReplyTo, member: Member) -> None:
+    """Tell `member` of the current generation; the leader is told of all its members."""
+    group = turn.group
+    leads = group.leader == member.member_id
+    turn.reply(
+        reply_to,
+        JoinGroupResponse.to(
+            reply_to,
+            turn.group_id,
+            generation_id=group.generation_id,
+            # The field came with version 7.
+            protocol_type=group.protocol_type if reply_to.api_version >= 7 else None,  # noqa: PLR2004
+            protocol_name=group.protocol_name,
+            leader=group.leader,
+            member_id=member.member_id,
+            members=group.members_for_leader() if leads else [],
+        ),
+    )
+
+
+# -- the sync phase ------------------------------------------------------------------------------
+
+
+def synced(turn: Turn, member: Member) -> None:
+    """`member` has synced; when all have, there is nothing left to wait for."""
+    turn.group.set_pending_sync(member, pending=False)
+    if turn.group.num_pending_sync == 0:
+        turn.deadlines.set_sync(None)
+
+
+def propagate_assignment(turn: Turn, assignments: dict[str, bytes]) -> None:
+    """Take over what the leader decided, and answer everybody who waits for it.
+
+    Nobody is left out: a member the leader forgot owns nothing, and an id that is not a member's is ignored.
+    """
+    group = turn.group
+    for member in group.members.values():
+        member.assignment = assignments.get(member.member_id, b"")
+    turn.transition(GroupState.STABLE, "the leader's assignment arrived")
+    turn.emit(
+        AssignmentPropagated,
+        assignments=[
+            MemberAssigned(member.member_id, member.assignment) for member in group.members.values()
+        ],
+    )
+    for member in group.members.values():
+        if (reply_to := group.take_parked_sync(member)) is not None:
+            answer_sync(turn, reply_to, member)
+            # A session that ended while the sync was parked was let pass; here it begins again.
+            turn.restart_session(member)
+
+
+def answer_sync(turn: Turn, reply_to: ReplyTo, member: Member) -> None:
+    """Tell `member` what it owns."""
+    group = turn.group
+    has_protocol = reply_to.api_version >= 5  # noqa: PLR2004 - the fields came with version 5
+    turn.reply(
+        reply_to,
+        SyncGroupResponse.to(
+            reply_to,
+            turn.group_id,
+            protocol_type=group.protocol_type if has_protocol else None,
+            protocol_name=group.protocol_name if has_protocol else None,
+            assignment=member.assignment,
+        ),
+    )
+
+
+# -- members go ----------------------------------------------------------------------------------
+
+
+def remove_member(turn: Turn, member: Member, reason: str) -> None:
+    """Take `member` out for `reason` (as in `MemberRemoved`). What that means for the phase is the caller's.
+
+    A parked join is answered UNKNOWN_MEMBER_ID, so that a client that is still there joins anew. A parked
+    sync is not answered: its sender has left since, or it would not be removed (Kafka does the same).
+    """
+    if (reply_to := turn.group.take_parked_join(member)) is not None:
+        response = JoinGroupResponse.to(reply_to, turn.group_id, Errors.UNKNOWN_MEMBER_ID)
+        turn.reply(reply_to, response)
+    turn.group.remove_member(member.member_id)
+    turn.emit(MemberRemoved, member_id=member.member_id, client_id=member.client_id, reason=reason)

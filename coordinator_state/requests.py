@@ -1,0 +1,141 @@
+"""The requests of the contract (`docs/contract.md`), decoded strictly.
+
+Names are those of Kafka's protocol messages in snake_case. Every field is checked for type and range on
+the way in, and a field that is not in the contract is refused, so nothing behind this module has to
+wonder what it was given.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+import msgspec
+
+from coordinator_state.config import INT32_MAX
+
+__all__ = [
+    "AnyRequest",
+    "HeartbeatRequest",
+    "JoinGroupRequest",
+    "LeaveGroupRequest",
+    "LeavingMember",
+    "MemberAssignment",
+    "Protocol",
+    "ReplyTo",
+    "Request",
+    "SyncGroupRequest",
+]
+
+Int32 = Annotated[int, msgspec.Meta(ge=-INT32_MAX - 1, le=INT32_MAX)]
+Partition = Annotated[int, msgspec.Meta(ge=0, le=INT32_MAX)]
+
+
+class ReplyTo(msgspec.Struct, frozen=True, array_like=True):
+    """Who asked, and how to answer: all that is kept of a parked request."""
+
+    request_id: str
+    client_id: str
+    partition: int | None
+    api_version: int
+
+
+class Protocol(msgspec.Struct, frozen=True, array_like=False, forbid_unknown_fields=True):
+    """One protocol (assignor) that a member offers, with its subscription as opaque bytes."""
+
+    name: str
+    metadata: bytes
+
+
+class MemberAssignment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the leader gives one member, as opaque bytes."""
+
+    member_id: str
+    assignment: bytes
+
+
+class LeavingMember(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One member of a `leave_group` request. `reason` is KIP-800's, for people to read."""
+
+    member_id: str = ""
+    group_instance_id: str | None = None
+    reason: str | None = None
+
+
+class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="api"):
+    """What all requests have in common. `api_version` None means the newest."""
+
+    NEWEST_VERSION: ClassVar[int]
+    """Highest `api_version` that is understood; all versions from 0 on are."""
+
+    request_id: str
+    client_id: str
+    group_id: str
+    api_version: Int32 | None = None
+    client_host: str = ""
+    reply_partition: Partition | None = None
+
+    @property
+    def version(self) -> int:
+        """The version that decides the behaviour."""
+        return self.NEWEST_VERSION if self.api_version is None else self.api_version
+
+    @property
+    def reply_to(self) -> ReplyTo:
+        """Where the answer goes."""
+        return ReplyTo(self.request_id, self.client_id, self.reply_partition, self.version)
+
+
+class JoinGroupRequest(Request, frozen=True, tag="join_group"):
+    """JoinGroup (api key 11). Times in ms; an empty `member_id` asks for one."""
+
+    NEWEST_VERSION: ClassVar[int] = 9
+
+    session_timeout_ms: Int32
+    protocol_type: str
+    protocols: list[Protocol]
+    rebalance_timeout_ms: Int32 | None = None
+    member_id: str = ""
+    group_instance_id: str | None = None
+    reason: str | None = None
+
+    @property
+    def effective_rebalance_timeout_ms(self) -> int:
+        """The session timeout where the version has no rebalance timeout (v0), or none was given."""
+        if self.version == 0 or self.rebalance_timeout_ms is None:
+            return self.session_timeout_ms
+        return self.rebalance_timeout_ms
+
+
+class SyncGroupRequest(Request, frozen=True, tag="sync_group"):
+    """SyncGroup (api key 14). Only the leader's `assignments` are read."""
+
+    NEWEST_VERSION: ClassVar[int] = 5
+
+    generation_id: Int32
+    member_id: str
+    group_instance_id: str | None = None
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    assignments: list[MemberAssignment] = []
+
+
+class HeartbeatRequest(Request, frozen=True, tag="heartbeat"):
+    """Heartbeat (api key 12)."""
+
+    NEWEST_VERSION: ClassVar[int] = 4
+
+    generation_id: Int32
+    member_id: str
+    group_instance_id: str | None = None
+
+
+class LeaveGroupRequest(Request, frozen=True, tag="leave_group"):
+    """LeaveGroup (api key 13)."""
+
+    NEWEST_VERSION: ClassVar[int] = 5
+
+    # Bounded because each entry, however short, is echoed at length.
+    members: Annotated[list[LeavingMember], msgspec.Meta(max_length=10_000)]
+
+
+AnyRequest = JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest

@@ -1,0 +1,156 @@
+"""The responses of the contract, and the picture of a group that people and tools read."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import msgspec
+
+from coordinator_state.errors import Errors
+from coordinator_state.requests import ReplyTo
+
+__all__ = [
+    "AnyResponse",
+    "GroupPicture",
+    "HeartbeatResponse",
+    "InvalidRequestResponse",
+    "JoinGroupMember",
+    "JoinGroupResponse",
+    "LeaveGroupResponse",
+    "LeftMember",
+    "PicturedMember",
+    "Response",
+    "SyncGroupResponse",
+]
+
+
+class Response(msgspec.Struct, kw_only=True, tag_field="api"):
+    """What all responses have in common. `error_code` and `error` are Kafka's number and name."""
+
+    request_id: str
+    client_id: str
+    group_id: str
+    error_code: int = 0
+    error: str = "NONE"
+    error_message: str | None = None
+
+    @classmethod
+    def to(
+        cls,
+        reply_to: ReplyTo,
+        group_id: str,
+        error: Errors = Errors.NONE,
+        message: str | None = None,
+        **fields: Any,
+    ) -> Self:
+        """Make the response to `reply_to`; `fields` are the ones of the API."""
+        return cls(
+            request_id=reply_to.request_id,
+            client_id=reply_to.client_id,
+            group_id=group_id,
+            error_code=error.value,
+            error=error.name,
+            error_message=message,
+            **fields,
+        )
+
+
+class JoinGroupMember(msgspec.Struct, frozen=True):
+    """A member as the leader sees it: `metadata` is its subscription under the chosen protocol."""
+
+    member_id: str
+    group_instance_id: str | None
+    metadata: bytes
+
+
+class JoinGroupResponse(Response, kw_only=True, tag="join_group"):
+    """Answer to JoinGroup. The defaults are the shape of an error answer; only the leader gets `members`."""
+
+    generation_id: int = -1
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    leader: str = ""
+    skip_assignment: bool = False
+    member_id: str = ""
+    members: list[JoinGroupMember] = []
+
+    @classmethod
+    def to(
+        cls,
+        reply_to: ReplyTo,
+        group_id: str,
+        error: Errors = Errors.NONE,
+        message: str | None = None,
+        **fields: Any,
+    ) -> Self:
+        """Make the response to `reply_to`; an answer without a protocol says so as its version does."""
+        if reply_to.api_version < 7:  # noqa: PLR2004 - null came with version 7
+            fields.setdefault("protocol_name", "")
+        return super().to(reply_to, group_id, error, message, **fields)
+
+
+class SyncGroupResponse(Response, kw_only=True, tag="sync_group"):
+    """Answer to SyncGroup: the member's own assignment."""
+
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    assignment: bytes = b""
+
+
+class HeartbeatResponse(Response, kw_only=True, tag="heartbeat"):
+    """Answer to Heartbeat."""
+
+
+class LeftMember(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one member of a LeaveGroup; the ids are echoed as sent."""
+
+    member_id: str
+    group_instance_id: str | None = None
+    error_code: int = 0
+
+
+class LeaveGroupResponse(Response, kw_only=True, tag="leave_group"):
+    """Answer to LeaveGroup. Before version 3 the one member's error is the top-level one."""
+
+    members: list[LeftMember] = []
+
+
+class InvalidRequestResponse(msgspec.Struct, kw_only=True):
+    """Answer to a request that could not be read, as far as its sender could be made out."""
+
+    api: str | None
+    request_id: str
+    client_id: str
+    group_id: str | None
+    error_code: int = Errors.INVALID_REQUEST.value
+    error: str = Errors.INVALID_REQUEST.name
+    error_message: str | None = None
+
+
+AnyResponse = JoinGroupResponse | SyncGroupResponse | HeartbeatResponse | LeaveGroupResponse
+
+
+class PicturedMember(msgspec.Struct, frozen=True, kw_only=True):
+    """A member in a `GroupPicture`."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    member_metadata: bytes
+    member_assignment: bytes
+
+
+class GroupPicture(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest picture of a group, for `coordinator.groups` (compacted by group id)."""
+
+    group_id: str
+    state: str
+    generation_id: int
+    protocol_type: str | None
+    protocol_name: str | None
+    leader: str | None
+    members: list[PicturedMember]
+    state_timestamp_ms: int

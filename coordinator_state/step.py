@@ -1,0 +1,151 @@
+"""One call of the stateful function, without Spark: state and records in, state and outputs out.
+
+This is what the query runs for each group of a batch, what a replay of the log runs for a whole log, and
+what the tests run with a scripted log.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from coordinator_state.coordinator import GroupCoordinator
+from coordinator_state.events import Event, MemberRemoved, StateChanged
+from coordinator_state.group import Group
+from coordinator_state.log import in_log_order
+from coordinator_state.turn import Reply, Turn
+from coordinator_state.wire import Rejection, read_request, rejected_record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from coordinator_state.config import GroupConfig
+    from coordinator_state.log import Record
+
+__all__ = ["SCHEMA_VERSION", "Channel", "Output", "StepResult", "decode_group", "encode_group", "step"]
+
+SCHEMA_VERSION = 1
+"""Version of the stored state. Fields that are added at the end, with defaults, need no new one."""
+
+
+class Channel(Enum):
+    """The kinds of output; the query maps each to a topic."""
+
+    RESPONSES = "responses"
+    GROUPS = "groups"
+    EVENTS = "events"
+    REJECTED = "rejected"
+
+
+class Output(NamedTuple):
+    """A record to write. A value of None is a tombstone; a partition of None leaves it to the key."""
+
+    channel: Channel
+    key: bytes | None
+    value: bytes | None
+    partition: int | None = None
+
+
+class StepResult(NamedTuple):
+    """What is to be done after one call.
+
+    `state`: the group to be stored, None if there is none (any more). `deadline_ms`: when to call again if
+    nothing comes; later than everything the call has seen. `counts`: what happened, for the metrics, by
+    (what, label, label).
+    """
+
+    state: bytes | None
+    deadline_ms: int | None
+    outputs: list[Output]
+    counts: Counter[tuple[str, str, str]]
+
+
+def step(
+    key: bytes | None,
+    state: bytes | None,
+    records: Iterable[Record],
+    watermark_ms: int,
+    config: GroupConfig,
+    secret: bytes,
+) -> StepResult:
+    """Apply `records` (all with the record key `key`) to the stored group, then let time pass.
+
+    `watermark_ms`: log time up to which no more records will come; what is due by then fires. `secret`
+    makes member ids unguessable. Same arguments, same result, to the byte.
+    """
+    group = decode_group(state) if state is not None else None
+    turn = Turn(_group_id(key), group, config)
+    coordinator = GroupCoordinator(turn, secret)
+    rejects: list[Output] = []
+    counts: Counter[tuple[str, str, str]] = Counter()
+
+    for record in in_log_order(records):
+        coordinator.advance(record.timestamp_ms)
+        request = read_request(record, config)
+        if isinstance(request, Rejection):
+            counts["rejected", "", ""] += 1
+            rejected = rejected_record(record, request.reason, config)
+            rejects.append(Output(Channel.REJECTED, rejected.key, _json(rejected)))
+            if request.response is not None:
+                turn.replies.append(Reply(request.response, request.reply_partition))
+        else:
+            counts["requests", request.__struct_config__.tag, ""] += 1  # type: ignore[index]
+            coordinator.handle(request, record)
+    coordinator.advance(watermark_ms)
+
+    outputs = [_response(reply, counts) for reply in turn.replies]
+    outputs += [_event(event, counts) for event in turn.events]
+    outputs += rejects
+    if turn.is_changed:
+        value = _json(turn.group.picture()) if turn.exists else None
+        outputs.append(Output(Channel.GROUPS, key, value))
+    return StepResult(
+        state=encode_group(turn.group) if turn.exists else None,
+        deadline_ms=turn.deadlines.next_ms() if turn.exists else None,
+        outputs=outputs,
+        counts=counts,
+    )
+
+
+def encode_group(group: Group) -> bytes:
+    """The group as it is stored."""
+    return msgspec.msgpack.encode((SCHEMA_VERSION, group))
+
+
+def decode_group(state: bytes) -> Group:
+    """The stored group; `ValueError` if it was written by a newer version of this program."""
+    version, raw = msgspec.msgpack.decode(state, type=tuple[int, msgspec.Raw])
+    if version != SCHEMA_VERSION:
+        message = f"stored state has schema version {version}, this program reads {SCHEMA_VERSION}"
+        raise ValueError(message)
+    return msgspec.msgpack.decode(raw, type=Group)
+
+
+def _group_id(key: bytes | None) -> str:
+    # Requests under a key that is not UTF-8 are all rejected, so what stands here is never seen.
+    return (key or b"").decode(errors="replace")
+
+
+def _json(value: object) -> bytes:
+    return msgspec.json.encode(value)
+
+
+def _response(reply: Reply, counts: Counter[tuple[str, str, str]]) -> Output:
+    response, partition = reply
+    value = _json(response)
+    api = response.__struct_config__.tag or "unreadable"
+    counts["responses", str(api), response.error] += 1
+    return Output(Channel.RESPONSES, response.client_id.encode(), value, partition)
+
+
+def _event(event: Event, counts: Counter[tuple[str, str, str]]) -> Output:
+    detail = ""
+    if isinstance(event, MemberRemoved):
+        detail = event.reason
+    elif isinstance(event, StateChanged):
+        detail = str(event.to)
+    counts["events", str(event.__struct_config__.tag), detail] += 1
+    return Output(Channel.EVENTS, event.group_id.encode(), _json(event))

@@ -1,0 +1,62 @@
+"""SyncGroup: a member asks what it owns; the leader says what everybody owns.
+
+Source: GroupMetadataManager.java of Apache Kafka 4, classicGroupSyncToClassicGroup.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coordinator_state.errors import Errors
+from coordinator_state.rebalance import answer_sync, propagate_assignment, synced
+from coordinator_state.responses import SyncGroupResponse
+from coordinator_state.states import GroupState
+from coordinator_state.validation import validate_member
+
+if TYPE_CHECKING:
+    from coordinator_state.requests import SyncGroupRequest
+    from coordinator_state.turn import Turn
+
+__all__ = ["handle_sync_group"]
+
+# From this version on a sync has to name the protocol (KIP-559).
+_PROTOCOL_REQUIRED_VERSION = 5
+
+
+def handle_sync_group(turn: Turn, request: SyncGroupRequest) -> None:
+    """Handle one SyncGroup."""
+    error = _check(turn, request)
+    if error is not Errors.NONE:
+        turn.reply(request.reply_to, SyncGroupResponse.to(request.reply_to, turn.group_id, error))
+        return
+
+    group = turn.group
+    member = group.members[request.member_id]
+    synced(turn, member)
+    if group.state is GroupState.STABLE:
+        answer_sync(turn, request.reply_to, member)
+        return
+    # An earlier sync of the same member is forgotten: its sender gave up on it.
+    member.awaiting_sync = request.reply_to
+    if group.leader == member.member_id:
+        propagate_assignment(turn, {each.member_id: each.assignment for each in request.assignments})
+
+
+def _check(turn: Turn, request: SyncGroupRequest) -> Errors:
+    if request.version >= _PROTOCOL_REQUIRED_VERSION and None in (
+        request.protocol_type,
+        request.protocol_name,
+    ):
+        return Errors.INCONSISTENT_GROUP_PROTOCOL
+    error = validate_member(turn, request.member_id, request.generation_id)
+    if error is not Errors.NONE:
+        return error
+    group = turn.group
+    if request.protocol_type not in (None, group.protocol_type) or request.protocol_name not in (
+        None,
+        group.protocol_name,
+    ):
+        return Errors.INCONSISTENT_GROUP_PROTOCOL
+    if group.state is GroupState.PREPARING_REBALANCE:
+        return Errors.REBALANCE_IN_PROGRESS
+    return Errors.NONE

@@ -1,0 +1,130 @@
+"""One group's turn: the group, the time, and what has been decided so far.
+
+Kafka's Java coordinator has every handler return a `CoordinatorResult`: the response and the records to
+append. A turn is the same idea for many requests: handlers change the group and add replies and events
+here; nothing leaves before the whole turn is over.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from coordinator_state.deadlines import Deadlines
+from coordinator_state.events import GroupCreated, StateChanged
+from coordinator_state.group import Group
+from coordinator_state.states import GroupState, transition
+
+if TYPE_CHECKING:
+    from coordinator_state.config import GroupConfig
+    from coordinator_state.events import Event
+    from coordinator_state.group import Member
+    from coordinator_state.requests import ReplyTo
+    from coordinator_state.responses import InvalidRequestResponse, Response
+
+__all__ = ["Reply", "Turn"]
+
+
+class Reply(NamedTuple):
+    """A response and the partition its reader reads (None: the one the client id's hash names)."""
+
+    response: Response | InvalidRequestResponse
+    partition: int | None
+
+
+class Turn:
+    """The group in hand (None if it does not exist), log time, and the decisions of this turn."""
+
+    def __init__(self, group_id: str, group: Group | None, config: GroupConfig) -> None:
+        self.group_id = group_id
+        self.config = config
+        self.now_ms = group.now_ms if group else 0
+        self.replies: list[Reply] = []
+        self.events: list[Event] = []
+        self.is_changed = False
+        """Whether anything that can be seen of the group has changed: always so with an event."""
+        self._group = group
+        self._deadlines = Deadlines(group) if group else None
+        self._cause = ""
+        self._effects = 0
+
+    # -- the group -------------------------------------------------------------------------------
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a group."""
+        return self._group is not None
+
+    @property
+    def group(self) -> Group:
+        """The group, where a rule has made sure that there is one."""
+        assert self._group is not None  # noqa: S101 - a bug of ours if it is
+        return self._group
+
+    @property
+    def deadlines(self) -> Deadlines:
+        """The deadlines of `group`."""
+        assert self._deadlines is not None  # noqa: S101 - same
+        return self._deadlines
+
+    def create_group(self) -> None:
+        """Begin a group under this turn's group id."""
+        self._group = Group(group_id=self.group_id, now_ms=self.now_ms, state_timestamp_ms=self.now_ms)
+        self._deadlines = Deadlines(self._group)
+        self.await_cleanup()
+        self.emit(GroupCreated)
+
+    def forget_group(self) -> None:
+        """The group is no more."""
+        self._group = self._deadlines = None
+
+    # -- time ------------------------------------------------------------------------------------
+
+    def set_time(self, now_ms: int) -> None:
+        """It is now `now_ms`."""
+        self.now_ms = now_ms
+        if self._group is not None:
+            self._group.now_ms = self.now_ms
+
+    def restart_session(self, member: Member) -> None:
+        """`member` was heard of: its session ends a session timeout from now."""
+        self.deadlines.set_session(member, self.now_ms + member.session_timeout_ms)
+
+    def await_cleanup(self) -> None:
+        """Look at the Empty group again after the retention check interval."""
+        self.deadlines.set_cleanup(self.now_ms + self.config.offsets_retention_check_interval_ms)
+
+    # -- decisions -------------------------------------------------------------------------------
+
+    def begin(self, cause: str) -> None:
+        """What follows is caused by `cause`: a place in the log, or a deadline."""
+        self._cause = cause
+        self._effects = 0
+
+    def reply(self, reply_to: ReplyTo, response: Response) -> None:
+        """Answer a request."""
+        self.replies.append(Reply(response, reply_to.partition))
+
+    def emit(self, event_type: type[Event], **fields: Any) -> None:
+        """Record that something happened to the group; `fields` are the event's own."""
+        self.events.append(
+            event_type(
+                event_id=f"{self._cause}-{self._effects}",
+                at_ms=self.now_ms,
+                group_id=self.group_id,
+                generation_id=self.group.generation_id if self.exists else 0,
+                **fields,
+            )
+        )
+        self._effects += 1
+        self.is_changed = True
+
+    def transition(self, target: GroupState, reason: str) -> None:
+        """Move the group along an arrow of the state diagram."""
+        group = self.group
+        group.previous_state, group.state = group.state, transition(group.state, target)
+        group.state_timestamp_ms = self.now_ms
+        self.emit(StateChanged, from_=str(group.previous_state), to=str(target), reason=reason)
+        if target is GroupState.EMPTY:
+            self.await_cleanup()
+        elif group.previous_state is GroupState.EMPTY:
+            self.deadlines.set_cleanup(None)

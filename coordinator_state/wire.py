@@ -1,0 +1,138 @@
+"""From the bytes of a record to a request, or to the reason why it is none.
+
+Nothing on the request topic may end the query, so this is the one place where every way of being wrong
+has to come out as a `Rejected`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from coordinator_state.requests import AnyRequest, JoinGroupRequest
+from coordinator_state.responses import InvalidRequestResponse
+
+if TYPE_CHECKING:
+    from coordinator_state.config import GroupConfig
+    from coordinator_state.log import Record
+
+__all__ = ["RejectedRecord", "Rejection", "read_request", "rejected_record"]
+
+
+class Rejection(msgspec.Struct, frozen=True):
+    """Why a record is not a request, and the answer to its sender if that could be made out."""
+
+    reason: str
+    response: InvalidRequestResponse | None
+    reply_partition: int | None
+
+
+class RejectedRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What `coordinator.rejected` keeps of a record; bytes are base64, cut off at the largest request."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    value_bytes: int
+    reason: str
+
+
+class _Envelope(msgspec.Struct):
+    """As much of a bad request as is needed to answer it."""
+
+    request_id: str
+    client_id: str
+    api: object = None
+    group_id: object = None
+    reply_partition: object = None
+
+
+_requests = msgspec.json.Decoder(AnyRequest)
+_envelopes = msgspec.json.Decoder(_Envelope)
+# msgspec raises ValueErrors of several kinds (invalid UTF-8 is one of its own), and RecursionError for
+# values nested too deeply.
+_UNREADABLE = (ValueError, RecursionError)
+
+
+def read_request(record: Record, config: GroupConfig) -> AnyRequest | Rejection:
+    """Read one record as the contract has it."""
+    if record.value is None:
+        return Rejection("the record has no value", None, None)
+    if len(record.value) > config.max_request_bytes:
+        return _reject(record.value, f"larger than {config.max_request_bytes} bytes", config)
+    try:
+        request = _requests.decode(record.value)
+    except _UNREADABLE as error:
+        return _reject(record.value, str(error) or "nested too deeply", config)
+    reason = _check(request, record.key, config)
+    return request if reason is None else _reject(record.value, reason, config)
+
+
+def _check(request: AnyRequest, key: bytes | None, config: GroupConfig) -> str | None:
+    """What the decoder cannot see."""
+    if key is None:
+        return "the record has no key; it must be the group id - at `$.group_id`"
+    if key != request.group_id.encode():
+        return "the record key is not the group id - at `$.group_id`"
+    if request.reply_partition is not None and request.reply_partition >= config.response_partitions:
+        last = config.response_partitions - 1
+        return f"the response topic's partitions are 0 to {last} - at `$.reply_partition`"
+    texts = {
+        "group_id": request.group_id,
+        "client_id": request.client_id,
+        "request_id": request.request_id,
+        "client_host": request.client_host,
+    }
+    if isinstance(request, JoinGroupRequest):
+        texts["protocol_type"] = request.protocol_type
+        texts |= {f"protocols[{i}].name": each.name for i, each in enumerate(request.protocols)}
+    for field, text in texts.items():
+        if len(text) > config.max_id_length:
+            return f"longer than {config.max_id_length} characters - at `$.{field}`"
+    return None
+
+
+def _reject(value: bytes, reason: str, config: GroupConfig) -> Rejection:
+    try:
+        envelope = _envelopes.decode(value)
+    except _UNREADABLE:
+        return Rejection(reason, None, None)
+    partition = envelope.reply_partition
+    readable = (
+        isinstance(partition, int)
+        and not isinstance(partition, bool)
+        and 0 <= partition < config.response_partitions
+    )
+    api = envelope.api if isinstance(envelope.api, str) else None
+    group_id = envelope.group_id if isinstance(envelope.group_id, str) else None
+    echoed = (api or "", envelope.request_id, envelope.client_id, group_id or "")
+    if len(value) > config.max_request_bytes and max(map(len, echoed)) > config.max_id_length:
+        # The answer would be as much too large as the request.
+        return Rejection(reason, None, None)
+    response = InvalidRequestResponse(
+        api=api,
+        request_id=envelope.request_id,
+        client_id=envelope.client_id,
+        group_id=group_id,
+        error_message=reason,
+    )
+    return Rejection(reason, response, partition if readable else None)  # type: ignore[arg-type]
+
+
+def rejected_record(record: Record, reason: str, config: GroupConfig) -> RejectedRecord:
+    """What to keep of a rejected record."""
+    limit = config.max_request_bytes
+    return RejectedRecord(
+        topic=record.topic,
+        partition=record.partition,
+        offset=record.offset,
+        timestamp_ms=record.timestamp_ms,
+        key=record.key[:limit] if record.key else record.key,
+        value=record.value[:limit] if record.value else record.value,
+        value_bytes=len(record.value or b""),
+        reason=reason,
+    )

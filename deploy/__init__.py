@@ -1,0 +1,1 @@
+"""What it takes to run the coordinator somewhere: jars, Java, an embedded broker."""

@@ -1,0 +1,430 @@
+"""One member's side of the group protocol: answers and time in, requests out.
+
+    membership.join("consumer", protocols, now_ms)        # the user's thread; work is given up before
+    membership.take_requests()                            # to be sent, in this order
+    membership.receive(answer, now_ms)                    # what came back
+    membership.next_timer(), membership.handle_timer(now_ms)
+    membership.leadership -> membership.assign(...)       # if this member leads: who gets what
+    membership.assignment                                 # what this member owns, once Stable
+
+There is no clock, no thread and no I/O in here. Everything is plain data to look at: a user's thread that
+comes by late finds the newest state, not a queue of what happened meanwhile.
+
+Source: AbstractCoordinator.java of Apache Kafka 4 and KIP-62 (heartbeats apart from polls), KIP-394 (an id
+before joining), KIP-800 (reasons). Where it differs, the place says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from coordinator_state.errors import Errors
+from coordinator_state.requests import (
+    AnyRequest,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    LeavingMember,
+    MemberAssignment,
+    Protocol,
+    SyncGroupRequest,
+)
+from coordinator_state.responses import (
+    AnyResponse,
+    HeartbeatResponse,
+    InvalidRequestResponse,
+    JoinGroupMember,
+    JoinGroupResponse,
+    SyncGroupResponse,
+)
+from group_coordinator.client.errors import (
+    InconsistentGroupProtocolError,
+    MembershipError,
+    UnexpectedAnswerError,
+    fatal_error,
+)
+from group_coordinator.client.states import MemberState, transition
+
+__all__ = ["AnyAnswer", "Generation", "MemberSettings", "Membership"]
+
+AnyAnswer = AnyResponse | InvalidRequestResponse
+
+# How much longer than the rebalance timeout a join may stay unanswered: the time for the answer to arrive
+# (AbstractCoordinator.JOIN_GROUP_TIMEOUT_LAPSE).
+_JOIN_LAPSE_MS = 5_000
+_MAX_REASON = 255  # KIP-800
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemberSettings:
+    """What a member is known by and how long it waits. Times are in ms and mean what they mean in Kafka.
+
+    `heartbeat_interval_ms`: by default a third of the session timeout. `max_poll_interval_ms` is the
+    rebalance timeout, too: the time the user has to come back for a rebalance. Raises ValueError for
+    settings that cannot work.
+    """
+
+    group_id: str
+    client_id: str
+    client_host: str = ""
+    session_timeout_ms: int = 10_000
+    heartbeat_interval_ms: int | None = None
+    max_poll_interval_ms: int = 300_000
+    request_timeout_ms: int = 30_000
+    retry_backoff_ms: int = 500
+
+    def __post_init__(self) -> None:
+        if not self.group_id or not self.client_id:
+            raise ValueError("group_id and client_id must not be empty")
+        if not 0 < self.heartbeat_every_ms < self.session_timeout_ms:
+            raise ValueError("heartbeat_interval_ms must be positive and less than session_timeout_ms")
+        if min(self.max_poll_interval_ms, self.request_timeout_ms, self.retry_backoff_ms) <= 0:
+            raise ValueError("timeouts must be positive")
+
+    @property
+    def heartbeat_every_ms(self) -> int:
+        """The interval in force."""
+        if self.heartbeat_interval_ms is not None:
+            return self.heartbeat_interval_ms
+        return self.session_timeout_ms // 3
+
+
+@dataclass(frozen=True)
+class Generation:
+    """A generation that this member is in. `first_request`: number of its first request in it."""
+
+    generation_id: int
+    member_id: str
+    protocol_name: str
+    is_leader: bool
+    first_request: int
+
+
+class Membership:
+    """The protocol of one member; see the module's docstring for how it is driven.
+
+    `instance` has to be unique to this object for as long as answers are kept: request ids are
+    `<client id>-<instance>-<n>`, so that answers to an earlier life under the same client id are nobody's.
+    `reply_partition`: partition of the response topic that this member reads.
+    """
+
+    def __init__(self, settings: MemberSettings, instance: str, reply_partition: int) -> None:
+        self.settings = settings
+        self.reply_partition = reply_partition
+        self.state = MemberState.UNJOINED
+        self.member_id = ""
+        self.generation: Generation | None = None
+        """The generation whose heartbeats go out; None before the first, and when it was lost."""
+        self.leadership: Sequence[JoinGroupMember] | None = None
+        """If this member leads and has not said who gets what: all members of the generation."""
+        self.assignment: bytes | None = None
+        """What the leader gave this member; None unless Stable."""
+        self.failure: MembershipError | None = None
+        """Why the state is Failed."""
+
+        self._request_prefix = f"{settings.client_id}-{instance}-"
+        self._request_count = 0
+        self._requests: list[AnyRequest] = []
+        self._protocol_type = ""
+        self._protocols: list[Protocol] = []
+        self._assignments: list[MemberAssignment] = []
+        self._rejoin_reason: str | None = None
+        # The join or sync whose answer is awaited. The state says which of the two it is.
+        self._awaited: str | None = None
+        # When the join or sync is sent (again): because no answer came, or after a backoff.
+        self._repeat_at: int | None = None
+        self._heartbeat_at: int | None = None
+        self._polled_at: int | None = None
+
+    # -- the user's thread ---------------------------------------------------------------------------
+
+    def poll(self, now_ms: int) -> None:
+        """The user is alive. Has to be called at least every `max_poll_interval_ms`."""
+        # First what is due: whether the user came too late must not depend on which thread came first.
+        self.handle_timer(now_ms)
+        self._polled_at = now_ms
+
+    @property
+    def needs_join(self) -> bool:
+        """Whether the user's thread has to give up what it owns and call `join`."""
+        return self.state is MemberState.UNJOINED or (
+            self.state is MemberState.STABLE and self._rejoin_reason is not None
+        )
+
+    def request_rejoin(self, reason: str) -> None:
+        """Join again as soon as the current round is over, e.g. because the subscription has changed."""
+        if self._rejoin_reason is None:
+            self._rejoin_reason = reason
+
+    def join(self, protocol_type: str, protocols: list[Protocol], now_ms: int) -> None:
+        """Join with `protocols`, the most wanted first. Only if `needs_join`."""
+        self._move_to(MemberState.PREPARING_REBALANCE)
+        self._protocol_type, self._protocols = protocol_type, protocols
+        self._send_join(now_ms, self._rejoin_reason)
+        self._rejoin_reason = None
+
+    def assign(self, generation: Generation, assignments: Mapping[str, bytes], now_ms: int) -> None:
+        """Say who gets what, as the leader of `generation`; member id -> assignment.
+
+        Does nothing if `generation` has ended meanwhile: assignors may take long.
+        """
+        if generation is not self.generation or self.leadership is None:
+            return
+        self.leadership = None
+        self._assignments = [MemberAssignment(*each) for each in assignments.items()]
+        self._send_sync(generation, now_ms)
+
+    def close(self, reason: str) -> None:
+        """Leave for good. Nothing happens any more after this."""
+        if self.state is not MemberState.CLOSED:
+            self._leave(MemberState.CLOSED, reason)
+
+    # -- time ----------------------------------------------------------------------------------------
+
+    def next_timer(self) -> int | None:
+        """When to call `handle_timer`, in ms; it may change with every call of another method."""
+        timers = (self._heartbeat_at, self._repeat_at, self._poll_deadline())
+        return min((timer for timer in timers if timer is not None), default=None)
+
+    def handle_timer(self, now_ms: int) -> None:
+        """Do what is due at `now_ms`; nothing if nothing is."""
+        deadline = self._poll_deadline()
+        if deadline is not None and now_ms >= deadline:
+            reason = f"not polled for max_poll_interval_ms = {self.settings.max_poll_interval_ms}"
+            self._leave(MemberState.UNJOINED, reason)
+            self._rejoin_reason = reason
+            return
+        if self.generation and self._heartbeat_at is not None and now_ms >= self._heartbeat_at:
+            self._send_heartbeat(self.generation)
+            self._heartbeat_at = now_ms + self.settings.heartbeat_every_ms
+        if self._repeat_at is not None and now_ms >= self._repeat_at:
+            # Kafka starts over with a join when a sync fails. Repeating the sync costs the group no
+            # rebalance, and a coordinator that was away still has this member's generation.
+            if self.generation and self.state is MemberState.COMPLETING_REBALANCE:
+                self._send_sync(self.generation, now_ms)
+            else:
+                self._send_join(now_ms, "the last join was not answered, or not granted yet")
+
+    def _poll_deadline(self) -> int | None:
+        in_group = self.state in (
+            MemberState.PREPARING_REBALANCE,
+            MemberState.COMPLETING_REBALANCE,
+            MemberState.STABLE,
+        )
+        if not in_group or self._polled_at is None:
+            return None
+        return self._polled_at + self.settings.max_poll_interval_ms
+
+    # -- requests ------------------------------------------------------------------------------------
+
+    def take_requests(self) -> list[AnyRequest]:
+        """The requests to send, in order. Each is returned once."""
+        requests, self._requests = self._requests, []
+        return requests
+
+    def _envelope(self) -> dict[str, Any]:
+        """What all requests carry, with a request id of its own."""
+        self._request_count += 1
+        return {
+            "request_id": f"{self._request_prefix}{self._request_count}",
+            "client_id": self.settings.client_id,
+            "client_host": self.settings.client_host,
+            "reply_partition": self.reply_partition,
+            "group_id": self.settings.group_id,
+        }
+
+    def _send_join(self, now_ms: int, reason: str | None) -> None:
+        rebalance_timeout_ms = self.settings.max_poll_interval_ms
+        request = JoinGroupRequest(
+            **self._envelope(),
+            session_timeout_ms=self.settings.session_timeout_ms,
+            rebalance_timeout_ms=rebalance_timeout_ms,
+            member_id=self.member_id,
+            protocol_type=self._protocol_type,
+            protocols=self._protocols,
+            reason=reason[:_MAX_REASON] if reason else None,
+        )
+        self._send_and_await(request, now_ms + rebalance_timeout_ms + _JOIN_LAPSE_MS)
+
+    def _send_sync(self, generation: Generation, now_ms: int) -> None:
+        request = SyncGroupRequest(
+            **self._envelope(),
+            generation_id=generation.generation_id,
+            member_id=generation.member_id,
+            protocol_type=self._protocol_type,
+            protocol_name=generation.protocol_name,
+            assignments=self._assignments,
+        )
+        self._send_and_await(request, now_ms + self.settings.request_timeout_ms)
+
+    def _send_and_await(self, request: AnyRequest, repeat_at: int) -> None:
+        self._requests.append(request)
+        self._awaited = request.request_id
+        self._repeat_at = repeat_at
+
+    def _back_off(self, now_ms: int) -> None:
+        self._awaited = None
+        self._repeat_at = now_ms + self.settings.retry_backoff_ms
+
+    def _send_heartbeat(self, generation: Generation) -> None:
+        request = HeartbeatRequest(
+            **self._envelope(), generation_id=generation.generation_id, member_id=generation.member_id
+        )
+        self._requests.append(request)
+
+    def _send_leave(self, reason: str) -> None:
+        leaving = LeavingMember(member_id=self.member_id, reason=reason[:_MAX_REASON])
+        self._requests.append(LeaveGroupRequest(**self._envelope(), members=[leaving]))
+
+    # -- answers -------------------------------------------------------------------------------------
+
+    def receive(self, answer: AnyAnswer, now_ms: int) -> None:
+        """Take an answer. One that is repeated, late or meant for somebody else changes nothing."""
+        if answer.request_id == self._awaited:
+            # An answer of another kind than the request cannot be: the id would be somebody else's.
+            if isinstance(answer, InvalidRequestResponse):
+                self._fail_with(answer)
+            elif self.state is MemberState.PREPARING_REBALANCE:
+                if isinstance(answer, JoinGroupResponse):
+                    self._on_join(answer, now_ms)
+            elif isinstance(answer, SyncGroupResponse) and self.generation:
+                self._on_sync(answer, self.generation, now_ms)
+        elif (
+            isinstance(answer, HeartbeatResponse | InvalidRequestResponse)
+            and self.generation is not None
+            and self._number(answer.request_id) >= self.generation.first_request
+        ):
+            self._on_heartbeat(answer, now_ms)
+
+    def _number(self, request_id: str) -> int:
+        """The n of one of this object's request ids, -1 for any other id."""
+        n = request_id.removeprefix(self._request_prefix)
+        return int(n) if n != request_id and n.isascii() and n.isdecimal() else -1
+
+    def _on_join(self, answer: JoinGroupResponse, now_ms: int) -> None:
+        match answer.error_code:
+            case Errors.NONE:
+                self._joined(answer, now_ms)
+            case Errors.MEMBER_ID_REQUIRED if answer.member_id:
+                self._end_session()
+                self.member_id = answer.member_id
+                self._send_join(now_ms, None)
+            case Errors.UNKNOWN_MEMBER_ID if self.member_id:
+                self._end_session()
+                self.member_id = ""
+                self._send_join(now_ms, "the member id was not known any more")
+            case Errors.COORDINATOR_NOT_AVAILABLE | Errors.REBALANCE_IN_PROGRESS | Errors.UNKNOWN_MEMBER_ID:
+                self._back_off(now_ms)
+            case _:
+                self._fail_with(answer)
+
+    def _joined(self, answer: JoinGroupResponse, now_ms: int) -> None:
+        settings = self.settings
+        if answer.protocol_type not in (None, self._protocol_type):
+            detail = f"shares {answer.protocol_type!r}, this member {self._protocol_type!r}"
+            self._fail(InconsistentGroupProtocolError(settings.group_id, detail))
+            return
+        if not answer.member_id or answer.generation_id < 0 or answer.protocol_name is None:
+            self._fail(UnexpectedAnswerError(settings.group_id, "a join was granted without a generation"))
+            return
+        self._move_to(MemberState.COMPLETING_REBALANCE)
+        self._awaited = self._repeat_at = None
+        self.member_id = answer.member_id
+        generation = Generation(
+            answer.generation_id,
+            answer.member_id,
+            answer.protocol_name,
+            is_leader=answer.leader == answer.member_id,
+            first_request=self._request_count + 1,
+        )
+        self.generation = generation
+        # Not later than the last generation would have had it: intervals do not begin anew with a join.
+        due = now_ms + settings.heartbeat_every_ms
+        self._heartbeat_at = due if self._heartbeat_at is None else min(due, self._heartbeat_at)
+        self._assignments = []
+        if generation.is_leader and not answer.skip_assignment:
+            self.leadership = answer.members
+        else:
+            self._send_sync(generation, now_ms)
+
+    def _on_sync(self, answer: SyncGroupResponse, generation: Generation, now_ms: int) -> None:
+        match answer.error_code:
+            case Errors.NONE:
+                joined = (self._protocol_type, generation.protocol_name)
+                synced = (answer.protocol_type or joined[0], answer.protocol_name or joined[1])
+                if synced != joined:
+                    detail = f"synced as {'/'.join(synced)}, joined as {'/'.join(joined)}"
+                    self._fail(InconsistentGroupProtocolError(self.settings.group_id, detail))
+                    return
+                self._move_to(MemberState.STABLE)
+                self._awaited = self._repeat_at = None
+                self.assignment = answer.assignment
+            case Errors.REBALANCE_IN_PROGRESS:
+                # Nothing is owned since the last join, so this needs no user.
+                self._move_to(MemberState.PREPARING_REBALANCE)
+                self._send_join(now_ms, "the group began another rebalance")
+            case Errors.UNKNOWN_MEMBER_ID | Errors.ILLEGAL_GENERATION:
+                self._lose_generation(answer, now_ms)
+            case Errors.COORDINATOR_NOT_AVAILABLE:
+                self._back_off(now_ms)
+            case _:
+                self._fail_with(answer)
+
+    def _on_heartbeat(self, answer: HeartbeatResponse | InvalidRequestResponse, now_ms: int) -> None:
+        match answer.error_code:
+            case Errors.NONE | Errors.COORDINATOR_NOT_AVAILABLE:
+                pass
+            case Errors.REBALANCE_IN_PROGRESS:
+                # Otherwise a join is on its way already, or the sync is going to be told the same.
+                if self.state is MemberState.STABLE:
+                    self.request_rejoin("the group is rebalancing")
+            case Errors.UNKNOWN_MEMBER_ID | Errors.ILLEGAL_GENERATION:
+                self._lose_generation(answer, now_ms)
+            case _:
+                self._fail_with(answer)
+
+    # -- the end of a generation ---------------------------------------------------------------------
+
+    def _leave(self, target: MemberState, reason: str) -> None:
+        if self.member_id:
+            self._send_leave(reason)
+        self.member_id = ""
+        self._end_session()
+        self._move_to(target)
+
+    def _lose_generation(self, answer: AnyAnswer, now_ms: int) -> None:
+        """The group went on without this member: what it owned may be somebody else's by now."""
+        reason = f"{answer.error} was answered in {self.state}"
+        if self.state is MemberState.PREPARING_REBALANCE:
+            # The join that is out answers for the member id; a second one would only displace it.
+            self.generation = self._heartbeat_at = None
+            return
+        self._end_session()
+        if answer.error_code == Errors.UNKNOWN_MEMBER_ID:
+            self.member_id = ""
+        if self.state is MemberState.STABLE:
+            self._move_to(MemberState.UNJOINED)
+            self._rejoin_reason = reason
+        else:
+            self._move_to(MemberState.PREPARING_REBALANCE)
+            self._send_join(now_ms, reason)
+
+    def _fail_with(self, answer: AnyAnswer) -> None:
+        group_id = self.settings.group_id
+        self._fail(fatal_error(answer.error_code, answer.error, answer.error_message, group_id))
+
+    def _fail(self, failure: MembershipError) -> None:
+        self._move_to(MemberState.FAILED)
+        self._end_session()
+        self.failure = failure
+
+    def _end_session(self) -> None:
+        self.generation = self._heartbeat_at = None
+        self._awaited = self._repeat_at = None
+
+    def _move_to(self, state: MemberState) -> None:
+        self.state = transition(self.state, state)
+        # Both belong to one stay in one state.
+        self.assignment = self.leadership = None

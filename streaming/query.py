@@ -1,0 +1,110 @@
+"""The stream, from the request topic to the output topics.
+
+    coordinator.requests ─┐                                    ┌─► coordinator.responses
+                          ├─► one source ─► stateful function ─┼─► coordinator.groups
+    coordinator.clock   ──┘   keyed by group, event time       ├─► coordinator.events
+                                                               └─► coordinator.rejected
+
+Time is the brokers' append time, and only the clock's ticks carry it as event time: Spark drops rows that
+are late by the watermark, and a request of a slow partition must never be dropped. A row whose event time
+is null is never late.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from pyspark.sql.streaming.state import GroupStateTimeout
+
+from streaming.function import INPUT_COLUMNS, OUTPUT_SCHEMA, STATE_SCHEMA, stateful_function
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from streaming.function import FunctionArguments
+    from streaming.settings import Settings
+
+__all__ = ["QUERY_NAME", "decisions", "read_log", "start_query"]
+
+QUERY_NAME = "group-coordinator"
+
+
+def start_query(
+    spark: SparkSession,
+    settings: Settings,
+    arguments: FunctionArguments,
+    count: Callable[[Counter[tuple[str, str, str]]], None],
+) -> StreamingQuery:
+    """Start the one query that is the coordinator."""
+    rows = decisions(read_log(spark, settings), arguments, count)
+    return (
+        rows.writeStream.queryName(QUERY_NAME)
+        .format("kafka")
+        .outputMode("update")
+        .option("checkpointLocation", settings.checkpoint)
+        .options(**_kafka_options(settings))
+        .option("kafka.acks", "all")
+        .option("kafka.max.request.size", settings.group.max_record_bytes)
+        .trigger(processingTime=f"{settings.trigger_interval_ms} milliseconds")
+        .start()
+    )
+
+
+def read_log(spark: SparkSession, settings: Settings) -> DataFrame:
+    """Requests and ticks as one stream, without the ticks once they have moved the watermark."""
+    log = (
+        spark.readStream.format("kafka")
+        .options(**_kafka_options(settings))
+        .option("subscribe", f"{settings.topics_requests},{settings.topics_clock}")
+        .option("startingOffsets", settings.starting_offsets)
+        # Records that have passed their retention while the coordinator was down are gone either way, and
+        # clients repeat what is not answered: refusing to start would only make the outage longer.
+        .option("failOnDataLoss", "false")
+        # At the end of the log the source waits this long for more; the default of 500 ms is paid by
+        # every request.
+        .option("kafka.fetch.max.wait.ms", "10")
+        .load()
+    )
+    is_tick = F.col("topic") == settings.topics_clock
+    return (
+        log.select(
+            "key",
+            "partition",
+            "offset",
+            F.unix_millis("timestamp").alias("timestamp_ms"),
+            "value",
+            F.when(is_tick, F.col("timestamp")).alias("clock"),
+        )
+        .withWatermark("clock", f"{settings.clock_slack_ms} milliseconds")
+        # On this very column, or Spark pushes the filter below the watermark and no tick ever reaches it.
+        .filter(F.col("clock").isNull())
+    )
+
+
+def decisions(
+    log: DataFrame, arguments: FunctionArguments, count: Callable[[Counter[tuple[str, str, str]]], None]
+) -> DataFrame:
+    """What the coordinator decides about `log`, as rows for Kafka's sink."""
+    return (
+        log.select("key", *INPUT_COLUMNS, "clock")
+        .groupBy("key")
+        .applyInPandasWithState(
+            stateful_function(arguments, count),
+            OUTPUT_SCHEMA,
+            STATE_SCHEMA,
+            "update",
+            GroupStateTimeout.EventTimeTimeout,
+        )
+    )
+
+
+def _kafka_options(settings: Settings) -> dict[str, str]:
+    return {
+        "kafka.bootstrap.servers": settings.bootstrap_servers,
+        **{f"kafka.{name}": value for name, value in settings.kafka.items()},
+    }

@@ -1,0 +1,101 @@
+"""The Spark session and the settings that a stream of small batches needs.
+
+Each default below was measured on small batches, where fixed costs are all there is. Anything set under
+`spark.` in the settings, or given to spark-submit, wins.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark import SparkConf, SparkContext
+from pyspark.sql import SparkSession
+
+from deploy.jars import fetch
+
+if TYPE_CHECKING:
+    from streaming.settings import Settings
+
+__all__ = ["create_session"]
+
+_LOGGING = Path(__file__).with_name("log4j2.properties")
+
+_DEFAULTS = {
+    "spark.app.name": "group-coordinator",
+    # Ticks bring batches anyway; an extra one after each would double the time to an answer.
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # Generating and compiling code for each task's projections costs more than it saves on a few rows.
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.streaming.metricsEnabled": "false",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+}
+_LOCAL_DEFAULTS = {
+    "spark.master": "local[2]",
+    "spark.driver.memory": "1g",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+# Without Hadoop's native library every file that is written forks a chmod; this file system does not.
+_LOCAL_FILES = {
+    "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+}
+
+
+def create_session(settings: Settings, *, progress: bool = False) -> SparkSession:
+    """Create the session, or take the one that spark-submit has set up and only fill in what is missing.
+
+    Without `spark.jars` or `spark.jars.packages` the jars of the lock file are fetched and used;
+    `progress` shows that. Raises `deploy.jars.JarError` if they cannot be had. To spark-submit the jars have
+    to be given: its JVM runs already.
+    """
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    if submitted:
+        # What spark-submit was given is in its JVM, where SparkConf only looks once it knows of it.
+        SparkContext._ensure_initialized()  # noqa: SLF001
+    conf = SparkConf()
+    for name, value in settings.spark.items():
+        conf.set(name, value)
+    # Python workers would otherwise run whatever python3 is first on the PATH; and pyspark itself leaves
+    # the property to spark-submit.
+    if python := conf.get("spark.pyspark.python"):
+        os.environ["PYSPARK_PYTHON"] = python
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    is_local = conf.get("spark.master", "local").startswith("local")
+    if not (submitted or conf.contains("spark.jars") or conf.contains("spark.jars.packages")):
+        # Executors elsewhere would not find the other file system's jar.
+        local_files = is_local and "://" not in settings.checkpoint
+        _use_locked_jars(conf, progress=progress, local_files=local_files)
+    defaults = _DEFAULTS | {
+        "spark.sql.shuffle.partitions": str(settings.state_partitions),
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
+    }
+    if is_local:
+        defaults |= _LOCAL_DEFAULTS
+        # Spark asks the resolver for this machine's name and warns of what it finds.
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    for name, value in defaults.items():
+        conf.setIfMissing(name, value)
+    return SparkSession.builder.config(conf=conf).getOrCreate()
+
+
+def _use_locked_jars(conf: SparkConf, *, progress: bool, local_files: bool) -> None:
+    conf.set("spark.jars", ",".join(str(jar) for jar in fetch("spark", progress=progress)))
+    if local_files:
+        (jar,) = fetch("local", progress=progress)
+        # File systems are looked up by the driver's first class loader, which knows nothing of spark.jars.
+        conf.set("spark.driver.extraClassPath", str(jar))
+        for name, value in _LOCAL_FILES.items():
+            conf.setIfMissing(name, value)

@@ -1,0 +1,205 @@
+"""All settings of the coordinator, from defaults, a TOML file, the environment and the command line.
+
+A setting has one name everywhere. In TOML it is a key (`group.max.size = 100`, quoted or not, or under a
+`[group]` table, which is the same to TOML); in the environment it is upper case with a prefix
+(`GROUP_COORDINATOR_GROUP_MAX_SIZE`). Later sources win: defaults, file, environment, command line.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+
+from coordinator_state.config import GroupConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+__all__ = ["ENVIRONMENT_PREFIX", "Settings", "SettingsError", "load_settings"]
+
+ENVIRONMENT_PREFIX = "GROUP_COORDINATOR_"
+
+# Not ours to name or to check: handed to Kafka's clients and to Spark as they are.
+_KAFKA_PREFIX = "kafka."
+_SPARK_PREFIX = "spark."
+
+Positive = Annotated[int, msgspec.Meta(ge=1)]
+
+
+class SettingsError(Exception):
+    """A setting cannot be used; the message is one line and names the setting."""
+
+
+def _dotted(field: str) -> str:
+    return field.replace("_", ".")
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid_unknown_fields=True):
+    """Settings of the long-lived job. Names in files are dotted; times are in ms."""
+
+    bootstrap_servers: str
+    checkpoint: str
+    """Directory or object-store URI; belongs to one coordinator and outlives it."""
+
+    topics_requests: str = "coordinator.requests"
+    topics_clock: str = "coordinator.clock"
+    topics_responses: str = "coordinator.responses"
+    topics_groups: str = "coordinator.groups"
+    topics_events: str = "coordinator.events"
+    topics_rejected: str = "coordinator.rejected"
+
+    create_topics: bool = False
+    requests_partitions: Positive = 4
+    responses_partitions: Positive = 8
+    replication_factor: Annotated[int, msgspec.Meta(ge=-1)] = -1
+    """For topics that are created; -1 is the broker's default."""
+
+    clock_interval_ms: Positive = 500
+    """Time between two ticks: nothing expires more precisely than this."""
+    clock_slack_ms: Annotated[int, msgspec.Meta(ge=0)] = 500
+    """How far behind the newest tick the watermark stays: the difference that brokers' clocks may have, and
+    the time a record may take from its append to being readable."""
+    trigger_interval_ms: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """Time between the starts of two batches; 0: each begins as soon as the one before is done."""
+
+    state_partitions: Positive = 2
+    """Partitions of the state, and so the most executors' cores that work on groups at once. Fixed for the
+    life of a checkpoint."""
+    starting_offsets: str = "earliest"
+    """Where a new checkpoint begins to read requests: earliest or latest."""
+    member_id_secret: str = ""
+    """Makes member ids unguessable. Empty: one is drawn and kept with the checkpoint."""
+
+    metrics_port: Annotated[int, msgspec.Meta(ge=-1, le=65535)] = 9464
+    """Port of the Prometheus endpoint; 0: any free one, -1: none."""
+
+    group: GroupConfig = GroupConfig()
+    kafka: dict[str, str] = {}
+    """Java client properties, such as security.protocol, without the prefix `kafka.`."""
+    spark: dict[str, str] = {}
+    """Spark properties, with their full names (`spark.master`)."""
+
+    @property
+    def output_topics(self) -> tuple[str, ...]:
+        """Topics that the query writes."""
+        return (self.topics_responses, self.topics_groups, self.topics_events, self.topics_rejected)
+
+
+# GroupConfig has Kafka's names for what is Kafka's; `response_partitions` is measured, not set.
+_GROUP_FIELDS = {
+    _dotted(field): field for field in GroupConfig.__struct_fields__ if field != "response_partitions"
+}
+_OWN_FIELDS = [
+    _dotted(field) for field in Settings.__struct_fields__ if field not in ("group", "kafka", "spark")
+]
+
+
+def load_settings(
+    file: Path | None,
+    environment: Mapping[str, str],
+    overrides: Mapping[str, object],
+) -> Settings:
+    """Put the settings together; `overrides` (from the command line) are by dotted name.
+
+    Raises `SettingsError` for a file that cannot be read, a name that does not exist, a value of the
+    wrong type, or one that is missing.
+    """
+    values: dict[str, object] = {}
+    if file is not None:
+        values |= _read_file(file)
+    values |= _read_environment(environment)
+    values |= overrides
+
+    own: dict[str, object] = {}
+    group: dict[str, object] = {}
+    kafka: dict[str, str] = {}
+    spark: dict[str, str] = {}
+    for name, value in values.items():
+        if name in _GROUP_FIELDS:
+            group[_GROUP_FIELDS[name]] = value
+        elif name in _OWN_FIELDS:
+            own[name] = value
+        elif name.startswith(_KAFKA_PREFIX):
+            kafka[name.removeprefix(_KAFKA_PREFIX)] = _text(value)
+        elif name.startswith(_SPARK_PREFIX):
+            spark[name] = _text(value)
+        else:
+            raise SettingsError(_unknown(name))
+    for name in ("bootstrap.servers", "checkpoint"):
+        if not own.get(name):
+            raise SettingsError(
+                f"{name} is not set: give --{name.replace('.', '-')}, set "
+                f"{ENVIRONMENT_PREFIX}{name.replace('.', '_').upper()}, or put it in the settings file"
+            )
+    settings: Settings = _convert({**own, "kafka": kafka, "spark": spark}, Settings)
+    if settings.starting_offsets not in ("earliest", "latest"):
+        raise SettingsError(
+            f"starting.offsets must be earliest or latest, and is {settings.starting_offsets!r}"
+        )
+    return msgspec.structs.replace(settings, group=_convert(group, GroupConfig))
+
+
+def _convert(values: Mapping[str, object], into: type[Any]) -> Any:
+    try:
+        # strict=False: everything from the environment is text.
+        return msgspec.convert(values, into, strict=False)
+    except msgspec.ValidationError as error:
+        message = str(error).replace("`$.", "`").replace("_", ".")
+        raise SettingsError(f"unusable setting: {message}") from None
+
+
+def _read_file(file: Path) -> dict[str, object]:
+    try:
+        return dict(_flatten(tomllib.loads(file.read_text(encoding="utf-8"))))
+    except OSError as error:
+        raise SettingsError(f"cannot read settings file {file}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"settings file {file} is not TOML: {error}") from None
+
+
+def _flatten(table: Mapping[str, object], prefix: str = "") -> list[tuple[str, object]]:
+    pairs: list[tuple[str, object]] = []
+    for key, value in table.items():
+        if isinstance(value, dict):
+            pairs += _flatten(value, f"{prefix}{key}.")
+        else:
+            pairs.append((f"{prefix}{key}", value))
+    return pairs
+
+
+def _read_environment(environment: Mapping[str, str]) -> dict[str, object]:
+    # Spark's names have capitals, which the environment cannot carry; spark-submit and the file can.
+    names = [*_OWN_FIELDS, *_GROUP_FIELDS]
+    by_variable = {ENVIRONMENT_PREFIX + name.replace(".", "_").upper(): name for name in names}
+    kafka = f"{ENVIRONMENT_PREFIX}KAFKA_"
+    values: dict[str, object] = {}
+    for variable, value in environment.items():
+        if variable in by_variable:
+            values[by_variable[variable]] = value
+        elif variable.startswith(kafka):
+            values[_KAFKA_PREFIX + variable.removeprefix(kafka).lower().replace("_", ".")] = value
+        elif variable.startswith(ENVIRONMENT_PREFIX) and variable not in _OTHER_VARIABLES:
+            name = variable.removeprefix(ENVIRONMENT_PREFIX).lower().replace("_", ".")
+            if name.startswith(_SPARK_PREFIX):
+                raise SettingsError(f"{variable}: Spark's properties go into the settings file or --set")
+            raise SettingsError(f"{variable}: {_unknown(name)}")
+    return values
+
+
+# Read elsewhere, under the same prefix.
+_OTHER_VARIABLES = frozenset({f"{ENVIRONMENT_PREFIX}CACHE", f"{ENVIRONMENT_PREFIX}CONFIG"})
+
+
+def _unknown(name: str) -> str:
+    near = difflib.get_close_matches(name, [*_OWN_FIELDS, *_GROUP_FIELDS], n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return f"there is no setting {name}{hint}"
+
+
+def _text(value: object) -> str:
+    # Spark and Kafka spell booleans in lower case.
+    return str(value).lower() if isinstance(value, bool) else str(value)

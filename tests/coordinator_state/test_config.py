@@ -1,0 +1,42 @@
+"""Settings: bounds, and the size that topics and producers must allow."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from coordinator_state.config import GroupConfig
+
+
+def test_defaults_are_kafkas():
+    config = GroupConfig()
+    assert (config.group_min_session_timeout_ms, config.group_max_session_timeout_ms) == (6_000, 1_800_000)
+    assert config.group_initial_rebalance_delay_ms == 3_000
+    assert config.group_max_size == 2**31 - 1
+    assert config.offsets_retention_check_interval_ms == 600_000
+    assert config.new_member_join_timeout_ms == 300_000
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        # With an interval of nothing a group with a pending id would be looked at for ever.
+        ("offsets_retention_check_interval_ms", 0),
+        ("group_max_size", 0),
+        ("response_partitions", 0),
+        ("group_initial_rebalance_delay_ms", -1),
+        ("new_member_join_timeout_ms", -1),
+    ],
+)
+def test_setting_out_of_bounds_is_refused(setting, value):
+    with pytest.raises(msgspec.ValidationError, match=f"at `\\$.{setting}`"):
+        msgspec.convert({setting: value}, GroupConfig)
+
+
+def test_settings_do_not_change_while_they_are_used():
+    with pytest.raises(AttributeError):
+        GroupConfig().group_max_size = 1  # type: ignore[misc]
+
+
+def test_largest_record_follows_the_limits_it_is_made_of():
+    assert GroupConfig(max_group_bytes=10, max_request_bytes=3).max_record_bytes == 32

@@ -1,0 +1,139 @@
+"""The index over a group's deadlines."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordinator_state.deadlines import Deadline, DeadlineKind, Deadlines
+from coordinator_state.group import Group, Member
+
+
+def member(name: str) -> Member:
+    return Member(
+        member_id=name,
+        client_id=name,
+        client_host="",
+        session_timeout_ms=0,
+        rebalance_timeout_ms=0,
+        protocols=(),
+    )
+
+
+def group(*names: str) -> Group:
+    made = Group(group_id="orders", now_ms=0, state_timestamp_ms=0)
+    for name in names:
+        made.add_member(member(name), "consumer")
+    return made
+
+
+def drain(deadlines: Deadlines, to_ms: int, its_group: Group) -> list[tuple[int, str, str]]:
+    taken = []
+    while (deadline := deadlines.pop(to_ms)) is not None:
+        if deadline.kind is DeadlineKind.PENDING:
+            del its_group.pending_members[deadline.member_id]
+        taken.append((deadline.at_ms, deadline.kind.name, deadline.member_id))
+    return taken
+
+
+def test_none():
+    deadlines = Deadlines(group("c1"))
+    assert deadlines.next_ms() is None
+    assert deadlines.pop(10**15) is None
+
+
+def test_earliest_first_and_in_the_same_millisecond_in_order_of_their_kinds():
+    its = group("c1", "c2")
+    deadlines = Deadlines(its)
+    deadlines.set_cleanup(5)
+    deadlines.set_sync(5)
+    deadlines.set_join(5)
+    deadlines.set_pending("p", 5)
+    deadlines.set_session(its.members["c2"], 5)
+    deadlines.set_session(its.members["c1"], 4)
+    expected = [
+        (4, "SESSION", "c1"),
+        (5, "SESSION", "c2"),
+        (5, "PENDING", "p"),
+        (5, "JOIN", ""),
+        (5, "SYNC", ""),
+        (5, "CLEANUP", ""),
+    ]
+    # An index that is made anew from the stored group gives the same order.
+    again = Deadlines(its)
+    assert [again.next_ms(), deadlines.next_ms()] == [4, 4]
+    assert drain(deadlines, 5, its) == expected
+    assert (its.join_deadline_ms, its.sync_deadline_ms, its.cleanup_deadline_ms) == (None, None, None)
+    assert its.members["c1"].session_deadline_ms is None
+
+
+def test_not_before_its_time():
+    its = group("c1")
+    deadlines = Deadlines(its)
+    deadlines.set_join(5)
+    assert deadlines.pop(4) is None
+    assert deadlines.pop(5) == Deadline(5, DeadlineKind.JOIN, "")
+
+
+@pytest.mark.parametrize("moved_to", [3, 9])
+def test_moved_deadline_fires_once_and_at_its_new_time(moved_to):
+    its = group("c1")
+    deadlines = Deadlines(its)
+    deadlines.set_session(its.members["c1"], 5)
+    deadlines.set_session(its.members["c1"], moved_to)
+    assert deadlines.next_ms() == moved_to
+    assert drain(deadlines, 100, its) == [(moved_to, "SESSION", "c1")]
+
+
+def test_deadline_that_is_set_twice_to_the_same_time_fires_once():
+    its = group("c1")
+    deadlines = Deadlines(its)
+    deadlines.set_session(its.members["c1"], 5)
+    deadlines.set_session(its.members["c1"], 5)
+    assert drain(deadlines, 100, its) == [(5, "SESSION", "c1")]
+
+
+def test_cancelled_deadlines_do_not_fire():
+    its = group("c1")
+    deadlines = Deadlines(its)
+    for setter in (deadlines.set_join, deadlines.set_sync, deadlines.set_cleanup):
+        setter(5)
+        setter(None)
+    deadlines.set_session(its.members["c1"], 5)
+    its.remove_member("c1")
+    deadlines.set_pending("p", 5)
+    del its.pending_members["p"]
+    assert deadlines.next_ms() is None
+    assert drain(deadlines, 100, its) == []
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["c1", "c2", "p1", "p2", "join", "sync", "gone"]), st.integers(0, 9)))
+)
+def test_index_agrees_with_the_group_whatever_is_set(moves):
+    its = group("c1", "c2")
+    deadlines = Deadlines(its)
+    for name, at_ms in moves:
+        match name:
+            case "c1" | "c2":
+                deadlines.set_session(its.members[name], at_ms)
+            case "p1" | "p2":
+                deadlines.set_pending(name, at_ms)
+            case "join":
+                deadlines.set_join(at_ms)
+            case "sync":
+                deadlines.set_sync(at_ms)
+            case "gone":
+                deadlines.set_sync(None)
+                its.pending_members.pop("p1", None)
+    expected = [
+        (at_ms, "SESSION", name)
+        for name, it in its.members.items()
+        if (at_ms := it.session_deadline_ms) is not None
+    ]
+    expected += [(at_ms, "PENDING", name) for name, at_ms in its.pending_members.items()]
+    expected += [(at_ms, "JOIN", "") for at_ms in [its.join_deadline_ms] if at_ms is not None]
+    expected += [(at_ms, "SYNC", "") for at_ms in [its.sync_deadline_ms] if at_ms is not None]
+    expected.sort(key=lambda it: (it[0], DeadlineKind[it[1]], it[2]))
+    assert drain(deadlines, 9, its) == expected

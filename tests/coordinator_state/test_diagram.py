@@ -1,0 +1,34 @@
+"""The diagram is drawn from the table, and the committed one is up to date."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+from coordinator_state.diagram import document, mermaid
+from coordinator_state.states import TRANSITIONS
+
+COMMITTED = Path(__file__).parents[2] / "docs" / "state-machine.md"
+
+
+def test_committed_document_is_up_to_date():
+    assert COMMITTED.read_text(encoding="utf-8") == document(), "run python -m coordinator_state.diagram"
+
+
+def test_every_move_is_one_arrow():
+    arrows = [line.strip() for line in mermaid().splitlines()[1:]]
+    expected = [
+        f"{state} --> {target}: {why}" for state, it in TRANSITIONS.items() for target, why in it.items()
+    ]
+    assert arrows == ["[*] --> Empty", *expected, "Dead --> [*]"]
+
+
+def test_causes_do_not_break_the_drawing():
+    for moves in TRANSITIONS.values():
+        for why in moves.values():
+            assert not set(why) & set(":;|#\n")
+
+
+def test_command_prints_the_document(capsys):
+    runpy.run_path(str(COMMITTED.parents[1] / "coordinator_state" / "diagram.py"), run_name="__main__")
+    assert capsys.readouterr().out == document()

@@ -1,0 +1,145 @@
+"""The bookkeeping of a group, without the protocol."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from coordinator_state.group import Group, Member, stored
+from coordinator_state.requests import Protocol, ReplyTo
+from coordinator_state.step import encode_group
+
+REPLY_TO = ReplyTo("r", "c", None, 9)
+
+
+def member(name: str, *protocols: str, **fields) -> Member:
+    fields = {
+        "client_id": name,
+        "client_host": "",
+        "session_timeout_ms": 1,
+        "rebalance_timeout_ms": 2,
+    } | fields
+    return Member(member_id=name, protocols=stored(Protocol(it, b"") for it in protocols), **fields)
+
+
+def group(*members: Member) -> Group:
+    made = Group(group_id="orders", now_ms=0, state_timestamp_ms=0)
+    for each in members:
+        made.add_member(each, "consumer")
+    return made
+
+
+def test_new_group():
+    made = group()
+    assert (made.state, made.generation_id, made.members, made.leader) == ("Empty", 0, {}, None)
+    assert (made.protocol_type, made.protocol_name, made.rebalance_timeout_ms) == (None, None, 0)
+
+
+def test_first_member_sets_the_type_and_leads():
+    made = group(member("c1", "range"))
+    made.add_member(member("c2", "range"), "ignored")
+    assert (made.protocol_type, made.leader) == ("consumer", "c1")
+
+
+def test_pending_id_is_used_up_by_its_member():
+    made = group()
+    made.pending_members["c1"] = 7
+    made.add_member(member("c1"), "consumer")
+    assert made.pending_members == {}
+
+
+def test_counters_follow_the_members():
+    made = group(member("c1", "range", "sticky"), member("c2", "range"))
+    assert made.protocol_counts == {"range": 2, "sticky": 1}
+    held = made.bytes_held
+    made.update_protocols(made.members["c2"], [Protocol("sticky", b"12345")])
+    assert made.protocol_counts == {"range": 1, "sticky": 2}
+    assert made.bytes_held == held + len("sticky") - len("range") + 5
+    made.remove_member("c1")
+    assert made.protocol_counts == {"sticky": 1}
+    made.remove_member("c2")
+    assert (made.protocol_counts, made.bytes_held) == ({}, 0)
+
+
+def test_parked_joins_are_counted_once_each():
+    made = group(member("c1"), member("c2"))
+    first, second = made.members.values()
+    made.park_join(first, REPLY_TO)
+    made.park_join(first, ReplyTo("newer", "c", None, 9))
+    assert (made.num_awaiting_join, made.all_members_joined) == (1, False)
+    made.park_join(second, REPLY_TO)
+    assert made.all_members_joined
+    made.pending_members["c3"] = 7
+    assert not made.all_members_joined
+    assert made.take_parked_join(first) == ReplyTo("newer", "c", None, 9)
+    assert made.take_parked_join(first) is None
+    assert made.num_awaiting_join == 1
+    made.remove_member("c2")
+    assert made.num_awaiting_join == 0
+
+
+def test_parked_sync_is_taken_once():
+    made = group(member("c1"))
+    (it,) = made.members.values()
+    it.awaiting_sync = REPLY_TO
+    assert made.take_parked_sync(it) == REPLY_TO
+    assert made.take_parked_sync(it) is None
+
+
+def test_pending_syncs_are_counted_once_each():
+    made = group(member("c1"), member("c2"))
+    first, second = made.members.values()
+    for it in (first, first, second):
+        made.set_pending_sync(it, pending=True)
+    assert made.num_pending_sync == 2
+    made.remove_member("c1")
+    assert made.num_pending_sync == 1
+    for _ in range(2):
+        made.set_pending_sync(second, pending=False)
+    assert made.num_pending_sync == 0
+
+
+def test_leadership_goes_to_who_has_been_in_longest():
+    made = group(member("c1"), member("c2"), member("c3"))
+    made.remove_member("c2")
+    assert made.leader == "c1"
+    made.remove_member("c1")
+    assert made.leader == "c3"
+    made.remove_member("c3")
+    assert made.leader is None
+
+
+@pytest.mark.parametrize(("timeouts", "expected"), [([], 0), ([5, 9, 7], 9), ([-1], 0), ([-1, 4], 4)])
+def test_rebalance_timeout_is_the_longest(timeouts, expected):
+    made = group(*(member(f"c{i}", rebalance_timeout_ms=it) for i, it in enumerate(timeouts)))
+    assert made.rebalance_timeout_ms == expected
+
+
+def test_member_matches_what_it_offered():
+    it = member("c1", "range", "sticky")
+    assert it.matches([Protocol("range", b""), Protocol("sticky", b"")])
+    assert not it.matches([Protocol("sticky", b""), Protocol("range", b"")])
+    assert not it.matches([Protocol("range", b"")])
+    assert not it.matches([Protocol("range", b""), Protocol("sticky", b"new")])
+
+
+def test_metadata_of_a_protocol_that_is_not_offered_is_empty():
+    it = Member(**msgspec.structs.asdict(member("c1")) | {"protocols": stored([Protocol("range", b"x")])})
+    assert (it.metadata("range"), it.metadata("sticky"), it.metadata(None)) == (b"x", b"", b"")
+
+
+@pytest.mark.parametrize("name", ["c", "é" * 50, "\0" * 50, '"' * 50])
+def test_size_of_a_member_bounds_what_it_adds_to_the_state_and_to_a_picture(name):
+    without = group(member("c0", "range"))
+    with_it = group(member("c0", "range"))
+    with_it.protocol_name = without.protocol_name = "range"
+    it = member(name, "range", client_host=name, session_timeout_ms=2**31 - 1, rebalance_timeout_ms=-(2**31))
+    it.protocols = stored([Protocol("range", b"x" * 1_000)])
+    it.awaiting_join = it.awaiting_sync = ReplyTo("r" * 20, "c" * 20, 2**31 - 1, 9)
+    it.session_deadline_ms = 2**50
+    with_it.add_member(it, "consumer")
+    grown = len(encode_group(with_it)) - len(encode_group(without))
+    # What a parked request adds is gone with its answer, and bounded by its request.
+    assert grown <= it.size + 2 * 60
+    shown = len(msgspec.json.encode(with_it.picture())) - len(msgspec.json.encode(without.picture()))
+    assert shown <= 2 * it.size

@@ -1,0 +1,313 @@
+"""What holds for every log, however it came about and however it was cut into batches."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from coordinator_state.config import GroupConfig
+from coordinator_state.group import Group
+from coordinator_state.log import Record
+from coordinator_state.member_ids import member_id_of
+from coordinator_state.requests import AnyRequest, JoinGroupRequest, SyncGroupRequest
+from coordinator_state.step import Channel, Output, decode_group, step
+from coordinator_state.wire import Rejection, read_request
+from tests.coordinator_state import invariants
+from tests.coordinator_state.simulation import (
+    ACTIONS,
+    BENDS,
+    GROUP,
+    SECRET,
+    SETBACKS_MS,
+    WAITS_MS,
+    Move,
+    play,
+    random_moves,
+)
+
+DAY_MS = 86_400_000
+
+bounded = settings(
+    max_examples=120,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+
+configs = st.builds(
+    GroupConfig,
+    group_initial_rebalance_delay_ms=st.sampled_from([0, 500, 3_000]),
+    group_max_size=st.sampled_from([2, 3, 1_000, 1_000]),
+    offsets_retention_check_interval_ms=st.sampled_from([1_000, 20_000]),
+    new_member_join_timeout_ms=st.sampled_from([4_000, 300_000]),
+    max_group_bytes=st.sampled_from([2_000, 1_000_000]),
+)
+
+
+def moves(waits: tuple[int, ...] = (*WAITS_MS, *SETBACKS_MS)) -> st.SearchStrategy[list[Move]]:
+    move = st.builds(
+        Move, st.integers(0, 3), st.sampled_from(ACTIONS), st.sampled_from(waits), st.sampled_from(BENDS)
+    )
+    # Left alone, hypothesis draws mostly short lists, which a group hardly gets Stable in.
+    return st.lists(move, min_size=1, max_size=60) | st.lists(move, min_size=40, max_size=60)
+
+
+class Batch(NamedTuple):
+    records: list[Record]
+    watermark_ms: int
+
+
+class Outcome(NamedTuple):
+    responses: list[Output]
+    events: list[Output]
+    rejected: list[Output]
+    picture: Output | None
+    state: bytes | None
+    deadline_ms: int | None
+
+
+def run(batches: list[Batch], config: GroupConfig) -> Outcome:
+    outputs: list[Output] = []
+    state, deadline_ms = None, None
+    for records, watermark_ms in batches:
+        result = step(GROUP, state, records, watermark_ms, config, SECRET)
+        invariants.check(result, watermark_ms)
+        outputs += result.outputs
+        state, deadline_ms = result.state, result.deadline_ms
+
+    def of(channel: Channel) -> list[Output]:
+        return [output for output in outputs if output.channel is channel]
+
+    # A compacted topic keeps the newest picture only.
+    picture = (of(Channel.GROUPS) or [None])[-1]
+    return Outcome(
+        of(Channel.RESPONSES), of(Channel.EVENTS), of(Channel.REJECTED), picture, state, deadline_ms
+    )
+
+
+@st.composite
+def batches_of(draw: st.DrawFn, log: list[Record], last_watermark_ms: int) -> list[Batch]:
+    """Cut `log`; each watermark keeps its promise that nothing earlier comes any more."""
+    cuts = sorted(draw(st.sets(st.integers(1, len(log)), max_size=12)) | {len(log)})
+    batches: list[Batch] = []
+    begin, watermark_ms = 0, 0
+    for cut in cuts:
+        # None of the records that are still to come is earlier than this.
+        limit = min((record.timestamp_ms for record in log[cut:]), default=last_watermark_ms)
+        records = log[begin:cut]
+        for _ in range(draw(st.integers(1, 3))):
+            near = draw(st.sampled_from([0, 0, 1, 500, 5_000, 10**9]))
+            watermark_ms = max(watermark_ms, limit - near)
+            # Spark gives a group's rows in any order.
+            batches.append(Batch(draw(st.permutations(records)), watermark_ms))
+            records = []
+        begin = cut
+    return [*batches, Batch([], last_watermark_ms)]
+
+
+@st.composite
+def logs(draw: st.DrawFn, **kwargs) -> tuple[GroupConfig, list[Record]]:
+    config = draw(configs)
+    return config, play(draw(moves(**kwargs)), config, draw(st.sampled_from([1, 1, 2])))
+
+
+def latest(log: list[Record]) -> int:
+    return max(record.timestamp_ms for record in log)
+
+
+# -- batches ---------------------------------------------------------------------------------------
+
+
+@bounded
+@given(st.data())
+def test_how_the_log_is_cut_into_batches_makes_no_difference(data):
+    config, log = data.draw(logs())
+    last = latest(log) + data.draw(st.sampled_from([0, 1, 7_000, 50_000, DAY_MS]))
+    in_one = run([Batch(log, last)], config)
+    in_many = run(data.draw(batches_of(log, last)), config)
+    # Field by field, for a readable failure.
+    assert in_many.responses == in_one.responses
+    assert in_many.events == in_one.events
+    assert in_many.rejected == in_one.rejected
+    assert in_many.picture == in_one.picture
+    assert in_many.state == in_one.state
+    assert in_many.deadline_ms == in_one.deadline_ms
+
+
+@bounded
+@given(logs())
+def test_batch_that_runs_twice_gives_the_same_bytes(drawn):
+    config, log = drawn
+    batches = [Batch([record], 0) for record in log]
+    assert run(batches, config) == run(batches, config)
+
+
+DIGESTS = """
+import hashlib, sys
+import msgspec
+from coordinator_state.config import GroupConfig
+from coordinator_state.log import Record
+from coordinator_state.step import step
+for log in msgspec.msgpack.decode(sys.stdin.buffer.read(), type=list[list[Record]]):
+    result = step(b"orders", None, log, 10**9, GroupConfig(), b"secret")
+    print(hashlib.sha256(repr((result.state, result.outputs)).encode()).hexdigest())
+"""
+
+
+def test_every_process_gives_the_same_bytes_whatever_its_hash_seed():
+    rng = random.Random(1)
+    logs_played = [play(random_moves(rng, 60), GroupConfig(), 2) for _ in range(30)]
+    results = [step(GROUP, None, log, 10**9, GroupConfig(), SECRET) for log in logs_played]
+    expected = [hashlib.sha256(repr((it.state, it.outputs)).encode()).hexdigest() for it in results]
+    assert len(set(expected)) > 25, "the logs are not all alike"
+    for seed in ("0", "1", "4242"):
+        done = subprocess.run(
+            [sys.executable, "-c", DIGESTS],
+            input=msgspec.msgpack.encode(logs_played),
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            cwd=Path(__file__).parents[2],
+            capture_output=True,
+            check=True,
+        )
+        assert done.stdout.decode().split() == expected
+
+
+# -- answers ---------------------------------------------------------------------------------------
+
+
+def member_id_meant(request: JoinGroupRequest | SyncGroupRequest, record: Record) -> str:
+    return request.member_id or member_id_of(SECRET, request.client_id, record)
+
+
+@bounded
+@given(logs())
+def test_every_request_is_answered_exactly_once_or_parked_or_given_up_by_its_member(drawn):
+    config, log = drawn
+    outcome = run([Batch([record], 0) for record in log], config)
+    answers = Counter(
+        msgspec.json.decode(output.value)["request_id"]
+        for output in outcome.responses
+        if b'"INVALID_REQUEST"' not in output.value
+    )
+    group = decode_group(outcome.state) if outcome.state is not None else None
+    left = {
+        event["member_id"]
+        for event in (msgspec.json.decode(output.value) for output in outcome.events)
+        if event["event"] == "member_removed" and event["reason"] == "left"
+    }
+    requests: list[tuple[AnyRequest, Record]] = [
+        (request, record)
+        for record in log
+        if not isinstance(request := read_request(record, config), Rejection)
+    ]
+    for i, (request, record) in enumerate(requests):
+        if answers[request.request_id] == 1:
+            continue
+        assert answers[request.request_id] == 0, "answered twice"
+        assert isinstance(request, JoinGroupRequest | SyncGroupRequest), "only these are ever parked"
+        member_id = member_id_meant(request, record)
+        is_parked = group is not None and request.request_id in parked(group, member_id)
+        is_replaced = any(
+            type(later) is type(request) and later.member_id == member_id for later, _ in requests[i + 1 :]
+        )
+        has_left = isinstance(request, SyncGroupRequest) and member_id in left
+        assert is_parked or is_replaced or has_left, request
+
+
+def parked(group: Group, member_id: str) -> set[str]:
+    if (member := group.members.get(member_id)) is None:
+        return set()
+    return {it.request_id for it in (member.awaiting_join, member.awaiting_sync) if it is not None}
+
+
+@bounded
+@given(logs())
+def test_record_that_cannot_be_read_is_kept_and_answered_if_its_sender_can_be(drawn):
+    config, log = drawn
+    outcome = run([Batch([record], 0) for record in log], config)
+    rejections = [it for it in (read_request(record, config) for record in log) if isinstance(it, Rejection)]
+    answered = [output for output in outcome.responses if b'"INVALID_REQUEST"' in output.value]
+    assert len(outcome.rejected) == len(rejections)
+    assert len(answered) == sum(it.response is not None for it in rejections)
+
+
+# -- what the history says -------------------------------------------------------------------------
+
+
+@bounded
+@given(logs())
+def test_history_is_consistent(drawn):
+    config, log = drawn
+    outcome = run([Batch(log, latest(log) + 50_000)], config)
+    events = [msgspec.json.decode(output.value) for output in outcome.events]
+    ids = [event["event_id"] for event in events]
+    assert len(ids) == len(set(ids))
+
+    state, members, generation, is_assigned = "Dead", set(), 0, False
+    for event in events:
+        match event["event"]:
+            case "group_created":
+                assert state == "Dead"
+                state, generation = "Empty", 0
+            case "state_changed":
+                assert event["from"] == state
+                state = event["to"]
+            case "member_added":
+                assert event["member_id"] not in members
+                members.add(event["member_id"])
+            case "member_removed":
+                members.remove(event["member_id"])
+            case "generation_completed":
+                assert event["generation_id"] > generation, "generations only grow"
+                generation, is_assigned = event["generation_id"], False
+                assert set(event["members"]) == members
+                assert event["leader"] in members
+            case "assignment_propagated":
+                # Two assignments in one generation could give one partition two owners.
+                assert (event["generation_id"], is_assigned) == (generation, False)
+                is_assigned = True
+                assert {each["member_id"] for each in event["assignments"]} == members
+            case "group_deleted":
+                assert (state, members) == ("Dead", set())
+    if outcome.state is None:
+        assert state == "Dead"
+    else:
+        group = decode_group(outcome.state)
+        assert (state, members) == (group.state, set(group.members))
+
+
+@bounded
+@given(logs())
+def test_newest_picture_is_the_group(drawn):
+    config, log = drawn
+    outcome = run([Batch([record], 0) for record in log], config)
+    if outcome.state is not None:
+        assert outcome.picture.value == msgspec.json.encode(decode_group(outcome.state).picture())
+    elif outcome.picture is not None:
+        assert outcome.picture.value is None
+
+
+@bounded
+@given(logs(waits=WAITS_MS))
+def test_time_of_events_does_not_go_back(drawn):
+    config, log = drawn
+    outcome = run([Batch(log, latest(log) + 50_000)], config)
+    times = [msgspec.json.decode(output.value)["at_ms"] for output in outcome.events]
+    assert times == sorted(times)
+
+
+@bounded
+@given(logs())
+def test_nobody_lives_for_ever(drawn):
+    config, log = drawn
+    outcome = run([Batch(log, 0), Batch([], latest(log) + DAY_MS)], config)
+    assert (outcome.state, outcome.deadline_ms) == (None, None)

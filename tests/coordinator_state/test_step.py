@@ -1,0 +1,226 @@
+"""One call: state and records in, state and outputs out."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from coordinator_state.config import GroupConfig
+from coordinator_state.log import Record
+from coordinator_state.step import SCHEMA_VERSION, Channel, Output, decode_group, encode_group, step
+from tests.coordinator_state.scenario import Scenario, errors, only
+
+CONFIG = GroupConfig()
+
+
+def request(offset: int, at_ms: int, **fields) -> Record:
+    body = {"request_id": f"r{offset}", "client_id": "c1", "group_id": "orders"} | fields
+    return Record("requests", 0, offset, at_ms, b"orders", msgspec.json.encode(body))
+
+
+def join(offset: int, at_ms: int, **fields) -> Record:
+    body = {
+        "api": "join_group",
+        "session_timeout_ms": 10_000,
+        "protocol_type": "consumer",
+        "protocols": [{"name": "range", "metadata": ""}],
+        "api_version": 3,
+    }
+    return request(offset, at_ms, **(body | fields))
+
+
+def call(state: bytes | None, *records: Record, watermark_ms: int = 0, config: GroupConfig = CONFIG):
+    return step(b"orders", state, records, watermark_ms, config, b"secret")
+
+
+def test_nothing():
+    assert call(None) == (None, None, [], {})
+
+
+def test_first_join():
+    result = call(None, join(0, 5_000))
+    assert result.deadline_ms == 8_000
+    assert result.counts == {
+        ("requests", "join_group", ""): 1,
+        ("events", "group_created", ""): 1,
+        ("events", "member_added", ""): 1,
+        ("events", "state_changed", "PreparingRebalance"): 1,
+    }
+    assert [(output.channel, output.key) for output in result.outputs] == [
+        (Channel.EVENTS, b"orders"),
+        (Channel.EVENTS, b"orders"),
+        (Channel.EVENTS, b"orders"),
+        (Channel.GROUPS, b"orders"),
+    ]
+
+
+def test_call_for_time_alone_answers_what_is_due():
+    first = call(None, join(0, 5_000, reply_partition=3))
+    result = call(first.state, watermark_ms=8_000)
+    answer = result.outputs[0]
+    assert (answer.channel, answer.key, answer.partition) == (Channel.RESPONSES, b"c1", 3)
+    assert msgspec.json.decode(answer.value)["generation_id"] == 1
+    assert result.counts["responses", "join_group", "NONE"] == 1
+    assert result.counts["events", "generation_completed", ""] == 1
+
+
+def test_call_before_its_time_changes_only_how_far_the_group_is():
+    first = call(None, join(0, 5_000))
+    result = call(first.state, watermark_ms=7_999)
+    assert (result.outputs, result.counts, result.deadline_ms) == ([], {}, 8_000)
+    assert decode_group(result.state).now_ms == 7_999
+
+
+def test_records_are_applied_in_the_order_of_the_log():
+    records = [join(2, 5_000, client_id="c2"), join(1, 5_000, client_id="c1")]
+    group = decode_group(call(None, *records).state)
+    assert [member.client_id for member in group.members.values()] == ["c1", "c2"]
+
+
+def test_record_from_before_the_groups_time_counts_as_of_now():
+    first = call(None, join(0, 5_000), watermark_ms=5_500)
+    result = call(first.state, join(1, 4_000, client_id="c2"), watermark_ms=5_500)
+    events = [msgspec.json.decode(output.value) for output in result.outputs]
+    assert events[0]["at_ms"] == 5_500
+
+
+def test_without_a_group_there_is_no_time_to_go_back_from():
+    # Nothing is stored between two batches then, so one batch must forget as well as two.
+    refused = request(0, 9_000, api="heartbeat", generation_id=1, member_id="gone")
+    in_one = call(None, refused, join(1, 5_000))
+    first = call(None, refused)
+    in_two = call(first.state, join(1, 5_000))
+    assert in_one.state == in_two.state
+    assert in_one.outputs == first.outputs + in_two.outputs
+
+
+def test_pictures_and_events_come_once_per_call():
+    result = call(None, *(join(i, 5_000, client_id=f"c{i}") for i in range(3)), watermark_ms=60_000)
+    pictures = [output for output in result.outputs if output.channel is Channel.GROUPS]
+    assert msgspec.json.decode(only(pictures).value)["state"] == "Empty"
+    assert len([output for output in result.outputs if output.channel is Channel.EVENTS]) > 5
+
+
+def test_group_that_came_and_went_within_a_call_leaves_a_tombstone():
+    result = call(None, join(0, 5_000), watermark_ms=10**7)
+    assert (result.state, result.deadline_ms) == (None, None)
+    assert result.outputs[-1] == Output(Channel.GROUPS, b"orders", None)
+    assert result.counts["events", "group_deleted", ""] == 1
+    assert result.counts["events", "member_removed", "session_expired"] == 1
+
+
+def test_rejected_record_is_kept_answered_and_counted():
+    first = call(None, join(0, 5_000))
+    result = call(first.state, request(1, 6_000, api="fly", reply_partition=4), watermark_ms=5_000)
+    response, rejected = result.outputs
+    assert (response.channel, response.key, response.partition) == (Channel.RESPONSES, b"c1", 4)
+    assert msgspec.json.decode(response.value)["error"] == "INVALID_REQUEST"
+    assert (rejected.channel, rejected.key) == (Channel.REJECTED, b"orders")
+    assert msgspec.json.decode(rejected.value)["offset"] == 1
+    assert result.counts == {("rejected", "", ""): 1, ("responses", "unreadable", "INVALID_REQUEST"): 1}
+
+
+def test_rejected_record_lets_time_pass():
+    # The broker has stamped it: by then the initial delay was over, whatever the record says.
+    first = call(None, join(0, 5_000))
+    result = call(first.state, request(1, 8_000, api="fly"))
+    assert result.counts["events", "generation_completed", ""] == 1
+
+
+@pytest.mark.parametrize("key", [None, b"", b"\xff\xfe"])
+def test_key_that_is_no_group_id(key):
+    record = join(0, 5_000)._replace(key=key)
+    result = step(key, None, [record], 0, CONFIG, b"secret")
+    assert (result.state, result.deadline_ms) == (None, None)
+    assert [(output.channel, output.key) for output in result.outputs] == [
+        (Channel.RESPONSES, b"c1"),
+        (Channel.REJECTED, key),
+    ]
+
+
+def test_key_of_a_rejected_record_is_cut_as_its_value_is():
+    config = GroupConfig(max_request_bytes=100)
+    key = b"k" * 1_000
+    result = step(key, None, [join(0, 0)._replace(key=key, value=None)], 0, config, b"secret")
+    assert only(result.outputs).key == b"k" * 100
+
+
+# -- checks that come before the group -------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("api", "fields", "newest"),
+    [
+        (
+            "join_group",
+            {
+                "session_timeout_ms": 10_000,
+                "protocol_type": "consumer",
+                "protocols": [{"name": "range", "metadata": b""}],
+            },
+            9,
+        ),
+        ("sync_group", {"generation_id": 1, "member_id": "m"}, 5),
+        ("heartbeat", {"generation_id": 1, "member_id": "m"}, 4),
+        ("leave_group", {"members": [{"member_id": "m"}]}, 5),
+    ],
+)
+class TestBeforeTheGroup:
+    @pytest.mark.parametrize("beyond", [-1, 1, 2**31 - 1])
+    def test_unsupported_version(self, api, fields, newest, beyond):
+        s = Scenario()
+        version = beyond if beyond != 1 else newest + 1
+        reply = only(s.send(api, "c1", **fields, api_version=version))
+        assert (reply.error, reply.error_code) == ("UNSUPPORTED_VERSION", 35)
+        assert reply.error_message == f"versions 0 to {newest} are supported - at `$.api_version`"
+        assert s.state is None
+
+    def test_newest_version_is_supported(self, api, fields, newest):
+        replies = Scenario().send(api, "c1", **fields, api_version=newest)
+        assert errors(replies)["c1"] != "UNSUPPORTED_VERSION"
+
+    def test_empty_group_id(self, api, fields, newest):
+        body = {"api": api, "request_id": "r", "client_id": "c", "group_id": "", **fields}
+        record = Record("requests", 0, 0, 0, b"", msgspec.json.encode(body))
+        result = step(b"", None, [record], 0, CONFIG, b"secret")
+        reply = msgspec.json.decode(only(result.outputs).value)
+        assert (reply["error"], reply["error_code"]) == ("INVALID_GROUP_ID", 24)
+        assert reply["error_message"] == "group_id must not be empty"
+        assert result.state is None
+
+    def test_static_membership(self, api, fields, newest):
+        if api == "leave_group":
+            static = {"members": [{"member_id": "m"}, {"group_instance_id": "i"}]}
+        else:
+            static = fields | {"group_instance_id": "i"}
+        s = Scenario()
+        reply = only(s.send(api, "c1", **static))
+        assert reply.error == "UNSUPPORTED_VERSION"
+        assert reply.error_message == "static membership is not supported - at `$.group_instance_id`"
+        assert s.state is None
+
+
+# -- stored state ----------------------------------------------------------------------------------
+
+
+def test_stored_state_round_trips():
+    s = Scenario()
+    s.stabilise("c1", "c2")
+    s.ask("c3")
+    s.join("c1")
+    assert encode_group(decode_group(s.state)) == s.state
+
+
+def test_state_of_a_newer_version_is_refused():
+    version, group = msgspec.msgpack.decode(call(None, join(0, 0)).state)
+    newer = msgspec.msgpack.encode((version + 1, group))
+    with pytest.raises(ValueError, match=r"^stored state has schema version 2, this program reads 1$"):
+        decode_group(newer)
+
+
+def test_state_written_before_a_field_was_added_is_read():
+    version, group = msgspec.msgpack.decode(call(None, join(0, 0)).state)
+    # As many fields as were there when nothing had a default yet.
+    older = decode_group(msgspec.msgpack.encode((version, group[:3])))
+    assert (older.group_id, older.state, older.members) == ("orders", "Empty", {})
+    assert version == SCHEMA_VERSION

@@ -1,0 +1,282 @@
+"""From bytes to a request, or to the reason why it is none."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from coordinator_state.config import GroupConfig
+from coordinator_state.log import Record
+from coordinator_state.requests import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    LeavingMember,
+    MemberAssignment,
+    Protocol,
+    SyncGroupRequest,
+)
+from coordinator_state.responses import InvalidRequestResponse
+from coordinator_state.wire import Rejection, read_request, rejected_record
+
+CONFIG = GroupConfig(response_partitions=8)
+COMMON = {"request_id": "r1", "client_id": "c1", "group_id": "orders"}
+HEARTBEAT = {"api": "heartbeat", **COMMON, "generation_id": 1, "member_id": "m"}
+JOIN = {
+    "api": "join_group",
+    **COMMON,
+    "session_timeout_ms": 10_000,
+    "protocol_type": "consumer",
+    "protocols": [{"name": "range", "metadata": "AAE="}],
+}
+
+
+def record(value: bytes | None, key: bytes | None = b"orders") -> Record:
+    return Record("requests", 2, 17, 1_000, key, value)
+
+
+def read(request: dict, key: bytes | None = b"orders", config: GroupConfig = CONFIG):
+    return read_request(record(msgspec.json.encode(request), key), config)
+
+
+def reason(request: dict, key: bytes | None = b"orders", config: GroupConfig = CONFIG) -> str:
+    rejection = read(request, key, config)
+    assert isinstance(rejection, Rejection)
+    assert rejection.response is not None
+    assert (rejection.response.request_id, rejection.response.client_id) == ("r1", "c1")
+    assert (rejection.response.error, rejection.response.error_code) == ("INVALID_REQUEST", 42)
+    assert rejection.response.error_message == rejection.reason
+    return rejection.reason
+
+
+# -- requests --------------------------------------------------------------------------------------
+
+
+def test_join_group_with_the_defaults_of_the_contract():
+    request = read(JOIN)
+    assert request == JoinGroupRequest(
+        **COMMON,
+        session_timeout_ms=10_000,
+        protocol_type="consumer",
+        protocols=[Protocol("range", b"\x00\x01")],
+    )
+    assert (request.version, request.member_id, request.effective_rebalance_timeout_ms) == (9, "", 10_000)
+
+
+def test_sync_group_with_the_defaults_of_the_contract():
+    request = read({"api": "sync_group", **COMMON, "generation_id": 1, "member_id": "m"})
+    assert request == SyncGroupRequest(**COMMON, generation_id=1, member_id="m")
+    assert (request.version, request.assignments, request.protocol_name) == (5, [], None)
+
+
+def test_sync_group_with_assignments():
+    given = [{"member_id": "m", "assignment": "AA=="}]
+    request = read(
+        {"api": "sync_group", **COMMON, "generation_id": 1, "member_id": "m", "assignments": given}
+    )
+    assert request.assignments == [MemberAssignment("m", b"\x00")]
+
+
+def test_heartbeat_and_who_is_to_be_answered_where():
+    request = read({**HEARTBEAT, "api_version": 2, "reply_partition": 7, "client_host": "10.0.0.7"})
+    assert isinstance(request, HeartbeatRequest)
+    assert msgspec.structs.astuple(request.reply_to) == ("r1", "c1", 7, 2)
+    assert request.client_host == "10.0.0.7"
+
+
+def test_leave_group():
+    members = [{"member_id": "m", "reason": "bye"}, {"group_instance_id": "i"}]
+    request = read({"api": "leave_group", **COMMON, "members": members})
+    assert isinstance(request, LeaveGroupRequest)
+    assert request.members == [
+        LeavingMember(member_id="m", reason="bye"),
+        LeavingMember(group_instance_id="i"),
+    ]
+
+
+# -- rejections that can be answered ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"api": "fly"}, "Invalid value 'fly' - at `$.api`"),
+        ({"api": 3}, "Expected `str` - at `$.api`"),
+        ({"generation_id": ...}, "Object missing required field `generation_id`"),
+        ({"generation_id": "1"}, "Expected `int`, got `str` - at `$.generation_id`"),
+        ({"generation_id": 1.5}, "Expected `int`, got `float` - at `$.generation_id`"),
+        ({"generation_id": True}, "Expected `int`, got `bool` - at `$.generation_id`"),
+        ({"generation_id": 2**31}, "Expected `int` <= 2147483647 - at `$.generation_id`"),
+        ({"generation_id": -(2**31) - 1}, "Expected `int` >= -2147483648 - at `$.generation_id`"),
+        ({"member_id": None}, "Expected `str`, got `null` - at `$.member_id`"),
+        ({"reply_partition": -1}, "Expected `int` >= 0 - at `$.reply_partition`"),
+        ({"reply_partition": 8}, "the response topic's partitions are 0 to 7 - at `$.reply_partition`"),
+        ({"surprise": 1}, "Object contains unknown field `surprise`"),
+        ({"client_host": "x" * 256}, "longer than 255 characters - at `$.client_host`"),
+    ],
+)
+def test_field_that_is_wrong_is_named(change, expected):
+    request = {name: it for name, it in (HEARTBEAT | change).items() if it is not ...}
+    assert reason(request) == expected
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (
+            {"protocols": [{"name": "range"}]},
+            "Object missing required field `metadata` - at `$.protocols[0]`",
+        ),
+        (
+            {"protocols": [{"name": "range", "metadata": "?"}]},
+            "Invalid base64 encoded string - at `$.protocols[0].metadata`",
+        ),
+        (
+            {"protocols": [{"name": "a", "metadata": ""}, {"name": "x" * 256, "metadata": ""}]},
+            "longer than 255 characters - at `$.protocols[1].name`",
+        ),
+        ({"protocol_type": "x" * 256}, "longer than 255 characters - at `$.protocol_type`"),
+    ],
+)
+def test_field_of_a_join_that_is_wrong_is_named(change, expected):
+    assert reason(JOIN | change) == expected
+
+
+def test_longest_names_are_read():
+    longest = "é" * 255
+    request = {**HEARTBEAT, **dict.fromkeys(["group_id", "client_id", "request_id", "client_host"], longest)}
+    assert read(request, key=longest.encode()).group_id == longest
+
+
+@pytest.mark.parametrize("name", ["group_id", "client_id", "request_id"])
+def test_names_that_are_too_long_are_echoed_all_the_same(name):
+    request = {**HEARTBEAT, name: "x" * 256}
+    rejection = read(request, key=request["group_id"].encode())
+    assert rejection.reason == f"longer than 255 characters - at `$.{name}`"
+    assert getattr(rejection.response, name) == "x" * 256
+
+
+def test_key_that_is_missing():
+    assert reason(HEARTBEAT, None) == "the record has no key; it must be the group id - at `$.group_id`"
+
+
+@pytest.mark.parametrize("key", [b"", b"order", b"Orders", b"\xff", b"orders\0"])
+def test_key_that_is_not_the_group_id(key):
+    assert reason(HEARTBEAT, key) == "the record key is not the group id - at `$.group_id`"
+
+
+def test_answer_says_as_much_as_could_be_read():
+    rejection = read({**COMMON, "api": "fly", "reply_partition": 3})
+    assert rejection.reply_partition == 3
+    assert rejection.response == InvalidRequestResponse(
+        api="fly",
+        request_id="r1",
+        client_id="c1",
+        group_id="orders",
+        error_message="Invalid value 'fly' - at `$.api`",
+    )
+    rejection = read({"request_id": "r1", "client_id": "c1", "api": 3, "group_id": ["orders"]})
+    assert (rejection.response.api, rejection.response.group_id) == (None, None)
+
+
+@pytest.mark.parametrize("partition", [-1, 8, 2**70, 3.0, "3", True, None, [3]])
+def test_partition_that_cannot_be_used_is_left_to_the_client_id(partition):
+    rejection = read({**HEARTBEAT, "surprise": 1, "reply_partition": partition})
+    assert rejection.response is not None
+    assert rejection.reply_partition is None
+
+
+# -- rejections that cannot ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"",
+        b"{",
+        b"null",
+        b"[]",
+        b'"heartbeat"',
+        b"\xff\xfe",
+        b"\xef\xbb\xbf{}",
+        b'{"request_id":"r1"}',
+        b'{"request_id":"r1","client_id":7}',
+        b'{"request_id":"r1","client_id":"\\ud800"}',
+        b'{"request_id":"r1","client_id":"c1"} trailing',
+    ],
+)
+def test_sender_that_cannot_be_made_out(value):
+    rejection = read_request(record(value), CONFIG)
+    assert isinstance(rejection, Rejection)
+    assert rejection.reason
+    assert (rejection.response, rejection.reply_partition) == (None, None)
+
+
+def test_no_value():
+    assert read_request(record(None), CONFIG) == Rejection("the record has no value", None, None)
+
+
+@pytest.mark.parametrize("depth", [100, 100_000])
+@pytest.mark.parametrize("field", ["surprise", "api", "group_id", "reply_partition"])
+def test_deep_nesting_is_a_rejection(depth, field):
+    nested = b"[" * depth + b"]" * depth
+    request = {name: it for name, it in HEARTBEAT.items() if name != field}
+    value = msgspec.json.encode(request)[:-1] + b',"%s":%s}' % (field.encode(), nested)
+    assert isinstance(read_request(record(value), CONFIG), Rejection)
+
+
+# -- too large -------------------------------------------------------------------------------------
+
+SMALL = GroupConfig(max_request_bytes=200)
+
+
+def test_request_of_the_largest_size_is_read():
+    size = len(msgspec.json.encode(HEARTBEAT))
+    assert isinstance(read(HEARTBEAT, config=GroupConfig(max_request_bytes=size)), HeartbeatRequest)
+    too_small = GroupConfig(max_request_bytes=size - 1)
+    assert reason(HEARTBEAT, config=too_small) == f"larger than {size - 1} bytes"
+
+
+@pytest.mark.parametrize("name", ["request_id", "client_id", "group_id", "api"])
+def test_too_large_request_is_not_echoed_at_length(name):
+    # The answer would be as large as the request, and the response topic might not take it.
+    request = {**HEARTBEAT, "surprise": "x" * 1_000}
+    assert reason(request, config=SMALL) == "larger than 200 bytes"
+    echoed = read({**request, name: "x" * 255}, config=SMALL)
+    assert getattr(echoed.response, name) == "x" * 255
+    rejection = read({**request, name: "x" * 256}, config=SMALL)
+    assert (rejection.reason, rejection.response) == ("larger than 200 bytes", None)
+
+
+def test_request_of_the_largest_size_is_echoed_whatever_it_says():
+    request = {**HEARTBEAT, "surprise": 1, "request_id": "x" * 300}
+    config = GroupConfig(max_request_bytes=len(msgspec.json.encode(request)))
+    assert read(request, config=config).response.request_id == "x" * 300
+
+
+# -- what is kept of them --------------------------------------------------------------------------
+
+
+def test_rejected_record_is_kept_whole():
+    kept = rejected_record(record(b"{", b"\xff"), "why", CONFIG)
+    assert msgspec.json.decode(msgspec.json.encode(kept)) == {
+        "topic": "requests",
+        "partition": 2,
+        "offset": 17,
+        "timestamp_ms": 1_000,
+        "key": "/w==",
+        "value": "ew==",
+        "value_bytes": 1,
+        "reason": "why",
+    }
+
+
+def test_rejected_record_that_is_too_large_is_cut():
+    kept = rejected_record(record(b"v" * 1_000, b"k" * 1_000), "why", SMALL)
+    assert (kept.key, kept.value, kept.value_bytes) == (b"k" * 200, b"v" * 200, 1_000)
+
+
+@pytest.mark.parametrize("nothing", [None, b""])
+def test_rejected_record_of_nothing(nothing):
+    kept = rejected_record(record(nothing, nothing), "why", CONFIG)
+    assert (kept.key, kept.value, kept.value_bytes) == (nothing, nothing, 0)

@@ -1,0 +1,106 @@
+"""The demo as its audience starts it: the whole story, and an audience that leaves early."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.spark
+
+ROOT = Path(__file__).parents[2]
+COMMAND = [sys.executable, "-m", "group_coordinator", "demo"]
+
+
+class Audience:
+    """A demo, and a mark in the environment by which everything that it starts is found."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.output = directory / "output.txt"
+        self._mark = f"DEMO_TEST={directory}".encode()
+        environment = os.environ | {"DEMO_TEST": str(directory), "TMPDIR": str(directory)}
+        with self.output.open("wb") as output:
+            self.process = subprocess.Popen(
+                COMMAND, stdout=output, stderr=subprocess.STDOUT, env=environment, cwd=ROOT
+            )
+
+    def wait_to_read(self, text: str, timeout_s: float) -> None:
+        deadline = time.monotonic() + timeout_s
+        while text not in self.output.read_text():
+            assert self.process.poll() is None, self.output.read_text()
+            assert time.monotonic() < deadline, self.output.read_text()
+            time.sleep(0.05)
+
+    def survivors(self) -> list[str]:
+        """Command lines of everything that was started and still runs."""
+        found = []
+        for entry in Path("/proc").glob("[0-9]*"):
+            try:
+                if self._mark in (entry / "environ").read_bytes().split(b"\0"):
+                    found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+            except OSError:  # it has ended, or is somebody else's
+                continue
+        return found
+
+    def left_files(self) -> set[str]:
+        return {entry.name for entry in self.directory.iterdir()} - {self.output.name}
+
+
+@pytest.fixture
+def audience(tmp_path: Path) -> Iterator[Audience]:
+    audience = Audience(tmp_path)
+    yield audience
+    audience.process.kill()
+    audience.process.wait()
+
+
+def test_the_story_ends_well(audience: Audience) -> None:
+    exit_code = audience.process.wait(timeout=240)
+
+    told = audience.output.read_text()
+    assert exit_code == 0, told
+    for line in (
+        "Kafka is at 127.0.0.1:",
+        "Stable -> PreparingRebalance: session of worker-2 expired",
+        "Stable -> PreparingRebalance: worker-3 left",
+        "Stable -> PreparingRebalance: worker-4 joined",
+        "the group now:    Stable, generation 4, worker-1, worker-4",
+        "Stable -> PreparingRebalance: worker-5 joined",
+        "PreparingRebalance -> Empty: no members are left",
+        "0 missing",
+    ):
+        assert line in told
+    assert told.count(" held ") == 8
+    assert "FAILED" not in told
+    assert re.search(r"First assignment \d+\.\d s after the start", told)
+    assert audience.survivors() == []
+    assert audience.left_files() == set()
+
+
+@pytest.mark.parametrize(
+    ("scene", "number"),
+    [
+        ("Kafka starts", signal.SIGINT),
+        ("waiting for Spark to start", signal.SIGTERM),
+    ],
+)
+def test_whoever_leaves_early_leaves_nothing_behind(
+    audience: Audience, scene: str, number: signal.Signals
+) -> None:
+    audience.wait_to_read(scene, timeout_s=60)
+    assert len(audience.survivors()) > 1 or scene == "Kafka starts"
+
+    audience.process.send_signal(number)
+
+    assert audience.process.wait(timeout=30) == 130
+    assert "Interrupted; everything that was started has ended." in audience.output.read_text()
+    assert audience.survivors() == []
+    assert audience.left_files() == set()

@@ -1,0 +1,218 @@
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+import pandas as pd
+import pytest
+from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
+from pyspark.sql.types import Row, StructType
+
+from coordinator_state.config import GroupConfig
+from coordinator_state.log import Record
+from coordinator_state.step import Channel, StepResult, step
+from streaming.function import INPUT_COLUMNS, FunctionArguments, stateful_function
+
+KEY = b"orders"
+TOPICS = {channel: f"t.{channel.value}" for channel in Channel}
+ARGUMENTS = FunctionArguments(
+    config=GroupConfig(group_initial_rebalance_delay_ms=0),
+    secret=b"secret",
+    request_topic="requests",
+    output_topics=TOPICS,
+)
+
+
+def group_state(value: bytes | None, watermark_ms: int, *, timed_out: bool = False) -> GroupState:
+    """A GroupState as a Python worker makes it from what the JVM sends."""
+    return GroupState(
+        optionalValue=Row(value),
+        batchProcessingTimeMs=0,
+        eventTimeWatermarkMs=watermark_ms,
+        timeoutConf=GroupStateTimeout.EventTimeTimeout,
+        hasTimedOut=timed_out,
+        watermarkPresent=True,
+        defined=value is not None,
+        updated=False,
+        removed=False,
+        timeoutTimestamp=GroupState.NO_TIMESTAMP,
+        keyAsUnsafe=b"",
+        valueSchema=StructType(),
+    )
+
+
+def frame(*rows: tuple[int, int, int, bytes | None]) -> pd.DataFrame:
+    """Rows of the input columns, with the types that Arrow gives them."""
+    return pd.DataFrame(rows, columns=list(INPUT_COLUMNS)).astype(
+        {"partition": "int32", "offset": "int64", "timestamp_ms": "int64"}
+    )
+
+
+def join(client_id: str, **fields: Any) -> bytes:
+    """A join as old clients send it: it makes a member at once."""
+    request = {
+        "api": "join_group",
+        "api_version": 3,
+        "request_id": f"{client_id}-1",
+        "client_id": client_id,
+        "group_id": KEY.decode(),
+        "session_timeout_ms": 10_000,
+        "rebalance_timeout_ms": 60_000,
+        "protocol_type": "consumer",
+        "protocols": [{"name": "range", "metadata": ""}],
+    }
+    return json.dumps(request | fields).encode()
+
+
+def call(key: bytes | None, state: GroupState, *frames: pd.DataFrame) -> tuple[pd.DataFrame, Counter[Any]]:
+    """Call the function; its one frame (empty if there is none) and what it counted."""
+    counted: list[Counter[Any]] = []
+    function = stateful_function(ARGUMENTS, counted.append)
+    made = list(function((key,), iter(frames), state))
+    assert len(made) <= 1
+    (counts,) = counted
+    return made[0] if made else pd.DataFrame(columns=["topic", "key", "value", "partition"]), counts
+
+
+def stepped(key: bytes | None, stored: bytes | None, watermark_ms: int, *rows: Any) -> StepResult:
+    """What the core makes of the same."""
+    records = [Record("requests", *row[:3], key, row[3]) for row in rows]
+    return step(key, stored, records, watermark_ms, ARGUMENTS.config, ARGUMENTS.secret)
+
+
+def rows_of(result: StepResult) -> list[tuple[Any, ...]]:
+    return [(TOPICS[out.channel], out.key, out.value, out.partition) for out in result.outputs]
+
+
+def rows_in(made: pd.DataFrame) -> list[tuple[Any, ...]]:
+    return list(made.itertuples(index=False, name=None))
+
+
+def a_member() -> StepResult:
+    """A group with one member, whose session ends 10 s after 1,000."""
+    return stepped(KEY, None, 0, (0, 0, 1_000, join("c1")))
+
+
+def test_a_request_becomes_rows_for_the_sink_and_state() -> None:
+    state = group_state(None, 0)
+    made, counts = call(KEY, state, frame((0, 0, 1_000, join("c1"))))
+    expected = a_member()
+
+    assert rows_in(made) == rows_of(expected)
+    assert (state.get, counts) == ((expected.state,), expected.counts)
+    assert json.loads(state.json())["timeoutTimestamp"] == expected.deadline_ms
+
+
+def test_the_stored_group_goes_on() -> None:
+    stored = a_member().state
+    state = group_state(stored, 0)
+    row = (0, 1, 2_000, join("c2"))
+    made, _ = call(KEY, state, frame(row))
+    expected = stepped(KEY, stored, 0, row)
+
+    assert rows_in(made) == rows_of(expected)
+    assert state.get == (expected.state,)
+
+
+def test_data_in_several_frames_is_one_log() -> None:
+    rows = [(0, offset, 1_000 + offset, join(f"c{offset}")) for offset in range(4)]
+    state = group_state(None, 0)
+    # Spark's shuffle may mix them, too.
+    made, _ = call(KEY, state, frame(rows[2]), frame(rows[0], rows[3]), frame(), frame(rows[1]))
+    expected = stepped(KEY, None, 0, *rows)
+
+    assert rows_in(made) == rows_of(expected)
+    assert state.get == (expected.state,)
+
+
+def test_a_timed_out_call_without_data_lets_time_pass() -> None:
+    stored, deadline = a_member().state, a_member().deadline_ms
+    assert deadline is not None
+    state = group_state(stored, deadline, timed_out=True)
+    made, counts = call(KEY, state)
+    expected = stepped(KEY, stored, deadline)
+
+    assert rows_in(made) == rows_of(expected)
+    assert counts == expected.counts
+    assert counts["events", "member_removed", "session_expired"] == 1
+
+
+def test_the_next_deadline_is_later_than_the_watermark() -> None:
+    stored, deadline = a_member().state, a_member().deadline_ms
+    assert deadline is not None
+    state = group_state(stored, deadline, timed_out=True)
+    call(KEY, state)
+
+    assert json.loads(state.json())["timeoutTimestamp"] > deadline
+
+
+def test_a_group_that_is_gone_leaves_no_state() -> None:
+    stored = a_member().state
+    state = group_state(stored, 10**9, timed_out=True)
+    made, _ = call(KEY, state)
+
+    assert json.loads(state.json())["removed"] is True
+    assert not state.exists
+    assert rows_in(made)[-1] == ("t.groups", KEY, None, None)
+
+
+def test_nothing_is_removed_where_nothing_was() -> None:
+    state = group_state(None, 0)
+    call(KEY, state, frame((0, 0, 1_000, b"garbage")))
+
+    answer = json.loads(state.json())
+    assert (answer["defined"], answer["updated"], answer["removed"]) == (False, False, False)
+    assert answer["timeoutTimestamp"] == GroupState.NO_TIMESTAMP
+
+
+def test_records_without_a_key_are_rejected() -> None:
+    state = group_state(None, 0)
+    made, counts = call(None, state, frame((1, 7, 1_000, join("c1"))))
+
+    assert list(made["topic"]) == ["t.responses", "t.rejected"]
+    assert json.loads(made["value"][0])["error"] == "INVALID_REQUEST"
+    assert made["key"][1] is None
+    assert counts["rejected", "", ""] == 1
+
+
+def test_a_record_without_a_value_is_rejected() -> None:
+    made, _ = call(KEY, group_state(None, 0), frame((0, 0, 1_000, None)))
+
+    assert list(made["topic"]) == ["t.rejected"]
+    assert json.loads(made["value"][0])["value"] is None
+
+
+def test_the_key_and_the_state_may_be_any_kind_of_bytes() -> None:
+    stored = a_member().state
+    assert stored is not None
+    state = group_state(bytearray(stored), 0)  # type: ignore[arg-type]
+    row = (0, 1, 2_000, join("c2"))
+    made, _ = call(bytearray(KEY), state, frame(row))  # type: ignore[arg-type]
+
+    assert rows_in(made) == rows_of(stepped(KEY, stored, 0, row))
+
+
+@pytest.mark.parametrize(
+    ("partitions", "expected"),
+    [((None, None), [None, None]), ((None, 3), [None, 3]), ((3, 2), [3, 2])],
+)
+def test_the_partition_is_a_number_or_null(
+    partitions: tuple[int | None, ...], expected: list[int | None]
+) -> None:
+    rows = [
+        (0, offset, 1_000, join("", request_id=f"r{offset}", reply_partition=partition, protocols=[]))
+        for offset, partition in enumerate(partitions)
+    ]
+    made, _ = call(KEY, group_state(None, 0), frame(*rows))
+    answers = made[made["topic"] == "t.responses"]
+
+    assert answers["partition"].tolist() == expected
+    assert [type(it) for it in answers["partition"].tolist()] == [type(it) for it in expected]
+
+
+def test_no_frame_without_outputs() -> None:
+    stored = a_member().state
+    made, _ = call(KEY, group_state(stored, 1_500))
+
+    assert rows_in(made) == []

@@ -1,0 +1,195 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streaming.kafka_config import python_client_config
+from streaming.settings import SettingsError
+
+SECRET = "hunter2"
+SCRAM = f'org.apache.kafka.common.security.scram.ScramLoginModule required username="gc" password="{SECRET}";'
+SASL = {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": SCRAM}
+
+
+@pytest.fixture
+def pem(tmp_path: Path) -> str:
+    file = tmp_path / "some.pem"
+    file.write_text("-----BEGIN CERTIFICATE-----")
+    return str(file)
+
+
+def config_of(**java: str) -> dict[str, object]:
+    """The arguments for these properties, without the brokers."""
+    config = python_client_config("kafka:9092", {name.replace("_", "."): it for name, it in java.items()})
+    del config["bootstrap_servers"]
+    return config
+
+
+def refusal(java: dict[str, str]) -> str:
+    with pytest.raises(SettingsError) as caught:
+        python_client_config("kafka:9092", java)
+    assert "\n" not in str(caught.value)
+    assert SECRET not in str(caught.value)
+    return str(caught.value)
+
+
+def test_brokers_become_a_list() -> None:
+    assert python_client_config("a:9092, b:9093", {})["bootstrap_servers"] == ["a:9092", "b:9093"]
+
+
+def test_without_properties_nothing_is_encrypted() -> None:
+    assert config_of() == {"security_protocol": "PLAINTEXT"}
+
+
+def test_properties_that_only_tune_java_are_left_out() -> None:
+    assert config_of(fetch_min_bytes="10", client_dns_lookup="use_all_dns_ips") == config_of()
+
+
+def test_the_protocol_is_read_in_any_case_as_java_does() -> None:
+    assert config_of(security_protocol="ssl") == {"security_protocol": "SSL"}
+
+
+def test_a_password_login() -> None:
+    assert python_client_config("kafka:9092", SASL) == {
+        "bootstrap_servers": ["kafka:9092"],
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_plain_username": "gc",
+        "sasl_plain_password": SECRET,
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "login"),
+    [
+        ('username="a" password="b";', ("a", "b")),
+        ("username='a' password='b' ;", ("a", "b")),
+        ("password=b username=a;", ("a", "b")),
+        ('username = "a"\n  password = "b";', ("a", "b")),
+        (r'username="a" password="say \"b\" \\ ;";', ("a", r'say "b" \ ;')),
+        ('username="password=x" password="username=y";', ("password=x", "username=y")),
+        ('serviceusername="no" username="a" password="b";', ("a", "b")),
+        ('username="a" password="b" tokenauth="false";', ("a", "b")),
+    ],
+)
+def test_credentials_are_read_as_java_reads_them(options: str, login: tuple[str, str]) -> None:
+    config = python_client_config("kafka:9092", SASL | {"sasl.jaas.config": f"any.Module required {options}"})
+
+    assert (config["sasl_plain_username"], config["sasl_plain_password"]) == login
+
+
+@pytest.mark.parametrize("jaas", ["", "Module required;", f"Module required password={SECRET};"])
+def test_refuses_a_login_without_credentials(jaas: str) -> None:
+    assert "kafka.sasl.jaas.config has no username" in refusal(SASL | {"sasl.jaas.config": jaas})
+
+
+def test_refuses_a_login_that_java_takes_from_elsewhere() -> None:
+    java = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}
+
+    assert "kafka.sasl.jaas.config has no username" in refusal(java)
+
+
+def test_refuses_a_delegation_token() -> None:
+    jaas = SCRAM.replace(";", ' tokenauth="true";')
+
+    assert "delegation token" in refusal(SASL | {"sasl.jaas.config": jaas})
+
+
+@pytest.mark.parametrize("mechanism", ["GSSAPI", "OAUTHBEARER", "AWS_MSK_IAM", "scram-sha-512"])
+def test_refuses_mechanisms_that_only_java_is_set_up_for(mechanism: str) -> None:
+    assert f"kafka.sasl.mechanism is {mechanism}" in refusal(SASL | {"sasl.mechanism": mechanism})
+
+
+def test_refuses_javas_default_mechanism() -> None:
+    java = {name: value for name, value in SASL.items() if name != "sasl.mechanism"}
+
+    assert "kafka.sasl.mechanism is GSSAPI" in refusal(java)
+
+
+def test_refuses_a_protocol_that_does_not_exist() -> None:
+    assert "kafka.security.protocol is TLS, and must be one of" in refusal({"security.protocol": "TLS"})
+
+
+def test_pem_files(pem: str) -> None:
+    assert python_client_config(
+        "kafka:9092",
+        {
+            "security.protocol": "SSL",
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": pem,
+            "ssl.keystore.type": "pem",
+            "ssl.keystore.location": pem,
+            "ssl.key.password": SECRET,
+        },
+    ) == {
+        "bootstrap_servers": ["kafka:9092"],
+        "security_protocol": "SSL",
+        "ssl_cafile": pem,
+        "ssl_certfile": pem,
+        "ssl_password": SECRET,
+    }
+
+
+@pytest.mark.parametrize("store", ["truststore", "keystore"])
+@pytest.mark.parametrize("kind", [{}, {"type": "JKS"}, {"type": "PKCS12"}])
+def test_refuses_stores_that_only_java_reads(store: str, kind: dict[str, str], pem: str) -> None:
+    java = {"security.protocol": "SSL", f"ssl.{store}.location": pem, f"ssl.{store}.password": SECRET}
+    java |= {f"ssl.{store}.{name}": value for name, value in kind.items()}
+
+    assert f"kafka.ssl.{store}.location must be a PEM file (kafka.ssl.{store}.type = PEM)" in refusal(java)
+
+
+def test_refuses_a_pem_file_that_is_not_there(tmp_path: Path) -> None:
+    missing = str(tmp_path / "missing.pem")
+    java = {
+        "security.protocol": "SSL",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": missing,
+    }
+
+    assert refusal(java) == f"kafka.ssl.truststore.location: there is no file {missing}"
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("ssl.truststore.certificates", "kafka.ssl.truststore.location"),
+        ("ssl.keystore.certificate.chain", "kafka.ssl.keystore.location"),
+        ("ssl.keystore.key", "kafka.ssl.keystore.location"),
+    ],
+)
+def test_refuses_certificates_in_the_settings_and_says_what_to_do(name: str, instead: str) -> None:
+    message = refusal({"security.protocol": "SSL", name: SECRET})
+
+    assert message.startswith(f"kafka.{name} cannot be used")
+    assert instead in message
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sasl.client.callback.handler.class",
+        "sasl.login.callback.handler.class",
+        "sasl.login.class",
+        "ssl.engine.factory.class",
+    ],
+)
+def test_refuses_java_classes(name: str) -> None:
+    assert refusal(SASL | {name: "com.example.Vault"}).startswith(f"kafka.{name} cannot be used")
+
+
+def test_refuses_other_brokers_for_java_than_for_python() -> None:
+    message = refusal({"bootstrap.servers": "other:9092"})
+
+    assert message == "kafka.bootstrap.servers cannot be used: set bootstrap.servers instead"
+
+
+def test_host_names_are_checked_unless_that_is_turned_off() -> None:
+    name = "ssl.endpoint.identification.algorithm"
+
+    def checked(java: dict[str, str]) -> bool:
+        config = python_client_config("kafka:9092", {"security.protocol": "SSL"} | java)
+        return bool(config.get("ssl_check_hostname", True))
+
+    assert [checked({}), checked({name: "https"}), checked({name: ""})] == [True, True, False]

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyspark
+import pytest
+
+from deploy.jars import fetch
+
+pytestmark = pytest.mark.spark
+
+ROOT = Path(__file__).parents[2]
+
+# There is one session to a process, so each test has a process of its own.
+SCRIPT = """
+import json, os, sys
+from streaming.session import create_session
+from streaming.settings import load_settings
+given = json.loads(sys.argv[1])
+settings = load_settings(None, {}, {"bootstrap.servers": "unused:9092", "checkpoint": "unused", **given})
+spark = create_session(settings)
+conf = dict(spark.sparkContext.getConf().getAll())
+conf |= {name: spark.conf.get(name) for name in ("spark.sql.shuffle.partitions",)}
+worker = spark.sparkContext.parallelize([1], 1).map(lambda _: sys.executable).first()
+print(json.dumps({"conf": conf, "worker": worker}))
+spark.stop()
+"""
+
+
+def session(
+    settings: dict[str, Any], environment: dict[str, str] | None = None, *submit: str
+) -> dict[str, Any]:
+    """Make a session in a process of its own; what it is like."""
+    env = {name: it for name, it in os.environ.items() if not name.startswith(("PYSPARK", "SPARK"))}
+    env |= {"PYTHONPATH": str(ROOT)} | (environment or {})
+    command = submit or (sys.executable, "-c", SCRIPT)
+    done = subprocess.run(
+        [*command, json.dumps(settings)],
+        env=env,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_defaults_with_the_locked_jars() -> None:
+    made = session({"state.partitions": 3})
+
+    conf = made["conf"]
+    assert conf["spark.jars"].split(",") == [str(jar) for jar in fetch("spark")]
+    assert conf["spark.driver.extraClassPath"] == str(fetch("local")[0])
+    assert conf["spark.master"] == "local[2]"
+    assert conf["spark.sql.shuffle.partitions"] == "3"
+    assert conf["spark.sql.streaming.noDataMicroBatches.enabled"] == "false"
+    assert made["worker"] == sys.executable
+
+
+def test_settings_win_over_defaults(tmp_path: Path) -> None:
+    python = tmp_path / "python-of-workers"
+    python.symlink_to(sys.executable)
+    given = {
+        "spark.master": "local[1]",
+        "spark.app.name": "mine",
+        "spark.sql.shuffle.partitions": "7",
+        "spark.sql.codegen.factoryMode": "FALLBACK",
+        "spark.pyspark.python": str(python),
+        # A jar of one's own: then no other is fetched, and the cache stays as it is.
+        "spark.jars": str(fetch("spark")[0]),
+    }
+    cache = tmp_path / "cache"
+    made = session(given, {"GROUP_COORDINATOR_CACHE": str(cache)})
+
+    assert {name: made["conf"][name] for name in given} == given
+    assert not cache.exists()
+    assert "spark.hadoop.fs.file.impl" not in made["conf"]
+    assert made["worker"] == str(python)
+
+
+def test_what_spark_submit_is_given_wins(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    options = ["--master", "local[1]", "--conf", "spark.sql.shuffle.partitions=7"]
+    spark_submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+    made = session({}, {"PYSPARK_PYTHON": sys.executable}, str(spark_submit), *options, str(script))
+
+    conf = made["conf"]
+    assert (conf["spark.master"], conf["spark.sql.shuffle.partitions"]) == ("local[1]", "7")
+    assert conf["spark.sql.streaming.noDataMicroBatches.enabled"] == "false"
+    # The JVM runs already: what is not on its class path by then cannot be used.
+    assert "spark.hadoop.fs.file.impl" not in conf

@@ -1,0 +1,245 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from coordinator_state.config import GroupConfig
+from streaming.settings import Settings, SettingsError, load_settings
+
+NEEDED = {"bootstrap.servers": "kafka:9092", "checkpoint": "/state"}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "coordinator.toml"
+
+
+def load(**overrides: object) -> Settings:
+    """The settings with these options of the command line, underscores for dots."""
+    return load_settings(None, {}, NEEDED | {name.replace("_", "."): it for name, it in overrides.items()})
+
+
+def from_file(file: Path, text: str, environment: dict[str, str] | None = None) -> Settings:
+    file.write_text(text, encoding="utf-8")
+    return load_settings(file, environment or {}, NEEDED)
+
+
+def from_environment(**variables: str) -> Settings:
+    return load_settings(None, {f"GROUP_COORDINATOR_{name}": it for name, it in variables.items()}, NEEDED)
+
+
+def refusal(file: Path | None, environment: dict[str, str], overrides: dict[str, object]) -> str:
+    with pytest.raises(SettingsError) as caught:
+        load_settings(file, environment, overrides)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+# -- sources -----------------------------------------------------------------------------------------
+
+
+def test_defaults() -> None:
+    assert load() == Settings(bootstrap_servers="kafka:9092", checkpoint="/state", group=GroupConfig())
+
+
+def test_a_file(file: Path) -> None:
+    settings = from_file(file, '"group.max.size" = 7\n"clock.interval.ms" = 100\n"topics.events" = "e"')
+
+    assert settings == load(group_max_size=7, clock_interval_ms=100, topics_events="e")
+
+
+def test_dotted_keys_quoted_keys_and_tables_are_the_same(file: Path) -> None:
+    texts = [
+        '"group.max.size" = 7',
+        "group.max.size = 7",
+        "[group]\nmax.size = 7",
+        "[group.max]\nsize = 7",
+    ]
+
+    assert [from_file(file, text) for text in texts] == [load(group_max_size=7)] * 4
+
+
+def test_the_environment() -> None:
+    settings = from_environment(GROUP_MAX_SIZE="7", CREATE_TOPICS="true", METRICS_PORT="-1")
+
+    assert settings == load(group_max_size=7, create_topics=True, metrics_port=-1)
+
+
+def test_variables_of_other_programs_are_left_alone() -> None:
+    assert load_settings(None, {"GROUP_MAX_SIZE": "7", "PATH": "/bin"}, NEEDED) == load()
+
+
+def test_variables_that_are_read_elsewhere_are_left_alone() -> None:
+    assert from_environment(CACHE="/cache", CONFIG="/coordinator.toml") == load()
+
+
+def test_text_from_the_command_line_becomes_what_the_setting_is() -> None:
+    assert load(group_max_size="7", create_topics="false") == load(group_max_size=7, create_topics=False)
+
+
+def test_the_later_source_wins(file: Path) -> None:
+    file.write_text("clock.interval.ms = 1\nclock.slack.ms = 1\ntrigger.interval.ms = 1")
+    environment = {"GROUP_COORDINATOR_CLOCK_SLACK_MS": "2", "GROUP_COORDINATOR_TRIGGER_INTERVAL_MS": "2"}
+
+    settings = load_settings(file, environment, NEEDED | {"trigger.interval.ms": 3})
+
+    found = (settings.clock_interval_ms, settings.clock_slack_ms, settings.trigger_interval_ms)
+    assert found == (1, 2, 3)
+
+
+# -- names -------------------------------------------------------------------------------------------
+
+
+def test_kafkas_names_for_what_is_kafkas() -> None:
+    settings = load(
+        group_min_session_timeout_ms=1,
+        group_max_session_timeout_ms=2,
+        group_initial_rebalance_delay_ms=3,
+        group_max_size=4,
+    )
+
+    assert settings.group == GroupConfig(
+        group_min_session_timeout_ms=1,
+        group_max_session_timeout_ms=2,
+        group_initial_rebalance_delay_ms=3,
+        group_max_size=4,
+    )
+
+
+def test_kafka_properties_are_passed_on_as_text(file: Path) -> None:
+    settings = from_file(file, '[kafka]\nsecurity.protocol = "SSL"\nmax.poll.records = 5\nx = true')
+
+    assert settings.kafka == {"security.protocol": "SSL", "max.poll.records": "5", "x": "true"}
+
+
+def test_kafka_properties_from_the_environment() -> None:
+    settings = from_environment(KAFKA_SASL_JAAS_CONFIG="a=B;", KAFKA_SECURITY_PROTOCOL="SASL_SSL")
+
+    assert settings.kafka == {"sasl.jaas.config": "a=B;", "security.protocol": "SASL_SSL"}
+
+
+def test_spark_properties_keep_their_full_names(file: Path) -> None:
+    settings = from_file(file, '[spark]\nmaster = "local[4]"\nui.enabled = true\nsql.shuffle.partitions = 9')
+
+    assert settings.spark == {
+        "spark.master": "local[4]",
+        "spark.ui.enabled": "true",
+        "spark.sql.shuffle.partitions": "9",
+    }
+
+
+def test_output_topics_are_those_that_the_query_writes() -> None:
+    settings = load(topics_responses="a", topics_groups="b", topics_events="c", topics_rejected="d")
+
+    assert settings.output_topics == ("a", "b", "c", "d")
+
+
+# -- refusals ----------------------------------------------------------------------------------------
+
+
+def test_an_unknown_name_with_the_nearest_one_that_exists() -> None:
+    message = refusal(None, {}, NEEDED | {"group.max.sice": 1})
+
+    assert message == "there is no setting group.max.sice; did you mean group.max.size?"
+
+
+def test_an_unknown_name_that_is_like_no_other() -> None:
+    assert refusal(None, {}, NEEDED | {"zzz": 1}) == "there is no setting zzz"
+
+
+def test_an_unknown_name_in_a_table(file: Path) -> None:
+    file.write_text("[clock]\ninterval = 5")
+
+    assert "there is no setting clock.interval;" in refusal(file, {}, NEEDED)
+
+
+def test_an_unknown_variable() -> None:
+    message = refusal(None, {"GROUP_COORDINATOR_GROUP_MAXSIZE": "1"}, NEEDED)
+
+    assert message.startswith("GROUP_COORDINATOR_GROUP_MAXSIZE: there is no setting group.maxsize; did")
+
+
+def test_spark_properties_have_no_variables() -> None:
+    message = refusal(None, {"GROUP_COORDINATOR_SPARK_MASTER": "local"}, NEEDED)
+
+    assert "GROUP_COORDINATOR_SPARK_MASTER" in message
+    assert "settings file" in message
+
+
+def test_what_is_measured_cannot_be_set() -> None:
+    assert "there is no setting response.partitions" in refusal(None, {}, NEEDED | {"response.partitions": 1})
+
+
+@pytest.mark.parametrize("name", list(NEEDED))
+@pytest.mark.parametrize("value", [None, ""])
+def test_a_setting_without_a_default_is_missing(name: str, value: str | None) -> None:
+    rest = {given: it for given, it in NEEDED.items() if given != name}
+    message = refusal(None, {}, rest if value is None else rest | {name: value})
+
+    assert message.startswith(f"{name} is not set: give --{name.replace('.', '-')}, set GROUP_COORDINATOR_")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("bootstrap.servers", ["a:9092", "b:9092"]),
+        ("clock.interval.ms", "soon"),
+        ("clock.interval.ms", 1.5),
+        ("create.topics", "perhaps"),
+        ("group.max.size", "many"),
+        ("group.max.session.timeout.ms", True),
+    ],
+)
+def test_a_value_of_the_wrong_type(name: str, value: object) -> None:
+    message = refusal(None, {}, NEEDED | {name: value})
+
+    assert message.startswith("unusable setting: Expected ")
+    assert f"`{name}`" in message
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("clock.interval.ms", 0),
+        ("clock.slack.ms", -1),
+        ("metrics.port", 65_536),
+        ("metrics.port", -2),
+        ("requests.partitions", 0),
+        ("replication.factor", -2),
+        ("state.partitions", 0),
+        ("group.max.size", 0),
+        ("group.initial.rebalance.delay.ms", -1),
+    ],
+)
+def test_a_value_out_of_range(name: str, value: int) -> None:
+    message = refusal(None, {}, NEEDED | {name: value})
+
+    assert message.startswith("unusable setting: Expected `int` ")
+    assert f"`{name}`" in message
+
+
+def test_starting_offsets_that_spark_does_not_know() -> None:
+    message = refusal(None, {}, NEEDED | {"starting.offsets": "newest"})
+
+    assert message == "starting.offsets must be earliest or latest, and is 'newest'"
+
+
+def test_a_secret_of_the_wrong_type_is_not_told() -> None:
+    message = refusal(None, {}, NEEDED | {"member.id.secret": 12345})
+
+    assert "`member.id.secret`" in message
+    assert "12345" not in message
+
+
+def test_a_file_that_is_not_there(file: Path) -> None:
+    message = refusal(file, {}, NEEDED)
+
+    assert message == f"cannot read settings file {file}: No such file or directory"
+
+
+@pytest.mark.parametrize("content", [b"group.max.size = ", b"\xff = 1", b"a = 1\na = 2"])
+def test_a_file_that_is_not_toml(file: Path, content: bytes) -> None:
+    file.write_bytes(content)
+
+    assert refusal(file, {}, NEEDED).startswith(f"settings file {file} is not TOML: ")

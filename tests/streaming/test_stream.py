@@ -1,0 +1,435 @@
+"""The whole path: a producer's request, Kafka, Spark, Kafka, the reader of the answer. Nothing is a mock."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
+from kafka.partitioner.default import murmur2
+
+if TYPE_CHECKING:
+    from tests.streaming.harness import Harness
+
+pytestmark = pytest.mark.spark
+
+EMPTY, PREPARING, COMPLETING, STABLE, DEAD = (
+    "Empty",
+    "PreparingRebalance",
+    "CompletingRebalance",
+    "Stable",
+    "Dead",
+)
+
+
+class Member:
+    """A member that does just what the test says, through the real topics."""
+
+    def __init__(self, harness: Harness, group_id: str, client_id: str, **join: Any) -> None:
+        self._harness = harness
+        self._group_id = group_id
+        self._client_id = client_id
+        self._join = join
+        self.member_id = ""
+        self.joined: dict[str, Any] = {}
+
+    def get_id(self) -> None:
+        """The first half of joining: be given an id (KIP-394)."""
+        answer = self._harness.answer(self._harness.join(self._group_id, self._client_id, **self._join))
+        assert answer["error"] == "MEMBER_ID_REQUIRED"
+        self.member_id = answer["member_id"]
+
+    def send_join(self) -> str:
+        """Join, or join again; the request's id."""
+        return self._harness.join(self._group_id, self._client_id, member_id=self.member_id, **self._join)
+
+    def take_join(self, request_id: str) -> None:
+        """Wait for the answer to a join."""
+        self.joined = self._harness.answer(request_id)
+        assert self.joined["error"] == "NONE"
+
+    def send_sync(self, assignment: dict[str, bytes] | None = None) -> str:
+        """Sync in the generation that was joined; the leader says who gets what."""
+        return self._harness.send(
+            "sync_group",
+            self._group_id,
+            self._client_id,
+            member_id=self.member_id,
+            generation_id=self.joined["generation_id"],
+            protocol_type=self.joined["protocol_type"],
+            protocol_name=self.joined["protocol_name"],
+            assignments=[
+                {"member_id": member_id, "assignment": base64.b64encode(share).decode()}
+                for member_id, share in (assignment or {}).items()
+            ],
+        )
+
+    def call(self, api: str, **fields: Any) -> dict[str, Any]:
+        """Any other request, and its answer."""
+        return self._harness.call(api, self._group_id, self._client_id, **fields)
+
+    def beat(self) -> str:
+        """A heartbeat; the error of its answer."""
+        return self.call("heartbeat", member_id=self.member_id, generation_id=self.joined["generation_id"])[
+            "error"
+        ]
+
+    def leave(self) -> None:
+        """Leave politely."""
+        answer = self.call("leave_group", members=[{"member_id": self.member_id}])
+        assert [0] == [member["error_code"] for member in answer["members"]]
+
+
+def events_of(harness: Harness, group_id: str) -> list[dict[str, Any]]:
+    return [event for event in harness.events.values() if event["group_id"] == group_id]
+
+
+def await_states(harness: Harness, group_id: str, expected: list[str]) -> None:
+    """Wait for as many moves as expected, and compare."""
+
+    def moves(values: list[Any]) -> list[Any]:
+        return [
+            value for value in values if value["group_id"] == group_id and value["event"] == "state_changed"
+        ]
+
+    seen = moves(harness.events.until(lambda values: len(moves(values)) >= len(expected) - 1, harness))
+    assert expected == [seen[0]["from"], *(move["to"] for move in seen)]
+
+
+def make_stable(harness: Harness, group_id: str, *members: Member) -> None:
+    """From Empty: all get ids and join (the initial delay is 0, so one by one), and all sync."""
+    for count in range(1, len(members) + 1):
+        members[count - 1].get_id()
+        requests = [member.send_join() for member in (members[count - 1], *members[: count - 1])]
+        for member, request in zip((members[count - 1], *members[: count - 1]), requests, strict=True):
+            member.take_join(request)
+        sync_all(harness, *members[:count])
+
+
+def sync_all(harness: Harness, *members: Member) -> None:
+    """Everybody syncs, the followers first; each gets its own member id as its share."""
+    leader_id = members[0].joined["leader"]
+    followers = [member for member in members if member.member_id != leader_id]
+    (leader,) = [member for member in members if member.member_id == leader_id]
+    requests = [(member, member.send_sync()) for member in followers]
+    shares = {member.member_id: member.member_id.encode() for member in members}
+    requests.append((leader, leader.send_sync(shares)))
+    for member, request in requests:
+        answer = harness.answer(request)
+        assert ("NONE", member.member_id.encode()) == (
+            answer["error"],
+            base64.b64decode(answer["assignment"]),
+        )
+
+
+def test_three_consumers_one_rebalance(harness: Harness) -> None:
+    """Two more join while the first one, already told that it leads, is still dividing the work."""
+    harness.start()
+    c1, c2, c3 = (Member(harness, "orders", f"c{number}") for number in (1, 2, 3))
+    for member in (c3, c2, c1):
+        member.get_id()
+    c3.take_join(c3.send_join())
+    c2_join = c2.send_join()
+    c1_join = c1.send_join()
+
+    refused = harness.answer(c3.send_sync({c3.member_id: b"everything"}))
+    assert "REBALANCE_IN_PROGRESS" == refused["error"]
+
+    c3.take_join(c3.send_join())
+    c2.take_join(c2_join)
+    c1.take_join(c1_join)
+    assert {2} == {member.joined["generation_id"] for member in (c1, c2, c3)}
+    assert {c1.member_id, c2.member_id, c3.member_id} == {
+        member["member_id"] for member in c3.joined["members"]
+    }
+    sync_all(harness, c1, c2, c3)
+    await_states(harness, "orders", [EMPTY, PREPARING, COMPLETING, PREPARING, COMPLETING, STABLE])
+    propagated = [each for each in events_of(harness, "orders") if each["event"] == "assignment_propagated"]
+    assert [3] == [len(event["assignments"]) for event in propagated]
+
+    for member in (c1, c2, c3):
+        member.leave()
+    picture = harness.groups.first(
+        lambda value: value["state"] == EMPTY and value["generation_id"] > 2, harness
+    )
+    assert [] == picture["members"]
+
+
+def test_three_consumers_two_rebalances(harness: Harness) -> None:
+    """The first one is Stable when the other two come."""
+    harness.start()
+    c1, c2, c3 = (Member(harness, "orders", f"c{number}") for number in (1, 2, 3))
+    make_stable(harness, "orders", c1)
+    c2.get_id()
+    c3.get_id()
+    c2_join, c3_join = c2.send_join(), c3.send_join()
+    assert "REBALANCE_IN_PROGRESS" == c1.beat()
+    c1.take_join(c1.send_join())
+    c2.take_join(c2_join)
+    c3.take_join(c3_join)
+    sync_all(harness, c1, c2, c3)
+    await_states(harness, "orders", [EMPTY, PREPARING, COMPLETING, STABLE, PREPARING, COMPLETING, STABLE])
+    assert ["NONE"] * 3 == [member.beat() for member in (c1, c2, c3)]
+
+
+def test_three_consumers_three_rebalances(harness: Harness) -> None:
+    """Each comes when the group is Stable."""
+    harness.start()
+    members = [Member(harness, "orders", f"c{number}") for number in (1, 2, 3)]
+    make_stable(harness, "orders", *members)
+    await_states(harness, "orders", [EMPTY, *[PREPARING, COMPLETING, STABLE] * 3])
+    assert [3, 3, 3] == [member.joined["generation_id"] for member in members]
+
+
+def test_lost_join_response_of_a_follower_in_stable(harness: Harness) -> None:
+    harness.start()
+    leader, follower = Member(harness, "orders", "c1"), Member(harness, "orders", "c2")
+    make_stable(harness, "orders", leader, follower)
+    generation = follower.joined["generation_id"]
+
+    follower.take_join(follower.send_join())
+    assert generation == follower.joined["generation_id"]
+    assert [] == follower.joined["members"]
+
+    answer = harness.answer(follower.send_sync())
+    assert follower.member_id.encode() == base64.b64decode(answer["assignment"])
+
+
+def test_a_silent_member_expires_although_nothing_else_happens(harness: Harness) -> None:
+    """Only ticks move time here."""
+    harness.start()
+    member = Member(harness, "orders", "c1", session_timeout_ms=6_000)
+    make_stable(harness, "orders", member)
+
+    removed = harness.events.first(lambda event: event["event"] == "member_removed", harness)
+    synced = harness.events.first(lambda event: event["event"] == "assignment_propagated", harness)
+    assert ("session_expired", member.member_id) == (removed["reason"], removed["member_id"])
+    assert 6_000 == removed["at_ms"] - synced["at_ms"]
+    assert "UNKNOWN_MEMBER_ID" == member.beat()
+
+
+@pytest.mark.parametrize("harness", [{"offsets_retention_check_interval_ms": 1_000}], indirect=True)
+def test_an_unused_group_dies_and_leaves_a_tombstone(harness: Harness) -> None:
+    harness.start()
+    member = Member(harness, "orders", "c1")
+    make_stable(harness, "orders", member)
+    member.leave()
+    await_states(harness, "orders", [EMPTY, PREPARING, COMPLETING, STABLE, PREPARING, EMPTY, DEAD])
+    harness.groups.until(lambda values: values[-1:] == [None], harness)
+    assert b"orders" == harness.groups.records[-1].key
+
+    again = Member(harness, "orders", "c2")
+    make_stable(harness, "orders", again)
+    assert 1 == again.joined["generation_id"]
+
+
+def test_an_outage_expires_nobody_who_kept_beating(harness: Harness) -> None:
+    """The coordinator is away for longer than the session. What counts is when the heartbeats were sent."""
+    harness.start()
+    beating = Member(harness, "orders", "c1", session_timeout_ms=6_000)
+    silent = Member(harness, "orders", "c2", session_timeout_ms=6_000)
+    make_stable(harness, "orders", beating, silent)
+    generation = beating.joined["generation_id"]
+    assert harness.stop()
+
+    end = time.monotonic() + 9
+    sent = []
+    while time.monotonic() < end:
+        sent.append(
+            harness.send("heartbeat", "orders", "c1", member_id=beating.member_id, generation_id=generation)
+        )
+        harness.events.poll()  # takes 100 ms
+    harness.start()
+
+    removed = harness.events.first(lambda event: event["event"] == "member_removed", harness)
+    assert (silent.member_id, "session_expired") == (removed["member_id"], removed["reason"])
+    answers = [harness.answer(request)["error"] for request in sent]
+    assert {"NONE", "REBALANCE_IN_PROGRESS"} == set(answers)
+    beating.take_join(beating.send_join())
+    assert generation + 1 == beating.joined["generation_id"]
+    assert [removed] == [
+        event for event in events_of(harness, "orders") if event["event"] == "member_removed"
+    ]
+
+
+def test_no_request_is_dropped_as_late(harness: Harness, bootstrap_servers: str) -> None:
+    """Requests that Kafka itself stamps ten minutes ago, in many groups, long after the watermark."""
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers)
+    topic = ConfigResource(
+        ConfigResourceType.TOPIC,
+        harness.settings.topics_requests,
+        configs={"message.timestamp.type": "CreateTime"},
+    )
+    admin.alter_configs([topic])
+    admin.close()
+    harness.start()
+    assert harness.query is not None
+    wait_for_watermark(harness)
+
+    for number in range(20):
+        request = {
+            "api": "heartbeat",
+            "request_id": f"late-{number}",
+            "client_id": "c1",
+            "group_id": f"group-{number}",
+            "generation_id": 1,
+            "member_id": "m",
+        }
+        stamp = int(time.time() * 1000) - 600_000
+        harness.send_raw(f"group-{number}".encode(), json.dumps(request).encode(), timestamp_ms=stamp)
+    assert ["UNKNOWN_MEMBER_ID"] * 20 == [harness.answer(f"late-{number}")["error"] for number in range(20)]
+    assert {0} == {
+        operator.numRowsDroppedByWatermark
+        for progress in harness.query.recentProgress
+        for operator in progress.stateOperators
+    }
+
+
+def wait_for_watermark(harness: Harness) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        harness.fail_if_query_failed()
+        progress = harness.query.lastProgress if harness.query else None
+        if progress and progress.eventTime.get("watermark", "1970") > "1971":
+            return
+        harness.events.poll()  # takes 100 ms
+    raise AssertionError("the watermark stands still")
+
+
+NONSENSE: list[tuple[bytes | None, bytes | None]] = [
+    (None, b"not JSON"),
+    (None, b'{"request_id":"a","client_id":"c","api":"heartbeat","group_id":"g"}'),
+    (b"\xff\xfe\xfd", b'{"group_id":"g"}'),
+    (b"g", None),
+    (b"g", b""),
+    (b"", b"{}"),
+    (b"g", b"null"),
+    (b"g", b"[" * 100_000),
+    (b"g", b'{"request_id":"a","client_id":"c","x":' + b"[" * 100_000),
+    (b"g", b"\x00\xff"),
+    (b"g", b'{"api":"heartbeat","request_id":"a","client_id":"\xff","group_id":"g"}'),
+    (b"g", b'{"api":"heartbeat","request_id":"\\ud800","client_id":"c","group_id":"g"}'),
+    (b"g", b'{"api":"join_group","session_timeout_ms":' + b"9" * 400 + b"}"),
+    (b"g", b'"' + b"x" * 900_000 + b'"'),
+    (b"g", b"{" + b'"api":"heartbeat",' * 10_000 + b'"z":1}'),
+]
+
+
+def test_nonsense_is_rejected_and_the_query_lives(harness: Harness) -> None:
+    harness.start()
+    for key, value in NONSENSE:
+        harness.send_raw(key, value)
+    answer = harness.call("heartbeat", "g", member_id="m", generation_id=0)
+    assert "UNKNOWN_MEMBER_ID" == answer["error"]
+
+    rejected = harness.rejected.until(lambda values: len(values) >= len(NONSENSE), harness)
+    expected = Counter(None if value is None else base64.b64encode(value).decode() for _, value in NONSENSE)
+    assert expected == Counter(record["value"] for record in rejected)
+    assert all(record["reason"] for record in rejected)
+    assert [] == harness.events.values()
+
+
+def test_a_bad_request_is_answered_if_its_sender_can_be_made_out(harness: Harness) -> None:
+    harness.start()
+    cases = {
+        "$.generation_id": {"generation_id": "1"},
+        "$.api": {"api": "no_such_api"},
+        "$.reply_partition": {"reply_partition": 2},
+        "`surprise`": {"surprise": True},
+        "`member_id`": {"generation_id": 1},
+    }
+    valid = {"generation_id": 1, "member_id": "m"}
+    for field, wrong in cases.items():
+        fields = {"api": "heartbeat", **({} if field == "`member_id`" else valid), **wrong}
+        answer = harness.call(group_id="g", **fields)
+        assert (42, "INVALID_REQUEST") == (answer["error_code"], answer["error"])
+        assert field in answer["error_message"]
+
+    harness.send_raw(b"g", b'{"api":"heartbeat","request_id":"mine","client_id":"c1","group_id":"h"}')
+    assert "INVALID_REQUEST" == harness.answer("mine")["error"]
+
+
+def test_answers_come_on_the_partition_asked_for(harness: Harness) -> None:
+    """Without one, on the partition that Kafka's default partitioner gives the client id."""
+    harness.start()
+    fields = {"generation_id": 1, "member_id": "m"}
+    asked = [
+        harness.call("heartbeat", "g", f"client-{number}", reply_partition=number % 2, **fields)
+        for number in range(8)
+    ]
+    default = [harness.call("heartbeat", "g", f"client-{number}", **fields) for number in range(8)]
+    place = {json.loads(record.value)["request_id"]: record for record in harness.responses.records}
+
+    assert [number % 2 for number in range(8)] == [place[each["request_id"]].partition for each in asked]
+    partitions = harness.partitions[harness.settings.topics_responses]
+    by_key = [(murmur2(f"client-{number}".encode()) & 0x7FFFFFFF) % partitions for number in range(8)]
+    assert by_key == [place[each["request_id"]].partition for each in default]
+
+
+def test_a_batch_that_runs_again_gives_the_same_bytes(harness: Harness) -> None:
+    """As after a crash between the last answer and the commit: member ids and all."""
+    harness.start(clock=False)
+    assert harness.query is not None
+    requests = [harness.join("orders", f"c{number}") for number in range(5)]
+    requests += [harness.join("returns", f"c{number}", api_version=3) for number in range(5)]
+    harness.query.processAllAvailable()
+    harness.query.stop()
+    harness.responses.until(lambda values: len(values) >= 6, harness)  # one of "returns" is answered
+    answered = len(harness.responses.records)
+
+    forget_last_commit(harness)
+    harness.start(clock=False)
+    harness.query.processAllAvailable()
+    after = harness.call("heartbeat", "orders", member_id="m", generation_id=0)
+
+    responses = defaultdict(set)
+    for record in harness.responses.records:
+        responses[json.loads(record.value)["request_id"]].add(record.value)
+    assert {*requests[:6], after["request_id"]} == set(responses)
+    assert {1} == {len(values) for values in responses.values()}
+    assert answered + 1 < len(harness.responses.records)
+
+    events = defaultdict(set)
+    for record in harness.events.until(lambda values: len(values) > 0, harness):
+        events[record["event_id"]].add(json.dumps(record))
+    assert {1} == {len(values) for values in events.values()}
+
+
+def forget_last_commit(harness: Harness) -> None:
+    """Take away Spark's note that the last batch is done."""
+    commits = Path(harness.settings.checkpoint) / "commits"
+    last = max((path for path in commits.iterdir() if path.name.isdigit()), key=lambda path: int(path.name))
+    last.unlink()
+    last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
+
+
+def test_the_same_log_replayed_gives_the_same_decisions(harness: Harness, tmp_path: Path) -> None:
+    """A new checkpoint reads the log from its beginning, in other batches, an outage and all."""
+    harness.start()
+    first = Member(harness, "orders", "c1", session_timeout_ms=6_000)
+    second = Member(harness, "orders", "c2", session_timeout_ms=6_000)
+    make_stable(harness, "orders", first, second)
+    harness.events.first(lambda event: event["event"] == "member_removed", harness)
+    assert harness.stop()
+    harness.events.until(lambda values: True, harness)
+    lived = list(harness.events.records)
+
+    original = harness.settings
+    harness.settings = msgspec.structs.replace(
+        original, checkpoint=str(tmp_path / "replay"), topics_events=original.topics_groups
+    )
+    harness.start()
+    wanted = [record.value for record in lived]
+
+    def replayed(_: list[Any]) -> bool:
+        return len([r for r in harness.groups.records if b'"event_id"' in (r.value or b"")]) >= len(wanted)
+
+    harness.groups.until(replayed, harness)
+    events = [r.value for r in harness.groups.records if b'"event_id"' in (r.value or b"")]
+    assert wanted == events[: len(wanted)]
