@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 def stop_after_batch(spark: SparkSession, query: StreamingQuery, timeout_s: float) -> bool:
-    """End `query` when the running batch, or if none is running the next one, is committed.
+    """End `query` when a batch is committed: the next one, or the running one if that takes long.
 
     True if that worked within `timeout_s`; otherwise the batch is interrupted, as by `query.stop()`, or has
     failed. Then it runs again at the next start.
@@ -55,8 +55,17 @@ def stop_after_batch(spark: SparkSession, query: StreamingQuery, timeout_s: floa
 
 
 def _await_job(spark: SparkSession, query: StreamingQuery, deadline: float) -> None:
-    """Wait until a batch's job runs. Ticks bring one every clock interval; without Kafka none comes."""
+    """Wait until a batch's job has begun. Ticks bring one every clock interval; without Kafka none comes.
+
+    A job that runs already may end before the flag is set, so the next one is better; but one that takes half
+    of the time there is will have to do.
+    """
     tracker = spark.sparkContext.statusTracker()
     pause = threading.Event()
-    while query.isActive and not tracker.getActiveJobsIds() and time.monotonic() < deadline:
+    earlier = set(tracker.getActiveJobsIds())
+    half_time = (time.monotonic() + deadline) / 2
+    while query.isActive and (now := time.monotonic()) < deadline:
+        running = set(tracker.getActiveJobsIds())
+        if running - earlier or (running and now > half_time):
+            return
         pause.wait(0.005)

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def harness(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> Iterator[Harness]:
-    """A coordinator with topics and a checkpoint of its own."""
-    with Harness(spark, bootstrap_servers, tmp_path) as harness:
+def harness(
+    spark: SparkSession, bootstrap_servers: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[Harness]:
+    """A coordinator with topics and a checkpoint of its own; parametrize it with a dict of settings."""
+    with Harness(spark, bootstrap_servers, tmp_path, **getattr(request, "param", {})) as harness:
         yield harness

@@ -111,6 +111,13 @@ class Harness:
         )
         self.query = start_query(self.spark, self.settings, arguments, self.counts.add)
 
+    def start_and_warm_up(self) -> None:
+        """Start the query, and wait for an answer: the first batch of a session takes seconds, in which
+        sessions would run out.
+        """
+        self.start()
+        self.call("heartbeat", "warm-up", member_id="m", generation_id=0)
+
     def stop(self) -> bool:
         """Stop the query after its batch, as the long-lived job does."""
         assert self.query is not None

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -95,7 +95,7 @@ def test_every_planned_batch_is_committed_and_no_answer_repeated(harness: Harnes
     assert Counter(answer["request_id"] for answer in harness.responses.values()) == Counter(sent)
 
 
-def test_an_idle_query_ends_with_the_next_batch(harness: Harness) -> None:
+def test_a_query_that_gets_nothing_but_ticks_is_stopped_too(harness: Harness) -> None:
     harness.start()
     harness.call("heartbeat", "g", generation_id=1, member_id="nobody")
 
@@ -126,15 +126,17 @@ def start(spark: SparkSession, directory: Path, work: Callable[[], object]) -> S
     """Start a query that does `work` in its first batch; return once it has begun to."""
     begun = directory / "begun"
 
-    def run(_: object) -> None:
+    def run(frames: Iterator[Any]) -> Iterator[Any]:
         begun.touch()
         work()
+        yield from frames
 
     query = (
         spark.readStream.format("rate-micro-batch")
         .option("rowsPerBatch", 1)
         .load()
-        .writeStream.foreachBatch(lambda frame, _: frame.foreach(run))
+        .mapInPandas(run, "timestamp TIMESTAMP, value LONG")
+        .writeStream.format("noop")
         .option("checkpointLocation", str(directory / "checkpoint"))
         .start()
     )

@@ -203,7 +203,7 @@ def test_lost_join_response_of_a_follower_in_stable(harness: Harness) -> None:
 
 def test_a_silent_member_expires_although_nothing_else_happens(harness: Harness) -> None:
     """Only ticks move time here."""
-    harness.start()
+    harness.start_and_warm_up()
     member = Member(harness, "orders", "c1", session_timeout_ms=6_000)
     make_stable(harness, "orders", member)
 
@@ -216,7 +216,7 @@ def test_a_silent_member_expires_although_nothing_else_happens(harness: Harness)
 
 @pytest.mark.parametrize("harness", [{"offsets_retention_check_interval_ms": 1_000}], indirect=True)
 def test_an_unused_group_dies_and_leaves_a_tombstone(harness: Harness) -> None:
-    harness.start()
+    harness.start_and_warm_up()
     member = Member(harness, "orders", "c1")
     make_stable(harness, "orders", member)
     member.leave()
@@ -231,14 +231,14 @@ def test_an_unused_group_dies_and_leaves_a_tombstone(harness: Harness) -> None:
 
 def test_an_outage_expires_nobody_who_kept_beating(harness: Harness) -> None:
     """The coordinator is away for longer than the session. What counts is when the heartbeats were sent."""
-    harness.start()
-    beating = Member(harness, "orders", "c1", session_timeout_ms=6_000)
-    silent = Member(harness, "orders", "c2", session_timeout_ms=6_000)
+    harness.start_and_warm_up()
+    beating = Member(harness, "orders", "c1")
+    silent = Member(harness, "orders", "c2")
     make_stable(harness, "orders", beating, silent)
     generation = beating.joined["generation_id"]
     assert harness.stop()
 
-    end = time.monotonic() + 9
+    end = time.monotonic() + 12
     sent = []
     while time.monotonic() < end:
         sent.append(
@@ -411,9 +411,9 @@ def forget_last_commit(harness: Harness) -> None:
 
 def test_the_same_log_replayed_gives_the_same_decisions(harness: Harness, tmp_path: Path) -> None:
     """A new checkpoint reads the log from its beginning, in other batches, an outage and all."""
-    harness.start()
-    first = Member(harness, "orders", "c1", session_timeout_ms=6_000)
-    second = Member(harness, "orders", "c2", session_timeout_ms=6_000)
+    harness.start_and_warm_up()
+    first = Member(harness, "orders", "c1")
+    second = Member(harness, "orders", "c2")
     make_stable(harness, "orders", first, second)
     harness.events.first(lambda event: event["event"] == "member_removed", harness)
     assert harness.stop()
