@@ -25,6 +25,7 @@ from streaming.settings import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from uuid import UUID
 
     from prometheus_client.core import Metric
     from pyspark.sql.streaming.listener import (
@@ -95,9 +96,11 @@ class DecisionMetrics(Collector):
 
 
 class BatchMetrics(StreamingQueryListener):
-    """What Spark says of the query and its batches."""
+    """What Spark says of the query named `query_name` and its batches; a session may have others."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, registry: CollectorRegistry, query_name: str) -> None:
+        self._query_name = query_name
+        self._run_id: UUID | None = None
         self._watermark_s: float | None = None
         self._up = Gauge(f"{_PREFIX}_query_up", "1 while the query runs.", registry=registry)
         self._duration = Histogram(
@@ -119,13 +122,17 @@ class BatchMetrics(StreamingQueryListener):
         )
         age.set_function(self._watermark_age)
 
-    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: ARG002, N802 - Spark's names
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
         """Note that the query runs."""
-        self._up.set(1)
+        if event.name == self._query_name:
+            self._run_id = event.runId
+            self._up.set(1)
 
-    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
         """Take over the figures of a batch."""
         progress = event.progress
+        if progress.runId != self._run_id:
+            return
         self._duration.observe(progress.durationMs["triggerExecution"] / 1000)
         lags = [float(source.metrics.get("maxOffsetsBehindLatest", 0)) for source in progress.sources]
         self._lag.set(max(lags, default=0))
@@ -135,12 +142,13 @@ class BatchMetrics(StreamingQueryListener):
             seconds = _epoch_s(watermark)
             self._watermark_s = seconds if seconds > 0 else None
 
-    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:
         """Nothing to note: ticks keep the query from being idle."""
 
-    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: ARG002, N802
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         """Note that the query has ended."""
-        self._up.set(0)
+        if event.runId == self._run_id:
+            self._up.set(0)
 
     def _watermark_age(self) -> float:
         return float("nan") if self._watermark_s is None else time.time() - self._watermark_s

@@ -47,9 +47,9 @@ def start_query(
         .format("kafka")
         .outputMode("update")
         .option("checkpointLocation", settings.checkpoint)
-        .options(**_kafka_options(settings))
         .option("kafka.acks", "all")
         .option("kafka.max.request.size", settings.group.max_record_bytes)
+        .options(**_kafka_options(settings))
         .trigger(processingTime=f"{settings.trigger_interval_ms} milliseconds")
         .start()
     )
@@ -59,7 +59,6 @@ def read_log(spark: SparkSession, settings: Settings) -> DataFrame:
     """Requests and ticks as one stream, without the ticks once they have moved the watermark."""
     log = (
         spark.readStream.format("kafka")
-        .options(**_kafka_options(settings))
         .option("subscribe", f"{settings.topics_requests},{settings.topics_clock}")
         .option("startingOffsets", settings.starting_offsets)
         # Records that have passed their retention while the coordinator was down are gone either way, and
@@ -68,6 +67,7 @@ def read_log(spark: SparkSession, settings: Settings) -> DataFrame:
         # At the end of the log the source waits this long for more; the default of 500 ms is paid by
         # every request.
         .option("kafka.fetch.max.wait.ms", "10")
+        .options(**_kafka_options(settings))
         .load()
     )
     is_tick = F.col("topic") == settings.topics_clock
@@ -104,6 +104,7 @@ def decisions(
 
 
 def _kafka_options(settings: Settings) -> dict[str, str]:
+    """The user's own client properties, which win over the ones above."""
     return {
         "kafka.bootstrap.servers": settings.bootstrap_servers,
         **{f"kafka.{name}": value for name, value in settings.kafka.items()},

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import msgspec
+from kafka.errors import KafkaError
 from prometheus_client import CollectorRegistry
 from pyspark.errors import PySparkException, StreamingQueryException
 
@@ -20,7 +21,7 @@ from streaming.counts import CountsParam
 from streaming.function import FunctionArguments
 from streaming.kafka_config import python_client_config
 from streaming.metrics import BatchMetrics, DecisionMetrics, GroupMetrics, serve_metrics
-from streaming.query import start_query
+from streaming.query import QUERY_NAME, start_query
 from streaming.session import create_session
 from streaming.stopping import stop_after_batch
 from streaming.topics import prepare_topics
@@ -49,6 +50,13 @@ def run_coordinator(settings: Settings, say: Callable[[str], None], *, progress:
     `TopicError`, `JarError`, `CheckpointError` or `SettingsError` if it cannot start, and
     `CoordinatorError` if the query ends without being asked to.
     """
+    try:
+        _run(settings, say, progress=progress)
+    except KafkaError as error:
+        raise CoordinatorError(f"Kafka at {settings.bootstrap_servers}: {error}") from error
+
+
+def _run(settings: Settings, say: Callable[[str], None], *, progress: bool) -> None:
     client_config = python_client_config(settings.bootstrap_servers, settings.kafka)
     partitions = prepare_topics(settings, client_config)
     say(f"topics are ready at {settings.bootstrap_servers}")
@@ -75,7 +83,7 @@ def run_coordinator(settings: Settings, say: Callable[[str], None], *, progress:
             registry = CollectorRegistry()
             registry.register(DecisionMetrics(lambda: counts.value))
             registry.register(stack.enter_context(GroupMetrics(settings.topics_groups, client_config)))
-            listener = BatchMetrics(registry)
+            listener = BatchMetrics(registry, QUERY_NAME)
             spark.streams.addListener(listener)
             port, close = serve_metrics(settings.metrics_port, registry)
             stack.callback(close)

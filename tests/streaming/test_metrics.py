@@ -16,6 +16,7 @@ from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
+from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from streaming.kafka_config import python_client_config
 from streaming.metrics import BatchMetrics, DecisionMetrics, GroupMetrics, serve_metrics
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DEADLINE_S = 30
+NAME = "the-query-under-test"
+
 _numbers = itertools.count(1)
 
 COUNTS = Counter(
@@ -111,7 +114,7 @@ def test_decisions_are_read_anew_each_time() -> None:
 
 def test_before_the_first_batch() -> None:
     registry = CollectorRegistry()
-    BatchMetrics(registry)
+    BatchMetrics(registry, NAME)
     found = samples(registry)
 
     assert found["group_coordinator_query_up",] == 0
@@ -122,7 +125,7 @@ def test_before_the_first_batch() -> None:
 @pytest.mark.spark
 def test_batches_of_a_real_query(spark: SparkSession, tmp_path: Path) -> None:
     registry = CollectorRegistry()
-    metrics = BatchMetrics(registry)
+    metrics = BatchMetrics(registry, NAME)
     spark.streams.addListener(metrics)
     # Stateful, with a watermark an hour behind the rows, which are of now.
     counted = (
@@ -136,7 +139,10 @@ def test_batches_of_a_real_query(spark: SparkSession, tmp_path: Path) -> None:
         .dropDuplicatesWithinWatermark(["remainder"])
     )
     query = (
-        counted.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+        counted.writeStream.queryName(NAME)
+        .format("noop")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .start()
     )
     try:
         wait_for(lambda: not math.isnan(samples(registry)["group_coordinator_watermark_age_seconds",]))
@@ -163,7 +169,7 @@ def test_the_lag_of_a_kafka_source(spark: SparkSession, bootstrap_servers: str, 
         producer.send(topic, b"x")
     producer.close()
     registry = CollectorRegistry()
-    metrics = BatchMetrics(registry)
+    metrics = BatchMetrics(registry, NAME)
     spark.streams.addListener(metrics)
     query = (
         spark.readStream.format("kafka")
@@ -172,7 +178,8 @@ def test_the_lag_of_a_kafka_source(spark: SparkSession, bootstrap_servers: str, 
         .option("startingOffsets", "earliest")
         .option("maxOffsetsPerTrigger", 30)
         .load()
-        .writeStream.format("noop")
+        .writeStream.queryName(NAME)
+        .format("noop")
         .option("checkpointLocation", str(tmp_path / "checkpoint"))
         .trigger(processingTime="1 hour")  # one batch: it leaves 20 of 50 unread
         .start()
@@ -185,6 +192,42 @@ def test_the_lag_of_a_kafka_source(spark: SparkSession, bootstrap_servers: str, 
         spark.streams.removeListener(metrics)
 
     assert lag == 20
+
+
+class Journal(StreamingQueryListener):
+    """Added after the metrics, so that what it has heard they have heard."""
+
+    def __init__(self) -> None:
+        self.ended: list[object] = []
+
+    def onQueryStarted(self, event) -> None: ...
+
+    def onQueryProgress(self, event) -> None: ...
+
+    def onQueryIdle(self, event) -> None: ...
+
+    def onQueryTerminated(self, event) -> None:
+        self.ended.append(event.runId)
+
+
+@pytest.mark.spark
+def test_other_queries_of_the_session_do_not_count(spark: SparkSession, tmp_path: Path) -> None:
+    registry = CollectorRegistry()
+    metrics, journal = BatchMetrics(registry, NAME), Journal()
+    spark.streams.addListener(metrics)
+    spark.streams.addListener(journal)
+    rows = spark.readStream.format("rate").load().writeStream.format("noop")
+    query = rows.queryName(NAME).option("checkpointLocation", str(tmp_path / "ours")).start()
+    try:
+        wait_for(lambda: samples(registry)["group_coordinator_query_up",] == 1)
+        other = rows.queryName("other").option("checkpointLocation", str(tmp_path / "other")).start()
+        other.stop()
+        wait_for(lambda: len(journal.ended) == 1)
+        assert samples(registry)["group_coordinator_query_up",] == 1
+    finally:
+        query.stop()
+        spark.streams.removeListener(metrics)
+        spark.streams.removeListener(journal)
 
 
 # -- groups ------------------------------------------------------------------------------------------
@@ -310,7 +353,7 @@ def test_a_port_that_somebody_else_has() -> None:
 def test_names_are_as_prometheus_wants_them(topic: str, bootstrap_servers: str) -> None:
     registry = CollectorRegistry()
     registry.register(DecisionMetrics(lambda: COUNTS))
-    BatchMetrics(registry)
+    BatchMetrics(registry, NAME)
     with GroupMetrics(topic, python_client_config(bootstrap_servers, {})) as metrics:
         registry.register(metrics)
         port, close = serve_metrics(0, registry)
