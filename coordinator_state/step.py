@@ -92,7 +92,7 @@ def step(
             if request.response is not None:
                 turn.replies.append(Reply(request.response, request.reply_partition))
         else:
-            counts["requests", request.__struct_config__.tag, ""] += 1  # type: ignore[index]
+            counts["requests", str(request.__struct_config__.tag), ""] += 1
             coordinator.handle(request, record)
     coordinator.advance(watermark_ms)
 

@@ -101,12 +101,6 @@ def _reject(value: bytes, reason: str, config: GroupConfig) -> Rejection:
         envelope = _envelopes.decode(value)
     except _UNREADABLE:
         return Rejection(reason, None, None)
-    partition = envelope.reply_partition
-    readable = (
-        isinstance(partition, int)
-        and not isinstance(partition, bool)
-        and 0 <= partition < config.response_partitions
-    )
     api = envelope.api if isinstance(envelope.api, str) else None
     group_id = envelope.group_id if isinstance(envelope.group_id, str) else None
     echoed = (api or "", envelope.request_id, envelope.client_id, group_id or "")
@@ -120,7 +114,18 @@ def _reject(value: bytes, reason: str, config: GroupConfig) -> Rejection:
         group_id=group_id,
         error_message=reason,
     )
-    return Rejection(reason, response, partition if readable else None)  # type: ignore[arg-type]
+    return Rejection(reason, response, _partition(envelope, config))
+
+
+def _partition(envelope: _Envelope, config: GroupConfig) -> int | None:
+    """The partition asked for, if it is one; otherwise the answer goes where the client id leads."""
+    match envelope.reply_partition:
+        case bool():
+            return None
+        case int(partition) if 0 <= partition < config.response_partitions:
+            return partition
+        case _:
+            return None
 
 
 def rejected_record(record: Record, reason: str, config: GroupConfig) -> RejectedRecord:
