@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from group_coordinator.terminal import fail, need_java, say
+from group_coordinator.terminal import fail, need_java, need_spark, say
 
 __all__ = ["run"]
 
@@ -53,6 +53,7 @@ def run(
     group-coordinator run --config coordinator.toml --set group.max.size=100
     group-coordinator run --embedded
     """  # noqa: D301 - click's mark for a block that is not to be wrapped is this very character
+    need_spark()
     java = need_java()
     os.environ["JAVA_HOME"] = str(java.parent.parent)
     from checkpoints.identity import CheckpointError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, NoReturn
 
 import click
@@ -10,7 +11,10 @@ import click
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["fail", "need_java", "say"]
+__all__ = ["fail", "need_java", "need_spark", "say"]
+
+# What the `spark` extra brings and a program that is only a member does without.
+_SPARK_EXTRA = ("delta", "jgo", "pandas", "pyarrow", "pyspark")
 
 
 def need_java() -> Path:
@@ -23,12 +27,20 @@ def need_java() -> Path:
         fail(error)
 
 
+def need_spark() -> None:
+    """Check that the `spark` extra is installed; if not, say so and exit."""
+    missing = [name for name in _SPARK_EXTRA if find_spec(name) is None]
+    if missing:
+        packages = ", ".join(missing)
+        fail(f"this needs Spark ({packages} not installed): install group-coordinator with its extra [spark]")
+
+
 def say(line: str) -> None:
     """Tell the user something."""
     click.echo(line, err=True)
 
 
-def fail(error: Exception) -> NoReturn:
+def fail(error: Exception | str) -> NoReturn:
     """End with an error that the user can mend."""
     click.echo(f"error: {error}", err=True)
     sys.exit(1)

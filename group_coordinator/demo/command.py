@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from group_coordinator.terminal import fail, need_java
+from group_coordinator.terminal import fail, need_java, need_spark
 
 if TYPE_CHECKING:
     from group_coordinator.demo.checks import History
@@ -36,6 +36,7 @@ def demo(*, keep: bool) -> None:
     Exit code 0 if all went as it should.
     """
     start = time.monotonic()
+    need_spark()
     os.environ["JAVA_HOME"] = str(need_java().parent.parent)
     from deploy.jars import JarError, fetch
 

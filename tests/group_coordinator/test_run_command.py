@@ -8,6 +8,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from click.testing import CliRunner, Result
 from kafka import KafkaProducer
 from prometheus_client.parser import text_string_to_metric_families
 
+from group_coordinator import terminal
 from group_coordinator.run_command import run
 
 ROOT = Path(__file__).parents[2]
@@ -53,6 +55,16 @@ def fake_java(home: Path, version: str) -> Path:
 
 
 # -- without Kafka -----------------------------------------------------------------------------------
+
+
+def test_without_the_spark_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As installed for a program that is only a member."""
+    monkeypatch.setattr(terminal, "find_spec", lambda name: None if name == "pyspark" else find_spec(name))
+
+    expected = (
+        "error: this needs Spark (pyspark not installed): install group-coordinator with its extra [spark]"
+    )
+    assert expected == error("--embedded")
 
 
 def test_help_needs_neither_java_nor_settings(monkeypatch: pytest.MonkeyPatch) -> None:
