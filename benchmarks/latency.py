@@ -31,7 +31,6 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from benchmarks.load import Load, Request, call, closed_loop, open_loop
 from benchmarks.report import percentile, show, write
-from coordinator_state.step import Channel
 from deploy.broker import EmbeddedBroker
 from streaming.clock import Clock
 from streaming.counts import CountsParam
@@ -165,12 +164,7 @@ class Bench:
     def _coordinator(self) -> Iterator[None]:
         settings = self._settings["coordinator"]
         partitions = self._partitions["coordinator"][settings.topics_responses]
-        arguments = FunctionArguments(
-            config=msgspec.structs.replace(settings.group, response_partitions=partitions),
-            secret=b"secret",
-            request_topic=settings.topics_requests,
-            output_topics=dict(zip(Channel, settings.output_topics, strict=True)),
-        )
+        arguments = FunctionArguments.of(settings, b"secret", partitions)
         counts = self._spark.sparkContext.accumulator(Counter(), CountsParam())
         with Clock(settings.topics_clock, settings.clock_interval_ms, self._client_config):
             query = start_query(self._spark, settings, arguments, counts.add)

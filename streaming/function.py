@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
 import pandas as pd
 
 from coordinator_state.log import Record
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.state import GroupState
 
     from coordinator_state.config import GroupConfig
+    from streaming.settings import Settings
 
 __all__ = ["INPUT_COLUMNS", "OUTPUT_SCHEMA", "STATE_SCHEMA", "FunctionArguments", "stateful_function"]
 
@@ -33,6 +35,16 @@ class FunctionArguments(NamedTuple):
     secret: bytes
     request_topic: str
     output_topics: dict[Channel, str]
+
+    @classmethod
+    def of(cls, settings: Settings, secret: bytes, response_partitions: int) -> FunctionArguments:
+        """Take from the settings what the function needs. `response_partitions`: of the real topic."""
+        return cls(
+            config=msgspec.structs.replace(settings.group, response_partitions=response_partitions),
+            secret=secret,
+            request_topic=settings.topics_requests,
+            output_topics=dict(zip(Channel, settings.output_topics, strict=True)),
+        )
 
 
 def stateful_function(

@@ -9,13 +9,11 @@ from collections import Counter
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-import msgspec
 from kafka.errors import KafkaError
 from prometheus_client import CollectorRegistry
 from pyspark.errors import PySparkException, StreamingQueryException
 
 from checkpoints.identity import open_checkpoint
-from coordinator_state.step import Channel
 from streaming.clock import Clock
 from streaming.counts import CountsParam
 from streaming.function import FunctionArguments
@@ -90,19 +88,7 @@ def _run(settings: Settings, say: Callable[[str], None], *, progress: bool) -> N
             say(f"metrics are at http://localhost:{port}/metrics")
 
         stack.enter_context(Clock(settings.topics_clock, settings.clock_interval_ms, client_config))
-        arguments = FunctionArguments(
-            config=msgspec.structs.replace(
-                settings.group, response_partitions=partitions[settings.topics_responses]
-            ),
-            secret=secret,
-            request_topic=settings.topics_requests,
-            output_topics={
-                Channel.RESPONSES: settings.topics_responses,
-                Channel.GROUPS: settings.topics_groups,
-                Channel.EVENTS: settings.topics_events,
-                Channel.REJECTED: settings.topics_rejected,
-            },
-        )
+        arguments = FunctionArguments.of(settings, secret, partitions[settings.topics_responses])
         try:
             query = start_query(spark, settings, arguments, counts.add)
         except PySparkException as error:

@@ -85,7 +85,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid
 
     @property
     def output_topics(self) -> tuple[str, ...]:
-        """Topics that the query writes."""
+        """Topics that the query writes, in the order of `coordinator_state.step.Channel`."""
         return (self.topics_responses, self.topics_groups, self.topics_events, self.topics_rejected)
 
 

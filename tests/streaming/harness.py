@@ -9,10 +9,8 @@ from collections import Counter
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Self
 
-import msgspec
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
-from coordinator_state.step import Channel
 from streaming.clock import Clock
 from streaming.counts import CountsParam
 from streaming.function import FunctionArguments
@@ -96,19 +94,8 @@ class Harness:
             self._resources.enter_context(
                 Clock(self.settings.topics_clock, self.settings.clock_interval_ms, self._client_config)
             )
-        arguments = FunctionArguments(
-            config=msgspec.structs.replace(
-                self.settings.group, response_partitions=self.partitions[self.settings.topics_responses]
-            ),
-            secret=SECRET,
-            request_topic=self.settings.topics_requests,
-            output_topics={
-                Channel.RESPONSES: self.settings.topics_responses,
-                Channel.GROUPS: self.settings.topics_groups,
-                Channel.EVENTS: self.settings.topics_events,
-                Channel.REJECTED: self.settings.topics_rejected,
-            },
-        )
+        response_partitions = self.partitions[self.settings.topics_responses]
+        arguments = FunctionArguments.of(self.settings, SECRET, response_partitions)
         self.query = start_query(self.spark, self.settings, arguments, self.counts.add)
 
     def start_and_warm_up(self) -> None:

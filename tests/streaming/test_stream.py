@@ -410,7 +410,7 @@ def forget_last_commit(harness: Harness) -> None:
 
 
 def test_the_same_log_replayed_gives_the_same_decisions(harness: Harness, tmp_path: Path) -> None:
-    """A new checkpoint reads the log from its beginning, in other batches, an outage and all."""
+    """A new checkpoint reads the log from its beginning, in other batches."""
     harness.start_and_warm_up()
     first = Member(harness, "orders", "c1")
     second = Member(harness, "orders", "c2")
