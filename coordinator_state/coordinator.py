@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from coordinator_state.describe_group import handle_describe_group
 from coordinator_state.errors import Errors
 from coordinator_state.expiry import expire
 from coordinator_state.heartbeat import handle_heartbeat
@@ -20,12 +21,14 @@ from coordinator_state.join_group import handle_join_group
 from coordinator_state.leave_group import handle_leave_group
 from coordinator_state.member_ids import member_id_of
 from coordinator_state.requests import (
+    DescribeGroupRequest,
     HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,
     SyncGroupRequest,
 )
 from coordinator_state.responses import (
+    DescribeGroupResponse,
     HeartbeatResponse,
     JoinGroupResponse,
     LeaveGroupResponse,
@@ -46,6 +49,7 @@ _RESPONSES: dict[type, type[Response]] = {
     SyncGroupRequest: SyncGroupResponse,
     HeartbeatRequest: HeartbeatResponse,
     LeaveGroupRequest: LeaveGroupResponse,
+    DescribeGroupRequest: DescribeGroupResponse,
 }
 
 
@@ -85,13 +89,16 @@ class GroupCoordinator:
             return
         match request:
             case JoinGroupRequest():
-                handle_join_group(turn, request, member_id_of(self._secret, request.client_id, record))
+                prefix = request.group_instance_id or request.client_id
+                handle_join_group(turn, request, member_id_of(self._secret, prefix, record))
             case SyncGroupRequest():
                 handle_sync_group(turn, request)
             case HeartbeatRequest():
                 handle_heartbeat(turn, request)
             case LeaveGroupRequest():
                 handle_leave_group(turn, request)
+            case DescribeGroupRequest():
+                handle_describe_group(turn, request)
         self._fire_due()
 
     def _fire_due(self) -> None:
@@ -104,17 +111,22 @@ class GroupCoordinator:
 
 def _precheck(request: AnyRequest) -> tuple[Errors, str | None]:
     """Checks that come before the group is looked at, the same for every API."""
-    if not request.group_id:
+    if not request.group_id and not request.ALLOWS_EMPTY_GROUP_ID:
         return Errors.INVALID_GROUP_ID, "group_id must not be empty"
     newest = request.NEWEST_VERSION
     if not 0 <= request.version <= newest:
         return Errors.UNSUPPORTED_VERSION, f"versions 0 to {newest} are supported - at `$.api_version`"
-    if _is_static(request):
-        return Errors.UNSUPPORTED_VERSION, "static membership is not supported - at `$.group_instance_id`"
+    if request.version < request.STATIC_VERSION and _names_instance(request):
+        message = f"version {request.STATIC_VERSION} is the first with a group_instance_id"
+        return Errors.UNSUPPORTED_VERSION, f"{message} - at `$.group_instance_id`"
     return Errors.NONE, None
 
 
-def _is_static(request: AnyRequest) -> bool:
-    if isinstance(request, LeaveGroupRequest):
-        return any(member.group_instance_id is not None for member in request.members)
-    return request.group_instance_id is not None
+def _names_instance(request: AnyRequest) -> bool:
+    match request:
+        case LeaveGroupRequest():
+            return any(member.group_instance_id is not None for member in request.members)
+        case DescribeGroupRequest():
+            return False
+        case _:
+            return request.group_instance_id is not None

@@ -13,6 +13,7 @@ __all__ = ["Errors"]
 class Errors(IntEnum):
     """Error code of a response; `name` is what responses carry in `error`."""
 
+    UNKNOWN_SERVER_ERROR = -1
     NONE = 0
     COORDINATOR_NOT_AVAILABLE = 15
     ILLEGAL_GENERATION = 22
@@ -23,5 +24,7 @@ class Errors(IntEnum):
     REBALANCE_IN_PROGRESS = 27
     UNSUPPORTED_VERSION = 35
     INVALID_REQUEST = 42
+    GROUP_ID_NOT_FOUND = 69
     MEMBER_ID_REQUIRED = 79
     GROUP_MAX_SIZE_REACHED = 81
+    FENCED_INSTANCE_ID = 82

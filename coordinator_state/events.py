@@ -12,11 +12,14 @@ __all__ = [
     "AssignmentPropagated",
     "Event",
     "GenerationCompleted",
+    "GenerationWrapped",
     "GroupCreated",
     "GroupDeleted",
     "MemberAdded",
     "MemberAssigned",
+    "MemberFenced",
     "MemberRemoved",
+    "RebalancePostponed",
     "StateChanged",
 ]
 
@@ -43,19 +46,40 @@ class StateChanged(Event, frozen=True, kw_only=True, tag="state_changed", rename
 
 
 class MemberAdded(Event, frozen=True, kw_only=True, tag="member_added"):
-    """A member joined for the first time."""
+    """A member joined for the first time. `client_reason`: why, in its own words (KIP-800)."""
 
     member_id: str
+    group_instance_id: str | None
     client_id: str
     client_host: str
+    client_reason: str | None
 
 
 class MemberRemoved(Event, frozen=True, kw_only=True, tag="member_removed"):
-    """A member is out. `reason` is one of left, session_expired, not_rejoined, not_synced, group_full."""
+    """A member is out. `reason` is one of left, session_expired, not_rejoined, not_synced, group_full.
+
+    `client_reason`: why it left, in its own words (KIP-800).
+    """
 
     member_id: str
+    group_instance_id: str | None
     client_id: str
     reason: str
+    client_reason: str | None
+
+
+class MemberFenced(Event, frozen=True, kw_only=True, tag="member_fenced"):
+    """A static member was started again: the program at `client_host` goes on as `replaced_by`.
+
+    Whoever still uses the old `member_id` is told FENCED_INSTANCE_ID.
+    """
+
+    member_id: str
+    group_instance_id: str
+    replaced_by: str
+    client_id: str
+    client_host: str
+    client_reason: str | None
 
 
 class GenerationCompleted(Event, frozen=True, kw_only=True, tag="generation_completed"):
@@ -64,6 +88,16 @@ class GenerationCompleted(Event, frozen=True, kw_only=True, tag="generation_comp
     protocol_name: str
     leader: str
     members: list[str]
+
+
+class GenerationWrapped(Event, frozen=True, tag="generation_wrapped"):
+    """The generation after the largest int32 is 1."""
+
+
+class RebalancePostponed(Event, frozen=True, kw_only=True, tag="rebalance_postponed"):
+    """No member has joined, and the ones that are left are static: they are waited for until `until_ms`."""
+
+    until_ms: int
 
 
 class MemberAssigned(msgspec.Struct, frozen=True):

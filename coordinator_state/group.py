@@ -10,18 +10,18 @@ Source: org.apache.kafka.coordinator.group.classic.ClassicGroup and ClassicGroup
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from coordinator_state.requests import Protocol, ReplyTo
-from coordinator_state.responses import GroupPicture, JoinGroupMember, PicturedMember
+from coordinator_state.responses import DescribedMember, GroupPicture, JoinGroupMember, PicturedMember
 from coordinator_state.states import GroupState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Group", "Member"]
+__all__ = ["Group", "Member", "names_of", "stored"]
 
 _MEMBER_FRAME_BYTES = 200
 """What a member's field names and numbers take in a picture; they outweigh the names of a small member."""
@@ -57,6 +57,8 @@ class Member(msgspec.Struct, kw_only=True, array_like=True):
     """The parked sync, if there is one."""
     pending_sync: bool = False
     """True from the end of a join phase until the member's sync arrives."""
+    group_instance_id: str | None = None
+    """The name that a static member keeps over restarts (KIP-345); None for a dynamic member."""
 
     def matches(self, protocols: Iterable[Protocol]) -> bool:
         """Whether `protocols` are what the member offered before: same names, order and bytes."""
@@ -67,9 +69,9 @@ class Member(msgspec.Struct, kw_only=True, array_like=True):
         return next((p.metadata for p in self.protocols if p.name == protocol_name), b"")
 
     @property
-    def protocol_names(self) -> Iterable[str]:
+    def protocol_names(self) -> list[str]:
         """The names offered, in order; a name given twice counts once."""
-        return dict.fromkeys(protocol.name for protocol in self.protocols)
+        return names_of(self.protocols)
 
     @property
     def size(self) -> int:
@@ -77,7 +79,9 @@ class Member(msgspec.Struct, kw_only=True, array_like=True):
 
         To one record about the group it adds at most twice that (base64), its assignment aside.
         """
-        names = (self.member_id, self.client_id, self.client_host, *(each.name for each in self.protocols))
+        # A static member's instance id stands in the index of static members, too.
+        own = (self.member_id, self.client_id, self.client_host, self.group_instance_id or "")
+        names = (*own, *(each.name for each in self.protocols))
         metadata = sum(len(each.metadata) for each in self.protocols)
         return _MEMBER_FRAME_BYTES + len(msgspec.json.encode(names)) + metadata
 
@@ -118,8 +122,10 @@ class Group(msgspec.Struct, kw_only=True, array_like=True):
     num_pending_sync: int = 0
     protocol_counts: dict[str, int] = {}
     bytes_held: int = 0
-    # These four could be counted from the members; but doing so for each joiner would make a join phase
-    # quadratic in the members (KAFKA-7142). `protocol_counts`: how many members offer each protocol name.
+    static_members: dict[str, str] = {}
+    # These five could be counted from the members; but doing so for each joiner would make a join phase
+    # quadratic in the members (KAFKA-7142). `protocol_counts`: how many members offer each protocol name;
+    # `static_members`: which member id an instance id stands for.
 
     # -- members ---------------------------------------------------------------------------------
 
@@ -130,19 +136,42 @@ class Group(msgspec.Struct, kw_only=True, array_like=True):
         if self.leader is None:
             self.leader = member.member_id
         self.members[member.member_id] = member
+        if member.group_instance_id is not None:
+            self.static_members[member.group_instance_id] = member.member_id
         self.pending_members.pop(member.member_id, None)
         self._count(member, 1)
 
-    def remove_member(self, member_id: str) -> Member:
+    def remove_member(self, member: Member) -> None:
         """Take a member out; if it led, the member that has been in longest leads."""
-        member = self.members.pop(member_id)
+        del self.members[member.member_id]
+        if member.group_instance_id is not None:
+            del self.static_members[member.group_instance_id]
         if member.awaiting_join is not None:
             self.num_awaiting_join -= 1
         self._count(member, -1)
-        if self.leader == member_id:
+        if self.leader == member.member_id:
             self.leader = next(iter(self.members), None)
         self.set_pending_sync(member, pending=False)
-        return member
+
+    def replace_static_member(
+        self, member: Member, new_member_id: str, client_id: str, client_host: str
+    ) -> None:
+        """Let `member` go on under another id and at another place, all else being kept."""
+        assert member.group_instance_id is not None  # noqa: S101 - a bug of ours if it is
+        del self.members[member.member_id]
+        self._count(member, -1)
+        if self.leader == member.member_id:
+            self.leader = new_member_id
+        member.member_id = new_member_id
+        member.client_id, member.client_host = client_id, client_host
+        self.members[new_member_id] = member
+        self.static_members[member.group_instance_id] = new_member_id
+        self._count(member, 1)
+
+    def static_member(self, group_instance_id: str | None) -> Member | None:
+        """The member behind an instance id; None if there is none."""
+        member_id = self.static_members.get(group_instance_id or "")
+        return None if member_id is None else self.members[member_id]
 
     def set_pending_sync(self, member: Member, *, pending: bool) -> None:
         """Note that `member` still has to sync in this generation, or no longer has to."""
@@ -223,9 +252,13 @@ class Group(msgspec.Struct, kw_only=True, array_like=True):
     def members_for_leader(self) -> list[JoinGroupMember]:
         """All members with their subscriptions under the chosen protocol."""
         return [
-            JoinGroupMember(member.member_id, None, member.metadata(self.protocol_name))
+            JoinGroupMember(member.member_id, member.group_instance_id, member.metadata(self.protocol_name))
             for member in self.members.values()
         ]
+
+    def described_members(self) -> list[DescribedMember]:
+        """All members as people and tools may see them."""
+        return [DescribedMember(**self._description(member)) for member in self.members.values()]
 
     def picture(self) -> GroupPicture:
         """The group as people and tools may see it."""
@@ -238,19 +271,31 @@ class Group(msgspec.Struct, kw_only=True, array_like=True):
             leader=self.leader,
             members=[
                 PicturedMember(
-                    member_id=member.member_id,
-                    group_instance_id=None,
-                    client_id=member.client_id,
-                    client_host=member.client_host,
+                    **self._description(member),
                     session_timeout_ms=member.session_timeout_ms,
                     rebalance_timeout_ms=member.rebalance_timeout_ms,
-                    member_metadata=member.metadata(self.protocol_name),
-                    member_assignment=member.assignment,
                 )
                 for member in self.members.values()
             ],
             state_timestamp_ms=self.state_timestamp_ms,
         )
+
+    def _description(self, member: Member) -> dict[str, Any]:
+        # A rebalance may choose another protocol, so until it is over nothing is said under the last one.
+        is_stable = self.state is GroupState.STABLE
+        return {
+            "member_id": member.member_id,
+            "group_instance_id": member.group_instance_id,
+            "client_id": member.client_id,
+            "client_host": member.client_host,
+            "member_metadata": member.metadata(self.protocol_name) if is_stable else b"",
+            "member_assignment": member.assignment,
+        }
+
+
+def names_of(protocols: Iterable[Protocol | StoredProtocol]) -> list[str]:
+    """The names of `protocols`, in order, each once."""
+    return list(dict.fromkeys(protocol.name for protocol in protocols))
 
 
 def stored(protocols: Iterable[Protocol]) -> tuple[StoredProtocol, ...]:

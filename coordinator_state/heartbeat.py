@@ -26,7 +26,7 @@ __all__ = ["handle_heartbeat"]
 
 def handle_heartbeat(turn: Turn, request: HeartbeatRequest) -> None:
     """Handle one Heartbeat. In the sync phase it is as good as in Stable (KAFKA-10134)."""
-    error = validate_member(turn, request.member_id, request.generation_id)
+    error = validate_member(turn, request.member_id, request.group_instance_id, request.generation_id)
     if error is Errors.NONE:
         turn.restart_session(turn.group.members[request.member_id])
         if turn.group.state is GroupState.PREPARING_REBALANCE:

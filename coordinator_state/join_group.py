@@ -9,15 +9,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coordinator_state.errors import Errors
-from coordinator_state.events import MemberAdded
-from coordinator_state.group import Member, stored
+from coordinator_state.events import MemberAdded, MemberFenced
+from coordinator_state.group import Member, names_of, stored
 from coordinator_state.rebalance import (
     answer_join,
     maybe_prepare_rebalance,
     remove_member,
+    synced,
 )
-from coordinator_state.responses import JoinGroupResponse
+from coordinator_state.responses import JoinGroupResponse, SyncGroupResponse
 from coordinator_state.states import GroupState
+from coordinator_state.validation import validate_member
 
 if TYPE_CHECKING:
     from coordinator_state.requests import JoinGroupRequest
@@ -28,33 +30,33 @@ __all__ = ["handle_join_group"]
 # From this version on a new member is first given an id, and joins with it (KIP-394): a client that never
 # saw the answer to its first join would otherwise leave a member behind with each try.
 _MEMBER_ID_REQUIRED_VERSION = 4
+# From this version on a leader can be told that its group needs no new assignment (KIP-814).
+_SKIP_ASSIGNMENT_VERSION = 9
 
 
 def handle_join_group(turn: Turn, request: JoinGroupRequest, new_member_id: str) -> None:
     """Handle one JoinGroup; `new_member_id` is the id to give out if it asks for one."""
     config = turn.config
-    is_new = not request.member_id
     if not (
         config.group_min_session_timeout_ms
         <= request.session_timeout_ms
         <= config.group_max_session_timeout_ms
     ):
         bounds = f"{config.group_min_session_timeout_ms} and {config.group_max_session_timeout_ms}"
-        _refuse(
-            turn,
-            request,
-            Errors.INVALID_SESSION_TIMEOUT,
-            message=f"session_timeout_ms must be between {bounds}",
-        )
+        message = f"session_timeout_ms must be between {bounds}"
+        _refuse(turn, request, Errors.INVALID_SESSION_TIMEOUT, message=message)
         return
     if not turn.exists:
-        if not is_new:
+        if request.member_id:
             _refuse(turn, request, Errors.UNKNOWN_MEMBER_ID)
             return
         turn.create_group()
 
     group = turn.group
-    member = group.members.get(request.member_id)
+    if request.member_id:
+        member = group.members.get(request.member_id)
+    else:
+        member = group.static_member(request.group_instance_id)
     if not _accepts(turn, member):
         _refuse_for_size(turn, request, member)
     elif not group.supports_protocols(request.protocol_type, request.protocols):
@@ -62,29 +64,100 @@ def handle_join_group(turn: Turn, request: JoinGroupRequest, new_member_id: str)
     elif _new_size(turn, request, member, new_member_id) > config.max_group_bytes:
         message = f"the group's subscriptions would be larger than {config.max_group_bytes} bytes together"
         _refuse(turn, request, Errors.GROUP_MAX_SIZE_REACHED, message=message)
-    elif is_new and request.version >= _MEMBER_ID_REQUIRED_VERSION:
+    elif request.member_id:
+        _join_with_id(turn, request)
+    else:
+        _join_without_id(turn, request, member, new_member_id)
+
+
+def _join_without_id(
+    turn: Turn, request: JoinGroupRequest, member: Member | None, new_member_id: str
+) -> None:
+    """A program that has just started. `member` is the one it is already, if its instance id says so."""
+    if member is not None:
+        _replace_static_member(turn, request, member, new_member_id)
+    elif request.group_instance_id is None and request.version >= _MEMBER_ID_REQUIRED_VERSION:
         turn.deadlines.set_pending(new_member_id, turn.now_ms + request.session_timeout_ms)
         _refuse(turn, request, Errors.MEMBER_ID_REQUIRED, member_id=new_member_id)
-    elif is_new or request.member_id in group.pending_members:
-        _add_member(turn, request, request.member_id or new_member_id)
-    elif member is None:
-        _refuse(turn, request, Errors.UNKNOWN_MEMBER_ID)
     else:
-        _rejoin(turn, request, member)
+        _add_member(turn, request, new_member_id)
+
+
+def _join_with_id(turn: Turn, request: JoinGroupRequest) -> None:
+    group = turn.group
+    if request.member_id not in group.pending_members:
+        error = validate_member(turn, request.member_id, request.group_instance_id)
+        if error is Errors.NONE:
+            _rejoin(turn, request, group.members[request.member_id])
+        else:
+            _refuse(turn, request, error)
+    elif request.group_instance_id is None:
+        _add_member(turn, request, request.member_id)
+    else:
+        # Kafka takes this for a fault of its own, hence the code.
+        message = "this member id was given to a dynamic member - at `$.group_instance_id`"
+        _refuse(turn, request, Errors.UNKNOWN_SERVER_ERROR, member_id="", message=message)
 
 
 def _rejoin(turn: Turn, request: JoinGroupRequest, member: Member) -> None:
     group = turn.group
     if group.state is GroupState.PREPARING_REBALANCE:
-        _update_member(turn, request, member, "rejoined")
+        _update_then_rebalance(turn, request, member, "rejoined")
     elif not member.matches(request.protocols):
-        _update_member(turn, request, member, "changed its subscription")
+        _update_then_rebalance(turn, request, member, "changed its subscription")
     elif group.state is GroupState.STABLE and group.leader == member.member_id:
         # A leader joins again when what it divides has changed, which only it can see.
-        _update_member(turn, request, member, "leads and joined again")
+        _update_then_rebalance(turn, request, member, "leads and joined again")
     else:
         # It did not get the answer, or it would know: tell it again.
         answer_join(turn, request.reply_to, member)
+
+
+def _replace_static_member(turn: Turn, request: JoinGroupRequest, member: Member, new_member_id: str) -> None:
+    """The program behind `member` runs anew. It goes on as the same member, under an id of its own.
+
+    In Stable it takes over what it had, and nobody else notices (KIP-345); elsewhere the phase goes on, or,
+    as the leader may be working with the old id, begins anew (KAFKA-9801).
+    """
+    group = turn.group
+    old_member_id, old_leader = member.member_id, group.leader
+    if (reply_to := group.take_parked_join(member)) is not None:
+        response = JoinGroupResponse.to(
+            reply_to, turn.group_id, Errors.FENCED_INSTANCE_ID, member_id=old_member_id
+        )
+        turn.reply(reply_to, response)
+    if (reply_to := group.take_parked_sync(member)) is not None:
+        turn.reply(reply_to, SyncGroupResponse.to(reply_to, turn.group_id, Errors.FENCED_INSTANCE_ID))
+    group.replace_static_member(member, new_member_id, request.client_id, request.client_host)
+    # Whoever was told to sync is not the one who comes now.
+    synced(turn, member)
+    turn.emit(
+        MemberFenced,
+        member_id=old_member_id,
+        group_instance_id=request.group_instance_id,
+        replaced_by=new_member_id,
+        client_id=request.client_id,
+        client_host=request.client_host,
+        client_reason=request.client_reason,
+    )
+    # One more session of the old length: the new one counts from its first sign of life on, as in Kafka.
+    turn.restart_session(member)
+
+    is_same_vote = member.protocol_names == names_of(request.protocols)
+    _update(turn, request, member)
+    if group.state is GroupState.STABLE and (is_same_vote or group.select_protocol() == group.protocol_name):
+        _answer_replaced(turn, request, member, old_leader)
+    else:
+        group.park_join(member, request.reply_to)
+        maybe_prepare_rebalance(turn, _reason(request, new_member_id, f"replaced {old_member_id}"))
+
+
+def _answer_replaced(turn: Turn, request: JoinGroupRequest, member: Member, old_leader: str | None) -> None:
+    if request.version >= _SKIP_ASSIGNMENT_VERSION:
+        answer_join(turn, request.reply_to, member, skip_assignment=turn.group.leader == member.member_id)
+    else:
+        # Were it told that it leads, it would divide the work anew and nobody would ask for it.
+        answer_join(turn, request.reply_to, member, leader=old_leader)
 
 
 def _add_member(turn: Turn, request: JoinGroupRequest, member_id: str) -> None:
@@ -98,32 +171,43 @@ def _add_member(turn: Turn, request: JoinGroupRequest, member_id: str) -> None:
         session_timeout_ms=request.session_timeout_ms,
         rebalance_timeout_ms=request.effective_rebalance_timeout_ms,
         protocols=stored(request.protocols),
+        group_instance_id=request.group_instance_id,
     )
     group.add_member(member, request.protocol_type)
     group.park_join(member, request.reply_to)
-    turn.emit(MemberAdded, member_id=member_id, client_id=request.client_id, client_host=request.client_host)
+    turn.emit(
+        MemberAdded,
+        member_id=member_id,
+        group_instance_id=request.group_instance_id,
+        client_id=request.client_id,
+        client_host=request.client_host,
+        client_reason=request.client_reason,
+    )
     # It cannot send heartbeats before it is answered, and may have given up waiting: so the parked join
     # is bounded by a time of its own, not by the session (KAFKA-7610).
     turn.deadlines.set_session(member, turn.now_ms + turn.config.new_member_join_timeout_ms)
     maybe_prepare_rebalance(turn, _reason(request, member_id, "joined"))
 
 
-def _update_member(turn: Turn, request: JoinGroupRequest, member: Member, what: str) -> None:
-    group = turn.group
+def _update_then_rebalance(turn: Turn, request: JoinGroupRequest, member: Member, what: str) -> None:
+    _update(turn, request, member)
+    turn.group.park_join(member, request.reply_to)
+    maybe_prepare_rebalance(turn, _reason(request, member.member_id, what))
+
+
+def _update(turn: Turn, request: JoinGroupRequest, member: Member) -> None:
     timeouts = (request.session_timeout_ms, request.effective_rebalance_timeout_ms)
     if timeouts != (member.session_timeout_ms, member.rebalance_timeout_ms) or not member.matches(
         request.protocols
     ):
         turn.is_changed = True
-        group.update_protocols(member, request.protocols)
+        turn.group.update_protocols(member, request.protocols)
         member.session_timeout_ms, member.rebalance_timeout_ms = timeouts
-    group.park_join(member, request.reply_to)
-    maybe_prepare_rebalance(turn, _reason(request, member.member_id, what))
 
 
 def _reason(request: JoinGroupRequest, member_id: str, what: str) -> str:
     reason = f"{member_id} {what}"
-    return f"{reason}: {request.reason[:255]}" if request.reason else reason  # KIP-800
+    return f"{reason}: {request.client_reason}" if request.client_reason else reason
 
 
 # -- refusals ------------------------------------------------------------------------------------
@@ -164,6 +248,7 @@ def _new_size(turn: Turn, request: JoinGroupRequest, member: Member | None, new_
         session_timeout_ms=0,
         rebalance_timeout_ms=0,
         protocols=stored(request.protocols),
+        group_instance_id=request.group_instance_id,
     )
     return turn.group.bytes_held + joining.size - (member.size if member else 0)
 

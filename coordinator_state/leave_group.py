@@ -53,12 +53,21 @@ def handle_leave_group(turn: Turn, request: LeaveGroupRequest) -> None:
 
 
 def _leave(turn: Turn, leaving: LeavingMember) -> Errors:
-    if turn.exists and leaving.member_id in turn.group.pending_members:
-        del turn.group.pending_members[leaving.member_id]
+    if not turn.exists:
+        return Errors.UNKNOWN_MEMBER_ID
+    group = turn.group
+    if not leaving.member_id:
+        # Somebody else, who knows the program but not its member id, takes it out for good (KIP-345).
+        member = group.static_member(leaving.group_instance_id)
+        error = Errors.UNKNOWN_MEMBER_ID if member is None else Errors.NONE
+    elif leaving.member_id in group.pending_members:
+        del group.pending_members[leaving.member_id]
         return Errors.NONE
-    error = validate_member(turn, leaving.member_id)
-    if error is Errors.NONE:
-        remove_member(turn, turn.group.members[leaving.member_id], "left")
+    else:
+        error = validate_member(turn, leaving.member_id, leaving.group_instance_id)
+        member = group.members.get(leaving.member_id)
+    if error is Errors.NONE and member is not None:
+        remove_member(turn, member, "left", leaving.client_reason)
     return error
 
 
@@ -66,9 +75,10 @@ def _continue_without(turn: Turn, gone: list[LeavingMember]) -> None:
     # An id that was only pending counts too, and makes a stable group rebalance: Kafka 4 does so.
     match turn.group.state:
         case GroupState.STABLE | GroupState.COMPLETING_REBALANCE:
-            reason = ", ".join(leaving.member_id for leaving in gone) + " left"
-            told = next((leaving.reason for leaving in gone if leaving.reason), None)
-            prepare_rebalance(turn, f"{reason}: {told[:255]}" if told else reason)  # KIP-800
+            names = (leaving.member_id or leaving.group_instance_id or "" for leaving in gone)
+            reason = f"{', '.join(names)} left"
+            told = next((leaving.client_reason for leaving in gone if leaving.client_reason), None)
+            prepare_rebalance(turn, f"{reason}: {told}" if told else reason)
         case GroupState.PREPARING_REBALANCE:
             maybe_complete_join(turn)
         case _:

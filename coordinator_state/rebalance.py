@@ -13,14 +13,16 @@ from coordinator_state.errors import Errors
 from coordinator_state.events import (
     AssignmentPropagated,
     GenerationCompleted,
+    GenerationWrapped,
     MemberAssigned,
     MemberRemoved,
+    RebalancePostponed,
 )
 from coordinator_state.responses import JoinGroupResponse, SyncGroupResponse
 from coordinator_state.states import GroupState
 
 if TYPE_CHECKING:
-    from coordinator_state.group import Member
+    from coordinator_state.group import Group, Member
     from coordinator_state.requests import ReplyTo
     from coordinator_state.turn import Turn
 
@@ -117,20 +119,27 @@ def extend_initial_delay_or_complete_join(turn: Turn) -> None:
 
 
 def complete_join(turn: Turn, reason: str) -> None:
-    """End the join phase: who did not join is out, the others are the next generation."""
+    """End the join phase: who did not join is out, the others are the next generation.
+
+    A static member that did not join is kept until its session ends: it may just be starting again.
+    """
     group = turn.group
     turn.deadlines.set_join(None)
-    for member in [member for member in group.members.values() if member.awaiting_join is None]:
-        remove_member(turn, member, "not_rejoined")
+    missing = [member for member in group.members.values() if member.awaiting_join is None]
+    for member in missing:
+        if member.group_instance_id is None:
+            remove_member(turn, member, "not_rejoined")
+    if group.members and not group.num_awaiting_join:
+        _postpone(turn)
+        return
+    _elect_joined_leader(group)
 
-    # An int32 on Kafka's wire. Kafka lets it go negative, where it would read as "no generation".
-    group.generation_id = group.generation_id + 1 if group.generation_id < INT32_MAX else 1
+    _begin_generation(turn)
     if not group.members:
         group.protocol_name = None
         turn.transition(GroupState.EMPTY, "no members are left")
         return
 
-    # Everybody still here has joined, and losing the leader has made another member leader.
     assert group.leader is not None  # noqa: S101 - for the type checker
     group.protocol_name = group.select_protocol()
     turn.transition(GroupState.COMPLETING_REBALANCE, reason)
@@ -141,19 +150,55 @@ def complete_join(turn: Turn, reason: str) -> None:
         members=list(group.members),
     )
     for member in group.members.values():
-        reply_to = group.take_parked_join(member)
-        assert reply_to is not None  # noqa: S101 - for the type checker
-        answer_join(turn, reply_to, member)
+        if (reply_to := group.take_parked_join(member)) is not None:
+            answer_join(turn, reply_to, member)
         member.is_new = False
         turn.restart_session(member)
         group.set_pending_sync(member, pending=True)
     turn.deadlines.set_sync(turn.now_ms + group.rebalance_timeout_ms)
 
 
-def answer_join(turn: Turn, reply_to: ReplyTo, member: Member) -> None:
-    """Tell `member` of the current generation; the leader is told of all its members."""
+def _postpone(turn: Turn) -> None:
+    """Nobody could lead the next generation: all that are left are static members that have not joined.
+
+    They may yet, or their sessions end, of which none is shorter than the least that is allowed: looking
+    more often than that is of no use, whatever rebalance timeout they ask for.
+    """
+    timeout_ms = max(turn.group.rebalance_timeout_ms, turn.config.group_min_session_timeout_ms, 1)
+    turn.deadlines.set_join(turn.now_ms + timeout_ms)
+    turn.emit(RebalancePostponed, until_ms=turn.now_ms + timeout_ms)
+
+
+def _elect_joined_leader(group: Group) -> None:
+    """If the leader has not joined, the first member that has leads."""
+    if group.members and group.members[group.leader or ""].awaiting_join is None:
+        joined = (member for member in group.members.values() if member.awaiting_join is not None)
+        group.leader = next(joined).member_id
+
+
+def _begin_generation(turn: Turn) -> None:
     group = turn.group
-    leads = group.leader == member.member_id
+    if group.generation_id == INT32_MAX:
+        # An int32 on Kafka's wire. Kafka lets it go negative, where it would read as "no generation".
+        turn.emit(GenerationWrapped)
+        group.generation_id = 0
+    group.generation_id += 1
+
+
+def answer_join(
+    turn: Turn,
+    reply_to: ReplyTo,
+    member: Member,
+    *,
+    leader: str | None = None,
+    skip_assignment: bool = False,
+) -> None:
+    """Tell `member` of the current generation; the leader is told of all its members.
+
+    `leader`: whom to call the leader, if not the one that leads.
+    """
+    group = turn.group
+    leader = group.leader if leader is None else leader
     turn.reply(
         reply_to,
         JoinGroupResponse.to(
@@ -163,9 +208,10 @@ def answer_join(turn: Turn, reply_to: ReplyTo, member: Member) -> None:
             # The field came with version 7.
             protocol_type=group.protocol_type if reply_to.api_version >= 7 else None,  # noqa: PLR2004
             protocol_name=group.protocol_name,
-            leader=group.leader,
+            leader=leader,
+            skip_assignment=skip_assignment,
             member_id=member.member_id,
-            members=group.members_for_leader() if leads else [],
+            members=group.members_for_leader() if leader == member.member_id else [],
         ),
     )
 
@@ -221,7 +267,7 @@ def answer_sync(turn: Turn, reply_to: ReplyTo, member: Member) -> None:
 # -- members go ----------------------------------------------------------------------------------
 
 
-def remove_member(turn: Turn, member: Member, reason: str) -> None:
+def remove_member(turn: Turn, member: Member, reason: str, client_reason: str | None = None) -> None:
     """Take `member` out for `reason` (as in `MemberRemoved`). What that means for the phase is the caller's.
 
     A parked join is answered UNKNOWN_MEMBER_ID, so that a client that is still there joins anew. A parked
@@ -230,5 +276,12 @@ def remove_member(turn: Turn, member: Member, reason: str) -> None:
     if (reply_to := turn.group.take_parked_join(member)) is not None:
         response = JoinGroupResponse.to(reply_to, turn.group_id, Errors.UNKNOWN_MEMBER_ID)
         turn.reply(reply_to, response)
-    turn.group.remove_member(member.member_id)
-    turn.emit(MemberRemoved, member_id=member.member_id, client_id=member.client_id, reason=reason)
+    turn.group.remove_member(member)
+    turn.emit(
+        MemberRemoved,
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        client_id=member.client_id,
+        reason=reason,
+        client_reason=client_reason,
+    )

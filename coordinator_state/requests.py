@@ -15,6 +15,7 @@ from coordinator_state.config import INT32_MAX
 
 __all__ = [
     "AnyRequest",
+    "DescribeGroupRequest",
     "HeartbeatRequest",
     "JoinGroupRequest",
     "LeaveGroupRequest",
@@ -28,6 +29,11 @@ __all__ = [
 
 Int32 = Annotated[int, msgspec.Meta(ge=-INT32_MAX - 1, le=INT32_MAX)]
 Partition = Annotated[int, msgspec.Meta(ge=0, le=INT32_MAX)]
+# Empty would be one name for all that leave it empty, and each would throw out the one before.
+InstanceId = Annotated[str, msgspec.Meta(min_length=1)] | None
+
+
+_MAX_REASON = 255
 
 
 class ReplyTo(msgspec.Struct, frozen=True, array_like=True):
@@ -57,8 +63,18 @@ class LeavingMember(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     """One member of a `leave_group` request. `reason` is KIP-800's, for people to read."""
 
     member_id: str = ""
-    group_instance_id: str | None = None
+    group_instance_id: InstanceId = None
     reason: str | None = None
+
+    @property
+    def client_reason(self) -> str | None:
+        """Why, in the client's own words, if it says so (KIP-800)."""
+        return _reason(self.reason)
+
+
+def _reason(reason: str | None) -> str | None:
+    """A client cuts it off here; for those that do not it is done now. Empty is as good as none."""
+    return reason[:_MAX_REASON] if reason else None
 
 
 class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="api"):
@@ -66,6 +82,10 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
     NEWEST_VERSION: ClassVar[int]
     """Highest `api_version` that is understood; all versions from 0 on are."""
+    STATIC_VERSION: ClassVar[int] = 0
+    """Lowest `api_version` that has a `group_instance_id`, if the request can have one (KIP-345)."""
+    ALLOWS_EMPTY_GROUP_ID: ClassVar[bool] = False
+    """Whether it may be about the group whose id is empty, which can only ever hold offsets."""
 
     request_id: str
     client_id: str
@@ -89,14 +109,20 @@ class JoinGroupRequest(Request, frozen=True, tag="join_group"):
     """JoinGroup (api key 11). Times in ms; an empty `member_id` asks for one."""
 
     NEWEST_VERSION: ClassVar[int] = 9
+    STATIC_VERSION: ClassVar[int] = 5
 
     session_timeout_ms: Int32
     protocol_type: str
     protocols: list[Protocol]
     rebalance_timeout_ms: Int32 | None = None
     member_id: str = ""
-    group_instance_id: str | None = None
+    group_instance_id: InstanceId = None
     reason: str | None = None
+
+    @property
+    def client_reason(self) -> str | None:
+        """Why, in the client's own words, if it says so (KIP-800)."""
+        return _reason(self.reason)
 
     @property
     def effective_rebalance_timeout_ms(self) -> int:
@@ -110,10 +136,11 @@ class SyncGroupRequest(Request, frozen=True, tag="sync_group"):
     """SyncGroup (api key 14). Only the leader's `assignments` are read."""
 
     NEWEST_VERSION: ClassVar[int] = 5
+    STATIC_VERSION: ClassVar[int] = 3
 
     generation_id: Int32
     member_id: str
-    group_instance_id: str | None = None
+    group_instance_id: InstanceId = None
     protocol_type: str | None = None
     protocol_name: str | None = None
     assignments: list[MemberAssignment] = []
@@ -123,19 +150,28 @@ class HeartbeatRequest(Request, frozen=True, tag="heartbeat"):
     """Heartbeat (api key 12)."""
 
     NEWEST_VERSION: ClassVar[int] = 4
+    STATIC_VERSION: ClassVar[int] = 3
 
     generation_id: Int32
     member_id: str
-    group_instance_id: str | None = None
+    group_instance_id: InstanceId = None
 
 
 class LeaveGroupRequest(Request, frozen=True, tag="leave_group"):
     """LeaveGroup (api key 13)."""
 
     NEWEST_VERSION: ClassVar[int] = 5
+    STATIC_VERSION: ClassVar[int] = 3
 
     # Bounded because each entry, however short, is echoed at length.
     members: Annotated[list[LeavingMember], msgspec.Meta(max_length=10_000)]
 
 
-AnyRequest = JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest
+class DescribeGroupRequest(Request, frozen=True, tag="describe_group"):
+    """DescribeGroups (api key 15), of the one group that the record is about."""
+
+    NEWEST_VERSION: ClassVar[int] = 6
+    ALLOWS_EMPTY_GROUP_ID: ClassVar[bool] = True
+
+
+AnyRequest = JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest | DescribeGroupRequest

@@ -8,9 +8,12 @@ import msgspec
 
 from coordinator_state.errors import Errors
 from coordinator_state.requests import ReplyTo
+from coordinator_state.states import GroupState
 
 __all__ = [
     "AnyResponse",
+    "DescribeGroupResponse",
+    "DescribedMember",
     "GroupPicture",
     "HeartbeatResponse",
     "InvalidRequestResponse",
@@ -115,6 +118,31 @@ class LeaveGroupResponse(Response, kw_only=True, tag="leave_group"):
     members: list[LeftMember] = []
 
 
+class DescribedMember(msgspec.Struct, frozen=True, kw_only=True):
+    """A member as DescribeGroups shows it: its subscription in Stable only, its last assignment always."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    member_metadata: bytes
+    member_assignment: bytes
+
+
+class DescribeGroupResponse(Response, kw_only=True, tag="describe_group"):
+    """Answer to DescribeGroup. `protocol_data` is the chosen protocol, in Stable only.
+
+    `generation_id` and `leader` are not in Kafka's answer. The defaults describe a group that is not there.
+    """
+
+    group_state: str = GroupState.DEAD.value
+    protocol_type: str = ""
+    protocol_data: str = ""
+    generation_id: int = -1
+    leader: str = ""
+    members: list[DescribedMember] = []
+
+
 class InvalidRequestResponse(msgspec.Struct, kw_only=True):
     """Answer to a request that could not be read, as far as its sender could be made out."""
 
@@ -127,20 +155,16 @@ class InvalidRequestResponse(msgspec.Struct, kw_only=True):
     error_message: str | None = None
 
 
-AnyResponse = JoinGroupResponse | SyncGroupResponse | HeartbeatResponse | LeaveGroupResponse
+AnyResponse = (
+    JoinGroupResponse | SyncGroupResponse | HeartbeatResponse | LeaveGroupResponse | DescribeGroupResponse
+)
 
 
-class PicturedMember(msgspec.Struct, frozen=True, kw_only=True):
+class PicturedMember(DescribedMember, frozen=True, kw_only=True):
     """A member in a `GroupPicture`."""
 
-    member_id: str
-    group_instance_id: str | None
-    client_id: str
-    client_host: str
     session_timeout_ms: int
     rebalance_timeout_ms: int
-    member_metadata: bytes
-    member_assignment: bytes
 
 
 class GroupPicture(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""The check that Sync, Heartbeat and Leave have in common."""
+"""The check that Join, Sync, Heartbeat and Leave have in common."""
 
 from __future__ import annotations
 
@@ -12,14 +12,27 @@ if TYPE_CHECKING:
 __all__ = ["validate_member"]
 
 
-def validate_member(turn: Turn, member_id: str, generation_id: int | None = None) -> Errors:
+def validate_member(
+    turn: Turn, member_id: str, group_instance_id: str | None, generation_id: int | None = None
+) -> Errors:
     """Whether `member_id` is a member, and, if given, `generation_id` the current generation.
 
-    An id that was handed out but has not joined is not a member yet.
+    With an instance id it must also be the one that the instance id stands for: another member id belongs
+    to an older run of the same program, which must not go on. An id that was handed out but has not joined
+    is not a member yet.
+
     Source: ClassicGroup.validateMember of Apache Kafka 4.
     """
-    if not turn.exists or member_id not in turn.group.members:
+    if not turn.exists:
         return Errors.UNKNOWN_MEMBER_ID
-    if generation_id is not None and generation_id != turn.group.generation_id:
+    group = turn.group
+    if group_instance_id is not None:
+        if group_instance_id not in group.static_members:
+            return Errors.UNKNOWN_MEMBER_ID
+        if group.static_members[group_instance_id] != member_id:
+            return Errors.FENCED_INSTANCE_ID
+    if member_id not in group.members:
+        return Errors.UNKNOWN_MEMBER_ID
+    if generation_id is not None and generation_id != group.generation_id:
         return Errors.ILLEGAL_GENERATION
     return Errors.NONE

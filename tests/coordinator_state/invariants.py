@@ -34,6 +34,9 @@ def _counters_are_what_the_members_say(group: Group) -> None:
         name for member in members for name in {protocol.name for protocol in member.protocols}
     )
     assert group.bytes_held == sum(member.size for member in members)
+    static = [member for member in members if member.group_instance_id is not None]
+    assert group.static_members == {member.group_instance_id: member.member_id for member in static}
+    assert len(group.static_members) == len(static), "one member per instance id"
 
 
 def _the_leader_is_a_member(group: Group) -> None:

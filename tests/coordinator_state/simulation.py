@@ -20,7 +20,11 @@ GROUP = b"orders"
 SECRET = b"secret"
 START_MS = 1_000_000
 
-ACTIONS = (*["next"] * 20, "beat", "join", "sync", "leave", "leave both", "ask", "garbage")
+ACTIONS = (
+    *["next"] * 22,
+    *["restart"] * 2,
+    *("beat", "join", "sync", "leave", "leave both", "remove", "ask", "describe", "garbage"),
+)
 WAITS_MS = (*[0, 1, 100, 500, 700] * 10, 999, 1_000, 2_000, 2_999, 3_000, 5_000, 6_000, 10_000, 30_000)
 # A broker's clock that was set back.
 SETBACKS_MS = (-1, -2_000, -20_000)
@@ -36,6 +40,7 @@ JOIN_BENDS = {
 BENDS_OF_ALL = {
     "other id": {"member_id": "nobody"},
     "other generation": {"generation_id": 1},
+    "other instance": {"group_instance_id": "i1"},
     "old version": {"api_version": 3},
     "older version": {"api_version": 0},
 }
@@ -56,6 +61,7 @@ class Client:
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.instance_id: str | None = None
         self.member_id = ""
         self.generation = -1
         self.members: list[str] = []
@@ -73,6 +79,9 @@ class Client:
                 self.next = "beat"
             case _, "REBALANCE_IN_PROGRESS" | "ILLEGAL_GENERATION":
                 self.next = "join"
+            case _, "FENCED_INSTANCE_ID":
+                # Its name is taken: it ends, and another program without a name comes.
+                self.instance_id, self.member_id, self.generation, self.next = None, "", -1, "join"
             case _, "UNKNOWN_MEMBER_ID" | "GROUP_MAX_SIZE_REACHED":
                 self.member_id, self.generation, self.next = "", -1, "join"
 
@@ -110,7 +119,11 @@ def play(moves: list[Move], config: GroupConfig, partitions: int = 1) -> list[Re
 def _value(clients: list[Client], move: Move, offset: int) -> bytes:
     client = clients[move.client]
     action = client.next if move.action == "next" else move.action
-    if action == "join" and client.member_id:
+    if action == "restart":
+        # Two of the clients share a name, so they throw each other out.
+        client.instance_id = f"i{move.client // 2}"
+        client.member_id, action = "", "join"
+    if action == "join" and (client.member_id or client.instance_id):
         # Parked, perhaps: it will hear of that, and beats until then.
         client.next = "beat"
     if action == "garbage":
@@ -121,17 +134,20 @@ def _value(clients: list[Client], move: Move, offset: int) -> bytes:
         "group_id": GROUP.decode(),
     }
     if action == "leave both":
-        request["members"].append({"member_id": clients[(move.client + 1) % 4].member_id})
+        other = clients[(move.client + 1) % 4]
+        request["members"].append({"member_id": other.member_id, "group_instance_id": other.instance_id})
     _bend(request, move.bend, clients)
     return msgspec.json.encode(request)
 
 
 def _request(client: Client, action: str) -> dict[str, Any]:
+    ids = {"member_id": client.member_id, "group_instance_id": client.instance_id}
     match action:
         case "join" | "ask":
             return {
                 "api": "join_group",
                 "member_id": client.member_id if action == "join" else "",
+                "group_instance_id": client.instance_id if action == "join" else None,
                 "session_timeout_ms": 10_000,
                 "rebalance_timeout_ms": 12_000,
                 "protocol_type": "consumer",
@@ -140,7 +156,7 @@ def _request(client: Client, action: str) -> dict[str, Any]:
         case "sync":
             return {
                 "api": "sync_group",
-                "member_id": client.member_id,
+                **ids,
                 "generation_id": client.generation,
                 "protocol_type": "consumer",
                 "protocol_name": None,
@@ -148,13 +164,13 @@ def _request(client: Client, action: str) -> dict[str, Any]:
                 "assignments": [{"member_id": it, "assignment": it.encode()} for it in client.members],
             }
         case "beat":
-            return {
-                "api": "heartbeat",
-                "member_id": client.member_id,
-                "generation_id": client.generation,
-            }
+            return {"api": "heartbeat", **ids, "generation_id": client.generation}
+        case "describe":
+            return {"api": "describe_group"}
+        case "remove":
+            return {"api": "leave_group", "members": [ids | {"member_id": ""}]}
         case _:
-            return {"api": "leave_group", "members": [{"member_id": client.member_id}]}
+            return {"api": "leave_group", "members": [ids]}
 
 
 def _bend(request: dict[str, Any], bend: str | None, clients: list[Client]) -> None:

@@ -101,7 +101,7 @@ def test_cancelled_deadlines_do_not_fire():
         setter(5)
         setter(None)
     deadlines.set_session(its.members["c1"], 5)
-    its.remove_member("c1")
+    its.remove_member(its.members["c1"])
     deadlines.set_pending("p", 5)
     del its.pending_members["p"]
     assert deadlines.next_ms() is None

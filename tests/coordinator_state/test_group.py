@@ -55,9 +55,9 @@ def test_counters_follow_the_members():
     made.update_protocols(made.members["c2"], [Protocol("sticky", b"12345")])
     assert made.protocol_counts == {"range": 1, "sticky": 2}
     assert made.bytes_held == held + len("sticky") - len("range") + 5
-    made.remove_member("c1")
+    made.remove_member(made.members["c1"])
     assert made.protocol_counts == {"sticky": 1}
-    made.remove_member("c2")
+    made.remove_member(made.members["c2"])
     assert (made.protocol_counts, made.bytes_held) == ({}, 0)
 
 
@@ -74,7 +74,7 @@ def test_parked_joins_are_counted_once_each():
     assert made.take_parked_join(first) == ReplyTo("newer", "c", None, 9)
     assert made.take_parked_join(first) is None
     assert made.num_awaiting_join == 1
-    made.remove_member("c2")
+    made.remove_member(made.members["c2"])
     assert made.num_awaiting_join == 0
 
 
@@ -92,7 +92,7 @@ def test_pending_syncs_are_counted_once_each():
     for it in (first, first, second):
         made.set_pending_sync(it, pending=True)
     assert made.num_pending_sync == 2
-    made.remove_member("c1")
+    made.remove_member(made.members["c1"])
     assert made.num_pending_sync == 1
     for _ in range(2):
         made.set_pending_sync(second, pending=False)
@@ -101,11 +101,11 @@ def test_pending_syncs_are_counted_once_each():
 
 def test_leadership_goes_to_who_has_been_in_longest():
     made = group(member("c1"), member("c2"), member("c3"))
-    made.remove_member("c2")
+    made.remove_member(made.members["c2"])
     assert made.leader == "c1"
-    made.remove_member("c1")
+    made.remove_member(made.members["c1"])
     assert made.leader == "c3"
-    made.remove_member("c3")
+    made.remove_member(made.members["c3"])
     assert made.leader is None
 
 

@@ -456,7 +456,6 @@ def test_protocol_type_is_told_since_version_7(version):
         ({"member_id": "nobody"}, "UNKNOWN_MEMBER_ID"),
         ({"session_timeout_ms": 1}, "INVALID_SESSION_TIMEOUT"),
         ({"protocols": {}}, "INCONSISTENT_GROUP_PROTOCOL"),
-        ({"group_instance_id": "static"}, "UNSUPPORTED_VERSION"),
     ],
 )
 def test_shape_of_a_refusal(version, fields, error):

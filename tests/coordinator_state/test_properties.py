@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 from hypothesis import HealthCheck, given, settings
@@ -185,7 +185,8 @@ def test_every_process_gives_the_same_bytes_whatever_its_hash_seed():
 
 
 def member_id_meant(request: JoinGroupRequest | SyncGroupRequest, record: Record) -> str:
-    return request.member_id or member_id_of(SECRET, request.client_id, record)
+    prefix = request.group_instance_id or request.client_id
+    return request.member_id or member_id_of(SECRET, prefix, record)
 
 
 @bounded
@@ -243,6 +244,18 @@ def test_record_that_cannot_be_read_is_kept_and_answered_if_its_sender_can_be(dr
 # -- what the history says -------------------------------------------------------------------------
 
 
+def members_after(event: dict[str, Any], before: set[str]) -> set[str]:
+    member_id = event["member_id"]
+    assert (event["event"] == "member_added") == (member_id not in before)
+    match event["event"]:
+        case "member_added":
+            return before | {member_id}
+        case "member_removed":
+            return before - {member_id}
+        case _:
+            return before - {member_id} | {event["replaced_by"]}
+
+
 @bounded
 @given(logs())
 def test_history_is_consistent(drawn):
@@ -261,11 +274,8 @@ def test_history_is_consistent(drawn):
             case "state_changed":
                 assert event["from"] == state
                 state = event["to"]
-            case "member_added":
-                assert event["member_id"] not in members
-                members.add(event["member_id"])
-            case "member_removed":
-                members.remove(event["member_id"])
+            case "member_added" | "member_removed" | "member_fenced":
+                members = members_after(event, members)
             case "generation_completed":
                 assert event["generation_id"] > generation, "generations only grow"
                 generation, is_assigned = event["generation_id"], False

@@ -188,16 +188,22 @@ class TestBeforeTheGroup:
         assert reply["error_message"] == "group_id must not be empty"
         assert result.state is None
 
-    def test_static_membership(self, api, fields, newest):
+    def test_static_membership_came_with_a_version(self, api, fields, newest):
+        first = 5 if api == "join_group" else 3
         if api == "leave_group":
-            static = {"members": [{"member_id": "m"}, {"group_instance_id": "i"}]}
+            static = {"members": [{"group_instance_id": "i"}]}
         else:
             static = fields | {"group_instance_id": "i"}
-        s = Scenario()
-        reply = only(s.send(api, "c1", **static))
-        assert reply.error == "UNSUPPORTED_VERSION"
-        assert reply.error_message == "static membership is not supported - at `$.group_instance_id`"
-        assert s.state is None
+        for version in range(first):
+            s = Scenario()
+            reply = only(s.send(api, "c1", **static, api_version=version))
+            assert reply.error == "UNSUPPORTED_VERSION"
+            expected = f"version {first} is the first with a group_instance_id - at `$.group_instance_id`"
+            assert reply.error_message == expected
+            assert s.state is None
+        assert errors(Scenario().send(api, "c1", **static, api_version=first)) != {
+            "c1": "UNSUPPORTED_VERSION"
+        }
 
 
 # -- stored state ----------------------------------------------------------------------------------

@@ -51,13 +51,20 @@ def test_other_generation(state, generation):
 
 
 @pytest.mark.parametrize("fields", [{"protocol_type": "connect"}, {"protocol_name": "sticky"}])
-@pytest.mark.parametrize("version", range(6))
-def test_other_protocol(version, fields):
+def test_other_protocol(fields):
     s = Scenario()
     s.form("c1")
     before = s.state
-    assert errors(s.sync("c1", api_version=version, **fields)) == {"c1": "INCONSISTENT_GROUP_PROTOCOL"}
+    assert errors(s.sync("c1", **fields)) == {"c1": "INCONSISTENT_GROUP_PROTOCOL"}
     assert s.state == before
+
+
+@pytest.mark.parametrize("fields", [{"protocol_type": "connect"}, {"protocol_name": "sticky"}])
+@pytest.mark.parametrize("version", range(5))
+def test_protocol_is_not_read_before_version_5(version, fields):
+    s = Scenario()
+    s.form("c1")
+    assert errors(s.sync("c1", api_version=version, **fields)) == {"c1": "NONE"}
 
 
 def test_other_protocol_comes_before_the_state():
