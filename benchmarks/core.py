@@ -8,12 +8,18 @@ Heartbeats per second, in groups of several sizes:
 * `not stored`: the same heartbeats, but the group stays in memory and answers are not encoded: the rules and
   the decoding of the requests.
 
-Join phase: milliseconds per member for a group to form, from the first join to the last assignment, in three
-calls (joins; the deadline that ends the phase; syncs). It is flat if nothing is quadratic in the members.
+Join phase: milliseconds per member, flat if nothing is quadratic in the members.
+
+* `form`: from the first join to the last assignment, in three calls (joins, each of them twice, for an id and
+  with it; the deadline that ends the phase; syncs).
+* `rebalance`: the leader of that group joins again, all others follow, and all sync, in two calls.
+
+Stored group: its size, and what reading and writing it costs each call.
 """
 
 from __future__ import annotations
 
+import statistics
 import time
 from pathlib import Path
 from typing import Any
@@ -24,22 +30,27 @@ from benchmarks.report import show, write
 from coordinator_state.config import GroupConfig
 from coordinator_state.coordinator import GroupCoordinator
 from coordinator_state.log import Record
-from coordinator_state.step import Channel, StepResult, decode_group, step
+from coordinator_state.step import Channel, StepResult, decode_group, encode_group, step
 from coordinator_state.turn import Turn
 from coordinator_state.wire import Rejection, read_request
 
 HEARTBEAT_GROUPS = (1, 100, 3000)
-JOIN_GROUPS = (300, 3000)
+JOIN_GROUPS = (300, 3000, 7000)  # the latter two broke other coordinators: KAFKA-7142, redpanda#4327
 KEY = b"group"
 SECRET = b"secret"
 CONFIG = GroupConfig(group_initial_rebalance_delay_ms=3_000)
 _RUN_S = 1.0
+_ROUNDS = 5
+_PHASES = ("form", "rebalance")
+_SUBSCRIPTION = "AAEAAAABAAZvcmRlcnMAAAAA"
+_ASSIGNMENT = "AAAAAAABAAZvcmRlcnMAAAABAAAAAAAAAAA="
 
 
 def run(file: Path | None) -> None:
     """Measure, print and write."""
     heartbeats = {members: _heartbeats(members) for members in HEARTBEAT_GROUPS}
-    joins = {members: min(_join_phase(members) for _ in range(3)) for members in JOIN_GROUPS}
+    joins = {members: _join_phases(members) for members in JOIN_GROUPS}
+    stored = {members: _stored(members) for members in HEARTBEAT_GROUPS}
     ways = ["one per call", "all per call", "not stored"]
     show(
         "Heartbeats per second",
@@ -48,17 +59,31 @@ def run(file: Path | None) -> None:
     )
     show(
         "Join phase",
-        ["members in the group", "ms per member", "ms in all"],
-        [[str(members), f"{ms:.3f}", f"{ms * members:,.0f}"] for members, ms in joins.items()],
+        ["members in the group", *(f"{phase}, {unit}" for phase in _PHASES for unit in ("ms/member", "ms"))],
+        [
+            [str(members), *(text for ms in found.values() for text in (f"{ms:.3f}", f"{ms * members:,.0f}"))]
+            for members, found in joins.items()
+        ],
     )
-    write(file, {"heartbeats_per_s": heartbeats, "join_phase_ms_per_member": joins})
+    show(
+        "Stored group",
+        ["members in the group", "bytes", "encode, ms", "decode, ms"],
+        [
+            [str(members), f"{found['bytes']:,.0f}", f"{found['encode']:.3f}", f"{found['decode']:.3f}"]
+            for members, found in stored.items()
+        ],
+    )
+    write(
+        file,
+        {"heartbeats_per_s": heartbeats, "join_phase_ms_per_member": joins, "stored_group_ms": stored},
+    )
 
 
 def _heartbeats(members: int) -> dict[str, float]:
     state, ids = _form_group(members)
     generation = decode_group(state).generation_id
     records = [
-        _record(number, 10_000, "heartbeat", f"c{number}", member_id=it, generation_id=generation)
+        _record(number, 44_000, "heartbeat", f"c{number}", member_id=it, generation_id=generation)
         for number, it in enumerate(ids)
     ]
     one = records[:1]
@@ -89,58 +114,84 @@ def _per_second(work: Any, units: int) -> float:
     return calls * units / passed
 
 
-def _join_phase(members: int) -> float:
-    """Milliseconds per member."""
-    begun = time.perf_counter()
-    _form_group(members)
-    return (time.perf_counter() - begun) * 1000 / members
+def _stored(members: int) -> dict[str, float]:
+    """Size in bytes, and the time to write and to read it in ms."""
+    state, _ = _form_group(members)
+    group = decode_group(state)
+    return {
+        "bytes": len(state),
+        "encode": 1000 / _per_second(lambda: encode_group(group), 1),
+        "decode": 1000 / _per_second(lambda: decode_group(state), 1),
+    }
+
+
+def _join_phases(members: int) -> dict[str, float]:
+    """Milliseconds per member, the medians of some rounds."""
+    times: dict[str, list[float]] = {phase: [] for phase in _PHASES}
+    for _ in range(_ROUNDS):
+        begun = time.perf_counter()
+        state, ids = _form_group(members)
+        formed = time.perf_counter()
+        _rebalance(state, ids)
+        times["form"].append(formed - begun)
+        times["rebalance"].append(time.perf_counter() - formed)
+    return {phase: statistics.median(taken) * 1000 / members for phase, taken in times.items()}
 
 
 def _form_group(members: int) -> tuple[bytes, list[str]]:
     """A stable group: its state, and its member ids in the order of their joins."""
-    joins = [
-        _record(
-            number,
-            1_000,
-            "join_group",
-            f"c{number}",
-            api_version=3,  # a member at once, without a second request
-            session_timeout_ms=60_000,
-            rebalance_timeout_ms=300_000,
-            protocol_type="consumer",
-            protocols=[{"name": "range", "metadata": "AAEAAAABAAZvcmRlcnMAAAAA"}],
-        )
-        for number in range(members)
-    ]
-    joining = _step(None, joins)
+    asked = _step(None, [_join(number, 1_000, number) for number in range(members)])
+    ids = [answer["member_id"] for answer in _responses(asked)]
+    joins = [_join(members + number, 2_000, number, member_id=it) for number, it in enumerate(ids)]
+    joining = _step(asked.state, joins)
     # The initial delay ends, however often members that came during it have made it longer.
-    joined = _step(joining.state, [], watermark_ms=1_000 + 40_000)
-    answers = _responses(joining) + _responses(joined)
-    ids = {answer["client_id"]: answer["member_id"] for answer in answers if answer["error"] == "NONE"}
-    generation = answers[-1]["generation_id"]
-    leader = answers[-1]["leader"]
-    assignments = [
-        {"member_id": it, "assignment": "AAAAAAABAAZvcmRlcnMAAAABAAAAAAAAAAA="} for it in ids.values()
-    ]
+    joined = _step(joining.state, [], watermark_ms=40_000)
+    return _sync(joined, ids, 41_000), ids
+
+
+def _rebalance(state: bytes, ids: list[str]) -> None:
+    """All join again, the leader first, and sync."""
+    joins = [_join(3 * len(ids) + number, 42_000, number, member_id=it) for number, it in enumerate(ids)]
+    _sync(_step(state, joins), ids, 43_000)
+
+
+def _sync(joined: StepResult, ids: list[str], at_ms: int) -> bytes:
+    """All sync; the state then."""
+    answer = _responses(joined)[-1]
+    assignments = [{"member_id": it, "assignment": _ASSIGNMENT} for it in ids]
     syncs = [
         _record(
-            members + number,
-            42_000,
+            2 * len(ids) + number,
+            at_ms,
             "sync_group",
-            client,
+            f"c{number}",
             member_id=it,
-            generation_id=generation,
+            generation_id=answer["generation_id"],
             protocol_type="consumer",
             protocol_name="range",
-            assignments=assignments if it == leader else [],
+            assignments=assignments if it == answer["leader"] else [],
         )
-        for number, (client, it) in enumerate(ids.items())
+        for number, it in enumerate(ids)
     ]
     synced = _step(joined.state, syncs)
     assert synced.state is not None
     group = decode_group(synced.state)
-    assert (str(group.state), len(group.members)) == ("Stable", members)
-    return synced.state, list(ids.values())
+    assert (str(group.state), len(group.members)) == ("Stable", len(ids))
+    return synced.state
+
+
+def _join(offset: int, at_ms: int, number: int, member_id: str = "") -> Record:
+    return _record(
+        offset,
+        at_ms,
+        "join_group",
+        f"c{number}",
+        member_id=member_id,
+        session_timeout_ms=1_800_000,
+        rebalance_timeout_ms=300_000,
+        protocol_type="consumer",
+        protocols=[{"name": "range", "metadata": _SUBSCRIPTION}],
+    )
 
 
 def _step(state: bytes | None, records: list[Record], watermark_ms: int = 0) -> StepResult:
