@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from coordinator_state.requests import Protocol, ReplyTo
+from coordinator_state.requests import JoinGroupRequest, Protocol, ReplyTo
 from coordinator_state.responses import DescribedMember, GroupPicture, JoinGroupMember, PicturedMember
 from coordinator_state.states import GroupState
 
@@ -59,6 +59,8 @@ class Member(msgspec.Struct, kw_only=True, array_like=True):
     """True from the end of a join phase until the member's sync arrives."""
     group_instance_id: str | None = None
     """The name that a static member keeps over restarts (KIP-345); None for a dynamic member."""
+    is_behind: bool = False
+    """True from the answer to a join until the member shows that it has heard of its generation."""
 
     def matches(self, protocols: Iterable[Protocol]) -> bool:
         """Whether `protocols` are what the member offered before: same names, order and bytes."""
@@ -249,10 +251,15 @@ class Group(msgspec.Struct, kw_only=True, array_like=True):
         )
         return votes.most_common(1)[0][0]
 
-    def members_for_leader(self) -> list[JoinGroupMember]:
-        """All members with their subscriptions under the chosen protocol."""
+    def members_for_leader(self, version: int) -> list[JoinGroupMember]:
+        """All members with their subscriptions under the chosen protocol, as JoinGroup `version` has them."""
+        has_instances = version >= JoinGroupRequest.STATIC_VERSION
         return [
-            JoinGroupMember(member.member_id, member.group_instance_id, member.metadata(self.protocol_name))
+            JoinGroupMember(
+                member.member_id,
+                member.group_instance_id if has_instances else None,
+                member.metadata(self.protocol_name),
+            )
             for member in self.members.values()
         ]
 

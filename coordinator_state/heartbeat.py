@@ -4,8 +4,9 @@ Source: GroupMetadataManager.java of Apache Kafka 4, classicGroupHeartbeatToClas
 
 One thing differs, though not in the answer. A broker answers a join in the millisecond in which its
 generation begins; here the answer may take a batch, or an outage, and until it arrives the member can only
-beat for the generation before. That is a sign of life of somebody who does not know better yet, so it keeps
-the session until the member has synced. (A member that never syncs is out by the sync deadline.)
+beat for a generation before. That is a sign of life of somebody who does not know better yet, so it keeps
+the session until the member shows that it has heard. (Who never does is out by the end of the time to sync
+or to join again.)
 """
 
 from __future__ import annotations
@@ -28,9 +29,11 @@ def handle_heartbeat(turn: Turn, request: HeartbeatRequest) -> None:
     """Handle one Heartbeat. In the sync phase it is as good as in Stable (KAFKA-10134)."""
     error = validate_member(turn, request.member_id, request.group_instance_id, request.generation_id)
     if error is Errors.NONE:
-        turn.restart_session(turn.group.members[request.member_id])
+        member = turn.group.members[request.member_id]
+        member.is_behind = False
+        turn.restart_session(member)
         if turn.group.state is GroupState.PREPARING_REBALANCE:
             error = Errors.REBALANCE_IN_PROGRESS
-    elif error is Errors.ILLEGAL_GENERATION and turn.group.members[request.member_id].pending_sync:
+    elif error is Errors.ILLEGAL_GENERATION and turn.group.members[request.member_id].is_behind:
         turn.restart_session(turn.group.members[request.member_id])
     turn.reply(request.reply_to, HeartbeatResponse.to(request.reply_to, turn.group_id, error))

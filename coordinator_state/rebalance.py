@@ -152,6 +152,7 @@ def complete_join(turn: Turn, reason: str) -> None:
     for member in group.members.values():
         if (reply_to := group.take_parked_join(member)) is not None:
             answer_join(turn, reply_to, member)
+            member.is_behind = True
         member.is_new = False
         turn.restart_session(member)
         group.set_pending_sync(member, pending=True)
@@ -211,7 +212,7 @@ def answer_join(
             leader=leader,
             skip_assignment=skip_assignment,
             member_id=member.member_id,
-            members=group.members_for_leader() if leader == member.member_id else [],
+            members=group.members_for_leader(reply_to.api_version) if leader == member.member_id else [],
         ),
     )
 

@@ -33,6 +33,7 @@ def handle_sync_group(turn: Turn, request: SyncGroupRequest) -> None:
     group = turn.group
     member = group.members[request.member_id]
     synced(turn, member)
+    member.is_behind = False
     if group.state is GroupState.STABLE:
         answer_sync(turn, request.reply_to, member)
         return

@@ -55,6 +55,37 @@ def test_generation_before_until_the_new_one_is_known():
     assert list(s.group.members) == [s.ids["c1"]], "c2 was silent"
 
 
+def test_generation_before_when_the_next_rebalance_begins_before_the_answer_has_come():
+    s = Scenario()
+    s.stabilise("c1", "c2")
+    s.at(1_000)
+    s.ask("c3")
+    heard = s.generations["c1"]
+    for client in ("c3", "c1", "c2"):
+        s.join(client)
+    assert s.group.state == "CompletingRebalance"
+    s.leave("c3")
+    for now in range(4_000, 40_000, 3_000):
+        s.at(now)
+        # The answer that would tell c1 of its generation is still on its way.
+        assert errors(s.heartbeat("c1", generation_id=heard)) == {"c1": "ILLEGAL_GENERATION"}
+    assert ("c1", "session_expired") not in s.removed()
+
+
+@pytest.mark.parametrize("proof", ["heartbeat", "sync"])
+def test_generation_before_is_none_of_a_member_that_knows_the_new_one(proof):
+    s = Scenario()
+    s.form("c1")
+    if proof == "sync":
+        s.sync("c1")
+    else:
+        s.heartbeat("c1")
+    deadline = s.session_deadline("c1")
+    s.at(5_000)
+    s.heartbeat("c1", generation_id=s.group.generation_id - 1)
+    assert s.session_deadline("c1") == deadline
+
+
 def test_generation_before_does_not_outlast_the_sync_deadline():
     s = Scenario()
     s.form("c1")
