@@ -131,7 +131,7 @@ def _replace_static_member(turn: Turn, request: JoinGroupRequest, member: Member
     group.replace_static_member(member, new_member_id, request.client_id, request.client_host)
     # Whoever was told to sync is not the one who comes now.
     synced(turn, member)
-    member.is_behind = False
+    member.is_new = member.is_behind = False
     turn.emit(
         MemberFenced,
         member_id=old_member_id,

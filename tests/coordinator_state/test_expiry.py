@@ -33,6 +33,18 @@ def test_silent_member_alone_empties_the_group():
     assert s.states()[-3:] == ["Stable", "PreparingRebalance", "Empty"]
 
 
+def test_static_member_that_starts_again_while_it_is_parked_is_not_new_any_more():
+    s = Scenario()
+    s.stabilise("c1", session_timeout_ms=60_000)
+    s.ask("c2", group_instance_id="i2", member_id="")
+    s.at(1_000)
+    replies = s.ask("c3", group_instance_id="i2", member_id="")
+    assert errors(replies) == {"c2": "FENCED_INSTANCE_ID"}
+    # Its join is parked, so it is the coordinator that keeps silent, for longer than a session.
+    assert errors(s.at(59_999)) == {}
+    assert errors(s.at(60_000)) == {"c3": "NONE"}
+
+
 def test_session_that_ends_in_the_sync_phase_refuses_the_parked_syncs():
     s = Scenario()
     s.form("c1", "c2")
