@@ -37,6 +37,10 @@ _SILENCE_AGAIN_S = 10.0
 @click.option("--topic", "topics", multiple=True, help="Share the partitions of this topic (repeatable).")
 @click.option("--bootstrap-servers", default="localhost:9092", show_default=True, help="Kafka brokers.")
 @click.option("--client-id", help="What people see in the group; by default made from host and process id.")
+@click.option(
+    "--instance-id",
+    help="Be a static member of this name: started again within the session timeout, it owns what it owned.",
+)
 @click.option("--session-timeout-ms", type=int, default=10_000, show_default=True)
 @click.option(
     "--assignor",
@@ -53,6 +57,7 @@ def member(
     topics: tuple[str, ...],
     bootstrap_servers: str,
     client_id: str | None,
+    instance_id: str | None,
     session_timeout_ms: int,
     assignors: tuple[str, ...],
 ) -> None:
@@ -61,6 +66,7 @@ def member(
     \b
     group-coordinator member --group g --units 12
     group-coordinator member --group g --topic orders --topic refunds --assignor sticky
+    group-coordinator member --group g --units 12 --instance-id w1
     """  # noqa: D301 - click's mark for a block that is not to be wrapped is this very character
     if (units is None) == (not topics):
         raise click.UsageError("share either --units or the partitions of a --topic")
@@ -70,6 +76,7 @@ def member(
             group_id=group,
             bootstrap_servers=bootstrap_servers,
             client_id=client_id,
+            group_instance_id=instance_id,
             session_timeout_ms=session_timeout_ms,
             assignors=assignors,
             bootstrap_timeout_ms=_BOOTSTRAP_TIMEOUT_MS,
@@ -89,16 +96,19 @@ def member(
         joining.subscribe(units=[f"unit-{i}" for i in range(units)], listener=narrator)
     else:
         joining.subscribe(topics, listener=narrator)
-    _say(f"joining group {group}")
+    _say(f"joining group {group}" if instance_id is None else f"joining group {group} as {instance_id}")
     try:
         while not stopping.is_set():
             joining.poll(timeout_ms=_POLL_MS)
             narrator.look()
-        _say(f"leaving group {group}")
+        if instance_id is None:
+            _say(f"leaving group {group}")
+        else:
+            _say(f"stopping; {instance_id} has {session_timeout_ms / 1000:g} s to come back to group {group}")
         joining.close()
     except (MembershipError, MalformedMetadataError, KafkaError) as error:
         fail(error)
-    _say("left")
+    _say("left" if instance_id is None else "stopped")
 
 
 class _Narrator:
@@ -116,11 +126,11 @@ class _Narrator:
 
     def on_partitions_revoked(self, revoked: Collection[Any]) -> None:
         _say(f"revoked {_listed(revoked)}")
-        self._wait_anew()
+        self._begin_anew()
 
     def on_partitions_lost(self, lost: Collection[Any]) -> None:
         _say(f"lost {_listed(lost)}: the group went on without this member")
-        self._wait_anew()
+        self._begin_anew()
 
     def look(self) -> None:
         """Tell of a new generation, or of a wait that has become long."""
@@ -133,6 +143,11 @@ class _Narrator:
             self._wait_anew()
         elif watched.state is not MemberState.STABLE:
             self._tell_of_waiting()
+
+    def _begin_anew(self) -> None:
+        # The next generation may have the number of this one, e.g. if a static member comes back into it.
+        self._generation_id = -1
+        self._wait_anew()
 
     def _wait_anew(self) -> None:
         self._waiting_since = self._silent_since = time.monotonic()

@@ -7,6 +7,7 @@ from typing import ClassVar
 from coordinator_state.errors import Errors
 
 __all__ = [
+    "FencedInstanceIdError",
     "GroupMaxSizeReachedError",
     "InconsistentGroupProtocolError",
     "InvalidGroupIdError",
@@ -66,6 +67,16 @@ class GroupMaxSizeReachedError(MembershipError):
     advice = "Run fewer members, or raise the coordinator's group.max.size."
 
 
+class FencedInstanceIdError(MembershipError):
+    """Another program goes on as this static member. This one must do nothing any more in its name."""
+
+    error = Errors.FENCED_INSTANCE_ID
+    advice = (
+        "Another program runs under the same `group_instance_id` and has taken this member's place: end one "
+        "of the two, or give each a name of its own."
+    )
+
+
 class InvalidRequestError(MembershipError):
     """The coordinator could not read a request."""
 
@@ -96,6 +107,7 @@ _BY_CODE: dict[int, type[MembershipError]] = {
         InvalidSessionTimeoutError,
         InvalidGroupIdError,
         GroupMaxSizeReachedError,
+        FencedInstanceIdError,
         InvalidRequestError,
         UnsupportedVersionError,
     )

@@ -15,7 +15,7 @@ from typing import Any, Protocol, Self
 
 from kafka.errors import KafkaError
 
-from coordinator_state.requests import HeartbeatRequest, LeaveGroupRequest
+from coordinator_state.requests import HeartbeatRequest
 from group_coordinator.client.assignors import check_names
 from group_coordinator.client.channel import Channel, KafkaChannel
 from group_coordinator.client.membership import Generation, MemberSettings, Membership
@@ -54,11 +54,20 @@ class GroupMember:
 
     Settings, with Kafka's names and defaults, times in ms:
     `client_id`: by default made from host and process id. `client_host`: shown to people who look at the
-    group; by default the host's name. `session_timeout_ms`: how long the group waits for a member that is
-    not heard of. `heartbeat_interval_ms`: by default a third of that. `assignors`: names of kafka-python's
-    assignors ("range", "roundrobin", "sticky"), the most wanted first. `kafka_config`: any settings of
-    kafka-python's clients, e.g. `security_protocol`.
+    group; by default the host's name. `group_instance_id`: makes a static member, see below.
+    `session_timeout_ms`: how long the group waits for a member that is not heard of.
+    `heartbeat_interval_ms`: by default a third of that. `assignors`: names of kafka-python's assignors
+    ("range", "roundrobin", "sticky"), the most wanted first. `kafka_config`: any settings of kafka-python's
+    clients, e.g. `security_protocol`.
     `channel`: another way to the coordinator than Kafka, e.g. for tests.
+
+    A static member (KIP-345) is for programs that are restarted, e.g. to be updated: it does not leave when
+    it is closed, and when it is started again under its `group_instance_id` it owns what it owned before,
+    without a rebalance. The name must be unique per running member: of two programs under one name, that
+    which came first gets a FencedInstanceIdError from `poll`, and has to stop. `session_timeout_ms` is then
+    how long it may be away. Nobody gets its work until then, so nobody does it: choose a time that a
+    restart fits into. As there is no rebalance, what a restart changes (the subscription; if it leads, the
+    list of units and the number of partitions) takes effect with the next one.
 
     Raises ValueError, MissingTopicError or a KafkaError.
     """
@@ -70,6 +79,7 @@ class GroupMember:
         bootstrap_servers: str | Sequence[str] = "localhost:9092",
         client_id: str | None = None,
         client_host: str | None = None,
+        group_instance_id: str | None = None,
         session_timeout_ms: int = 10_000,
         heartbeat_interval_ms: int | None = None,
         max_poll_interval_ms: int = 300_000,
@@ -87,6 +97,7 @@ class GroupMember:
             group_id=group_id,
             client_id=client_id,
             client_host=host,
+            group_instance_id=group_instance_id,
             session_timeout_ms=session_timeout_ms,
             heartbeat_interval_ms=heartbeat_interval_ms,
             max_poll_interval_ms=max_poll_interval_ms,
@@ -218,11 +229,14 @@ class GroupMember:
                     break
             return self._assignment
 
-    def close(self, timeout_ms: int = 5_000) -> None:
+    def close(self, timeout_ms: int = 5_000, *, leave: bool | None = None) -> None:
         """Give up what is owned, leave the group and disconnect, within about `timeout_ms`.
 
-        Any thread may call it, any number of times; a `poll` in another thread returns early.
-        Raises what the listener raises, after everything is closed.
+        A static member does not leave: its place is kept until its session ends. `leave` decides otherwise:
+        True leaves for good, False keeps the place of any member (Kafka's CloseOptions, KIP-1092).
+
+        Any thread may call it, any number of times, of which the first counts; a `poll` in another thread
+        returns early. Raises what the listener raises, after everything is closed.
         """
         with self._news:
             self._closing = True
@@ -233,7 +247,7 @@ class GroupMember:
             try:
                 self._give_up()
             finally:
-                self._disconnect(timeout_ms)
+                self._disconnect(timeout_ms, leave=leave)
 
     def __enter__(self) -> Self:
         return self
@@ -250,8 +264,8 @@ class GroupMember:
         with self._news:
             while not self._closing:
                 now = _now_ms()
+                self._let_pass(now)
                 self._membership.poll(now)
-                self._send_requests()
                 step = self._due_step(now)
                 if step is not None or now >= deadline:
                     return step
@@ -306,6 +320,8 @@ class GroupMember:
             generation, assignment = self._membership.generation, self._membership.assignment
         if generation is None or assignment is None:
             return
+        if generation.watched:
+            work.watch(generation.watched)
         self._assignment = self._last_owned = frozenset(work.decode(assignment))
         self._assigned_in = generation
         self._assignment_generation_id = self._last_generation_id = generation.generation_id
@@ -374,16 +390,27 @@ class GroupMember:
         """Do what is due; return for how many ms nothing will be."""
         with self._news:
             now = _now_ms()
-            self._membership.handle_timer(now)
-            self._send_requests()
+            self._let_pass(now)
             timer = self._membership.next_timer()
         return _TICK_MS if timer is None else min(max(timer - now, 0), _TICK_MS)
 
+    def _let_pass(self, now_ms: int) -> None:
+        """Do what is due at `now_ms`, and say so if that is to give up on the user."""
+        membership = self._membership
+        was_joined = membership.state is not MemberState.UNJOINED
+        membership.handle_timer(now_ms)
+        if was_joined and membership.state is MemberState.UNJOINED:
+            longest = membership.settings.max_poll_interval_ms
+            log.warning(
+                "group %s: not polled for max_poll_interval_ms = %d, so its work is lost",
+                self._group_id,
+                longest,
+            )
+        self._send_requests()
+
     def _send_requests(self) -> None:
         for request in self._membership.take_requests():
-            if isinstance(request, LeaveGroupRequest) and not self._closing:
-                log.warning("group %s: leaves it: %s", self._group_id, request.members[0].reason)
-            elif not isinstance(request, HeartbeatRequest):
+            if not isinstance(request, HeartbeatRequest):
                 log.info("group %s: sends %s", self._group_id, type(request).__name__)
             self._channel.send(request)
 
@@ -393,10 +420,10 @@ class GroupMember:
         if self._closing:
             raise RuntimeError("this member is closed")
 
-    def _disconnect(self, timeout_ms: int) -> None:
+    def _disconnect(self, timeout_ms: int, *, leave: bool | None) -> None:
         try:
             with self._news:
-                self._membership.close("the member is being closed")
+                self._membership.close("the member is being closed", leave=leave)
                 self._send_requests()
         except KafkaError as error:
             log.warning("group %s: could not leave, it will notice: %s", self._group_id, error)

@@ -10,8 +10,9 @@
 There is no clock, no thread and no I/O in here. Everything is plain data to look at: a user's thread that
 comes by late finds the newest state, not a queue of what happened meanwhile.
 
-Source: AbstractCoordinator.java of Apache Kafka 4 and KIP-62 (heartbeats apart from polls), KIP-394 (an id
-before joining), KIP-800 (reasons). Where it differs, the place says so.
+Source: AbstractCoordinator.java of Apache Kafka 4 and KIP-62 (heartbeats apart from polls), KIP-345 (static
+members), KIP-394 (an id before joining), KIP-800 (reasons), KIP-814 (a leader that starts again), KIP-1092
+(leaving or staying on close). Where it differs, the place says so.
 """
 
 from __future__ import annotations
@@ -62,13 +63,14 @@ class MemberSettings:
     """What a member is known by and how long it waits. Times are in ms and mean what they mean in Kafka.
 
     `heartbeat_interval_ms`: by default a third of the session timeout. `max_poll_interval_ms` is the
-    rebalance timeout, too: the time the user has to come back for a rebalance. Raises ValueError for
-    settings that cannot work.
+    rebalance timeout, too: the time the user has to come back for a rebalance. `group_instance_id`: makes
+    a static member of that name. Raises ValueError for settings that cannot work.
     """
 
     group_id: str
     client_id: str
     client_host: str = ""
+    group_instance_id: str | None = None
     session_timeout_ms: int = 10_000
     heartbeat_interval_ms: int | None = None
     max_poll_interval_ms: int = 300_000
@@ -78,6 +80,8 @@ class MemberSettings:
     def __post_init__(self) -> None:
         if not self.group_id or not self.client_id:
             raise ValueError("group_id and client_id must not be empty")
+        if self.group_instance_id == "":
+            raise ValueError("group_instance_id must not be empty; None is for a member that is not static")
         if not 0 < self.heartbeat_every_ms < self.session_timeout_ms:
             raise ValueError("heartbeat_interval_ms must be positive and less than session_timeout_ms")
         if min(self.max_poll_interval_ms, self.request_timeout_ms, self.retry_backoff_ms) <= 0:
@@ -93,13 +97,18 @@ class MemberSettings:
 
 @dataclass(frozen=True)
 class Generation:
-    """A generation that this member is in. `first_request`: number of its first request in it."""
+    """A generation that this member is in. `first_request`: number of its first request in it.
+
+    `watched`: all members, if this one leads but has nothing to divide, because it did before it was
+    started again. What they share is still its to watch.
+    """
 
     generation_id: int
     member_id: str
     protocol_name: str
     is_leader: bool
     first_request: int
+    watched: Sequence[JoinGroupMember] = ()
 
 
 class Membership:
@@ -131,6 +140,9 @@ class Membership:
         self._protocols: list[Protocol] = []
         self._assignments: list[MemberAssignment] = []
         self._rejoin_reason: str | None = None
+        # Whether it has gone without leaving, and comes back for what it had. Until then it keeps its id, so
+        # that it can still leave.
+        self._is_away = False
         # The join or sync whose answer is awaited. The state says which of the two it is.
         self._awaited: str | None = None
         # When the join or sync is sent (again): because no answer came, or after a backoff.
@@ -155,6 +167,7 @@ class Membership:
 
     def request_rejoin(self, reason: str) -> None:
         """Join again as soon as the current round is over, e.g. because the subscription has changed."""
+        self._is_away = False
         if self._rejoin_reason is None:
             self._rejoin_reason = reason
 
@@ -162,6 +175,9 @@ class Membership:
         """Join with `protocols`, the most wanted first. Only if `needs_join`."""
         self._move_to(MemberState.PREPARING_REBALANCE)
         self._protocol_type, self._protocols = protocol_type, protocols
+        if self._is_away:
+            # As if it were started again: a join with the id might begin a rebalance.
+            self.member_id, self._is_away = "", False
         self._send_join(now_ms, self._rejoin_reason)
         self._rejoin_reason = None
 
@@ -176,10 +192,14 @@ class Membership:
         self._assignments = [MemberAssignment(*each) for each in assignments.items()]
         self._send_sync(generation, now_ms)
 
-    def close(self, reason: str) -> None:
-        """Leave for good. Nothing happens any more after this."""
+    def close(self, reason: str, *, leave: bool | None = None) -> None:
+        """End the membership. Nothing happens any more after this.
+
+        `leave`: whether to tell the group, which else waits for the end of the session; by default if this
+        member is not static.
+        """
         if self.state is not MemberState.CLOSED:
-            self._leave(MemberState.CLOSED, reason)
+            self._go(MemberState.CLOSED, reason, leave=leave)
 
     # -- time ----------------------------------------------------------------------------------------
 
@@ -193,7 +213,9 @@ class Membership:
         deadline = self._poll_deadline()
         if deadline is not None and now_ms >= deadline:
             reason = f"not polled for max_poll_interval_ms = {self.settings.max_poll_interval_ms}"
-            self._leave(MemberState.UNJOINED, reason)
+            self._go(MemberState.UNJOINED, reason)
+            if self._rejoin_reason is not None:
+                self._is_away = False
             self._rejoin_reason = reason
             return
         if self.generation and self._heartbeat_at is not None and now_ms >= self._heartbeat_at:
@@ -242,6 +264,7 @@ class Membership:
             session_timeout_ms=self.settings.session_timeout_ms,
             rebalance_timeout_ms=rebalance_timeout_ms,
             member_id=self.member_id,
+            group_instance_id=self.settings.group_instance_id,
             protocol_type=self._protocol_type,
             protocols=self._protocols,
             reason=reason[:_MAX_REASON] if reason else None,
@@ -253,6 +276,7 @@ class Membership:
             **self._envelope(),
             generation_id=generation.generation_id,
             member_id=generation.member_id,
+            group_instance_id=self.settings.group_instance_id,
             protocol_type=self._protocol_type,
             protocol_name=generation.protocol_name,
             assignments=self._assignments,
@@ -270,12 +294,19 @@ class Membership:
 
     def _send_heartbeat(self, generation: Generation) -> None:
         request = HeartbeatRequest(
-            **self._envelope(), generation_id=generation.generation_id, member_id=generation.member_id
+            **self._envelope(),
+            generation_id=generation.generation_id,
+            member_id=generation.member_id,
+            group_instance_id=self.settings.group_instance_id,
         )
         self._requests.append(request)
 
     def _send_leave(self, reason: str) -> None:
-        leaving = LeavingMember(member_id=self.member_id, reason=reason[:_MAX_REASON])
+        leaving = LeavingMember(
+            member_id=self.member_id,
+            group_instance_id=self.settings.group_instance_id,
+            reason=reason[:_MAX_REASON],
+        )
         self._requests.append(LeaveGroupRequest(**self._envelope(), members=[leaving]))
 
     # -- answers -------------------------------------------------------------------------------------
@@ -332,19 +363,21 @@ class Membership:
         self._move_to(MemberState.COMPLETING_REBALANCE)
         self._awaited = self._repeat_at = None
         self.member_id = answer.member_id
+        is_leader = answer.leader == answer.member_id
         generation = Generation(
             answer.generation_id,
             answer.member_id,
             answer.protocol_name,
-            is_leader=answer.leader == answer.member_id,
+            is_leader=is_leader,
             first_request=self._request_count + 1,
+            watched=tuple(answer.members) if is_leader and answer.skip_assignment else (),
         )
         self.generation = generation
         # Not later than the last generation would have had it: intervals do not begin anew with a join.
         due = now_ms + settings.heartbeat_every_ms
         self._heartbeat_at = due if self._heartbeat_at is None else min(due, self._heartbeat_at)
         self._assignments = []
-        if generation.is_leader and not answer.skip_assignment:
+        if is_leader and not answer.skip_assignment:
             self.leadership = answer.members
         else:
             self._send_sync(generation, now_ms)
@@ -387,10 +420,15 @@ class Membership:
 
     # -- the end of a generation ---------------------------------------------------------------------
 
-    def _leave(self, target: MemberState, reason: str) -> None:
-        if self.member_id:
-            self._send_leave(reason)
-        self.member_id = ""
+    def _go(self, target: MemberState, reason: str, *, leave: bool | None = None) -> None:
+        is_static = self.settings.group_instance_id is not None
+        # A static member says nothing by default: its place is kept until its session ends.
+        self._is_away = is_static if leave is None else not leave
+        if not self._is_away:
+            # A static member's name will do while the join that asks for an id is out.
+            if self.member_id or (is_static and self._awaited is not None):
+                self._send_leave(reason)
+            self.member_id = ""
         self._end_session()
         self._move_to(target)
 
@@ -412,8 +450,12 @@ class Membership:
             self._send_join(now_ms, reason)
 
     def _fail_with(self, answer: AnyAnswer) -> None:
-        group_id = self.settings.group_id
-        self._fail(fatal_error(answer.error_code, answer.error, answer.error_message, group_id))
+        settings, detail = self.settings, answer.error_message
+        if answer.error_code == Errors.FENCED_INSTANCE_ID:
+            detail = detail or f"group_instance_id {settings.group_instance_id!r}"
+            # The place is another program's now, which must not be taken out of the group on closing.
+            self.member_id = ""
+        self._fail(fatal_error(answer.error_code, answer.error, detail, settings.group_id))
 
     def _fail(self, failure: MembershipError) -> None:
         self._move_to(MemberState.FAILED)

@@ -51,14 +51,14 @@ TRANSITIONS: dict[MemberState, dict[MemberState, str]] = {
     },
     MemberState.PREPARING_REBALANCE: {
         MemberState.COMPLETING_REBALANCE: "the join was answered with a generation",
-        MemberState.UNJOINED: "not polled for too long: left the group",
+        MemberState.UNJOINED: "not polled for too long",
         MemberState.FAILED: "refused for good",
         MemberState.CLOSED: "closed",
     },
     MemberState.COMPLETING_REBALANCE: {
         MemberState.STABLE: "the sync was answered with the assignment",
         MemberState.PREPARING_REBALANCE: "the generation ended before it owned anything",
-        MemberState.UNJOINED: "not polled for too long: left the group",
+        MemberState.UNJOINED: "not polled for too long",
         MemberState.FAILED: "refused for good",
         MemberState.CLOSED: "closed",
     },

@@ -51,8 +51,15 @@ class Work(Protocol):
     def assign(self, protocol_name: str, members: Sequence[JoinGroupMember]) -> dict[str, bytes]:
         """Divide the work; member id -> assignment. Raises MalformedMetadataError."""
 
+    def watch(self, members: Sequence[JoinGroupMember]) -> None:
+        """Lead members whose work is divided already, for `outdated`. Raises MalformedMetadataError."""
+
     def outdated(self) -> bool:
-        """Whether what there is to share has changed since the last `assign`."""
+        """Whether what there is to share has changed since the last `assign`.
+
+        After `watch` by a program that has just started: since the first look. It cannot know what it was
+        when the work was divided.
+        """
 
     def decode(self, assignment: bytes) -> tuple[Unit, ...]:
         """Read what the leader assigned. Raises MalformedMetadataError."""
@@ -77,7 +84,8 @@ class TopicPartitions:
         self._assignors = assignors.check_names(assignor_names)
         self._partition_counts = partition_counts
         self._shared_topics: frozenset[str] = frozenset()
-        self._shared_counts: Mapping[str, int] = {}
+        # None: not looked up yet.
+        self._shared_counts: Mapping[str, int] | None = {}
 
     def protocols(self, owned: Collection[TopicPartition], generation_id: int) -> list[OfferedProtocol]:
         """See `Work`."""
@@ -90,25 +98,27 @@ class TopicPartitions:
 
     def assign(self, protocol_name: str, members: Sequence[JoinGroupMember]) -> dict[str, bytes]:
         """See `Work`. Topics that do not exist are nobody's until they do."""
-        subscribers = [
-            assignors.Subscriber(
-                member.member_id,
-                member.group_instance_id,
-                _read(ConsumerProtocolSubscription.decode, member.metadata, f"member {member.member_id}"),
-            )
-            for member in members
-        ]
-        self._shared_topics = frozenset(topic for each in subscribers for topic in each.metadata.topics)
-        self._shared_counts = self._partition_counts(self._shared_topics)
-        shares = assignors.divide(protocol_name, subscribers, self._shared_counts)
+        subscribers = _subscribers(members)
+        self._shared_topics = _topics(subscribers)
+        self._shared_counts = counts = self._partition_counts(self._shared_topics)
+        shares = assignors.divide(protocol_name, subscribers, counts)
         return {
             member_id: assignors.to_assignment(partitions).encode()
             for member_id, partitions in shares.items()
         }
 
+    def watch(self, members: Sequence[JoinGroupMember]) -> None:
+        """See `Work`."""
+        topics = _topics(_subscribers(members))
+        if topics != self._shared_topics:
+            self._shared_topics, self._shared_counts = topics, None
+
     def outdated(self) -> bool:
         """See `Work`. Looks the partition counts up."""
-        return self._partition_counts(self._shared_topics) != self._shared_counts
+        counts = self._partition_counts(self._shared_topics)
+        if self._shared_counts is None:
+            self._shared_counts = counts
+        return counts != self._shared_counts
 
     def decode(self, assignment: bytes) -> tuple[TopicPartition, ...]:
         """See `Work`."""
@@ -116,6 +126,22 @@ class TopicPartitions:
             return ()
         decoded = _read(ConsumerProtocolAssignment.decode, assignment, "the leader")
         return tuple(sorted(decoded.partitions()))
+
+
+def _subscribers(members: Sequence[JoinGroupMember]) -> list[assignors.Subscriber]:
+    decode = ConsumerProtocolSubscription.decode
+    return [
+        assignors.Subscriber(
+            member.member_id,
+            member.group_instance_id,
+            _read(decode, member.metadata, f"member {member.member_id}"),
+        )
+        for member in members
+    ]
+
+
+def _topics(subscribers: Sequence[assignors.Subscriber]) -> frozenset[str]:
+    return frozenset(topic for each in subscribers for topic in each.metadata.topics)
 
 
 class _UnitsSubscription(msgspec.Struct):
@@ -167,6 +193,9 @@ class WorkUnits:
             member_id: msgspec.json.encode(_UnitsAssignment([units[each.partition] for each in share]))
             for member_id, share in shares.items()
         }
+
+    def watch(self, members: Sequence[JoinGroupMember]) -> None:
+        """See `Work`."""
 
     def outdated(self) -> bool:
         """See `Work`. A list does not change by itself."""

@@ -20,10 +20,15 @@ from coordinator_state.responses import AnyResponse, HeartbeatResponse
 from coordinator_state.step import Channel as Kind
 from coordinator_state.step import step
 from group_coordinator import GroupMember, MemberState
-from group_coordinator.client.errors import InconsistentGroupProtocolError, InvalidSessionTimeoutError
+from group_coordinator.client.errors import (
+    FencedInstanceIdError,
+    InconsistentGroupProtocolError,
+    InvalidSessionTimeoutError,
+)
 from group_coordinator.client.work import MalformedMetadataError
 
 PATIENCE_S = 60
+UNITS = ["u1", "u2", "u3", "u4"]
 CONFIG = GroupConfig(
     group_initial_rebalance_delay_ms=0,
     group_min_session_timeout_ms=3_000,
@@ -425,6 +430,123 @@ def test_program_that_does_not_poll_loses_its_work(make_member, coordinator, cap
     poll_until(lambda: "lost" in listener.words, member)
 
 
+# -- static members ----------------------------------------------------------------------------------
+
+
+def make_pair(make_member, **settings):
+    """Two members that share four units: the first one is static and leads."""
+    static, other = make_member("c1", group_instance_id="w1", **settings), make_member("c2", **settings)
+    listener = Listener()
+    static.subscribe(units=UNITS)
+    poll_until(settled(UNITS, static), static)
+    other.subscribe(units=UNITS, listener=listener)
+    poll_until(settled(UNITS, static, other), static, other)
+    assert static.is_leader
+    return static, other, listener
+
+
+@pytest.mark.parametrize("leads", [True, False])
+def test_static_member_that_starts_again_owns_what_it_owned(make_member, coordinator, leads):
+    if leads:
+        before, other, listener = make_pair(make_member)
+    else:
+        other, listener = make_member("c2"), Listener()
+        other.subscribe(units=UNITS, listener=listener)
+        poll_until(settled(UNITS, other), other)
+        before = make_member("c1", group_instance_id="w1")
+        before.subscribe(units=UNITS)
+        poll_until(settled(UNITS, before, other), before, other)
+    owned, heard = before.assignment, len(listener.journal)
+    before.close()
+    after = make_member("c1-again", group_instance_id="w1")
+    after.subscribe(units=UNITS)
+    poll_until(lambda: after.assignment, after, other)
+
+    assert (owned, other.generation_id, leads) == (after.assignment, after.generation_id, after.is_leader)
+    assert after.member_id != before.member_id
+    assert coordinator.requests(LeaveGroupRequest) == []
+    beats = len(coordinator.requests(HeartbeatRequest))
+    poll_until(lambda: len(coordinator.requests(HeartbeatRequest)) > beats + 6, after, other)
+    assert len(listener.journal) == heard, "the other one notices nothing"
+
+
+def test_leader_that_starts_again_still_watches_the_topics(make_member, coordinator):
+    before = make_member("c1", group_instance_id="w1")
+    before.subscribe(topics=["a"])
+    poll_until(settled(partitions(a=4), before), before)
+    before.close()
+    after, listener = make_member("c1", group_instance_id="w1", metadata_max_age_ms=1), Listener()
+    after.subscribe(topics=["a"], listener=listener)
+    poll_until(lambda: after.assignment, after)
+    assert (partitions(a=4), 1) == (after.assignment, after.generation_id)
+    for _ in range(2):  # it looks once to know what there is
+        after.poll(timeout_ms=5)
+
+    coordinator.topics["a"] = 5
+
+    poll_until(settled(partitions(a=5), after), after)
+    assert listener.words == ["assigned", "revoked", "assigned"]
+
+
+def test_static_member_that_leaves_for_good_gives_its_work_up(make_member):
+    static, other, _ = make_pair(make_member)
+    static.close(leave=True)
+
+    poll_until(settled(UNITS, other), other)
+
+
+def test_dynamic_member_may_stay_when_it_is_closed(make_member, coordinator):
+    member, listener = make_member("c1"), Listener()
+    member.subscribe(units=UNITS, listener=listener)
+    poll_until(settled(UNITS, member), member)
+    member.close(leave=False)
+
+    assert coordinator.requests(LeaveGroupRequest) == []
+    assert listener.words == ["assigned", "revoked"]
+
+
+def test_program_whose_name_is_taken_loses_its_work_and_does_not_come_back(make_member, coordinator):
+    first, listener = make_member("c1", group_instance_id="w1"), Listener()
+    first.subscribe(units=UNITS, listener=listener)
+    poll_until(settled(UNITS, first), first)
+    second = make_member("c2", group_instance_id="w1")
+    second.subscribe(units=UNITS)
+    poll_until(settled(UNITS, second), second)
+
+    for _ in range(2):
+        with pytest.raises(FencedInstanceIdError, match="'w1'"):
+            poll_until(lambda: False, first)
+    assert (["assigned", "lost"], frozenset()) == (listener.words, first.assignment)
+    first.close(leave=True)
+    poll_until(lambda: True, second)
+
+    assert coordinator.requests(LeaveGroupRequest) == []
+    assert settled(UNITS, second)()
+
+
+def test_static_member_that_does_not_poll_loses_its_work_and_gets_it_back(make_member, coordinator, caplog):
+    static, listener = make_member("c1", group_instance_id="w1", max_poll_interval_ms=500), Listener()
+    static.subscribe(units=UNITS, listener=listener)
+    poll_until(settled(UNITS, static), static)
+    wait_until(lambda: static.state is MemberState.UNJOINED)
+    assert "max_poll_interval_ms" in caplog.text
+
+    poll_until(lambda: listener.words == ["assigned", "lost", "assigned"], static)
+
+    assert (set(UNITS), 1) == (static.assignment, static.generation_id)
+    assert coordinator.requests(LeaveGroupRequest) == []
+
+
+def test_static_member_that_subscribes_to_something_else_while_it_is_out_gets_it(make_member):
+    static = make_member("c1", group_instance_id="w1", max_poll_interval_ms=500)
+    static.subscribe(units=UNITS)
+    poll_until(settled(UNITS, static), static)
+    wait_until(lambda: static.state is MemberState.UNJOINED)
+    static.subscribe(units=["u9"])
+
+    poll_until(settled(["u9"], static), static)
+
+
 # -- errors ------------------------------------------------------------------------------------------
 
 
@@ -532,6 +654,8 @@ def test_what_makes_no_sense_is_refused(make_member):
         member.subscribe(topics=["a"], listener=Asynchronous())
     with pytest.raises(ValueError, match="cooperative"):
         make_member("c2", assignors=["cooperative-sticky"])
+    with pytest.raises(ValueError, match="group_instance_id must not be empty"):
+        make_member("c2", group_instance_id="")
 
 
 # -- closing -----------------------------------------------------------------------------------------

@@ -42,6 +42,7 @@ SETTINGS = MemberSettings(
 PROTOCOLS = [Protocol("range", b"r"), Protocol("sticky", b"s")]
 HEARTBEAT = 3_000
 JOIN_TIMEOUT = 65_000
+STATIC = dataclasses.replace(SETTINGS, group_instance_id="w1")
 RESPONSES = {
     JoinGroupRequest: JoinGroupResponse,
     SyncGroupRequest: SyncGroupResponse,
@@ -88,7 +89,9 @@ class Script:
         assert isinstance(request, JoinGroupRequest)
         return request
 
-    def grant(self, join: AnyRequest, leader: str = "other", generation_id: int = 1) -> list[AnyRequest]:
+    def grant(
+        self, join: AnyRequest, leader: str = "other", generation_id: int = 1, **fields: object
+    ) -> list[AnyRequest]:
         members = [JoinGroupMember(each, None, b"") for each in ("m1", "m2")] if leader == "m1" else []
         return self.answer(
             join,
@@ -98,10 +101,13 @@ class Script:
             leader=leader,
             member_id="m1",
             members=members,
+            **fields,
         )
 
     def completing(self, leader: str = "other") -> list[AnyRequest]:
-        (join,) = self.answer(self.join(), Errors.MEMBER_ID_REQUIRED, member_id="m1")
+        join: AnyRequest = self.join()
+        if self.member.settings.group_instance_id is None:
+            (join,) = self.answer(join, Errors.MEMBER_ID_REQUIRED, member_id="m1")
         return self.grant(join, leader)
 
     def stable(self, leader: str = "other") -> None:
@@ -124,6 +130,11 @@ class Script:
 @pytest.fixture
 def script() -> Script:
     return Script()
+
+
+@pytest.fixture
+def static() -> Script:
+    return Script(STATIC)
 
 
 # -- joining -----------------------------------------------------------------------------------------
@@ -181,13 +192,26 @@ def test_leader_syncs_with_what_it_assigned(script):
 
 
 def test_leader_that_need_not_assign_syncs_at_once(script):
-    join = script.join()
-    sent = script.answer(
-        join, generation_id=1, protocol_name="range", leader="m1", member_id="m1", skip_assignment=True
-    )
+    (sync,) = script.grant(script.join(), leader="m1", skip_assignment=True)
 
-    assert [SyncGroupRequest] == [type(request) for request in sent]
+    assert isinstance(sync, SyncGroupRequest)
+    assert sync.assignments == []
     assert script.member.leadership is None
+    script.grant_sync(sync)
+    assert script.member.assignment == b"mine"
+
+
+def test_leader_that_need_not_assign_still_watches_all_members(script):
+    script.grant(script.join(), leader="m1", skip_assignment=True)
+
+    assert ["m1", "m2"] == [each.member_id for each in script.member.generation.watched]
+
+
+@pytest.mark.parametrize("leader", ["m1", "other"])
+def test_who_assigns_or_follows_has_nothing_to_watch(script, leader):
+    script.completing(leader)
+
+    assert script.member.generation.watched == ()
 
 
 def test_assignment_of_an_ended_generation_is_dropped(script):
@@ -661,11 +685,171 @@ def test_moves_are_those_of_the_table(current, target):
         {"heartbeat_interval_ms": 0},
         {"session_timeout_ms": 2},
         {"max_poll_interval_ms": 0},
+        {"group_instance_id": ""},
     ],
 )
 def test_settings_that_cannot_work_are_refused(changes):
     with pytest.raises(ValueError, match="must"):
         dataclasses.replace(SETTINGS, **changes)
+
+
+# -- static members ----------------------------------------------------------------------------------
+
+
+def test_static_member_names_itself_in_all_requests(static):
+    (sync,) = static.completing()
+    static.grant_sync(sync)
+    heartbeat = static.heartbeat()
+    static.member.close("closing time", leave=True)
+    (leave,) = static.sent()
+
+    (join,) = [each for _, each in static.log if isinstance(each, JoinGroupRequest)]
+    assert ["w1"] * 4 == [each.group_instance_id for each in (join, sync, heartbeat, leave.members[0])]
+    assert (join.member_id, leave.members[0].member_id) == ("", "m1")
+
+
+def test_dynamic_member_names_no_instance(script):
+    script.stable()
+    script.heartbeat()
+    script.member.close("closing time")
+    (leave,) = script.sent()
+
+    requests = [each for _, each in script.log if not isinstance(each, LeaveGroupRequest)]
+    assert {None} == {each.group_instance_id for each in (*requests, *leave.members)}
+
+
+def test_static_member_that_is_unknown_begins_anew_under_its_name(static):
+    static.stable()
+    static.answer(static.heartbeat(), Errors.UNKNOWN_MEMBER_ID)
+    join = static.join()
+    assert (join.member_id, join.group_instance_id) == ("", "w1")
+
+    static.grant_sync(*static.grant(join))
+    static.member.request_rejoin("test")
+    (join,) = static.answer(static.join(), Errors.UNKNOWN_MEMBER_ID)
+    assert (join.member_id, join.group_instance_id) == ("", "w1")
+
+
+def test_static_member_rejoins_with_its_id(static):
+    static.stable()
+    static.answer(static.heartbeat(), Errors.REBALANCE_IN_PROGRESS)
+
+    assert static.join().member_id == "m1"
+
+
+@pytest.mark.parametrize(
+    ("instance", "leave", "leaves"),
+    [(None, None, 1), (None, True, 1), (None, False, 0), ("w1", None, 0), ("w1", True, 1), ("w1", False, 0)],
+)
+def test_who_leaves_on_close(instance, leave, leaves):
+    script = Script(dataclasses.replace(SETTINGS, group_instance_id=instance))
+    script.stable()
+    script.member.close("closing time", leave=leave)
+
+    assert [LeaveGroupRequest] * leaves == [type(each) for each in script.sent()]
+    assert script.member.state is MemberState.CLOSED
+    assert script.member.next_timer() is None
+
+
+def test_static_member_leaves_by_its_name_while_its_first_join_is_out(static):
+    static.join()
+    static.member.close("closing time", leave=True)
+    (leave,) = static.sent()
+
+    assert (leave.members[0].member_id, leave.members[0].group_instance_id) == ("", "w1")
+
+
+def test_static_member_that_never_joined_has_nothing_to_leave(static):
+    static.member.close("closing time", leave=True)
+
+    assert static.sent() == []
+
+
+def test_static_member_whose_user_does_not_poll_falls_silent_and_comes_back_as_if_started_again(static):
+    static.stable()
+    sent = static.wait(60_000, polling=False)
+
+    assert {HeartbeatRequest} == {type(each) for each in sent}
+    assert (static.member.state, static.member.assignment) == (MemberState.UNJOINED, None)
+    assert static.wait(600_000, polling=False) == []
+    join = static.join()
+    assert (join.member_id, join.group_instance_id) == ("", "w1")
+    assert "max_poll_interval_ms" in join.reason
+
+
+@pytest.mark.parametrize("when", ["before", "while away"])
+def test_static_member_that_comes_back_for_something_else_does_so_with_its_id(static, when):
+    static.stable()
+    if when == "before":
+        static.member.request_rejoin("the subscription has changed")
+    static.wait(60_000, polling=False)
+    if when == "while away":
+        static.member.request_rejoin("the subscription has changed")
+
+    assert static.join().member_id == "m1", "so that there is a rebalance"
+
+
+def test_static_member_whose_user_does_not_poll_can_still_leave(static):
+    static.stable()
+    static.wait(60_000, polling=False)
+    static.member.close("closing time", leave=True)
+    (leave,) = static.sent()
+
+    assert (leave.members[0].member_id, leave.members[0].group_instance_id) == ("m1", "w1")
+
+
+@pytest.mark.parametrize("which", ["join", "sync", "heartbeat"])
+def test_fenced_member_does_nothing_any_more(static, which):
+    (sync,) = static.completing()
+    if which == "sync":
+        request = sync
+    else:
+        static.grant_sync(sync)
+        request = static.heartbeat()
+        if which == "join":
+            static.member.request_rejoin("test")
+            request = static.join()
+
+    assert static.answer(request, Errors.FENCED_INSTANCE_ID) == []
+
+    assert (static.member.state, static.member.assignment) == (MemberState.FAILED, None)
+    assert isinstance(static.member.failure, errors.FencedInstanceIdError)
+    assert not static.member.needs_join
+    assert static.wait(1_000_000) == []
+    static.member.close("closing time", leave=True)
+    assert static.sent() == []
+
+
+def test_fenced_member_is_told_its_name_and_what_to_do(static):
+    static.answer(static.join(), Errors.FENCED_INSTANCE_ID)
+
+    assert str(static.member.failure) == (
+        "group 'orders': FENCED_INSTANCE_ID (group_instance_id 'w1'). Another program runs under the same "
+        "`group_instance_id` and has taken this member's place: end one of the two, or give each a name of "
+        "its own."
+    )
+
+
+def test_static_member_is_not_fenced_by_its_own_second_join(static):
+    first = static.join()
+    (second,) = static.wait(JOIN_TIMEOUT)
+
+    assert static.answer(first, Errors.FENCED_INSTANCE_ID) == []
+    assert static.member.state is MemberState.PREPARING_REBALANCE
+    assert len(static.grant(second)) == 1
+
+
+def test_static_member_that_comes_back_is_not_fenced_by_what_it_sent_before(static):
+    (sync,) = static.completing()
+    heartbeat = static.heartbeat()
+    static.wait(60_000, polling=False)
+    (new_sync,) = static.grant(static.join(), generation_id=2)
+
+    for old in (sync, heartbeat):
+        assert static.answer(old, Errors.FENCED_INSTANCE_ID) == []
+    static.grant_sync(new_sync)
+
+    assert (static.member.state, static.member.assignment) == (MemberState.STABLE, b"mine")
 
 
 # -- a storm -----------------------------------------------------------------------------------------
@@ -680,6 +864,7 @@ ANSWERS = {
         Errors.REBALANCE_IN_PROGRESS,
         Errors.COORDINATOR_NOT_AVAILABLE,
         Errors.INCONSISTENT_GROUP_PROTOCOL,
+        Errors.FENCED_INSTANCE_ID,
     ],
     SyncGroupRequest: [
         *[Errors.NONE] * 9,
@@ -688,13 +873,15 @@ ANSWERS = {
         Errors.REBALANCE_IN_PROGRESS,
         Errors.COORDINATOR_NOT_AVAILABLE,
         Errors.INCONSISTENT_GROUP_PROTOCOL,
+        Errors.FENCED_INSTANCE_ID,
     ],
     HeartbeatRequest: [
-        Errors.NONE,
+        *[Errors.NONE] * 4,
         Errors.UNKNOWN_MEMBER_ID,
         Errors.ILLEGAL_GENERATION,
         Errors.REBALANCE_IN_PROGRESS,
         Errors.COORDINATOR_NOT_AVAILABLE,
+        Errors.FENCED_INSTANCE_ID,
     ],
     LeaveGroupRequest: [Errors.NONE, Errors.UNKNOWN_MEMBER_ID],
 }
@@ -703,13 +890,15 @@ ANSWERS = {
 class Storm(Script):
     """Does anything that the world may do to a member, and checks after each that the rules hold."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, member_settings: MemberSettings) -> None:
+        super().__init__(member_settings)
         self.answerable: list[AnyRequest] = []
         self.joins_out: dict[str, int] = {}
         self.last_heartbeat: int | None = None
         self.last_generation: object = None
         self.assignments: dict[int, bytes] = {}
+        self.may_leave = False
+        self.was_fenced = False
 
     def user(self, _: int) -> None:
         """What `GroupMember.poll` does."""
@@ -724,7 +913,8 @@ class Storm(Script):
 
     def close(self, n: int) -> None:
         if n % 20 == 0:
-            self.member.close("storm")
+            self.may_leave = n % 40 == 0
+            self.member.close("storm", leave=self.may_leave or None)
 
     def respond(self, n: int) -> None:
         """Answer one of the newest requests: first time, repeated or late, as it ought to be or not."""
@@ -761,11 +951,16 @@ class Storm(Script):
             assert not isinstance(request, HeartbeatRequest) or member.state is not MemberState.FAILED
             if isinstance(request, HeartbeatRequest):
                 self.last_heartbeat = self.now
+            if isinstance(request, LeaveGroupRequest):
+                is_static = member.settings.group_instance_id is not None
+                assert self.may_leave or not is_static, "a static member does not leave unless it is told to"
+            assert not self.was_fenced, "a fenced member does nothing any more"
             if isinstance(request, JoinGroupRequest):
                 waited = [at for at in self.joins_out.values() if self.now < at + JOIN_TIMEOUT]
                 assert not waited, "at most one join is outstanding"
                 self.joins_out[request.request_id] = self.now
             self.answerable.append(request)
+        self.was_fenced |= isinstance(member.failure, errors.FencedInstanceIdError)
         if member.state is MemberState.UNJOINED:
             self.joins_out.clear()  # given up
         if member.generation is None:
@@ -798,11 +993,15 @@ RARE_MOVES = [
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(st.one_of(*MOVES, *MOVES, *MOVES, *RARE_MOVES), min_size=50, max_size=100))
+@given(
+    st.sampled_from([SETTINGS, STATIC]),
+    st.lists(st.one_of(*MOVES, *MOVES, *MOVES, *RARE_MOVES), min_size=50, max_size=100),
+)
 def test_no_storm_of_answers_and_timers_breaks_the_rules(
+    member_settings: MemberSettings,
     moves: list[tuple[Callable[[Storm, int], None], int]],
 ) -> None:
-    storm = Storm()
+    storm = Storm(member_settings)
     closed = False
     for move, argument in moves:
         move(storm, argument)

@@ -139,6 +139,34 @@ def test_more_partitions_make_it_outdated():
     assert work.outdated()
 
 
+def test_what_changes_after_a_leader_that_started_again_looked_makes_it_outdated():
+    counts = {"a": 1, "b": 1}
+    work = TopicPartitions(["a"], lambda topics: {each: counts[each] for each in topics}, ["range"])
+    work.watch([subscribed(work, "m1", "range"), subscribed(topic_work(["b"]), "m2", "range")])
+    assert not work.outdated()
+
+    counts["b"] = 2
+
+    assert work.outdated()
+    assert work.outdated(), "until the work is divided anew"
+
+
+def test_leader_that_was_only_away_knows_what_it_divided():
+    counts = {"a": 1}
+    work = TopicPartitions(["a"], lambda topics: {each: counts[each] for each in topics}, ["range"])
+    members = [subscribed(work, "m1", "range")]
+    work.assign("range", members)
+    counts["a"] = 2
+    work.watch(members)
+
+    assert work.outdated()
+
+
+def test_garbage_from_a_watched_member_names_the_member():
+    with pytest.raises(MalformedMetadataError, match="member m2"):
+        topic_work(["a"]).watch([JoinGroupMember("m2", None, b"\0")])
+
+
 @pytest.mark.parametrize(
     "garbage", [b"", b"\0", b"\xff" * 20, b"\0\0\x7f\xff\xff\xff", b"\0\0\0\0\0\1\0\2\xff\xfe", b"{}" * 9]
 )
@@ -199,6 +227,13 @@ def test_sticky_leaves_units_where_they_were():
     after = shares(work, "sticky", [*members, subscribed(work, "m2", "sticky")])
 
     assert all(set(after[member_id]) <= set(owned) for member_id, owned in before.items())
+
+
+def test_watched_units_do_not_change_by_themselves():
+    work = WorkUnits(["a"])
+    work.watch([subscribed(work, "m1", "range")])
+
+    assert not work.outdated()
 
 
 def test_units_are_a_set():

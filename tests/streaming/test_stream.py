@@ -36,11 +36,14 @@ class Member:
         self._group_id = group_id
         self._client_id = client_id
         self._join = join
+        self._name = {key: join[key] for key in ("group_instance_id",) if key in join}
         self.member_id = ""
         self.joined: dict[str, Any] = {}
 
     def get_id(self) -> None:
-        """The first half of joining: be given an id (KIP-394)."""
+        """The first half of joining: be given an id (KIP-394). A static member joins at once (KIP-345)."""
+        if self._name:
+            return
         answer = self._harness.answer(self._harness.join(self._group_id, self._client_id, **self._join))
         assert answer["error"] == "MEMBER_ID_REQUIRED"
         self.member_id = answer["member_id"]
@@ -53,6 +56,7 @@ class Member:
         """Wait for the answer to a join."""
         self.joined = self._harness.answer(request_id)
         assert self.joined["error"] == "NONE"
+        self.member_id = self.joined["member_id"]
 
     def send_sync(self, assignment: dict[str, bytes] | None = None) -> str:
         """Sync in the generation that was joined; the leader says who gets what."""
@@ -68,6 +72,7 @@ class Member:
                 {"member_id": member_id, "assignment": base64.b64encode(share).decode()}
                 for member_id, share in (assignment or {}).items()
             ],
+            **self._name,
         )
 
     def call(self, api: str, **fields: Any) -> dict[str, Any]:
@@ -76,9 +81,10 @@ class Member:
 
     def beat(self) -> str:
         """A heartbeat; the error of its answer."""
-        return self.call("heartbeat", member_id=self.member_id, generation_id=self.joined["generation_id"])[
-            "error"
-        ]
+        generation_id = self.joined["generation_id"]
+        answer = self.call("heartbeat", member_id=self.member_id, generation_id=generation_id, **self._name)
+        error: str = answer["error"]
+        return error
 
     def leave(self) -> None:
         """Leave politely."""
@@ -199,6 +205,33 @@ def test_lost_join_response_of_a_follower_in_stable(harness: Harness) -> None:
 
     answer = harness.answer(follower.send_sync())
     assert follower.member_id.encode() == base64.b64decode(answer["assignment"])
+
+
+def test_a_static_member_that_starts_again_keeps_its_place(harness: Harness) -> None:
+    """It leads, vanishes without a word and is back within its session. The other one notices nothing."""
+    harness.start_and_warm_up()
+    patient = {"session_timeout_ms": 30_000}
+    before = Member(harness, "orders", "c1", group_instance_id="w1", **patient)
+    other = Member(harness, "orders", "c2", **patient)
+    make_stable(harness, "orders", before, other)
+    generation = other.joined["generation_id"]
+
+    after = Member(harness, "orders", "c1-again", group_instance_id="w1", **patient)
+    after.take_join(after.send_join())
+    assert (generation, after.member_id, True) == (
+        after.joined["generation_id"],
+        after.joined["leader"],
+        after.joined["skip_assignment"],
+    )
+    assert before.member_id != after.member_id
+    answer = harness.answer(after.send_sync())
+    assert ("NONE", before.member_id.encode()) == (answer["error"], base64.b64decode(answer["assignment"]))
+
+    errors = [member.beat() for member in (other, after, before)]
+    assert ["NONE", "NONE", "FENCED_INSTANCE_ID"] == errors
+    picture = harness.groups.until(lambda values: after.member_id in str(values[-1:]), harness)[-1]
+    assert (STABLE, generation, 2) == (picture["state"], picture["generation_id"], len(picture["members"]))
+    await_states(harness, "orders", [EMPTY, *[PREPARING, COMPLETING, STABLE] * 2])
 
 
 def test_a_silent_member_expires_although_nothing_else_happens(harness: Harness) -> None:
