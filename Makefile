@@ -5,6 +5,7 @@ SHELL := bash
 .DELETE_ON_ERROR:
 
 PYTHON ?= python3
+MINUTES ?= 10
 BIN := .venv/bin
 READY := .venv/.installed
 
@@ -27,6 +28,21 @@ test: lint ## Lint and all tests (starts brokers and Spark: minutes)
 .PHONY: test-fast
 test-fast: $(READY) ## The protocol core and the client only (seconds)
 	$(BIN)/pytest tests/coordinator_state tests/client
+
+.PHONY: conformance
+conformance: $(READY) ## Compare the core with a live Kafka broker, with new requests each time (MINUTES=10)
+	@$(BIN)/python -m tests.conformance --minutes $(MINUTES)
+
+.PHONY: simulate
+simulate: $(READY) ## Members, network and coordinator with all kinds of faults, with new seeds (MINUTES=10)
+	@$(BIN)/python -m tests.simulation --minutes $(MINUTES)
+
+# mutmut stays out of the lock: nobody else needs it. It works on a copy in mutants/.
+.PHONY: mutants
+mutants: $(READY) ## Break the core in some thousand ways and list what no test notices (20 minutes)
+	@test -d .venv/mutmut || $(BIN)/pip install --quiet --disable-pip-version-check --target .venv/mutmut 'mutmut>=3.8,<4'
+	PYTHONPATH=.venv/mutmut $(BIN)/python -m mutmut run
+	PYTHONPATH=.venv/mutmut $(BIN)/python -m mutmut results
 
 .PHONY: lint
 lint: $(READY) ## Style, types and the direction of imports
@@ -55,7 +71,7 @@ lock: $(READY) ## Resolve requirements.lock and deploy/jars.lock anew (UPGRADE=1
 
 .PHONY: clean
 clean: ## Remove .venv and everything generated
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage build ./*.egg-info
+	rm -rf .venv mutants .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage build ./*.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The checks come before the long download, so that a missing Java shows at once.

@@ -23,12 +23,12 @@ __all__ = ["Deadline", "DeadlineKind", "Deadlines"]
 class DeadlineKind(IntEnum):
     """The kinds of deadlines; of those due in the same millisecond, lower ones come first."""
 
-    SESSION = 0
+    JOIN = 0
+    """The join phase is over. First, because a newcomer's time may end with the phase it waits for."""
+    SESSION = 1
     """A member has been silent for its session timeout."""
-    PENDING = 1
+    PENDING = 2
     """An id that was handed out has not been used to join."""
-    JOIN = 2
-    """The join phase is over."""
     SYNC = 3
     """The time to sync is over."""
     CLEANUP = 4
@@ -36,7 +36,7 @@ class DeadlineKind(IntEnum):
 
 
 class Deadline(NamedTuple):
-    """When (ms of log time), what, and for the first two kinds whose (member id)."""
+    """When (ms of log time), what, and if it is a member's or a pending id's, whose (member id)."""
 
     at_ms: int
     kind: DeadlineKind

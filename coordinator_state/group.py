@@ -60,7 +60,9 @@ class Member(msgspec.Struct, kw_only=True, array_like=True):
     group_instance_id: str | None = None
     """The name that a static member keeps over restarts (KIP-345); None for a dynamic member."""
     is_behind: bool = False
-    """True from the answer to a join until the member shows that it has heard of its generation."""
+    """True from the begin of a generation until the member shows that it has heard of it."""
+    join_request_id: str = ""
+    """The request that a static member was given its id for."""
 
     def matches(self, protocols: Iterable[Protocol]) -> bool:
         """Whether `protocols` are what the member offered before: same names, order and bytes."""

@@ -9,16 +9,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coordinator_state.errors import Errors
-from coordinator_state.events import MemberAdded, MemberFenced
+from coordinator_state.events import MemberAdded
 from coordinator_state.group import Member, names_of, stored
 from coordinator_state.rebalance import (
     answer_join,
+    maybe_complete_join,
     maybe_prepare_rebalance,
     remove_member,
-    synced,
 )
-from coordinator_state.responses import JoinGroupResponse, SyncGroupResponse
+from coordinator_state.responses import JoinGroupResponse
 from coordinator_state.states import GroupState
+from coordinator_state.static_members import is_repeat, take_over
 from coordinator_state.validation import validate_member
 
 if TYPE_CHECKING:
@@ -74,6 +75,8 @@ def _join_without_id(
     turn: Turn, request: JoinGroupRequest, member: Member | None, new_member_id: str
 ) -> None:
     """A program that has just started. `member` is the one it is already, if its instance id says so."""
+    if member is not None and is_repeat(request, member):
+        return
     if member is not None:
         _replace_static_member(turn, request, member, new_member_id)
     elif request.group_instance_id is None and request.version >= _MEMBER_ID_REQUIRED_VERSION:
@@ -121,29 +124,7 @@ def _replace_static_member(turn: Turn, request: JoinGroupRequest, member: Member
     """
     group = turn.group
     old_member_id, old_leader = member.member_id, group.leader
-    if (reply_to := group.take_parked_join(member)) is not None:
-        response = JoinGroupResponse.to(
-            reply_to, turn.group_id, Errors.FENCED_INSTANCE_ID, member_id=old_member_id
-        )
-        turn.reply(reply_to, response)
-    if (reply_to := group.take_parked_sync(member)) is not None:
-        turn.reply(reply_to, SyncGroupResponse.to(reply_to, turn.group_id, Errors.FENCED_INSTANCE_ID))
-    group.replace_static_member(member, new_member_id, request.client_id, request.client_host)
-    # Whoever was told to sync is not the one who comes now.
-    synced(turn, member)
-    member.is_new = member.is_behind = False
-    turn.emit(
-        MemberFenced,
-        member_id=old_member_id,
-        group_instance_id=request.group_instance_id,
-        replaced_by=new_member_id,
-        client_id=request.client_id,
-        client_host=request.client_host,
-        client_reason=request.client_reason,
-    )
-    # One more session of the old length: the new one counts from its first sign of life on, as in Kafka.
-    turn.restart_session(member)
-
+    take_over(turn, request, member, new_member_id)
     is_same_vote = member.protocol_names == names_of(request.protocols)
     _update(turn, request, member)
     if group.state is GroupState.STABLE and (is_same_vote or group.select_protocol() == group.protocol_name):
@@ -173,6 +154,7 @@ def _add_member(turn: Turn, request: JoinGroupRequest, member_id: str) -> None:
         rebalance_timeout_ms=request.effective_rebalance_timeout_ms,
         protocols=stored(request.protocols),
         group_instance_id=request.group_instance_id,
+        join_request_id=request.request_id if request.group_instance_id is not None else "",
     )
     group.add_member(member, request.protocol_type)
     group.park_join(member, request.reply_to)
@@ -239,6 +221,8 @@ def _refuse_for_size(turn: Turn, request: JoinGroupRequest, member: Member | Non
         member_id="",
         message=f"group.max.size is {turn.config.group_max_size}",
     )
+    # It may have been the last that was waited for.
+    maybe_complete_join(turn)
 
 
 def _new_size(turn: Turn, request: JoinGroupRequest, member: Member | None, new_member_id: str) -> int:

@@ -152,8 +152,7 @@ def complete_join(turn: Turn, reason: str) -> None:
     for member in group.members.values():
         if (reply_to := group.take_parked_join(member)) is not None:
             answer_join(turn, reply_to, member)
-            member.is_behind = True
-        member.is_new = False
+        member.is_new, member.is_behind = False, True
         turn.restart_session(member)
         group.set_pending_sync(member, pending=True)
     turn.deadlines.set_sync(turn.now_ms + group.rebalance_timeout_ms)

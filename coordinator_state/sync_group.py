@@ -35,6 +35,8 @@ def handle_sync_group(turn: Turn, request: SyncGroupRequest) -> None:
     synced(turn, member)
     member.is_behind = False
     if group.state is GroupState.STABLE:
+        # Its answer may have come late, and its first heartbeat is due a while after it.
+        turn.restart_session(member)
         answer_sync(turn, request.reply_to, member)
         return
     # An earlier sync of the same member is forgotten: its sender gave up on it.

@@ -67,6 +67,7 @@ class Scenario:
         self.outputs: list[Output] = []
         self.events: list[dict[str, Any]] = []
         self.ids: dict[str, str] = {}
+        self.instances: dict[str, str] = {}
         self.generations: dict[str, int] = {}
         self.revoked: Counter[str] = Counter()
         self.assigned: Counter[str] = Counter()
@@ -109,6 +110,7 @@ class Scenario:
             "session_timeout_ms": 10_000,
             "rebalance_timeout_ms": 60_000,
             "member_id": self.ids.get(client, ""),
+            "group_instance_id": self.instances.get(client, ...),
             "protocol_type": "consumer",
             "protocols": {"range": b""},
         } | fields
@@ -135,6 +137,7 @@ class Scenario:
         """Sync; `assignments` are by client."""
         fields = {
             "member_id": self.ids.get(client, ""),
+            "group_instance_id": self.instances.get(client, ...),
             "generation_id": self.generations.get(client, -1),
             "protocol_type": "consumer",
             "protocol_name": "range",
@@ -149,14 +152,36 @@ class Scenario:
         """Send a heartbeat."""
         fields = {
             "member_id": self.ids.get(client, ""),
+            "group_instance_id": self.instances.get(client, ...),
             "generation_id": self.generations.get(client, -1),
         } | fields
         return self.send("heartbeat", client, **fields)
 
     def leave(self, *clients: str, **fields: Any) -> list[AnyResponse]:
         """Let `clients` leave in one request of the first."""
-        fields = {"members": [{"member_id": self.ids.get(client, "")} for client in clients]} | fields
+        members = [
+            {"member_id": self.ids.get(client, "")}
+            | ({"group_instance_id": self.instances[client]} if client in self.instances else {})
+            for client in clients
+        ]
+        fields = {"members": members} | fields
         return self.send("leave_group", clients[0], **fields)
+
+    # -- static members ----------------------------------------------------------------------------
+
+    def static(self, *clients: str) -> None:
+        """Let `clients` be static members from now on; the instance id of c1 is C1."""
+        self.instances |= {client: client.upper() for client in clients}
+
+    def restart(self, client: str, successor: str | None = None, **fields: Any) -> list[AnyResponse]:
+        """Start a static member's program anew: it knows no id, and joins.
+
+        `successor` is the new run's client id, if the two runs are to be told apart.
+        """
+        successor = successor or client
+        self.instances[successor] = self.instances[client]
+        self.ids.pop(successor, None)
+        return self.join(successor, **fields)
 
     # -- short cuts --------------------------------------------------------------------------------
 
@@ -187,7 +212,11 @@ class Scenario:
 
     def member(self, client: str) -> Any:
         """What the group knows of `client`; None if it is no member."""
-        return self.group.members.get(self.ids[client])
+        group = self.group
+        if client in self.instances and client not in self.ids:
+            # It has not been told its id yet.
+            return group.members.get(group.static_members.get(self.instances[client], ""))
+        return group.members.get(self.ids[client])
 
     def session_deadline(self, client: str) -> int | None:
         """When the session of `client` ends."""

@@ -54,9 +54,9 @@ def test_earliest_first_and_in_the_same_millisecond_in_order_of_their_kinds():
     deadlines.set_session(its.members["c1"], 4)
     expected = [
         (4, "SESSION", "c1"),
+        (5, "JOIN", ""),
         (5, "SESSION", "c2"),
         (5, "PENDING", "p"),
-        (5, "JOIN", ""),
         (5, "SYNC", ""),
         (5, "CLEANUP", ""),
     ]

@@ -114,6 +114,18 @@ def test_new_member_may_stay_parked_for_five_minutes_whatever_its_session():
     assert [member.client_id for member in s.group.members.values()] == ["c1"]
 
 
+def test_new_member_is_in_if_its_time_and_the_join_phase_end_together():
+    """With Java's defaults they do, whenever a member hangs that beats and does not join again."""
+    s = Scenario()
+    s.stabilise("c1", rebalance_timeout_ms=FIVE_MINUTES)
+    s.join("c2", rebalance_timeout_ms=FIVE_MINUTES)
+    while s.now < FIVE_MINUTES - 9_000:
+        s.wait(9_000)
+        s.heartbeat("c1")
+    assert errors(s.at(FIVE_MINUTES)) == {"c2": "NONE"}
+    assert s.removed() == [("c1", "not_rejoined")]
+
+
 def test_new_members_answer_at_five_minutes_has_no_id():
     s = Scenario(OLD, new_member_join_timeout_ms=1_000)
     s.stabilise("c1")
@@ -130,6 +142,16 @@ def test_five_minutes_are_over_once_the_member_is_in(syncs):
         s.sync("c1")
     assert s.session_deadline("c1") == 10_000
     s.at(10_000)
+    assert s.removed() == [("c1", "session_expired")]
+
+
+def test_session_longer_than_five_minutes_is_kept_once_the_member_is_in():
+    s = Scenario()
+    s.join("c1", session_timeout_ms=FIVE_MINUTES + 5_000)
+    s.sync("c1")
+    s.at(FIVE_MINUTES + 4_999)
+    assert s.removed() == []
+    s.at(FIVE_MINUTES + 5_000)
     assert s.removed() == [("c1", "session_expired")]
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from coordinator_state.group import Group, Member, stored
 from coordinator_state.requests import Protocol, ReplyTo
+from coordinator_state.states import GroupState
 from coordinator_state.step import encode_group
 
 REPLY_TO = ReplyTo("r", "c", None, 9)
@@ -109,6 +110,58 @@ def test_leadership_goes_to_who_has_been_in_longest():
     assert made.leader is None
 
 
+def test_static_member_is_known_by_its_instance_id():
+    made = group(member("c1"), member("c2", group_instance_id="I"))
+    assert made.static_members == {"I": "c2"}
+    assert made.static_member("I") is made.members["c2"]
+    assert [made.static_member(it) for it in (None, "", "J", "c1")] == [None] * 4
+    made.remove_member(made.members["c2"])
+    assert (made.static_members, made.static_member("I")) == ({}, None)
+
+
+def test_replaced_static_member_keeps_its_place_under_another_id():
+    made = group(member("c1", "range", group_instance_id="I"), member("c2", "range"))
+    it = made.members["c1"]
+    it.assignment = b"owned"
+    held = made.bytes_held
+    made.replace_static_member(it, "longer id", "d1", "10.0.0.7")
+    assert (made.leader, made.static_members) == ("longer id", {"I": "longer id"})
+    assert made.members.keys() == {"longer id", "c2"}
+    assert (it.member_id, it.client_id, it.client_host, it.assignment) == (
+        "longer id",
+        "d1",
+        "10.0.0.7",
+        b"owned",
+    )
+    assert made.protocol_counts == {"range": 2}
+    assert made.bytes_held == held + len("longer id") - len("c1") + len("10.0.0.7")
+
+
+def test_replaced_follower_does_not_lead():
+    made = group(member("c1"), member("c2", group_instance_id="I"))
+    made.replace_static_member(made.members["c2"], "d2", "c2", "")
+    assert made.leader == "c1"
+
+
+def test_supported_is_what_all_members_offer():
+    def supports(protocol_type: str, *names: str) -> bool:
+        return made.supports_protocols(protocol_type, [Protocol(name, b"") for name in names])
+
+    made = group()
+    assert supports("consumer", "range")
+    assert not supports("", "range")
+    assert not supports("consumer")
+    made.add_member(member("c1", "range", "roundrobin"), "consumer")
+    made.state = GroupState.PREPARING_REBALANCE
+    assert supports("consumer", "roundrobin", "foo")
+    assert supports("consumer", "foo", "range")
+    assert not supports("consumer", "foo", "bar")
+    made.add_member(member("c2", "roundrobin", "blah"), "consumer")
+    assert supports("consumer", "roundrobin", "foo")
+    assert not supports("connect", "roundrobin")
+    assert not supports("consumer", "range", "blah")
+
+
 @pytest.mark.parametrize(("timeouts", "expected"), [([], 0), ([5, 9, 7], 9), ([-1], 0), ([-1, 4], 4)])
 def test_rebalance_timeout_is_the_longest(timeouts, expected):
     made = group(*(member(f"c{i}", rebalance_timeout_ms=it) for i, it in enumerate(timeouts)))
@@ -121,6 +174,10 @@ def test_member_matches_what_it_offered():
     assert not it.matches([Protocol("sticky", b""), Protocol("range", b"")])
     assert not it.matches([Protocol("range", b"")])
     assert not it.matches([Protocol("range", b""), Protocol("sticky", b"new")])
+
+
+def test_names_of_a_member_are_in_its_order_each_once():
+    assert member("c1", "sticky", "range", "sticky").protocol_names == ["sticky", "range"]
 
 
 def test_metadata_of_a_protocol_that_is_not_offered_is_empty():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coordinator_state.errors import Errors
-from tests.coordinator_state.scenario import OLD, Scenario, errors, only
+from tests.coordinator_state.scenario import NEWEST, OLD, Scenario, errors, only
 
 STATES = ["Empty", "PreparingRebalance", "CompletingRebalance", "Stable"]
 
@@ -105,6 +105,56 @@ def test_ids_that_are_only_pending_take_no_place():
     assert s.group.pending_members == {}
 
 
+@pytest.mark.parametrize("versions", [NEWEST, OLD], ids=["id first", "member at once"])
+def test_of_more_clients_than_places_the_first_get_in_and_stay_in(versions):
+    s = Scenario(versions, group_max_size=4, group_initial_rebalance_delay_ms=3_000)
+    clients = [f"c{i}" for i in range(5)]
+    if versions is NEWEST:
+        assert [only(s.ask(client)).error for client in clients] == ["MEMBER_ID_REQUIRED"] * 5
+    refused = [s.ask(client) for client in clients]
+    assert refused[:4] == [[]] * 4
+    assert errors(refused[4]) == {"c4": "GROUP_MAX_SIZE_REACHED"}
+    assert errors(s.wait(6_000)) == dict.fromkeys(clients[:4], "NONE")
+    # The next time it is the same ones, in the sync phase as in Stable.
+    for state in ("CompletingRebalance", "Stable"):
+        assert s.group.state == state
+        again = [only(s.ask(client)).error for client in clients[1:]]
+        assert again == ["NONE"] * 3 + ["GROUP_MAX_SIZE_REACHED"]
+        s.sync("c0")
+
+
+def test_accepted_clients_that_repeat_their_joins_stay_accepted():
+    s = Scenario(group_max_size=4, group_initial_rebalance_delay_ms=3_000)
+    clients = [f"c{i}" for i in range(5)]
+    for client in clients:
+        s.ask(client)
+    for _ in range(2):
+        assert [s.ask(client) for client in clients[:4]] == [[]] * 4
+        assert errors(s.ask(clients[4])) == {"c4": "GROUP_MAX_SIZE_REACHED"}
+    assert errors(s.wait(6_000)) == dict.fromkeys(clients[:4], "NONE")
+
+
+@pytest.mark.parametrize("state", STATES[1:])
+def test_id_that_was_given_out_in_time_finds_the_group_full(state):
+    s = Scenario(group_max_size=2)
+    s.stabilise("c1", rebalance_timeout_ms=7_000, session_timeout_ms=60_000)
+    s.ask("c2", rebalance_timeout_ms=7_000)
+    s.ask("c3", session_timeout_ms=60_000)
+    s.ask("c2", rebalance_timeout_ms=7_000)
+    # The pending id holds up the join phase until its time is over.
+    assert s.join("c1", rebalance_timeout_ms=7_000, session_timeout_ms=60_000) == []
+    if state != "PreparingRebalance":
+        assert errors(s.at(7_000)) == {"c1": "NONE", "c2": "NONE"}
+    if state == "Stable":
+        s.sync("c1")
+    assert s.group.state == state
+    refused = {reply.client_id: reply for reply in s.ask("c3")}["c3"]
+    assert (refused.error, refused.member_id) == ("GROUP_MAX_SIZE_REACHED", "")
+    assert s.group.pending_members == {}
+    assert len(s.group.members) == 2
+    assert errors(s.ask("c3")) == {"c3": "GROUP_MAX_SIZE_REACHED"}
+
+
 def test_empty_group_accepts_whatever_its_size():
     s = Scenario(group_max_size=1)
     s.form("c1")
@@ -138,11 +188,31 @@ def test_group_that_is_too_large_shrinks_to_who_is_first():
     s.config = type(s.config)(group_max_size=2)
     assert s.join("c1") == []
     assert s.join("c2") == []
-    reply = only(s.join("c3"))
-    assert (reply.error, reply.member_id) == ("GROUP_MAX_SIZE_REACHED", "")
+    refused, *answered = s.join("c3")
+    assert (refused.error, refused.member_id) == ("GROUP_MAX_SIZE_REACHED", "")
     assert s.removed() == [("c3", "group_full")]
-    # As in Kafka, the one that was refused does not end the phase for the others; the time does.
-    assert errors(s.wait(60_000)) == {"c1": "NONE", "c2": "NONE"}
+    # Nobody else is waited for. (In Kafka the phase goes on to its deadline.)
+    assert errors(answered) == {"c1": "NONE", "c2": "NONE"}
+
+
+def test_id_that_was_waited_for_and_is_refused_ends_the_join_phase():
+    s = Scenario(group_max_size=2)
+    s.stabilise("c1", "c2")
+    s.leave("c2")
+    s.join("c1")
+    s.sync("c1")
+    s.ask("c3")
+    s.join("c4")
+    assert s.join("c1") == [], "the id of c3 is waited for"
+    assert errors(s.ask("c3")) == {"c3": "GROUP_MAX_SIZE_REACHED", "c4": "NONE", "c1": "NONE"}
+
+
+def test_refusal_for_size_does_not_end_the_initial_delay():
+    s = Scenario(group_max_size=1, group_initial_rebalance_delay_ms=3_000)
+    s.ask("c2")
+    s.join("c1")
+    assert errors(s.ask("c2")) == {"c2": "GROUP_MAX_SIZE_REACHED"}
+    assert errors(s.wait(3_000)) == {"c1": "NONE"}
 
 
 def test_leader_that_comes_too_late_for_a_shrinking_group_leads_no_more():
@@ -150,7 +220,7 @@ def test_leader_that_comes_too_late_for_a_shrinking_group_leads_no_more():
     s.stabilise("c1", "c2")
     s.config = type(s.config)(group_max_size=1)
     assert s.join("c2", protocols={"range": b"new"}) == []
-    assert errors(s.join("c1")) == {"c1": "GROUP_MAX_SIZE_REACHED"}
+    assert errors(s.join("c1")) == {"c1": "GROUP_MAX_SIZE_REACHED", "c2": "NONE"}
     assert s.group.leader == s.ids["c2"]
 
 
@@ -511,3 +581,13 @@ def test_no_reason_is_no_reason():
     s = Scenario()
     s.join("c1", reason="")
     assert s.reasons()[0] == "c1 joined"
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [("the pod was scheduled", "the pod was scheduled"), ("x" * 300, "x" * 255), ("", None), (None, None)],
+)
+def test_reason_is_told_of_who_joined(given, expected):
+    s = Scenario()
+    s.join("c1", reason=given)
+    assert [event["client_reason"] for event in s.happened("member_added")] == [expected]

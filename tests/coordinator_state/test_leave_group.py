@@ -133,6 +133,19 @@ def test_pending_id_may_leave_and_ends_the_join_phase_it_held_up():
     assert s.removed() == [], "it was no member"
 
 
+@pytest.mark.parametrize("stranger", [[], ["nobody"]], ids=["all known", "one unknown"])
+def test_members_and_a_pending_id_leave_together(stranger):
+    s = Scenario()
+    s.stabilise("c1", "c2")
+    s.ask("c3")
+    s.join("c1")
+    ids = [s.ids[client] for client in ("c1", "c2", "c3")]
+    removed, reply = s.leave("admin", members=[{"member_id": it} for it in [*ids, *stranger]])
+    assert (removed.client_id, removed.error) == ("c1", "UNKNOWN_MEMBER_ID")
+    assert told(reply) == [*((it, 0) for it in ids), *((it, 25) for it in stranger)]
+    assert (s.group.state, s.group.pending_members) == ("Empty", {})
+
+
 @pytest.mark.parametrize("state", ["CompletingRebalance", "Stable"])
 def test_pending_id_that_leaves_makes_the_group_rebalance(state):
     # Kafka 4 does so; the old coordinator did not.
@@ -166,6 +179,18 @@ def test_reason_is_that_of_one_who_left():
     members = [{"member_id": "nobody", "reason": "not this"}, {"member_id": s.ids["c2"], "reason": "this"}]
     s.leave("c2", members=members)
     assert s.reasons()[-1] == "c2 left: this"
+
+
+def test_each_is_told_with_its_own_reason():
+    s = Scenario()
+    s.stabilise("c1", "c2", "c3")
+    reasons = {"c1": "scaled down", "c2": "", "c3": "x" * 300}
+    s.leave("c1", members=[{"member_id": s.ids[it], "reason": why} for it, why in reasons.items()])
+    assert [(it["client_id"], it["client_reason"]) for it in s.happened("member_removed")] == [
+        ("c1", "scaled down"),
+        ("c2", None),
+        ("c3", "x" * 255),
+    ]
 
 
 def test_at_most_ten_thousand_at_once():

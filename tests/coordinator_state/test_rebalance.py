@@ -5,6 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from coordinator_state.config import INT32_MAX
+from coordinator_state.rebalance import CAN_REBALANCE
+from coordinator_state.states import TRANSITIONS, GroupState
 from coordinator_state.step import encode_group
 from tests.coordinator_state.scenario import OLD, Scenario, errors, only
 
@@ -134,6 +136,11 @@ def test_delay_counts_for_a_group_that_becomes_full_in_it():
 # -- later join phases -----------------------------------------------------------------------------
 
 
+def test_join_phase_can_begin_in_every_state_that_leads_to_it():
+    leading = {state for state, moves in TRANSITIONS.items() if GroupState.PREPARING_REBALANCE in moves}
+    assert set(CAN_REBALANCE) == leading == {"Empty", "CompletingRebalance", "Stable"}
+
+
 def test_join_phase_lasts_the_longest_rebalance_timeout():
     s = Scenario()
     s.stabilise("c1", "c2", rebalance_timeout_ms=7_000)
@@ -231,6 +238,12 @@ def test_generation_starts_over_at_one():
     s.state = encode_group(group)
     # Kafka goes negative here, and a negative generation would read as none at all.
     assert only(s.join("c1")).generation_id == 1
+    (event,) = s.happened("generation_wrapped")
+    assert event["generation_id"] == INT32_MAX
+    assert [it["event"] for it in s.events].index("generation_wrapped") < len(s.events) - 2
+    assert s.happened("generation_completed")[-1]["generation_id"] == 1
+    # The old one is of the past, though it is the larger one.
+    assert errors(s.heartbeat("c1", generation_id=INT32_MAX)) == {"c1": "ILLEGAL_GENERATION"}
 
 
 def test_generation_completed_names_who_is_in_it():
@@ -388,6 +401,16 @@ def test_follower_that_syncs_late_but_in_time():
     s.sync("c2")
     s.at(20_000)
     assert s.removed() == []
+
+
+def test_next_join_phase_waits_for_no_sync_of_the_last_generation():
+    s = Scenario()
+    s.form("c1", "c2", rebalance_timeout_ms=20_000)
+    assert s.group.num_pending_sync == 2
+    s.leave("c2")
+    assert (s.group.state, s.group.num_pending_sync) == ("PreparingRebalance", 0)
+    s.join("c1", rebalance_timeout_ms=20_000)
+    assert s.group.num_pending_sync == 1
 
 
 def test_next_join_phase_ends_the_time_to_sync():

@@ -142,6 +142,42 @@ def test_field_of_a_join_that_is_wrong_is_named(change, expected):
     assert reason(JOIN | change) == expected
 
 
+# The APIs that have a group_instance_id, where it stands in them, and its path.
+LEAVE = {"api": "leave_group", **COMMON}
+WITH_INSTANCE = [
+    (lambda it: JOIN | {"group_instance_id": it}, "group_instance_id"),
+    (lambda it: HEARTBEAT | {"group_instance_id": it}, "group_instance_id"),
+    (lambda it: HEARTBEAT | {"api": "sync_group", "group_instance_id": it}, "group_instance_id"),
+    (lambda it: LEAVE | {"members": [{}, {"group_instance_id": it}]}, "members[1].group_instance_id"),
+]
+with_instance = pytest.mark.parametrize(
+    ("request_of", "path"), WITH_INSTANCE, ids=["join", "heartbeat", "sync", "leave"]
+)
+
+
+@with_instance
+def test_instance_id_must_not_be_empty(request_of, path):
+    # It would be one name for all that leave it empty, and each would throw out the one before.
+    assert reason(request_of("")) == f"Expected `str` of length >= 1 - at `$.{path}`"
+
+
+@with_instance
+def test_instance_id_is_a_text_or_null(request_of, path):
+    assert not isinstance(read(request_of(None)), Rejection)
+    assert isinstance(read(request_of(1)), Rejection)
+
+
+@with_instance
+def test_instance_id_has_a_limit(request_of, path):
+    assert not isinstance(read(request_of("é" * 255)), Rejection)
+    assert reason(request_of("x" * 256)) == f"longer than 255 characters - at `$.{path}`"
+
+
+def test_question_for_a_group_has_no_instance_id():
+    request = {"api": "describe_group", **COMMON, "group_instance_id": "I"}
+    assert reason(request) == "Object contains unknown field `group_instance_id`"
+
+
 def test_longest_names_are_read():
     longest = "é" * 255
     request = {**HEARTBEAT, **dict.fromkeys(["group_id", "client_id", "request_id", "client_host"], longest)}
