@@ -1,0 +1,119 @@
+"""Long runs: `python -m tests.simulation --seeds 10000 --jobs 2`, or one run as text: `--trace SEED`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from itertools import count, islice
+
+from tests.simulation.world import Failed, Outcome, World
+
+# Seeds that a process runs at a time.
+_PORTION = 50
+_SHOWN = 3
+
+Result = tuple[list[Outcome], list[tuple[int, str]]]
+
+
+def main() -> int:
+    """Run; the exit code is 1 if a run went wrong."""
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument("--seeds", type=int, help="how many runs (default: 1000, or no end with --minutes)")
+    parser.add_argument("--first", type=int, default=0, help="the first seed (default: 0)")
+    parser.add_argument("--minutes", type=float, help="begin no more runs after so many minutes")
+    parser.add_argument("--jobs", type=int, default=1, help="how many processes (default: 1)")
+    parser.add_argument("--trace", type=int, metavar="SEED", help="run this one seed and show all of it")
+    options = parser.parse_args()
+    if options.trace is not None:
+        return _trace(options.trace)
+    seeds = options.seeds
+    if seeds is None and options.minutes is None:
+        seeds = 1000
+    portions = _portions(options.first, seeds)
+    began = time.monotonic()
+    until = None if options.minutes is None else began + options.minutes * 60
+    outcomes, failures = _run_all(portions, options.jobs, until)
+    _report(outcomes, failures, time.monotonic() - began)
+    return 1 if failures else 0
+
+
+def _trace(seed: int) -> int:
+    world = World(seed)
+    try:
+        outcome = world.run()
+    except Failed as failure:
+        failure.world.show()
+        print(f"seed {seed} goes wrong: {failure.__cause__!r}")
+        return 1
+    world.show()
+    print(outcome)
+    return 0
+
+
+def _portions(first: int, seeds: int | None) -> Iterator[list[int]]:
+    ends = count(first) if seeds is None else iter(range(first, first + seeds))
+    while portion := list(islice(ends, _PORTION)):
+        yield portion
+
+
+def run_portion(seeds: Iterable[int]) -> Result:
+    """Run some seeds; what came of those that went well, and seed and account of the others."""
+    outcomes, failures = [], []
+    for seed in seeds:
+        try:
+            outcomes.append(World(seed).run())
+        except Failed as failure:
+            failures.append((seed, str(failure)))
+    return outcomes, failures
+
+
+def _run_all(portions: Iterator[list[int]], jobs: int, until: float | None) -> Result:
+    outcomes: list[Outcome] = []
+    failures: list[tuple[int, str]] = []
+    for went_well, went_wrong in _results(portions, jobs, until):
+        outcomes += went_well
+        failures += went_wrong
+    return outcomes, failures
+
+
+def _results(portions: Iterator[list[int]], jobs: int, until: float | None) -> Iterator[Result]:
+    if jobs == 1:
+        for portion in portions:
+            yield run_portion(portion)
+            if until is not None and time.monotonic() >= until:
+                return
+        return
+    with ProcessPoolExecutor(jobs) as pool:
+        running = {pool.submit(run_portion, portion) for portion in islice(portions, jobs)}
+        while running:
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            if until is None or time.monotonic() < until:
+                running |= {pool.submit(run_portion, portion) for portion in islice(portions, len(done))}
+            yield from (future.result() for future in done)
+
+
+def _report(outcomes: list[Outcome], failures: list[tuple[int, str]], seconds: float) -> None:
+    runs = len(outcomes) + len(failures)
+    print(
+        f"{runs} runs in {seconds:.0f} s: {sum(it.requests for it in outcomes)} requests in "
+        f"{sum(it.batches for it in outcomes)} batches, {sum(it.reruns for it in outcomes)} of them run "
+        f"again, {sum(it.restarts for it in outcomes)} restarts; {len(failures)} failures"
+    )
+    if outcomes:
+        slowest = max(outcomes, key=lambda it: it.calm_ms / it.allowed_ms)
+        print(
+            f"longest way back to order: {slowest.calm_ms / 1000:.1f} s of {slowest.allowed_ms / 1000:.1f} s "
+            f"allowed, with seed {slowest.seed}"
+        )
+    failures.sort()
+    for _, account in failures[:_SHOWN]:
+        print(f"\n{account}")
+    if failures:
+        print(f"\nseeds that go wrong: {', '.join(str(seed) for seed, _ in failures)}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,133 @@
+"""What one run is like: drawn from its seed before anything happens.
+
+Many runs are mild in one way or another (a network that loses nothing, no outages, a single member), because
+what is wrong in quiet weather would never show in a storm.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from coordinator_state.config import GroupConfig
+
+KEY = b"orders"
+SECRET = b"secret"
+
+# A message of the storm arrives within this time or never.
+LONGEST_DELAY_MS = 12_000
+# What a network that works, a coordinator that is up and a user who does nothing long take at most.
+CALM_DELAY_MS = 20
+CALM_BATCH_MS = 250
+CALM_THINK_MS = 20
+TICK_MS = 500
+LARGEST_SETBACK_MS = 2_000
+# How often the leader looks whether what there is to share has changed.
+LOOK_MS = 4_000
+# How soon a program that ended by itself is started again.
+LONGEST_RESTART_MS = 3_000
+
+
+class Weather(NamedTuple):
+    """What the network does in the storm, as probabilities per message.
+
+    `in_order`: messages of one sender do not overtake each other, as with a Kafka producer and a partition.
+    `keeps`: what is sent while cut off arrives afterwards, as with a producer that never gives up.
+    """
+
+    loss: float
+    repeat: float
+    slow: float
+    in_order: bool
+    keeps: bool
+
+    @property
+    def is_reliable(self) -> bool:
+        """Whether everything arrives, once, in order and soon, unless it is cut off: Kafka at its best."""
+        return self == Weather(0, 0, 0, in_order=True, keeps=True)
+
+
+class Timeouts(NamedTuple):
+    """What a member has been told to wait for, in ms."""
+
+    session_ms: int
+    rebalance_ms: int
+    request_ms: int
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """Everything that is fixed for one run. Times are in ms; pauses are those between two mishaps."""
+
+    config: GroupConfig
+    weather: Weather
+    members: tuple[Timeouts, ...]
+    static: tuple[bool, ...]
+    """Which of the members have an instance id."""
+    storm_ms: int
+    partitions: int
+    has_setbacks: bool
+    clock_slack_ms: int
+    units: int
+    slow_batch: float
+    outage_pause_ms: int | None
+    longest_outage_ms: int
+    mishap_pause_ms: int
+    shares_client_id: bool
+    parting: float
+    """How likely each member goes when the storm ends. Without that, nothing helps one that hangs."""
+
+    @property
+    def nobody_survives(self) -> bool:
+        """Whether all members go when the storm ends."""
+        return self.parting == 1
+
+    @property
+    def slowest(self) -> Timeouts:
+        """The longest of each time, over all members."""
+        return Timeouts(*(max(times) for times in zip(*self.members, strict=True)))
+
+
+def draw(rng: random.Random) -> Conditions:
+    """Draw the conditions of a run."""
+    pick = rng.choice
+    count = rng.randint(1, 6)
+    static = pick([0, 0, 0.5, 1])
+    return Conditions(
+        config=GroupConfig(
+            group_initial_rebalance_delay_ms=pick([0, 500, 3_000]),
+            offsets_retention_check_interval_ms=pick([3_000, 20_000, 60_000]),
+            new_member_join_timeout_ms=pick([12_000, 40_000]),
+        ),
+        weather=pick(
+            [
+                Weather(0, 0, 0, in_order=True, keeps=True),
+                Weather(0, 0, 0.1, in_order=True, keeps=True),
+                Weather(0, 0.1, 0.05, in_order=False, keeps=True),
+                Weather(0.02, 0.02, 0.05, in_order=False, keeps=False),
+                Weather(0.15, 0.1, 0.2, in_order=False, keeps=False),
+                Weather(0.4, 0.1, 0.1, in_order=True, keeps=False),
+            ]
+        ),
+        members=tuple(
+            Timeouts(
+                session_ms=pick([6_000, 6_000, 10_000]),
+                rebalance_ms=pick([5_000, 12_000, 20_000]),
+                request_ms=pick([4_000, 15_000]),
+            )
+            for _ in range(count)
+        ),
+        static=tuple(rng.random() < static for _ in range(count)),
+        storm_ms=rng.randint(10_000, 240_000),
+        partitions=pick([1, 1, 2]),
+        has_setbacks=rng.random() < 0.25,
+        clock_slack_ms=pick([0, 500]),
+        units=rng.randint(1, 8),
+        slow_batch=pick([0, 0.05, 0.3]),
+        outage_pause_ms=pick([None, 4_000, 15_000, 30_000]),
+        longest_outage_ms=pick([1_000, 10_000, 60_000, 180_000]),
+        mishap_pause_ms=pick([3_000, 10_000, 40_000, 150_000]),
+        shares_client_id=rng.random() < 0.1,
+        parting=pick([0, 0, 0, 0, 0.2, 0.2, 0.2, 1]),
+    )

@@ -1,0 +1,167 @@
+"""The process that runs `step`: takes batches from the log, keeps the state, crashes and comes back.
+
+As Spark does it: what a batch consists of (its records and its watermark) is fixed before it runs, so a
+batch whose commit was lost runs again with just that, from the snapshot before it. The watermark of a batch
+is the newest tick of the batches before it, less some slack, and ticks are written only while the process is
+up: so nothing that is still to come is earlier than the watermark, clocks that are set back aside.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tests.simulation.checks import Violation
+from tests.simulation.conditions import CALM_BATCH_MS, KEY, SECRET, TICK_MS
+
+if TYPE_CHECKING:
+    from coordinator_state.step import StepResult
+    from tests.simulation.checks import Answer
+    from tests.simulation.network import Entry
+    from tests.simulation.world import Step, World
+
+# How many batches may be lost at once: more than Spark ever loses.
+_SNAPSHOTS = 3
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A batch that has been run, and what is needed to run it again."""
+
+    before: bytes | None
+    entries: list[Entry]
+    watermark: int
+    result: StepResult
+    answers: list[Answer]
+
+
+class Coordinator:
+    """Runs batches at random moments. `step` is what it runs: the real one, unless a fault is wanted."""
+
+    def __init__(self, world: World, step: Step) -> None:
+        self._world = world
+        self._step = step
+        self._conditions = world.conditions
+        self.state: bytes | None = None
+        self.deadline: int | None = None
+        self.watermark = 0
+        self.batches = 0
+        self.restarts = 0
+        self.reruns = 0
+        self._read = 0
+        self._started = world.now
+        self._newest_tick = 0
+        self._crash_at: int | None = None
+        self._committed: deque[Batch] = deque(maxlen=_SNAPSHOTS)
+        self._to_run_again: deque[Batch] = deque()
+        self._draw_crash()
+        world.after(self._pause(), self._next_batch)
+
+    # -- batches -----------------------------------------------------------------------------------
+
+    def _next_batch(self) -> None:
+        if self._to_run_again:
+            self._run_again(self._to_run_again.popleft())
+            return
+        entries = self._world.log.entries[self._read :]
+        self._read += len(entries)
+        watermark = self.watermark = max(self.watermark, self._newest_tick - self._conditions.clock_slack_ms)
+        self._newest_tick = self._world.now - (self._world.now - self._started) % TICK_MS
+        if entries or (self.deadline is not None and self.deadline < watermark):
+            self._run(entries, watermark)
+        else:
+            self._world.checks.idled(watermark)
+            self._world.after(self._pause(), self._next_batch)
+
+    def _run(self, entries: list[Entry], watermark: int) -> None:
+        self.batches += 1
+        result = self._call_step(self.state, entries, watermark)
+        self._world.note(
+            "coordinator", "runs batch {}: {} records, watermark {}", self.batches, len(entries), watermark
+        )
+        answers = self._world.checks.stepped(entries, watermark, result)
+        self._finish_later(Batch(self.state, entries, watermark, result, answers))
+
+    def _run_again(self, batch: Batch) -> None:
+        self.reruns += 1
+        result = self._call_step(batch.before, batch.entries, batch.watermark)
+        self._world.note("coordinator", "runs a batch again: {} records", len(batch.entries))
+        if result != batch.result:
+            raise Violation(f"a batch that ran again decided otherwise: {result} and not {batch.result}")
+        self._finish_later(batch)
+
+    def _call_step(self, state: bytes | None, entries: list[Entry], watermark: int) -> StepResult:
+        records = [entry.record for entry in entries]
+        # Spark gives a group's rows in any order.
+        self._world.rng.shuffle(records)
+        return self._step(KEY, state, records, watermark, self._conditions.config, SECRET)
+
+    def _finish_later(self, batch: Batch) -> None:
+        self._world.after(self._duration(), self._finish, batch)
+
+    def _finish(self, batch: Batch) -> None:
+        world = self._world
+        if self._crash_at is not None and world.now >= self._crash_at and not world.is_calm:
+            self._crash(batch)
+            return
+        self._write(batch.answers)
+        self._commit(batch)
+        world.after(self._pause(), self._next_batch)
+
+    def _commit(self, batch: Batch) -> None:
+        self.state, self.deadline = batch.result.state, batch.result.deadline_ms
+        self._committed.append(batch)
+
+    def _write(self, answers: list[Answer]) -> None:
+        for answer in answers:
+            self._world.answer(answer)
+
+    # -- crashes -----------------------------------------------------------------------------------
+
+    def _crash(self, batch: Batch) -> None:
+        """Die before, in the midst of or after writing, and forget up to a few commits."""
+        world = self._world
+        written = world.rng.choice([0, world.rng.randint(0, len(batch.answers)), len(batch.answers)])
+        self._write(batch.answers[:written])
+        self._to_run_again.appendleft(batch)
+        for _ in range(min(world.rng.choice([0, 0, 0, 1, _SNAPSHOTS]), len(self._committed))):
+            self._to_run_again.appendleft(self._committed.pop())
+        first = self._to_run_again[0]
+        self.state, self.deadline = first.before, None
+        longest = self._conditions.longest_outage_ms
+        outage = world.rng.randint(100, max(200, world.rng.choice([longest // 10, longest])))
+        again_at = min(world.now + outage, max(world.storm_ends, world.now + 1))
+        world.note(
+            "coordinator",
+            "crashes after {} of {} answers, is back in {} ms, to run {} batches again",
+            written,
+            len(batch.answers),
+            again_at - world.now,
+            len(self._to_run_again),
+        )
+        world.at(again_at, self._restart)
+
+    def _restart(self) -> None:
+        self.restarts += 1
+        self._started = self._world.now
+        self._draw_crash()
+        self._world.note("coordinator", "is back")
+        self._next_batch()
+
+    def _draw_crash(self) -> None:
+        pause = self._conditions.outage_pause_ms
+        if pause is not None:
+            self._crash_at = self._world.now + self._world.rng.randint(0, 2 * pause)
+
+    # -- how long things take ----------------------------------------------------------------------
+
+    def _pause(self) -> int:
+        return 10 + int(self._world.rng.random() * (CALM_BATCH_MS - 10))
+
+    def _duration(self) -> int:
+        rng = self._world.rng
+        longest = CALM_BATCH_MS
+        if not self._world.is_calm and rng.random() < self._conditions.slow_batch:
+            longest = rng.choice([1_000, 5_000, 20_000])
+        return 5 + int(rng.random() * (longest - 5))

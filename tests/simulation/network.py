@@ -1,0 +1,116 @@
+"""The request log, and the network that lies before and behind it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from coordinator_state.log import Record
+from coordinator_state.member_ids import member_id_of
+from coordinator_state.requests import JoinGroupRequest, SyncGroupRequest
+from tests.simulation.conditions import CALM_DELAY_MS, LARGEST_SETBACK_MS, LONGEST_DELAY_MS, SECRET
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from coordinator_state.requests import AnyRequest
+    from tests.simulation.world import World
+
+TOPIC = "requests"
+
+
+class Entry(NamedTuple):
+    """A record of the log, and the request it is."""
+
+    record: Record
+    request: AnyRequest
+
+    @property
+    def parked_as(self) -> str:
+        """Under which member id it may wait for an answer; empty if it has to be answered at once."""
+        request = self.request
+        if not isinstance(request, JoinGroupRequest | SyncGroupRequest):
+            return ""
+        is_static = request.group_instance_id is not None
+        return self.new_member_id if is_static and not request.member_id else request.member_id
+
+    @property
+    def new_member_id(self) -> str:
+        """The id that it would be given."""
+        request = self.request
+        prefix = isinstance(request, JoinGroupRequest) and request.group_instance_id
+        return member_id_of(SECRET, prefix or request.client_id, self.record)
+
+
+class Log:
+    """The request topic: entries in the order of their arrival, with the time of their broker."""
+
+    def __init__(self, world: World, partitions: int) -> None:
+        self._world = world
+        self.entries: list[Entry] = []
+        self._offsets = [0] * partitions
+        self._setbacks_ms = [0] * partitions
+
+    def set_back(self) -> None:
+        """Set some broker's clock back, or put it right again."""
+        rng = self._world.rng
+        partition = rng.randrange(len(self._setbacks_ms))
+        self._setbacks_ms[partition] = setback = rng.choice([0, rng.randint(1, LARGEST_SETBACK_MS)])
+        self._world.note("broker", "partition {} is {} ms behind", partition, setback)
+
+    def put_right(self) -> None:
+        """Put all brokers' clocks right."""
+        self._setbacks_ms = [0] * len(self._setbacks_ms)
+
+    def append(self, partition: int, request: AnyRequest, value: bytes) -> None:
+        """What a broker does with a request that has arrived."""
+        offset = self._offsets[partition]
+        self._offsets[partition] += 1
+        time_ms = self._world.now - self._setbacks_ms[partition]
+        key = request.group_id.encode()
+        self.entries.append(Entry(Record(TOPIC, partition, offset, time_ms, key, value), request))
+        self._world.note("log", "{}-{} holds {} at {}", partition, offset, request.request_id, time_ms)
+
+
+class Line:
+    """One direction of one client's connection: delays, loses, repeats and reorders, or is cut."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._weather = world.conditions.weather
+        self._cut_until = 0
+        self._last_arrival = 0
+
+    def cut(self, until: int) -> None:
+        """Let nothing through until then."""
+        self._cut_until = max(self._cut_until, until)
+
+    def carry(self, deliver: Callable[..., None], *what: object) -> int:
+        """Deliver something some time, once, twice or never; how often is returned."""
+        world, weather = self._world, self._weather
+        random = world.rng.random
+        if world.is_calm:
+            self._carry_once(deliver, what)
+            return 1
+        lost = random() < weather.loss or (world.now < self._cut_until and not weather.keeps)
+        copies = 0 if lost else 2 if random() < weather.repeat else 1
+        for _ in range(copies):
+            self._carry_once(deliver, what)
+        return copies
+
+    def _carry_once(self, deliver: Callable[..., None], what: tuple[object, ...]) -> None:
+        world = self._world
+        random = world.rng.random
+        longest = CALM_DELAY_MS
+        if not world.is_calm and random() < self._weather.slow:
+            longest = world.rng.choice([200, 1_000, 3_000, LONGEST_DELAY_MS])
+        arrival = max(world.now, self._cut_until) + 1 + int(random() * longest)
+        if self._weather.in_order:
+            arrival = self._last_arrival = max(arrival, self._last_arrival)
+        world.at(arrival, deliver, *what)
+
+
+def encode(request: AnyRequest) -> bytes:
+    """A request as it travels."""
+    return msgspec.json.encode(request)

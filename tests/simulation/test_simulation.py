@@ -1,0 +1,175 @@
+"""Storms for the whole system: some seeds each time, and proof that the simulation would notice."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from coordinator_state.step import step
+from coordinator_state.turn import Turn
+from group_coordinator.client.membership import Membership
+from tests.simulation import faults
+from tests.simulation.__main__ import main
+from tests.simulation.world import Failed, World
+
+# About 30 ms each.
+SEEDS = 900
+PORTION = 100
+# A fault need not show in every run.
+TRIES = 60
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, PORTION))
+def test_storms_do_no_harm(first):
+    for seed in range(first, first + PORTION):
+        World(seed).run()
+
+
+def test_storms_are_storms():
+    outcomes = [World(seed).run() for seed in range(40)]
+    assert sum(it.restarts for it in outcomes) > 40
+    assert sum(it.reruns for it in outcomes) > sum(it.restarts for it in outcomes)
+    assert sum(it.generations for it in outcomes) > 200
+    assert sum(it.requests for it in outcomes) > 4_000
+
+
+# -- determinism -----------------------------------------------------------------------------------
+
+
+def digest_of(seed: int) -> str:
+    world = World(seed)
+    world.run()
+    return world.digest()
+
+
+def test_seed_is_a_run():
+    digests = [digest_of(seed) for seed in range(20)]
+    assert digests == [digest_of(seed) for seed in range(20)]
+    assert len(set(digests)) == 20
+
+
+def test_seed_is_a_run_in_every_process():
+    program = "from tests.simulation.world import World\nfor seed in range(8):\n    world = World(seed)\n"
+    program += "    world.run()\n    print(world.digest())"
+    expected = [digest_of(seed) for seed in range(8)]
+    for hash_seed in ("0", "1", "4242"):
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            env=os.environ | {"PYTHONHASHSEED": hash_seed},
+            cwd=Path(__file__).parents[2],
+            capture_output=True,
+            check=True,
+        )
+        assert done.stdout.decode().split() == expected
+
+
+# -- what the simulation notices -------------------------------------------------------------------
+
+
+def first_failure(faulty_step=step) -> Failed:
+    for seed in range(TRIES):
+        try:
+            World(seed, faulty_step).run()
+        except Failed as failure:
+            return failure
+    pytest.fail("nobody has noticed")
+
+
+@pytest.mark.parametrize(
+    ("fault", "notice"),
+    [
+        (faults.forgets_a_member, "untold changes"),
+        (faults.gives_units_twice, "has two owners"),
+        (faults.CountsItsCalls(), "ran again decided otherwise"),
+        (faults.lets_time_pass_first, "it was heard of at"),
+        (faults.never_expires, "something should have ended"),
+        (faults.tells_other_assignments, "was told"),
+        (faults.answers_joins_twice, "was answered twice"),
+        (faults.never_answers_syncs, "is lost"),
+        (faults.answers_somebody_else, "was answered to somebody else"),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_coordinator_that_is_wrong_is_noticed(fault, notice):
+    notices = set()
+    for seed in range(TRIES):
+        try:
+            World(seed, fault).run()
+        except Failed as failure:
+            notices.add(str(failure.__cause__))
+            if notice in str(failure.__cause__):
+                return
+    pytest.fail(f"nobody has noticed, but: {notices}")
+
+
+def test_coordinator_that_puts_out_members_that_beat_is_noticed(monkeypatch):
+    def restart_session(turn, member):
+        turn.deadlines.set_session(member, turn.now_ms + member.session_timeout_ms // 4)
+
+    monkeypatch.setattr(Turn, "restart_session", restart_session)
+    assert "it was heard of at" in str(first_failure().__cause__)
+
+
+def test_coordinator_that_is_too_patient_is_noticed(monkeypatch):
+    def restart_session(turn, member):
+        turn.deadlines.set_session(member, turn.now_ms + member.session_timeout_ms + 1)
+
+    monkeypatch.setattr(Turn, "restart_session", restart_session)
+    assert "it was not heard of since" in str(first_failure().__cause__)
+
+
+def test_member_that_does_not_come_back_is_noticed(monkeypatch):
+    monkeypatch.setattr(Membership, "_on_heartbeat", lambda *_: None)
+    assert "ms after the storm" in str(first_failure().__cause__)
+
+
+def test_member_that_does_not_ask_again_is_noticed(monkeypatch):
+    def send_and_await(membership, request, repeat_at):
+        membership._requests.append(request)
+        membership._awaited = request.request_id
+
+    monkeypatch.setattr(Membership, "_send_and_await", send_and_await)
+    assert "ms after the storm" in str(first_failure().__cause__)
+
+
+# -- what people see -------------------------------------------------------------------------------
+
+
+def test_failure_tells_the_seed_and_what_came_before():
+    failure = first_failure(faults.gives_units_twice)
+    text = str(failure)
+    assert f"seed {failure.world.seed}: Violation(" in text
+    assert f"python -m tests.simulation --trace {failure.world.seed}" in text
+    assert " sends " in text
+    assert " runs batch " in text
+
+
+def run_main(monkeypatch, *arguments: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["simulation", *arguments])
+    return main()
+
+
+def test_long_run_tells_what_it_did(monkeypatch, capsys):
+    assert run_main(monkeypatch, "--seeds", "60", "--first", "7", "--jobs", "2") == 0
+    told = capsys.readouterr().out
+    assert told.startswith("60 runs in ")
+    assert "; 0 failures" in told
+
+
+def test_long_run_that_fails_tells_where(monkeypatch, capsys):
+    monkeypatch.setattr(World.__init__, "__defaults__", (faults.answers_joins_twice,))
+    assert run_main(monkeypatch, "--seeds", "2") == 1
+    told = capsys.readouterr().out
+    assert "2 failures" in told
+    assert "seeds that go wrong: 0, 1" in told
+
+
+def test_trace_is_shown(monkeypatch, capsys):
+    assert run_main(monkeypatch, "--trace", "5") == 0
+    told = capsys.readouterr().out
+    assert "all is as it should be" in told
+    assert "Outcome(seed=5" in told

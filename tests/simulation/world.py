@@ -1,0 +1,387 @@
+"""A run: time, chance, a storm, and the calm after it in which everything has to come right.
+
+All that happens is decided by one `random.Random`, so a seed is a run. Nothing may depend on the order of
+sets or on the hash of a string.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Callable
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from coordinator_state.states import GroupState
+from coordinator_state.step import StepResult, step
+from group_coordinator.client import membership
+from tests.simulation.checks import Checks, Violation
+from tests.simulation.clients import Client, settings_of
+from tests.simulation.conditions import (
+    CALM_BATCH_MS,
+    CALM_DELAY_MS,
+    CALM_THINK_MS,
+    LARGEST_SETBACK_MS,
+    LONGEST_DELAY_MS,
+    LONGEST_RESTART_MS,
+    LOOK_MS,
+    TICK_MS,
+    Conditions,
+    draw,
+)
+from tests.simulation.coordinator import Coordinator
+from tests.simulation.network import Log
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from coordinator_state.group import Group
+    from tests.simulation.checks import Answer
+
+Step = Callable[..., StepResult]
+
+START_MS = 1_000_000
+REPLY_PARTITIONS = 8
+
+
+class Note(NamedTuple):
+    """One line of the trace, put together only when it is read."""
+
+    at: int
+    who: str
+    template: str
+    values: tuple[object, ...]
+
+    def __str__(self) -> str:
+        return f"{(self.at - START_MS) / 1000:9.3f}  {self.who:12} {self.template.format(*self.values)}"
+
+
+class Outcome(NamedTuple):
+    """What a run was. `calm_ms`: how long it took to come right; `allowed_ms`: how long it might have."""
+
+    seed: int
+    requests: int
+    batches: int
+    restarts: int
+    reruns: int
+    generations: int
+    calm_ms: int
+    allowed_ms: int
+
+
+class Failed(AssertionError):  # noqa: N818 - not an error to be handled
+    """A run went wrong. `world` is as it was left."""
+
+    def __init__(self, world: World, cause: BaseException) -> None:
+        super().__init__(
+            f"seed {world.seed}: {cause!r}\n{world.tail(60)}\n"
+            f"All of it: python -m tests.simulation --trace {world.seed}"
+        )
+        self.world = world
+
+
+class World:
+    """One run. `step` is the coordinator's function, which a test may replace by a faulty one."""
+
+    def __init__(self, seed: int, step: Step = step) -> None:
+        self.seed = seed
+        self.rng = random.Random(seed)
+        self.conditions: Conditions = draw(self.rng)
+        self.now = START_MS
+        self.storm_ends = START_MS + self.conditions.storm_ms
+        self.is_calm = False
+        self.units = self.conditions.units
+        self.notes: list[Note] = []
+        self._agenda: list[tuple[int, int, Callable[..., None], tuple[object, ...]]] = []
+        self._entries = 0
+
+        self.log = Log(self, self.conditions.partitions)
+        self.checks = Checks(self)
+        self.coordinator = Coordinator(self, step)
+        self.clients: list[Client] = []
+        """All that are alive."""
+        self._slots: list[Client | None] = [None] * len(self.conditions.members)
+        self._lives = 0
+        self._starting = 0
+        self.units_divided: dict[int, int] = {}
+        """Generation -> how many units there were when its leader divided them."""
+
+    # -- time and what happens in it -----------------------------------------------------------------
+
+    def at(self, time: int, do: Callable[..., None], *what: object) -> None:
+        """Do something at a certain time."""
+        self._entries += 1
+        heappush(self._agenda, (time, self._entries, do, what))
+
+    def after(self, ms: int, do: Callable[..., None], *what: object) -> None:
+        """Do something in so many ms."""
+        self.at(self.now + ms, do, *what)
+
+    def note(self, who: str, template: str, *values: object) -> None:
+        """Add to the trace. Values must not change afterwards."""
+        self.notes.append(Note(self.now, who, template, values))
+
+    def _run_until(self, end: int) -> None:
+        agenda = self._agenda
+        while agenda[0][0] <= end:
+            self.now, _, do, what = heappop(agenda)
+            do(*what)
+        self.now = end
+
+    # -- the run -------------------------------------------------------------------------------------
+
+    def run(self) -> Outcome:
+        """Run, or raise `Failed`."""
+        try:
+            self._storm()
+            return self._calm()
+        except Exception as error:
+            self.note("simulation", "ends: {!r}", error)
+            raise Failed(self, error) from error
+
+    def _storm(self) -> None:
+        self.note("simulation", "{}", self.conditions)
+        for slot in range(len(self._slots)):
+            self.after(self.rng.randrange(3_000), self._mishap, slot)
+        self.after(0, self._weather_changes)
+        # Often the end of the storm finds the group in a rebalance, with messages of it lost.
+        self.at(self.storm_ends - self.rng.randrange(6_000), self._rebalance)
+        self._run_until(self.storm_ends)
+
+    def _calm(self) -> Outcome:
+        self.is_calm = True
+        self.log.put_right()
+        for client in list(self.clients):
+            if self.rng.random() < self.conditions.parting:
+                self._end(client)
+        self._slots = [client if client in self.clients else None for client in self._slots]
+        self.note("simulation", "calm: {} survive", [client.name for client in self.clients])
+        # What the storm has sent may still arrive, and disturb.
+        self._run_until(self.storm_ends + LONGEST_DELAY_MS + LOOK_MS)
+        if self.clients:
+            allowed = self.settling_ms()
+            right_after = self._wait_for(
+                self._what_is_not_right, allowed, 2 * self.conditions.slowest.session_ms
+            )
+        else:
+            allowed = self.settling_ms() + self._deletion_ms()
+            right_after = self._wait_for(self._what_is_left, allowed, 0)
+        return Outcome(
+            seed=self.seed,
+            requests=len(self.log.entries),
+            batches=self.coordinator.batches,
+            restarts=self.coordinator.restarts,
+            reruns=self.coordinator.reruns,
+            generations=self.checks.history.generation,
+            calm_ms=right_after,
+            allowed_ms=allowed,
+        )
+
+    def _wait_for(self, what_is_wrong: Callable[[], str | None], allowed_ms: int, hold_ms: int) -> int:
+        """Run until nothing is wrong, and stays so; return how long after the storm that began.
+
+        In the calm nothing changes any more: nobody is put out, and nobody joins again.
+        """
+        begin, generation = self.now, self.checks.history.generation
+        while True:
+            wrong = what_is_wrong()
+            if wrong is None and generation != self.checks.history.generation:
+                wrong = "there is one rebalance after the other"
+            if wrong is not None:
+                begin, generation = self.now, self.checks.history.generation
+                if self.now > self.storm_ends + allowed_ms:
+                    raise Violation(f"{allowed_ms} ms after the storm: {wrong}")
+            elif self.now >= begin + hold_ms:
+                self.note("simulation", "all is as it should be")
+                return begin - self.storm_ends
+            self._run_until(self.now + 500)
+
+    # -- mishaps -------------------------------------------------------------------------------------
+
+    def _weather_changes(self) -> None:
+        if self.is_calm:
+            return
+        if self.conditions.has_setbacks and self.rng.random() < 0.5:
+            self.log.set_back()
+        if self.rng.random() < 0.2:
+            self.units = self.rng.randint(1, 8)
+            self.note("simulation", "there are {} units to share", self.units)
+        self.after(self.rng.randint(500, 20_000), self._weather_changes)
+
+    def _rebalance(self) -> None:
+        if self.clients:
+            self.rng.choice(self.clients).change_subscription()
+
+    def _mishap(self, slot: int) -> None:
+        """Something happens to one member, or it comes back."""
+        if self.is_calm:
+            return
+        client, rng = self._slots[slot], self.rng
+        longest = rng.choice([2_000, 10_000, 40_000])
+        left = self.storm_ends - self.now
+        if client is None:
+            self._slots[slot] = self._start(slot)
+        else:
+            match rng.randrange(8):
+                case 0 | 1:
+                    self._end(client)
+                    self._slots[slot] = None
+                case 2:
+                    client.freeze(min(rng.randrange(longest), left))
+                    # Somebody takes it for dead and starts another one.
+                    if rng.random() < 0.3:
+                        self._slots[slot] = self._start(slot)
+                case 3 | 4:
+                    client.stall(min(rng.randrange(longest), left))
+                case 5 | 6:
+                    client.cut_off(min(rng.randrange(longest), left))
+                case _:
+                    client.change_subscription()
+        self.after(rng.randrange(2 * self.conditions.mishap_pause_ms), self._mishap, slot)
+
+    def _start(self, slot: int) -> Client:
+        self._lives += 1
+        rng = self.rng
+        client_id = "c" if self.conditions.shares_client_id else f"c{slot}"
+        if rng.random() < 0.2:
+            client_id = f"{client_id}-{self._lives}"
+        instance_id = f"i{slot}" if self.conditions.static[slot] else None
+        settings = settings_of(client_id, self.conditions.members[slot], instance_id)
+        client = Client(
+            self,
+            f"{slot}#{self._lives}",
+            settings,
+            reply_partition=sum(client_id.encode()) % REPLY_PARTITIONS,
+        )
+        self.clients.append(client)
+        self.note(client.name, "starts as {}", client_id)
+        return client
+
+    def ended(self, client: Client) -> None:
+        """A program has ended by itself: it is started again, if it is not running elsewhere."""
+        self.clients.remove(client)
+        if client in self._slots and not (self.is_calm and self.conditions.nobody_survives):
+            slot = self._slots.index(client)
+            self._slots[slot] = None
+            self._starting += 1
+            self.after(self.rng.randrange(LONGEST_RESTART_MS), self._start_again, slot)
+
+    def _start_again(self, slot: int) -> None:
+        self._starting -= 1
+        if self._slots[slot] is None and not (self.is_calm and self.conditions.nobody_survives):
+            self._slots[slot] = self._start(slot)
+
+    def _end(self, client: Client) -> None:
+        if self.rng.random() < 0.5:
+            client.crash()
+        else:
+            client.leave()
+        self.clients.remove(client)
+
+    # -- what others tell ----------------------------------------------------------------------------
+
+    def answer(self, answer: Answer) -> None:
+        """The coordinator has written an answer: everybody who reads as that client hears of it."""
+        for client in self.clients:
+            if (client.settings.client_id, client.membership.reply_partition) == (
+                answer.response.client_id,
+                answer.partition,
+            ):
+                client.down_line.carry(client.hear, answer.response)
+
+    def removed(self, event: dict[str, Any]) -> None:
+        """The coordinator has put a member out: not one that works, and whose requests all arrive."""
+        conditions = self.conditions
+        if event["reason"] != "session_expired":
+            return
+        if conditions.has_setbacks or not conditions.weather.is_reliable:
+            return
+        for client in self.clients:
+            if client.membership.member_id != event["member_id"] or client.beats_since is None:
+                continue
+            beats_since = max(client.beats_since, client.disturbed_at)
+            if beats_since < event["at_ms"] - client.settings.session_timeout_ms:
+                raise Violation(f"{client.name} was put out although it works: {event}")
+
+    # -- the calm ------------------------------------------------------------------------------------
+
+    def settling_ms(self) -> int:
+        """How long after the storm the survivors may take to be the group, each with its share.
+
+        The sum of what may have to pass one after the other:
+        - the last message of the storm arrives;
+        - a member whose last question or answer was lost asks again;
+        - a join phase and a sync phase run their full time, waiting for somebody who has crashed in them;
+        - a dead member that was just answered is given its session, or one that never was its patience;
+        - one more join phase, for those who have come last; if it is an initial one it has its own delay;
+        - a static member that has crashed is waited for once more, or one that runs twice is fenced by its
+          double, which asks again only then, and is started again;
+        - the members learn of the rebalance from a heartbeat, and so once more if a leader looks around;
+        - and everything that happens is heard of a little late, log time by a clock that was set back.
+        """
+        slowest, config = self.conditions.slowest, self.conditions.config
+        asked_again = max(slowest.rebalance_ms + membership._JOIN_LAPSE_MS, slowest.request_ms)
+        dead = max(slowest.session_ms, config.new_member_join_timeout_ms)
+        joined = max(slowest.rebalance_ms, config.group_initial_rebalance_delay_ms)
+        heard_of = 2 * slowest.session_ms // 3 + LOOK_MS
+        in_flight = 20 * (2 * CALM_DELAY_MS + 2 * CALM_BATCH_MS + 5 * CALM_THINK_MS)
+        late = self._lateness_ms() + in_flight
+        if any(self.conditions.static):
+            late += joined + slowest.session_ms + asked_again + LONGEST_RESTART_MS
+        return LONGEST_DELAY_MS + asked_again + 2 * slowest.rebalance_ms + dead + joined + heard_of + late
+
+    def _deletion_ms(self) -> int:
+        """How long an Empty group may stay: it is looked at again if an id was pending the first time."""
+        interval = self.conditions.config.offsets_retention_check_interval_ms
+        return 2 * interval + self.conditions.slowest.session_ms + self._lateness_ms()
+
+    def _lateness_ms(self) -> int:
+        """How far log time may lie behind."""
+        return LARGEST_SETBACK_MS + self.conditions.clock_slack_ms + TICK_MS + 3 * CALM_BATCH_MS
+
+    def _what_is_not_right(self) -> str | None:
+        if self._starting:
+            return "a program is being started again"
+        group = self.checks.group
+        if group is None or group.state is not GroupState.STABLE:
+            return f"the group is {group and group.state}"
+        survivors = sorted(client.membership.member_id for client in self.clients)
+        if survivors != sorted(group.members) or group.pending_members:
+            return f"in the group are {[*group.members, *group.pending_members]} and not {survivors}"
+        wrong = (client.what_is_not_right(group) for client in self.clients)
+        return next((it for it in wrong if it is not None), None) or self._what_is_not_shared(group)
+
+    def _what_is_not_shared(self, group: Group) -> str | None:
+        """Is every unit owned once? Those that there are, if the leader can know."""
+        leads_anew = any(client.leads_anew for client in self.clients)
+        units = self.units_divided[group.generation_id] if leads_anew else self.units
+        shared = sorted(unit for client in self.clients for unit in client.owned)
+        return None if shared == list(range(units)) else f"owned are {shared} of {units} units"
+
+    def _what_is_left(self) -> str | None:
+        if (group := self.checks.group) is not None:
+            return f"there is still a group, {group.state} and with {list(group.members)}"
+        return "its picture is still there" if self.checks.has_picture else None
+
+    # -- the trace -----------------------------------------------------------------------------------
+
+    def digest(self) -> str:
+        """A fingerprint of everything that happened."""
+        digest = hashlib.sha256()
+        for line in self.lines():
+            digest.update(line.encode())
+        digest.update(self.coordinator.state or b"")
+        return digest.hexdigest()
+
+    def lines(self) -> Iterable[str]:
+        """The whole trace."""
+        return map(str, self.notes)
+
+    def show(self) -> None:
+        """Print the whole trace."""
+        for line in self.lines():
+            print(line)
+
+    def tail(self, count: int) -> str:
+        """The end of the trace."""
+        return "\n".join(map(str, self.notes[-count:]))
