@@ -11,7 +11,7 @@ before a record fires before it, so how the log is cut into batches makes no dif
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from coordinator_state.describe_group import handle_describe_group
 from coordinator_state.errors import Errors
@@ -39,7 +39,7 @@ from coordinator_state.sync_group import handle_sync_group
 
 if TYPE_CHECKING:
     from coordinator_state.log import Record
-    from coordinator_state.requests import AnyRequest
+    from coordinator_state.requests import AnyMemberRequest, AnyRequest
     from coordinator_state.turn import Turn
 
 __all__ = ["GroupCoordinator"]
@@ -84,7 +84,8 @@ class GroupCoordinator:
         turn.begin(f"{record.topic}-{record.partition}-{record.offset}")
         error, message = _precheck(request)
         if error is not Errors.NONE:
-            response = _RESPONSES[type(request)].to(request.reply_to, turn.group_id, error, message)
+            echoed = {"member_id": request.member_id} if isinstance(request, JoinGroupRequest) else {}
+            response = _RESPONSES[type(request)].to(request.reply_to, turn.group_id, error, message, **echoed)
             turn.reply(request.reply_to, response)
             return
         match request:
@@ -99,6 +100,8 @@ class GroupCoordinator:
                 handle_leave_group(turn, request)
             case DescribeGroupRequest():
                 handle_describe_group(turn, request)
+            case _:
+                assert_never(request)
         self._fire_due()
 
     def _fire_due(self) -> None:
@@ -110,23 +113,25 @@ class GroupCoordinator:
 
 
 def _precheck(request: AnyRequest) -> tuple[Errors, str | None]:
-    """Checks that come before the group is looked at, the same for every API."""
-    if not request.group_id and not request.ALLOWS_EMPTY_GROUP_ID:
-        return Errors.INVALID_GROUP_ID, "group_id must not be empty"
+    """Checks that come before the group is looked at."""
     newest = request.NEWEST_VERSION
     if not 0 <= request.version <= newest:
         return Errors.UNSUPPORTED_VERSION, f"versions 0 to {newest} are supported - at `$.api_version`"
+    if isinstance(request, DescribeGroupRequest):
+        # The group without a name can be described: it may hold offsets, though it can have no members.
+        return Errors.NONE, None
+    if isinstance(request, SyncGroupRequest) and request.lacks_protocol:
+        message = "protocol_type and protocol_name must be given since version 5"
+        return Errors.INCONSISTENT_GROUP_PROTOCOL, message
+    if not request.group_id:
+        return Errors.INVALID_GROUP_ID, "group_id must not be empty"
     if request.version < request.STATIC_VERSION and _names_instance(request):
         message = f"version {request.STATIC_VERSION} is the first with a group_instance_id"
         return Errors.UNSUPPORTED_VERSION, f"{message} - at `$.group_instance_id`"
     return Errors.NONE, None
 
 
-def _names_instance(request: AnyRequest) -> bool:
-    match request:
-        case LeaveGroupRequest():
-            return any(member.group_instance_id is not None for member in request.members)
-        case DescribeGroupRequest():
-            return False
-        case _:
-            return request.group_instance_id is not None
+def _names_instance(request: AnyMemberRequest) -> bool:
+    if isinstance(request, LeaveGroupRequest):
+        return any(member.group_instance_id is not None for member in request.members)
+    return request.group_instance_id is not None

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, assert_never
 
 if TYPE_CHECKING:
     from coordinator_state.group import Group, Member
@@ -110,6 +110,8 @@ class Deadlines:
                 self._group.sync_deadline_ms = None
             case DeadlineKind.CLEANUP:
                 self._group.cleanup_deadline_ms = None
+            case _:
+                assert_never(deadline.kind)
         return deadline
 
     def next_ms(self) -> int | None:
@@ -137,3 +139,5 @@ class Deadlines:
                 return group.sync_deadline_ms
             case DeadlineKind.CLEANUP:
                 return group.cleanup_deadline_ms
+            case _:
+                assert_never(kind)

@@ -35,7 +35,7 @@ def handle_describe_group(turn: Turn, request: DescribeGroupRequest) -> None:
             protocol_data=(group.protocol_name or "") if is_stable else "",
             generation_id=group.generation_id,
             leader=group.leader or "",
-            members=group.described_members(),
+            members=group.described_members(with_instances=request.version >= request.STATIC_VERSION),
         )
     elif request.version >= _NOT_FOUND_VERSION:
         message = f"group {turn.group_id} not found"

@@ -5,7 +5,7 @@ Source: GroupMetadataManager.java of Apache Kafka 4 (expireClassicGroupMemberHea
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from coordinator_state.deadlines import DeadlineKind
 from coordinator_state.events import GroupDeleted
@@ -39,6 +39,8 @@ def expire(turn: Turn, deadline: Deadline) -> None:
             _expire_sync(turn)
         case DeadlineKind.CLEANUP:
             _clean_up(turn)
+        case _:
+            assert_never(deadline.kind)
 
 
 def _expire_session(turn: Turn, member_id: str) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from coordinator_state.requests import JoinGroupRequest, Protocol, ReplyTo
+from coordinator_state.requests import Protocol, ReplyTo
 from coordinator_state.responses import DescribedMember, GroupPicture, JoinGroupMember, PicturedMember
 from coordinator_state.states import GroupState
 
@@ -253,21 +253,21 @@ class Group(msgspec.Struct, kw_only=True, array_like=True):
         )
         return votes.most_common(1)[0][0]
 
-    def members_for_leader(self, version: int) -> list[JoinGroupMember]:
-        """All members with their subscriptions under the chosen protocol, as JoinGroup `version` has them."""
-        has_instances = version >= JoinGroupRequest.STATIC_VERSION
+    def members_for_leader(self, *, with_instances: bool) -> list[JoinGroupMember]:
+        """All members with their subscriptions under the chosen protocol."""
         return [
             JoinGroupMember(
                 member.member_id,
-                member.group_instance_id if has_instances else None,
+                member.group_instance_id if with_instances else None,
                 member.metadata(self.protocol_name),
             )
             for member in self.members.values()
         ]
 
-    def described_members(self) -> list[DescribedMember]:
+    def described_members(self, *, with_instances: bool) -> list[DescribedMember]:
         """All members as people and tools may see them."""
-        return [DescribedMember(**self._description(member)) for member in self.members.values()]
+        hidden = {} if with_instances else {"group_instance_id": None}
+        return [DescribedMember(**self._description(member) | hidden) for member in self.members.values()]
 
     def picture(self) -> GroupPicture:
         """The group as people and tools may see it."""

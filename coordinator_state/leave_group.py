@@ -35,7 +35,7 @@ def handle_leave_group(turn: Turn, request: LeaveGroupRequest) -> None:
         LeftMember(
             member_id=leaving.member_id,
             group_instance_id=leaving.group_instance_id,
-            error_code=_leave(turn, leaving).value,
+            error_code=_leave(turn, request, leaving).value,
         )
         for leaving in request.members
     ]
@@ -45,14 +45,14 @@ def handle_leave_group(turn: Turn, request: LeaveGroupRequest) -> None:
         if member.error_code == Errors.NONE
     ]
     if gone:
-        _continue_without(turn, gone)
+        _continue_without(turn, request, gone)
     if is_batch:
         _answer(turn, request, Errors.NONE, members=left)
     else:
         _answer(turn, request, Errors(left[0].error_code))
 
 
-def _leave(turn: Turn, leaving: LeavingMember) -> Errors:
+def _leave(turn: Turn, request: LeaveGroupRequest, leaving: LeavingMember) -> Errors:
     if not turn.exists:
         return Errors.UNKNOWN_MEMBER_ID
     group = turn.group
@@ -67,17 +67,17 @@ def _leave(turn: Turn, leaving: LeavingMember) -> Errors:
         error = validate_member(turn, leaving.member_id, leaving.group_instance_id)
         member = group.members.get(leaving.member_id)
     if error is Errors.NONE and member is not None:
-        remove_member(turn, member, "left", leaving.client_reason)
+        remove_member(turn, member, "left", request.client_reason(leaving))
     return error
 
 
-def _continue_without(turn: Turn, gone: list[LeavingMember]) -> None:
+def _continue_without(turn: Turn, request: LeaveGroupRequest, gone: list[LeavingMember]) -> None:
     # An id that was only pending counts too, and makes a stable group rebalance: Kafka 4 does so.
     match turn.group.state:
         case GroupState.STABLE | GroupState.COMPLETING_REBALANCE:
             names = (leaving.member_id or leaving.group_instance_id or "" for leaving in gone)
             reason = f"{', '.join(names)} left"
-            told = next((leaving.client_reason for leaving in gone if leaving.client_reason), None)
+            told = next(filter(None, map(request.client_reason, gone)), None)
             prepare_rebalance(turn, f"{reason}: {told}" if told else reason)
         case GroupState.PREPARING_REBALANCE:
             maybe_complete_join(turn)

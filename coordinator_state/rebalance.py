@@ -18,6 +18,7 @@ from coordinator_state.events import (
     MemberRemoved,
     RebalancePostponed,
 )
+from coordinator_state.requests import JoinGroupRequest
 from coordinator_state.responses import JoinGroupResponse, SyncGroupResponse
 from coordinator_state.states import GroupState
 
@@ -199,6 +200,8 @@ def answer_join(
     """
     group = turn.group
     leader = group.leader if leader is None else leader
+    with_instances = reply_to.api_version >= JoinGroupRequest.STATIC_VERSION
+    leads = leader == member.member_id
     turn.reply(
         reply_to,
         JoinGroupResponse.to(
@@ -211,7 +214,7 @@ def answer_join(
             leader=leader,
             skip_assignment=skip_assignment,
             member_id=member.member_id,
-            members=group.members_for_leader(reply_to.api_version) if leader == member.member_id else [],
+            members=group.members_for_leader(with_instances=with_instances) if leads else [],
         ),
     )
 

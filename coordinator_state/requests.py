@@ -14,6 +14,7 @@ import msgspec
 from coordinator_state.config import INT32_MAX
 
 __all__ = [
+    "AnyMemberRequest",
     "AnyRequest",
     "DescribeGroupRequest",
     "HeartbeatRequest",
@@ -66,11 +67,6 @@ class LeavingMember(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     group_instance_id: InstanceId = None
     reason: str | None = None
 
-    @property
-    def client_reason(self) -> str | None:
-        """Why, in the client's own words, if it says so (KIP-800)."""
-        return _reason(self.reason)
-
 
 def _reason(reason: str | None) -> str | None:
     """A client cuts it off here; for those that do not it is done now. Empty is as good as none."""
@@ -82,10 +78,8 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
     NEWEST_VERSION: ClassVar[int]
     """Highest `api_version` that is understood; all versions from 0 on are."""
-    STATIC_VERSION: ClassVar[int] = 0
-    """Lowest `api_version` that has a `group_instance_id`, if the request can have one (KIP-345)."""
-    ALLOWS_EMPTY_GROUP_ID: ClassVar[bool] = False
-    """Whether it may be about the group whose id is empty, which can only ever hold offsets."""
+    STATIC_VERSION: ClassVar[int]
+    """Lowest `api_version` in which a `group_instance_id` is given or told (KIP-345)."""
 
     request_id: str
     client_id: str
@@ -110,6 +104,7 @@ class JoinGroupRequest(Request, frozen=True, tag="join_group"):
 
     NEWEST_VERSION: ClassVar[int] = 9
     STATIC_VERSION: ClassVar[int] = 5
+    REASON_VERSION: ClassVar[int] = 8
 
     session_timeout_ms: Int32
     protocol_type: str
@@ -122,7 +117,7 @@ class JoinGroupRequest(Request, frozen=True, tag="join_group"):
     @property
     def client_reason(self) -> str | None:
         """Why, in the client's own words, if it says so (KIP-800)."""
-        return _reason(self.reason)
+        return _reason(self.reason) if self.version >= self.REASON_VERSION else None
 
     @property
     def effective_rebalance_timeout_ms(self) -> int:
@@ -137,6 +132,7 @@ class SyncGroupRequest(Request, frozen=True, tag="sync_group"):
 
     NEWEST_VERSION: ClassVar[int] = 5
     STATIC_VERSION: ClassVar[int] = 3
+    PROTOCOL_VERSION: ClassVar[int] = 5
 
     generation_id: Int32
     member_id: str
@@ -144,6 +140,16 @@ class SyncGroupRequest(Request, frozen=True, tag="sync_group"):
     protocol_type: str | None = None
     protocol_name: str | None = None
     assignments: list[MemberAssignment] = []
+
+    @property
+    def names_protocol(self) -> bool:
+        """Whether the version has `protocol_type` and `protocol_name`, and requires them (KIP-559)."""
+        return self.version >= self.PROTOCOL_VERSION
+
+    @property
+    def lacks_protocol(self) -> bool:
+        """Whether they are missing although they are required."""
+        return self.names_protocol and None in (self.protocol_type, self.protocol_name)
 
 
 class HeartbeatRequest(Request, frozen=True, tag="heartbeat"):
@@ -162,16 +168,22 @@ class LeaveGroupRequest(Request, frozen=True, tag="leave_group"):
 
     NEWEST_VERSION: ClassVar[int] = 5
     STATIC_VERSION: ClassVar[int] = 3
+    REASON_VERSION: ClassVar[int] = 5
 
     # Bounded because each entry, however short, is echoed at length.
     members: Annotated[list[LeavingMember], msgspec.Meta(max_length=10_000)]
+
+    def client_reason(self, leaving: LeavingMember) -> str | None:
+        """Why `leaving` goes, in its own words, if it says so (KIP-800)."""
+        return _reason(leaving.reason) if self.version >= self.REASON_VERSION else None
 
 
 class DescribeGroupRequest(Request, frozen=True, tag="describe_group"):
     """DescribeGroups (api key 15), of the one group that the record is about."""
 
     NEWEST_VERSION: ClassVar[int] = 6
-    ALLOWS_EMPTY_GROUP_ID: ClassVar[bool] = True
+    STATIC_VERSION: ClassVar[int] = 4
 
 
-AnyRequest = JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest | DescribeGroupRequest
+AnyMemberRequest = JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest
+AnyRequest = AnyMemberRequest | DescribeGroupRequest

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["handle_sync_group"]
 
-# From this version on a sync names the protocol, and has to (KIP-559).
-_PROTOCOL_VERSION = 5
-
 
 def handle_sync_group(turn: Turn, request: SyncGroupRequest) -> None:
     """Handle one SyncGroup."""
@@ -46,15 +43,12 @@ def handle_sync_group(turn: Turn, request: SyncGroupRequest) -> None:
 
 
 def _check(turn: Turn, request: SyncGroupRequest) -> Errors:
-    names_protocol = request.version >= _PROTOCOL_VERSION
-    protocol = (request.protocol_type, request.protocol_name)
-    if names_protocol and None in protocol:
-        return Errors.INCONSISTENT_GROUP_PROTOCOL
     error = validate_member(turn, request.member_id, request.group_instance_id, request.generation_id)
     if error is not Errors.NONE:
         return error
     group = turn.group
-    if names_protocol and protocol != (group.protocol_type, group.protocol_name):
+    protocol = (request.protocol_type, request.protocol_name)
+    if request.names_protocol and protocol != (group.protocol_type, group.protocol_name):
         return Errors.INCONSISTENT_GROUP_PROTOCOL
     if group.state is GroupState.PREPARING_REBALANCE:
         return Errors.REBALANCE_IN_PROGRESS

@@ -253,3 +253,10 @@ def test_picture_follows_a_static_member_to_its_new_id():
     reply = describe(s)
     assert [it["member_id"] for it in s.picture()["members"]] == [it.member_id for it in reply.members]
     assert s.ids["c2"] in [it.member_id for it in reply.members]
+
+
+@pytest.mark.parametrize("version", range(7))
+def test_instance_ids_are_told_since_version_4(version):
+    s = group_in("Stable")
+    told = [member.group_instance_id for member in describe(s, api_version=version).members]
+    assert told == [None, "C2" if version >= 4 else None]

@@ -591,3 +591,12 @@ def test_reason_is_told_of_who_joined(given, expected):
     s = Scenario()
     s.join("c1", reason=given)
     assert [event["client_reason"] for event in s.happened("member_added")] == [expected]
+
+
+@pytest.mark.parametrize("version", range(10))
+def test_reason_came_with_version_8(version):
+    s = Scenario()
+    s.join("c1", api_version=version, reason="why")
+    (event,) = s.happened("member_added")
+    assert event["client_reason"] == ("why" if version >= 8 else None)
+    assert s.reasons()[0] == ("c1 joined: why" if version >= 8 else "c1 joined")

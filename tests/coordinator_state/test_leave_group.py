@@ -201,3 +201,12 @@ def test_at_most_ten_thousand_at_once():
     reply = only(s.leave("c1", members=[{}] * 10_001))
     assert reply.error == "INVALID_REQUEST"
     assert reply.error_message == "Expected `array` of length <= 10000 - at `$.members`"
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_reason_came_with_version_5(version):
+    s = Scenario()
+    s.stabilise("c1", "c2")
+    s.leave("c2", api_version=version, members=[{"member_id": s.ids["c2"], "reason": "why"}])
+    (event,) = s.happened("member_removed")
+    assert event["client_reason"] == ("why" if version >= 5 else None)

@@ -259,6 +259,16 @@ def test_restart_before_the_sync_is_not_waited_for():
     assert only(s.sync("c2")).assignment == b"2"
 
 
+def test_restart_was_told_of_its_generation():
+    # So a heartbeat of another one is no sign that the answer is still on its way.
+    s = static_group("CompletingRebalance")
+    s.sync("c1")
+    s.restart("c2")
+    s.at(5_000)
+    assert errors(s.heartbeat("c2", generation_id=1)) == {"c2": "ILLEGAL_GENERATION"}
+    assert s.session_deadline("c2") == 10_000
+
+
 def test_restart_of_one_leaves_the_others_to_be_waited_for():
     s = static_group("CompletingRebalance", "c1", "c2", "c3")
     s.sync("c1")

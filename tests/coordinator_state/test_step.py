@@ -11,6 +11,7 @@ from coordinator_state.step import SCHEMA_VERSION, Channel, Output, decode_group
 from tests.coordinator_state.scenario import Scenario, errors, only
 
 CONFIG = GroupConfig()
+PROTOCOL = {"protocol_type": "consumer", "protocol_name": "range"}
 
 
 def request(offset: int, at_ms: int, **fields) -> Record:
@@ -160,7 +161,7 @@ def test_key_of_a_rejected_record_is_cut_as_its_value_is():
             },
             9,
         ),
-        ("sync_group", {"generation_id": 1, "member_id": "m"}, 5),
+        ("sync_group", {"generation_id": 1, "member_id": "m"} | PROTOCOL, 5),
         ("heartbeat", {"generation_id": 1, "member_id": "m"}, 4),
         ("leave_group", {"members": [{"member_id": "m"}]}, 5),
     ],
@@ -204,6 +205,26 @@ class TestBeforeTheGroup:
         assert errors(Scenario().send(api, "c1", **static, api_version=first)) != {
             "c1": "UNSUPPORTED_VERSION"
         }
+
+
+def ask_nameless_group(**fields):
+    body = {"request_id": "r", "client_id": "c", "group_id": ""} | fields
+    record = Record("requests", 0, 0, 0, b"", msgspec.json.encode(body))
+    return msgspec.json.decode(only(step(b"", None, [record], 0, CONFIG, b"secret").outputs).value)
+
+
+@pytest.mark.parametrize("member_id", ["", "nobody"])
+def test_refused_join_echoes_the_member_id(member_id):
+    join = {"session_timeout_ms": 10_000, "protocol_type": "consumer", "protocols": []}
+    reply = ask_nameless_group(api="join_group", member_id=member_id, **join)
+    assert (reply["error"], reply["member_id"]) == ("INVALID_GROUP_ID", member_id)
+
+
+def test_missing_protocol_comes_before_the_group_id():
+    # Kafka looks at it before the coordinator does.
+    reply = ask_nameless_group(api="sync_group", generation_id=1, member_id="m")
+    assert reply["error"] == "INCONSISTENT_GROUP_PROTOCOL"
+    assert reply["error_message"] == "protocol_type and protocol_name must be given since version 5"
 
 
 # -- stored state ----------------------------------------------------------------------------------
