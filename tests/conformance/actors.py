@@ -1,0 +1,213 @@
+"""The actors of a sequence: what each was told, and so what its next request is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tests.conformance.sequence import PROTOCOLS
+
+if TYPE_CHECKING:
+    from tests.conformance.sequence import Step
+
+NEWEST = {"join_group": 9, "sync_group": 5, "heartbeat": 4, "leave_group": 5}
+INSTANCE_SINCE = {"join_group": 5, "sync_group": 3, "heartbeat": 3, "leave_group": 3}
+_NAMES_SINCE = 5
+_REASON_SINCE = {"join_group": 8, "leave_group": 5}
+_REBALANCE_SINCE = 1
+
+
+class Actor:
+    """What one actor was told. Ids are the core's."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.member_ids: list[str] = [""]
+        self.generation = -1
+        self.protocol: tuple[str | None, str | None] = ("consumer", "a")
+        self.members: list[str] = []
+        self.next = "join"
+
+    @property
+    def member_id(self) -> str:
+        return self.member_ids[-1]
+
+    def hear(self, request: dict[str, Any], answer: dict[str, Any]) -> None:
+        """Take note of an answer, as a client would."""
+        error = answer["error_code"]
+        match answer["api"], error:
+            case "join_group", 79:  # MEMBER_ID_REQUIRED
+                self._be(answer["member_id"])
+                self.next = "join"
+            case "join_group", 0:
+                self._be(answer["member_id"])
+                self.generation = answer["generation_id"]
+                self.protocol = (answer["protocol_type"] or request["protocol_type"], answer["protocol_name"])
+                self.members = [member["member_id"] for member in answer["members"]]
+                self.next = "sync"
+            case "sync_group", 0:
+                self.next = "heartbeat"
+            case ("leave_group", _) | (_, 25 | 81 | 82):  # out
+                self._be("")
+                self.next = "join"
+            case _, 22 | 27:  # another generation, or a rebalance
+                self.next = "join"
+
+    def _be(self, member_id: str) -> None:
+        if member_id != self.member_id:
+            self.member_ids.append(member_id)
+
+
+class Cast:
+    """All actors of a sequence."""
+
+    def __init__(self) -> None:
+        self._actors: dict[int, Actor] = {}
+
+    def __getitem__(self, number: int) -> Actor:
+        return self._actors.setdefault(number, Actor(number))
+
+    def request(self, step: Step, group_id: str, request_id: str) -> dict[str, Any] | None:
+        """The request that `step` stands for, in the contract's terms; None if it is only to wait."""
+        actor = self[step.actor]
+        api = actor.next if step.api == "next" else step.api
+        match api:
+            case "wait":
+                return None
+            case "join":
+                fields = self._join(step)
+                # While it is parked a client's heartbeats go on, if it has an id to send them with.
+                actor.next = "heartbeat" if actor.member_id else "wait"
+            case "sync":
+                fields = self._sync(step)
+                actor.next = "heartbeat"
+            case "heartbeat":
+                fields = (
+                    {"api": "heartbeat"} | self._identity(step) | {"generation_id": self._generation(step)}
+                )
+            case _:
+                fields = self._leave(step)
+        api = fields["api"]
+        version = NEWEST[api] if step.version is None else min(step.version, NEWEST[api])
+        return _as_of(version, fields) | {
+            "api_version": version,
+            "request_id": request_id,
+            # Its own for each request: so a member in a description shows which join has made it.
+            "client_id": f"a{step.actor}-{request_id}",
+            "group_id": group_id,
+        }
+
+    def _join(self, step: Step) -> dict[str, Any]:
+        return {
+            "api": "join_group",
+            **self._identity(step),
+            "session_timeout_ms": step.session,
+            "rebalance_timeout_ms": step.session if step.rebalance is None else step.rebalance,
+            "protocol_type": step.protocol_type,
+            "protocols": [
+                {"name": name, "metadata": metadata} for name, metadata in PROTOCOLS[step.protocols]
+            ],
+            "reason": None,
+        }
+
+    def _sync(self, step: Step) -> dict[str, Any]:
+        actor = self[step.actor]
+        assigned = list(actor.members)
+        if step.assign == "some":
+            assigned = assigned[:-1]
+        elif step.assign == "stranger":
+            assigned.append("stranger")
+        elif step.assign == "none":
+            assigned = []
+        protocol_type, protocol_name = actor.protocol
+        match step.names:
+            case "none":
+                protocol_type = protocol_name = None
+            case "type":
+                protocol_type = "another"
+            case "name":
+                protocol_name = "another"
+        prefix = "changed" if step.assign == "changed" else "work"
+        return {
+            "api": "sync_group",
+            **self._identity(step),
+            "generation_id": self._generation(step),
+            "protocol_type": protocol_type,
+            "protocol_name": protocol_name,
+            "assignments": [
+                {"member_id": member_id, "assignment": f"{prefix}{place}".encode()}
+                for place, member_id in enumerate(assigned)
+            ],
+        }
+
+    def _leave(self, step: Step) -> dict[str, Any]:
+        leaving = [(step.member, step.instance), *step.also]
+        return {
+            "api": "leave_group",
+            "members": [
+                {
+                    "member_id": self._member(step.actor, member),
+                    "group_instance_id": self._instance(step.actor, instance),
+                    "reason": None,
+                }
+                for member, instance in leaving
+            ],
+        }
+
+    def _identity(self, step: Step) -> dict[str, Any]:
+        return {
+            "member_id": self._member(step.actor, step.member),
+            "group_instance_id": self._instance(step.actor, step.instance),
+        }
+
+    def _member(self, actor: int, whose: str) -> str:
+        match whose:
+            case "own":
+                return self[actor].member_id
+            case "empty":
+                return ""
+            case "previous":
+                # None before the own: then the own is all there is.
+                return self[actor].member_ids[-2:][0]
+            case "nobody":
+                return "nobody"
+            case _:
+                return self[int(whose)].member_id
+
+    def _instance(self, actor: int, whose: str | None) -> str | None:
+        match whose:
+            case None:
+                return None
+            case "own":
+                return f"i{actor}"
+            case "empty":
+                return ""
+            case "unknown":
+                return "unknown"
+            case _:
+                return f"i{whose}"
+
+    def _generation(self, step: Step) -> int:
+        told = self[step.actor].generation
+        return {"told": told, "previous": told - 1, "none": -1, "future": 99}[step.generation]
+
+
+def _as_of(version: int, fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields that `version` has; what it lacks cannot be sent."""
+    api = fields["api"]
+    left_out: set[str] = set()
+    if api == "leave_group":
+        members = fields["members"]
+        if version < INSTANCE_SINCE[api]:
+            members = [{"member_id": members[0]["member_id"]}]
+        elif version < _REASON_SINCE[api]:
+            members = [{name: it for name, it in each.items() if name != "reason"} for each in members]
+        return fields | {"members": members}
+    if version < INSTANCE_SINCE[api]:
+        left_out.add("group_instance_id")
+    if version < _REASON_SINCE.get(api, 0):
+        left_out.add("reason")
+    if api == "join_group" and version < _REBALANCE_SINCE:
+        left_out.add("rebalance_timeout_ms")
+    if api == "sync_group" and version < _NAMES_SINCE:
+        left_out |= {"protocol_type", "protocol_name"}
+    return {name: value for name, value in fields.items() if name not in left_out}

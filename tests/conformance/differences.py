@@ -1,0 +1,229 @@
+"""The one list of known and wanted differences between the core and Kafka 4.2.
+
+Each has a sequence that shows it, and what both sides say there. `docs/contract.md` has the list for people.
+Not here, because they cannot be seen on a live broker within a test: the generation after 2147483647, the
+clean-up of empty groups, the core's own limits of sizes, and the time of a postponed join phase if the
+rebalance timeout is 0. What is chance in Kafka is no difference, see `core.py`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from coordinator_state.states import GroupState
+from tests.conformance.sequence import Sequence
+from tests.conformance.steps import beat, join, new, restart, stable, static, static_formed, sync, wait
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from coordinator_state.group import Group
+    from tests.conformance.core import Undo
+    from tests.conformance.setups import Setup
+
+__all__ = ["DIFFERENCES", "Known", "KnownDifference"]
+
+
+class KnownDifference(NamedTuple):
+    """A difference that is wanted."""
+
+    name: str
+    why: str
+    shown_by: Sequence
+    kind: str
+    """Where it shows, ..."""
+    theirs: str
+    """... what the broker says there, ..."""
+    ours: str
+    """... and what the core does."""
+    begins: Callable[[Group, dict[str, Any], Setup], bool] | None = None
+    """Whether a request brings it about, by the group before it. There a sequence has to end."""
+    undo: Undo | None = None
+    """Or: how to undo it in the core's group, so that a sequence can go on."""
+
+
+class Known:
+    """What is not counted as a difference: all that is in the list, except for `shows`."""
+
+    def __init__(self, shows: KnownDifference | None = None) -> None:
+        self._differences = [each for each in DIFFERENCES if each is not shows]
+        self.shows_clients = shows is CLIENT_OF_A_STATIC_MEMBER
+        """Whether it counts who a static member's client is."""
+
+    def begins(self, group: Group | None, request: dict[str, Any], setup: Setup) -> str | None:
+        """Say which difference `request` brings about in `group` that cannot be undone; None if none."""
+        for difference in self._differences:
+            if difference.begins and group is not None and difference.begins(group, request, setup):
+                return difference.name
+        return None
+
+    def undo(self, before: Group, request: dict[str, Any], after: Group) -> None:
+        """Make of the group after `request` what the broker has."""
+        for difference in self._differences:
+            if difference.undo:
+                difference.undo(before, request, after)
+
+
+def _forget_beat_of_another_generation(before: Group, request: dict[str, Any], after: Group) -> None:
+    is_beat = request["api"] == "heartbeat" and request["generation_id"] != before.generation_id
+    member = before.members.get(request["member_id"]) if is_beat else None
+    if member is not None and member.is_behind:
+        _keep_session(before, request, after)
+
+
+def _forget_sync_in_stable(before: Group, request: dict[str, Any], after: Group) -> None:
+    is_sync = request["api"] == "sync_group" and request["generation_id"] == before.generation_id
+    if is_sync and before.state is GroupState.STABLE:
+        _keep_session(before, request, after)
+
+
+def _keep_session(before: Group, request: dict[str, Any], after: Group) -> None:
+    """The request has not begun a new session."""
+    member_id = request["member_id"]
+    if member_id in before.members and member_id in after.members:
+        after.members[member_id].session_deadline_ms = before.members[member_id].session_deadline_ms
+
+
+def _restarts_in_a_full_group(group: Group, request: dict[str, Any], setup: Setup) -> bool:
+    if not _restarts(group, request):
+        return False
+    is_preparing = group.state is GroupState.PREPARING_REBALANCE
+    return (group.num_awaiting_join if is_preparing else len(group.members)) >= setup.max_size
+
+
+def _restarts_before_its_sync(group: Group, request: dict[str, Any], _setup: Setup) -> bool:
+    if group.state is not GroupState.STABLE or not _restarts(group, request):
+        return False
+    return group.members[group.static_members[request["group_instance_id"]]].pending_sync
+
+
+def _is_the_last_and_too_many(group: Group, request: dict[str, Any], setup: Setup) -> bool:
+    if request["api"] != "join_group" or group.state is not GroupState.PREPARING_REBALANCE:
+        return False
+    if group.num_awaiting_join < setup.max_size or group.previous_state is GroupState.EMPTY:
+        return False
+    member_id = request["member_id"]
+    member = group.members.get(member_id)
+    if member is not None and member.awaiting_join is not None:
+        return False  # it is in
+    left = group.members.keys() - {member_id}
+    return group.num_awaiting_join == len(left) and not group.pending_members.keys() - {member_id}
+
+
+def _restarts(group: Group, request: dict[str, Any]) -> bool:
+    is_empty = request["api"] == "join_group" and not request["member_id"]
+    return is_empty and request.get("group_instance_id") in group.static_members
+
+
+CLIENT_OF_A_STATIC_MEMBER = KnownDifference(
+    name="client of a static member",
+    why="People look for a member where it runs now.",
+    shown_by=Sequence("plain", (*static(1), restart())),
+    kind="description, client_id",
+    theirs="i0: 'a0-r0'",
+    ours="'a0-r2'",
+)
+"""This one the driver allows for: it compares with the client of the first start."""
+
+DIFFERENCES = [
+    KnownDifference(
+        name="heartbeat of a member that is behind",
+        why="The answer to the join may still be on its way, so it keeps the session.",
+        shown_by=Sequence(
+            "plain",
+            (
+                new(session=600, rebalance=3_000),
+                wait("half"),
+                beat(generation="previous"),
+                wait("almost"),
+                beat(),
+            ),
+        ),
+        kind="heartbeat, error_code",
+        theirs="r4: 25",
+        ours="0",
+        undo=_forget_beat_of_another_generation,
+    ),
+    KnownDifference(
+        name="restart in a full group",
+        why="The place of a static member is not free for anybody else.",
+        shown_by=Sequence(
+            "tight",
+            (
+                *(restart(actor) for actor in range(3)),
+                *(wait("next"), wait("next")),
+                *(sync(actor, instance="own") for actor in (1, 2, 0)),
+                restart(1),
+            ),
+        ),
+        kind="join_group, error_code",
+        theirs="r8: 81",
+        ours="0",
+        begins=_restarts_in_a_full_group,
+    ),
+    KnownDifference(
+        name="restart before the sync",
+        why="Kafka waits for the sync of an id that nobody has any more, and rebalances when none comes.",
+        shown_by=Sequence(
+            "plain",
+            (
+                *static_formed(2, session=1_500, rebalance=400),
+                sync(instance="own"),
+                restart(1, session=1_500, rebalance=400),
+                sync(1, instance="own"),
+                wait("half"),
+                beat(instance="own"),
+            ),
+        ),
+        kind="heartbeat, error_code",
+        theirs="r7: 27",
+        ours="0",
+        begins=_restarts_before_its_sync,
+    ),
+    CLIENT_OF_A_STATIC_MEMBER,
+    KnownDifference(
+        name="sync in a stable group",
+        why="Its answer may have come late, and the first heartbeat comes a while after it.",
+        shown_by=Sequence("plain", (*stable(1), wait("half"), sync(), wait("almost"), beat())),
+        kind="heartbeat, error_code",
+        theirs="r5: 25",
+        ours="0",
+        undo=_forget_sync_in_stable,
+    ),
+    KnownDifference(
+        name="the last to join again is one too many",
+        why="There is nobody to wait for.",
+        shown_by=Sequence(
+            "tight",
+            (
+                *(new(actor) for actor in range(3)),
+                *(wait("next"), wait("next")),
+                *(sync(1), sync(2), sync(0)),
+                *(join(0), join(1), new(3)),
+                join(2),
+            ),
+        ),
+        kind="join_group, who is answered",
+        theirs="no answer",
+        ours="r10: 0",
+        begins=_is_the_last_and_too_many,
+    ),
+    KnownDifference(
+        name="empty instance id",
+        why="It would be one name for all that leave it empty.",
+        shown_by=Sequence("plain", (join(instance="empty"),)),
+        kind="join_group, error_code",
+        theirs="r0: 0",
+        ours="42",
+    ),
+    KnownDifference(
+        name="protocol name given twice",
+        why="What all members support is decided by how many offer it.",
+        shown_by=Sequence(
+            "plain", (new(protocols="a"), sync(), new(1, protocols="aa"), new(2, protocols="a"))
+        ),
+        kind="join_group, who is answered",
+        theirs="r3: 23",
+        ours="no answer",
+    ),
+]
