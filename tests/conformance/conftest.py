@@ -26,12 +26,15 @@ def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, st
 
 @pytest.fixture(scope="session")
 def play_all(addresses: dict[str, str]) -> Callable[[Sequence[Played]], list[Result]]:
-    """Plays sequences, all at a time."""
+    """Plays sequences, all at a time. For the core each lies in the partition of its number."""
 
     async def play(sequences: Sequence[Played]) -> list[Result]:
         async with Runner(addresses) as runner:
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(runner.run(sequence)) for sequence in sequences]
+                tasks = [
+                    group.create_task(runner.run(sequence, partition=number))
+                    for number, sequence in enumerate(sequences)
+                ]
             return [task.result() for task in tasks]
 
     return lambda sequences: asyncio.run(play(sequences))

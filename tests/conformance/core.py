@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Undo: TypeAlias = "Callable[[Group, dict[str, Any], Group], None]"
 """Makes of the group after a request what the broker has, by the group before and the request."""
 
-SECRET = b"secret"
+SECRET = b"a secret of the tests"
 RACE_MS = 25
 """Deadlines that are closer to each other than this may fire in either order."""
 _ROUGHLY_MS = 2 * RACE_MS
@@ -64,11 +64,16 @@ class _Deadline(NamedTuple):
 class Core:
     """One group, as all that it may be by what the broker has said so far."""
 
-    def __init__(self, group_id: str, config: GroupConfig, undo: Undo) -> None:
+    def __init__(
+        self, group_id: str, config: GroupConfig, undo: Undo, topic: str = "requests", partition: int = 0
+    ) -> None:
+        self.group_id = group_id
         self._undo = undo
         self._key = group_id.encode()
         self._config = config
-        self._offset = 0
+        self._topic, self._partition = topic, partition
+        self.log: list[Record] = []
+        """All requests so far."""
         self.states: list[bytes | None] = [None]
 
     @property
@@ -89,8 +94,8 @@ class Core:
     def handle(self, request: dict[str, Any], at_ms: int) -> list[Outcome]:
         """All that may come of `request`, which comes at `at_ms`."""
         value = msgspec.json.encode(request)
-        record = Record("requests", 0, self._offset, at_ms, self._key, value)
-        self._offset += 1
+        record = Record(self._topic, self._partition, len(self.log), at_ms, self._key, value)
+        self.log.append(record)
         return [
             self._undone(state, request, outcome)
             for state in self.states
@@ -173,7 +178,9 @@ class Core:
             "client_id": "describe",
             "group_id": self._key.decode(),
         }
-        record = Record("requests", 0, self._offset, 0, self._key, msgspec.json.encode(request))
+        record = Record(
+            self._topic, self._partition, len(self.log), 0, self._key, msgspec.json.encode(request)
+        )
         result = self._step(state, [record], 0)
         return _answers(result)["describe"]
 

@@ -26,6 +26,7 @@ from tests.conformance.wire import now_ms
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from coordinator_state.log import Record
     from tests.conformance.core import Outcome
     from tests.conformance.differences import Known
     from tests.conformance.sequence import Sequence, Step
@@ -72,15 +73,30 @@ class Result:
     comparisons: int = 0
     answered: Counter[tuple[str, str, int]] = field(default_factory=Counter)
     """How often: group's state before, API, error code."""
+    log: list[Record] = field(default_factory=list)
+    """The requests, with the times at which the broker got them ..."""
+    answers: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """... and what both answered, by request id."""
 
     def __str__(self) -> str:
         story = "\n".join(f"    {line}" for line in self.story)
         return f"{self.verdict}: {self.reason}\n{story}\n  {write_sequence(self.sequence)}"
 
 
-async def play(sequence: Sequence, broker: BrokerClient, group_id: str, known: Known) -> Result:
-    """Play `sequence` with the group `group_id`, which must be new. What is `known` does not count."""
-    game = _Game(sequence, broker, group_id, known)
+def topic_of(setup: str) -> str:
+    """Where the requests lie for the core."""
+    return f"requests.{setup}"
+
+
+async def play(
+    sequence: Sequence, broker: BrokerClient, group_id: str, known: Known, partition: int = 0
+) -> Result:
+    """Play `sequence` with the group `group_id`, which must be new. What is `known` does not count.
+
+    `partition` is where the requests lie for the core, which makes member ids of it.
+    """
+    core = Core(group_id, SETUPS[sequence.setup].core, known.undo, topic_of(sequence.setup), partition)
+    game = _Game(sequence, broker, core, known)
     result = Result(sequence, "same")
     try:
         for number, step in enumerate(sequence.steps):
@@ -99,21 +115,23 @@ async def play(sequence: Sequence, broker: BrokerClient, group_id: str, known: K
     finally:
         game.close()
     result.story, result.comparisons, result.answered = game.story, game.comparisons, game.answered
+    result.log, result.answers = game.core.log, game.answers
     return result
 
 
 class _Game:
     """One sequence in play."""
 
-    def __init__(self, sequence: Sequence, broker: BrokerClient, group_id: str, known: Known) -> None:
+    def __init__(self, sequence: Sequence, broker: BrokerClient, core: Core, known: Known) -> None:
+        self.core = core
+        self.answers: dict[str, dict[str, Any]] = {}
         self.story: list[str] = []
         self.comparisons = 0
         self.answered: Counter[tuple[str, str, int]] = Counter()
         self._broker = broker
         self._known = known
-        self._group_id = group_id
+        self._group_id = core.group_id
         self._setup = SETUPS[sequence.setup]
-        self._core = Core(group_id, self._setup.core, known.undo)
         self._cast = Cast()
         self._ids = Ids()
         self._open: dict[str, tuple[Step, Question]] = {}
@@ -128,13 +146,13 @@ class _Game:
         request = self._cast.request(step, self._group_id, f"r{number}")
         if request is None:
             return
-        if (name := self._known.begins(self._core.group, request, self._setup)) is not None:
+        if (name := self._known.begins(self.core.group, request, self._setup)) is not None:
             raise _MetKnown(name)
         self._requests[request["request_id"]] = request
         question = await self._broker.ask(self._ids.to_broker(request))
         self._open[request["request_id"]] = (step, question)
         self._tell(f"actor {step.actor} sends {brief(request)}", question.at_ms)
-        outcomes = self._core.handle(request, question.at_ms)
+        outcomes = self.core.handle(request, question.at_ms)
         await self._compare(outcomes, question.at_ms)
 
     async def finish(self) -> None:
@@ -149,7 +167,7 @@ class _Game:
     # -- time --------------------------------------------------------------------------------------
 
     async def _pause(self, pause: str) -> None:
-        deadline_ms = self._core.next_deadline()
+        deadline_ms = self.core.next_deadline()
         left_ms = max((deadline_ms or 0) - now_ms(), 0)
         if left_ms > _ALL_MS:
             left_ms = 0
@@ -171,16 +189,16 @@ class _Game:
 
     async def _keep_clear(self) -> None:
         """Wait until no deadline is near."""
-        while (deadline_ms := self._core.next_deadline()) is not None and deadline_ms <= now_ms() + MARGIN_MS:
+        while (deadline_ms := self.core.next_deadline()) is not None and deadline_ms <= now_ms() + MARGIN_MS:
             await self._pass_time(deadline_ms)
 
     async def _pass_time(self, until_ms: int, *, until_none: bool = False) -> None:
         """Let the time until `until_ms` pass, and compare what the deadlines in it bring about."""
-        while (first_ms := self._core.next_deadline()) is not None and first_ms <= until_ms:
+        while (first_ms := self.core.next_deadline()) is not None and first_ms <= until_ms:
             # Deadlines that follow each other closely are one: there is no time to look in between.
-            last_ms, outcomes = first_ms, self._core.pass_time(first_ms)
+            last_ms, outcomes = first_ms, self.core.pass_time(first_ms)
             while (next_ms := _next_deadline(outcomes)) is not None and next_ms <= last_ms + MARGIN_MS:
-                last_ms, outcomes = next_ms, self._core.pass_time(next_ms)
+                last_ms, outcomes = next_ms, self.core.pass_time(next_ms)
             self._tell("the time passes", last_ms)
             await _sleep_until(last_ms + SETTLE_MS)
             await self._compare(outcomes, first_ms)
@@ -216,7 +234,7 @@ class _Game:
             self._tell_outcome(nearest)
             await self._differ(difference, outcomes)
         self.comparisons += 1
-        before = self._core.group
+        before = self.core.group
         for request_id, answer in arrived.items():
             api = self._requests[request_id]["api"]
             self.answered[str(before.state) if before else "none", api, answer.fields["error_code"]] += 1
@@ -226,7 +244,7 @@ class _Game:
             for member in description["members"]
             if member["group_instance_id"] is not None
         }
-        self._core.keep([outcome for outcome, _ in kept])
+        self.core.keep([outcome for outcome, _ in kept])
         self._hear(kept[0][0])
 
     async def _wait_for_answers(self, outcomes: list[Outcome]) -> None:
@@ -286,7 +304,7 @@ class _Game:
                 yield Difference(
                     kind, "no answer", f"{request_id}: {outcome.answers[request_id]['error_code']}"
                 )
-        ours = self._core.describe(outcome.state)
+        ours = self.core.describe(outcome.state)
         if not self._known.shows_clients:
             self._leave_clients_as_they_were(ours)
         # First, because it tells whose ids are whose; but an answer says more.
@@ -302,15 +320,16 @@ class _Game:
                 member["client_id"] = was
 
     def _hear(self, outcome: Outcome) -> None:
+        self.answers |= outcome.answers
         for request_id, answer in outcome.answers.items():
             step, question = self._open.pop(request_id)
             self._broker.drop(question)
             self._cast[step.actor].hear(self._requests[request_id], answer)
-        group = self._core.group
+        group = self.core.group
         self._tell(f"  {'no group' if group is None else f'{group.state} {group.generation_id}'}", now_ms())
 
     def _tell_outcome(self, outcome: Outcome) -> None:
-        self._tell(f"  the core: {brief(self._core.describe(outcome.state))}", now_ms())
+        self._tell(f"  the core: {brief(self.core.describe(outcome.state))}", now_ms())
         for request_id, answer in outcome.answers.items():
             self._tell(f"  the core answers {request_id}: {brief(answer)}", now_ms())
 

@@ -72,7 +72,9 @@ class Runner:
         """How many requests have been sent."""
         return sum(client.requests for client in self._clients.values())
 
-    async def run(self, sequence: Sequence, shows: KnownDifference | None = None) -> Result:
+    async def run(
+        self, sequence: Sequence, shows: KnownDifference | None = None, partition: int = 0
+    ) -> Result:
         """Play `sequence`, again if the machine was held up; a result that stays open is `inconclusive`.
 
         Of the known differences only `shows` counts.
@@ -81,7 +83,8 @@ class Runner:
         async with self._slots:
             for _ in range(_TRIES):
                 group_id = "" if sequence.nameless else f"{self._run}-{next(self._numbers)}"
-                result = await play(sequence, self._clients[sequence.setup], group_id, Known(shows))
+                client = self._clients[sequence.setup]
+                result = await play(sequence, client, group_id, Known(shows), partition)
                 self.comparisons += result.comparisons
                 self.answered += result.answered
                 if result.verdict != "inconclusive":
