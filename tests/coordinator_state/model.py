@@ -1,0 +1,870 @@
+"""A group as somebody outside knows it: from what was asked, what was answered and which events were told.
+
+The model decides nothing. It does not know when a phase begins or ends, or who leads: it is told so by the
+events, and asserts that each of them was due - or, once its time has passed, that it did happen. What it
+keeps of its own is a list of promises: who waits for an answer, who is heard of until when, who has yet to
+sync, which id was handed out. The answers to requests it foretells with a table for each API.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import takewhile
+from typing import Any
+
+import msgspec
+
+from coordinator_state import events as told
+from coordinator_state.config import INT32_MAX, GroupConfig
+from coordinator_state.group import Group
+from coordinator_state.responses import DescribedMember, DescribeGroupResponse, GroupPicture
+
+GROUP = "orders"
+NEWEST = {"join_group": 9, "sync_group": 5, "heartbeat": 4, "leave_group": 5, "describe_group": 6}
+STATIC_SINCE = {"join_group": 5, "sync_group": 3, "heartbeat": 3, "leave_group": 3, "describe_group": 4}
+
+EMPTY, PREPARING, COMPLETING, STABLE, DEAD = (
+    "Empty",
+    "PreparingRebalance",
+    "CompletingRebalance",
+    "Stable",
+    "Dead",
+)
+MOVES = {
+    (EMPTY, PREPARING),
+    (EMPTY, DEAD),
+    (PREPARING, COMPLETING),
+    (PREPARING, EMPTY),
+    (COMPLETING, STABLE),
+    (COMPLETING, PREPARING),
+    (STABLE, PREPARING),
+}
+NONE, REBALANCE_IN_PROGRESS = "NONE", "REBALANCE_IN_PROGRESS"
+UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID = "UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID"
+ILLEGAL_GENERATION, INCONSISTENT_PROTOCOL = "ILLEGAL_GENERATION", "INCONSISTENT_GROUP_PROTOCOL"
+MEMBER_ID_REQUIRED, GROUP_FULL = "MEMBER_ID_REQUIRED", "GROUP_MAX_SIZE_REACHED"
+LEAVE_CODES = {NONE: 0, UNKNOWN_MEMBER_ID: 25, FENCED_INSTANCE_ID: 82}
+
+Protocols = tuple[tuple[str, bytes], ...]
+
+AnyEvent = (
+    told.GroupCreated
+    | told.StateChanged
+    | told.MemberAdded
+    | told.MemberRemoved
+    | told.MemberFenced
+    | told.GenerationCompleted
+    | told.GenerationWrapped
+    | told.RebalancePostponed
+    | told.AssignmentPropagated
+    | told.GroupDeleted
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ask:
+    """A request of any API; fields that the API does not have are not sent."""
+
+    api: str
+    request_id: str
+    client_id: str
+    version: int
+    member_id: str = ""
+    instance_id: str | None = None
+    generation: int = -1
+    session_ms: int = 10_000
+    rebalance_ms: int | None = None
+    protocol_type: str | None = "consumer"
+    protocols: Protocols = ()
+    protocol_name: str | None = None
+    assignments: dict[str, bytes] = field(default_factory=dict)
+    leaving: tuple[tuple[str, str | None], ...] = ()
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        return self.session_ms if self.version == 0 or self.rebalance_ms is None else self.rebalance_ms
+
+    @property
+    def value(self) -> bytes:
+        head = {
+            "api": self.api,
+            "request_id": self.request_id,
+            "client_id": self.client_id,
+            "client_host": f"host of {self.client_id}",
+            "group_id": GROUP,
+            "api_version": self.version,
+        }
+        return msgspec.json.encode(head | self._body())
+
+    def _body(self) -> dict[str, Any]:
+        who = {"member_id": self.member_id, "group_instance_id": self.instance_id}
+        match self.api:
+            case "join_group":
+                return who | {
+                    "session_timeout_ms": self.session_ms,
+                    "rebalance_timeout_ms": self.rebalance_ms,
+                    "protocol_type": self.protocol_type,
+                    "protocols": [{"name": name, "metadata": data} for name, data in self.protocols],
+                }
+            case "sync_group":
+                return who | {
+                    "generation_id": self.generation,
+                    "protocol_type": self.protocol_type,
+                    "protocol_name": self.protocol_name,
+                    "assignments": [
+                        {"member_id": member_id, "assignment": data}
+                        for member_id, data in self.assignments.items()
+                    ],
+                }
+            case "heartbeat":
+                return who | {"generation_id": self.generation}
+            case "leave_group":
+                members = [{"member_id": it, "group_instance_id": instance} for it, instance in self.leaving]
+                return {"members": members}
+            case _:
+                return {}
+
+
+@dataclass
+class Member:
+    """What is known of a member. `heard_until_ms` is when it is out unless it is heard of before."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    session_ms: int
+    rebalance_ms: int
+    protocols: Protocols
+    heard_until_ms: int
+    is_new: bool = True
+    parked_join: Ask | None = None
+    parked_sync: Ask | None = None
+    owes_sync: bool = False
+    is_behind: bool = False
+    """It was told of a generation, and has not shown that it has heard."""
+    assignment: bytes = b""
+    given_for: tuple[str, str] | None = None
+    """The join that a static member has its id from: whose, and which."""
+
+    @property
+    def is_safe(self) -> bool:
+        """While it waits for an answer it is the coordinator that keeps silent - but not for ever if new."""
+        return not self.is_new and (self.parked_join is not None or self.parked_sync is not None)
+
+    @property
+    def owner(self) -> str:
+        """A static member that starts again goes on with what it owned."""
+        return self.instance_id or self.member_id
+
+    def take_over(self, ask: Ask) -> None:
+        """Let what a join says of its member hold from now on."""
+        self.session_ms, self.rebalance_ms = ask.session_ms, ask.rebalance_timeout_ms
+        self.protocols = ask.protocols
+
+
+class Model:
+    """What is known of the group, and what must be true of each call that tells more of it."""
+
+    def __init__(self, config: GroupConfig) -> None:
+        self.config = config
+        self.now = 0
+        self.state = DEAD
+        self.generation = 0
+        self.protocol_type: str | None = None
+        self.protocol_name: str | None = None
+        self.leader: str | None = None
+        self.members: dict[str, Member] = {}
+        self.pending: dict[str, int] = {}
+        """Ids that were handed out, and until when they may be used to join."""
+        self.sync_until_ms: int | None = None
+        self.unused_until_ms: int | None = None
+        # The running join phase: whether it is the first since Empty, and when its time is over.
+        self.is_initial = False
+        self.phase_until_ms = 0
+        # What may be added to the first one, how long its round takes, and whether somebody came meanwhile.
+        self.spare_ms = self.round_ms = 0
+        self.somebody_came = False
+        self.owners: dict[bytes, str] = {}
+        """Who was told in this generation that a work unit is its own."""
+        self.ids_given: set[str] = set()
+
+        # What is true within one call only.
+        self._answers: dict[str, Any] = {}
+        self._ask: Ask | None = None
+        self._own_events: list[AnyEvent] = []
+        self._must_rebalance = False
+        self._must_leave: set[str] = set()
+        self._is_full_for: str | None = None
+        self._must_assign: Ask | None = None
+        self._ran_out_ms: int | None = None
+        """When the last session or pending id ran out; that ends even an initial phase (as in Kafka)."""
+
+    @property
+    def exists(self) -> bool:
+        return self.state != DEAD
+
+    # -- one call ------------------------------------------------------------------------------------
+
+    def see(
+        self,
+        ask: Ask | None,
+        place: str,
+        at_ms: int,
+        watermark_ms: int,
+        answers: list[Any],
+        events: list[AnyEvent],
+    ) -> None:
+        """Learn from one call: what it was asked at `place` of the log, what it answered and told."""
+        self._answers = {answer.request_id: answer for answer in answers}
+        assert len(self._answers) == len(answers), "a request was answered twice"
+        for event in events:
+            assert event.group_id == GROUP
+        if ask is not None:
+            # Log time does not go back while there is a group.
+            at_ms = max(at_ms, self.now) if self.exists else at_ms
+            before = list(takewhile(lambda it: "@" in it.event_id and it.at_ms <= at_ms, events))
+            own = [event for event in events if event.event_id.startswith(f"{place}-")]
+            after = events[len(before) + len(own) :]
+            assert before + own + after == events, "what a record does comes in one piece"
+            self._happen(before)
+            self._let_pass(at_ms)
+            self.now = at_ms
+            self._handle(ask, own)
+            events = after
+        assert all(event.event_id.startswith(f"{GROUP}@") for event in events)
+        self._happen(events)
+        if self.exists:
+            self._let_pass(max(self.now, watermark_ms))
+        assert {} == self._answers, "answers that nobody waited for"
+        self._no_phase_goes_on_without_need()
+
+    def _happen(self, events: list[AnyEvent]) -> None:
+        for event in events:
+            assert event.at_ms >= self.now, "time went back"
+            assert "@" not in event.event_id or event.event_id.startswith(f"{GROUP}@{event.at_ms}-")
+            self._begin_rounds(event.at_ms)
+            self._nothing_was_due_before(event.at_ms)
+            self._forget_pending(event.at_ms)
+            self.now = event.at_ms
+            self._HANDLERS[type(event)](self, event)
+        assert not self._must_rebalance, "the group has changed and does not rebalance"
+
+    def _let_pass(self, to_ms: int) -> None:
+        """Nothing has happened until `to_ms`: then nothing was due, that millisecond included."""
+        self._begin_rounds(to_ms)
+        self._nothing_was_due_before(to_ms + 1)
+        self._forget_pending(to_ms)
+        self.now = to_ms
+
+    def _nothing_was_due_before(self, at_ms: int) -> None:
+        while self.unused_until_ms is not None and self.unused_until_ms < at_ms:
+            waiting = [it for it in self.pending.values() if it > self.unused_until_ms]
+            assert waiting, "an Empty group was to be deleted"
+            self.unused_until_ms += self.config.offsets_retention_check_interval_ms
+        for member in self.members.values():
+            assert member.is_safe or member.heard_until_ms >= at_ms, f"{member.member_id} should be out"
+        assert self.sync_until_ms is None or self.sync_until_ms >= at_ms, "the time to sync is over"
+        if self.state == PREPARING:
+            assert self.phase_until_ms >= at_ms, "the time of the join phase is over"
+
+    def _begin_rounds(self, at_ms: int) -> None:
+        """While newcomers keep coming, the first phase goes on for another round; nobody is told."""
+        is_running = self.state == PREPARING and self.is_initial
+        while is_running and self.phase_until_ms <= at_ms and self.somebody_came and self.spare_ms:
+            next_ms = min(self.config.group_initial_rebalance_delay_ms, self.spare_ms)
+            self.spare_ms = max(self.spare_ms - self.round_ms, 0)
+            self.round_ms, self.somebody_came = next_ms, False
+            self.phase_until_ms += next_ms
+
+    def _forget_pending(self, at_ms: int) -> None:
+        """An id that was not used in time is no longer good, and holds up nothing; nobody is told."""
+        for member_id, until_ms in list(self.pending.items()):
+            if until_ms <= at_ms:
+                self._ran_out_ms = max(self._ran_out_ms or 0, until_ms)
+                del self.pending[member_id]
+
+    def _no_phase_goes_on_without_need(self) -> None:
+        if self.state == PREPARING and not self.is_initial:
+            assert not self._nobody_is_missing, "nobody is missing, and the join phase goes on"
+
+    @property
+    def _nobody_is_missing(self) -> bool:
+        return not self.pending and all(it.parked_join is not None for it in self.members.values())
+
+    def _take(self, ask: Ask, error: str = NONE) -> Any:
+        """Take out the answer to `ask`: it is due now, and this is what it must say."""
+        assert ask.request_id in self._answers, f"no answer to {ask}"
+        answer = self._answers.pop(ask.request_id)
+        assert (ask.api, ask.client_id, GROUP) == (
+            answer.__struct_config__.tag,
+            answer.client_id,
+            answer.group_id,
+        )
+        assert error == answer.error, ask
+        return answer
+
+    # -- requests ------------------------------------------------------------------------------------
+
+    def _handle(self, ask: Ask, own: list[AnyEvent]) -> None:
+        self._ask = ask
+        if own and isinstance(own[0], told.GroupCreated):
+            self._happen(own[:1])
+            own = own[1:]
+        self._own_events = own
+        match ask.api:
+            case _ if ask.version < STATIC_SINCE[ask.api] and (
+                ask.instance_id is not None or any(instance for _, instance in ask.leaving)
+            ):
+                self._take(ask, "UNSUPPORTED_VERSION")
+            case "join_group":
+                self._handle_join(ask)
+            case "sync_group":
+                self._handle_sync(ask)
+            case "heartbeat":
+                self._handle_heartbeat(ask)
+            case "leave_group":
+                self._handle_leave(ask)
+            case _:
+                self._handle_describe(ask)
+        self._happen(own)
+        assert set() == self._must_leave
+        assert self._is_full_for is None
+        assert self._must_assign is None, "the leader has synced, and nobody is told"
+        self._ask, self._own_events = None, []
+
+    def _error_of(self, member_id: str, instance_id: str | None, generation: int | None = None) -> str:
+        named = self._static(instance_id)
+        if instance_id is not None and named is None:
+            return UNKNOWN_MEMBER_ID
+        if named is not None and named.member_id != member_id:
+            return FENCED_INSTANCE_ID
+        if member_id not in self.members.keys() - self._must_leave:
+            return UNKNOWN_MEMBER_ID
+        return NONE if generation in (None, self.generation) else ILLEGAL_GENERATION
+
+    def _static(self, instance_id: str | None) -> Member | None:
+        for member in self.members.values():
+            if instance_id and member.instance_id == instance_id and member.member_id not in self._must_leave:
+                return member
+        return None
+
+    def _handle_join(self, ask: Ask) -> None:
+        known = self.members.get(ask.member_id) if ask.member_id else self._static(ask.instance_id)
+        error = self._error_of_join(ask, known)
+        if error != NONE:
+            answer = self._take(ask, error)
+            assert (answer.generation_id, answer.leader, answer.members) == (-1, "", [])
+            self._after_refused_join(ask, known, error, answer)
+            return
+        if known is None:
+            assert any(isinstance(it, told.MemberAdded) for it in self._own_events)
+        elif not ask.member_id and known.given_for == (ask.client_id, ask.request_id):
+            # A producer has sent it twice. It has its answer, or will have.
+            assert [] == self._own_events
+        elif not ask.member_id:
+            assert any(isinstance(it, told.MemberFenced) for it in self._own_events)
+        elif self._is_told_again(ask, known):
+            self._tells_generation(self._take(ask), known, ask)
+        else:
+            known.take_over(ask)
+            self._park_join(known, ask)
+
+    def _error_of_join(self, ask: Ask, known: Member | None) -> str:
+        """The first of these that holds is the answer."""
+        least, most = self.config.group_min_session_timeout_ms, self.config.group_max_session_timeout_ms
+        offered = [{name for name, _ in it.protocols} for it in self.members.values()]
+        common = set.intersection(*offered) if offered else {name for name, _ in ask.protocols}
+        protocol_type = (ask.protocol_type or "none") if self.state == EMPTY else self.protocol_type
+        refused = {
+            "INVALID_SESSION_TIMEOUT": not least <= ask.session_ms <= most,
+            UNKNOWN_MEMBER_ID: not self.exists,
+            GROUP_FULL: not self._has_room_for(known),
+            INCONSISTENT_PROTOCOL: ask.protocol_type != protocol_type
+            or not common & {name for name, _ in ask.protocols},
+        }
+        if any(refused.values()):
+            return next(error for error, is_due in refused.items() if is_due)
+        if ask.member_id in self.pending:
+            return NONE if ask.instance_id is None else "UNKNOWN_SERVER_ERROR"
+        if ask.member_id:
+            return self._error_of(ask.member_id, ask.instance_id)
+        return MEMBER_ID_REQUIRED if ask.instance_id is None and ask.version >= 4 else NONE
+
+    def _has_room_for(self, known: Member | None) -> bool:
+        if self.state == PREPARING:
+            # Who has joined again counts, so that a group that is too large shrinks.
+            parked = [it for it in self.members.values() if it.parked_join is not None]
+            return known in parked or len(parked) < self.config.group_max_size
+        return known is not None or len(self.members) < self.config.group_max_size
+
+    def _after_refused_join(self, ask: Ask, known: Member | None, error: str, answer: Any) -> None:
+        if error == MEMBER_ID_REQUIRED:
+            assert answer.member_id.startswith(f"{ask.client_id}-")
+            self._is_given(answer.member_id)
+            self.pending[answer.member_id] = self.now + ask.session_ms
+        elif error == GROUP_FULL:
+            self.pending.pop(ask.member_id, None)
+            self._is_full_for = known.member_id if known else None
+            assert "" == answer.member_id
+        elif error == "UNKNOWN_SERVER_ERROR":
+            assert "" == answer.member_id
+        else:
+            assert ask.member_id == answer.member_id
+
+    def _is_given(self, member_id: str) -> None:
+        assert member_id not in self.ids_given, "an id was given out twice"
+        self.ids_given.add(member_id)
+
+    def _is_told_again(self, ask: Ask, known: Member) -> bool:
+        """It has not got the answer to its join, or it would know; but a leader may want to divide anew."""
+        leads_stable = self.state == STABLE and self.leader == known.member_id
+        return self.state != PREPARING and ask.protocols == known.protocols and not leads_stable
+
+    def _park_join(self, member: Member, ask: Ask) -> None:
+        # An earlier one is given up: should it be answered, nobody will have waited for that.
+        member.parked_join = ask
+        self._must_rebalance = self.state in (EMPTY, COMPLETING, STABLE)
+
+    def _tells_generation(
+        self, answer: Any, member: Member, ask: Ask, *, skip_assignment: bool = False
+    ) -> None:
+        """`answer` tells of the current generation, and only the leader of its members."""
+        assert self.generation == answer.generation_id
+        assert self.protocol_name == answer.protocol_name
+        assert (self.protocol_type if ask.version >= 7 else None) == answer.protocol_type
+        assert member.member_id == answer.member_id
+        assert (self.leader, skip_assignment) == (answer.leader, answer.skip_assignment)
+        if self.leader == member.member_id:
+            self._lists_all_members(answer, ask.version)
+        else:
+            assert [] == answer.members
+
+    def _lists_all_members(self, answer: Any, version: int) -> None:
+        names = version >= STATIC_SINCE["join_group"]
+        expected = {
+            (it.member_id, it.instance_id if names else None, dict(it.protocols)[self.protocol_name])
+            for it in self.members.values()
+        }
+        assert expected == {(it.member_id, it.group_instance_id, it.metadata) for it in answer.members}
+        assert len(expected) == len(answer.members)
+
+    def _handle_sync(self, ask: Ask) -> None:
+        error = self._error_of_sync(ask)
+        if error != NONE:
+            self._take(ask, error)
+            return
+        member = self.members[ask.member_id]
+        self._has_synced(member)
+        if self.state == STABLE:
+            self._is_heard(member)
+            self._tells_assignment(self._take(ask), member, ask)
+            return
+        member.parked_sync = ask
+        if self.leader == member.member_id:
+            self._must_assign = ask
+
+    def _error_of_sync(self, ask: Ask) -> str:
+        names = (ask.protocol_type, ask.protocol_name)
+        if ask.version >= 5 and None in names:
+            return INCONSISTENT_PROTOCOL
+        error = self._error_of(ask.member_id, ask.instance_id, ask.generation)
+        if error != NONE:
+            return error
+        if ask.version >= 5 and names != (self.protocol_type, self.protocol_name):
+            return INCONSISTENT_PROTOCOL
+        return REBALANCE_IN_PROGRESS if self.state == PREPARING else NONE
+
+    def _has_synced(self, member: Member) -> None:
+        member.owes_sync = member.is_behind = False
+        if not any(it.owes_sync for it in self.members.values()):
+            self.sync_until_ms = None
+
+    def _tells_assignment(self, answer: Any, member: Member, ask: Ask) -> None:
+        names = (self.protocol_type, self.protocol_name) if ask.version >= 5 else (None, None)
+        assert names == (answer.protocol_type, answer.protocol_name)
+        assert member.assignment == answer.assignment
+        for unit in answer.assignment.split():
+            assert member.owner == self.owners.setdefault(unit, member.owner), f"{unit!r} has two owners"
+
+    def _handle_heartbeat(self, ask: Ask) -> None:
+        error = self._error_of(ask.member_id, ask.instance_id, ask.generation)
+        if error == NONE:
+            self.members[ask.member_id].is_behind = False
+            self._is_heard(self.members[ask.member_id])
+            error = REBALANCE_IN_PROGRESS if self.state == PREPARING else NONE
+        elif error == ILLEGAL_GENERATION and self.members[ask.member_id].is_behind:
+            # The answer that tells it of the newest generation may still be on its way.
+            self._is_heard(self.members[ask.member_id])
+        self._take(ask, error)
+
+    def _is_heard(self, member: Member) -> None:
+        member.heard_until_ms = self.now + member.session_ms
+
+    def _handle_leave(self, ask: Ask) -> None:
+        if ask.version < 3 and len(ask.leaving) != 1:
+            self._take(ask, "UNSUPPORTED_VERSION")
+            return
+        expected = [self._leave(member_id, instance_id) for member_id, instance_id in ask.leaving]
+        if NONE in expected and self.state in (COMPLETING, STABLE):
+            self._must_rebalance = True
+        if ask.version < 3:
+            self._take(ask, expected[0])
+            return
+        answer = self._take(ask)
+        assert list(ask.leaving) == [(it.member_id, it.group_instance_id) for it in answer.members]
+        assert [LEAVE_CODES[error] for error in expected] == [it.error_code for it in answer.members]
+
+    def _leave(self, member_id: str, instance_id: str | None) -> str:
+        if member_id in self.pending:
+            del self.pending[member_id]
+            return NONE
+        if not member_id:
+            # Somebody else knows the program, but not its id.
+            member = self._static(instance_id)
+            member_id = member.member_id if member else ""
+        error = self._error_of(member_id, instance_id)
+        if error == NONE:
+            self._must_leave.add(member_id)
+        return error
+
+    def _handle_describe(self, ask: Ask) -> None:
+        error = "GROUP_ID_NOT_FOUND" if not self.exists and ask.version >= 6 else NONE
+        self.agrees_with_description(self._take(ask, error), ask.version)
+
+    # -- events --------------------------------------------------------------------------------------
+
+    def _group_created(self, event: told.GroupCreated) -> None:
+        ask = self._ask
+        assert not self.exists
+        assert ask is not None
+        assert (ask.api, ask.member_id) == ("join_group", "")
+        self.state, self.generation = EMPTY, 0
+        self.protocol_type = self.protocol_name = self.leader = None
+        self.unused_until_ms = event.at_ms + self.config.offsets_retention_check_interval_ms
+
+    def _state_changed(self, event: told.StateChanged) -> None:
+        assert self.state == event.from_
+        assert (event.from_, event.to) in MOVES
+        if self.state == PREPARING:
+            self._join_phase_may_end(event.at_ms)
+        self.state = event.to
+        self.unused_until_ms = None
+        match event.to:
+            case "PreparingRebalance":
+                self._join_phase_begins(event)
+            case "Empty":
+                assert {} == self.members
+                self._is_next(event.generation_id)
+                self.protocol_name, self.leader = None, None
+                self.unused_until_ms = event.at_ms + self.config.offsets_retention_check_interval_ms
+            case "Stable":
+                assert self._must_assign is not None, "only the leader's sync can bring this about"
+
+    def _join_phase_begins(self, event: told.StateChanged) -> None:
+        assert self._must_rebalance, "a rebalance without a cause"
+        assert self.generation == event.generation_id
+        self._must_rebalance = False
+        self.is_initial = event.from_ == EMPTY
+        longest = max([0, *(it.rebalance_ms for it in self.members.values())])
+        if self.is_initial:
+            self.round_ms = self.config.group_initial_rebalance_delay_ms
+            self.spare_ms = max(longest - self.round_ms, 0)
+            self.phase_until_ms = event.at_ms + self.round_ms
+        else:
+            self.phase_until_ms = event.at_ms + longest
+        self.sync_until_ms = None
+        for member in self.members.values():
+            member.owes_sync = False
+            if event.from_ == COMPLETING:
+                member.assignment = b""
+                self._answer_sync(member, REBALANCE_IN_PROGRESS)
+
+    def _join_phase_may_end(self, at_ms: int) -> None:
+        is_over = self.phase_until_ms == at_ms
+        if self.is_initial:
+            assert is_over or (self._ran_out_ms == at_ms and self._nobody_is_missing)
+        else:
+            assert is_over or self._nobody_is_missing, "somebody is missing, and there is time"
+
+    def _is_next(self, generation: int) -> None:
+        assert generation == (1 if self.generation == INT32_MAX else self.generation + 1)
+        self.generation = generation
+        self.owners = {}
+
+    def _answer_sync(self, member: Member, error: str) -> None:
+        if (ask := member.parked_sync) is None:
+            return
+        member.parked_sync = None
+        answer = self._take(ask, error)
+        self._is_heard(member)
+        if error == NONE:
+            self._tells_assignment(answer, member, ask)
+        else:
+            assert (None, b"") == (answer.protocol_name, answer.assignment)
+
+    def _member_added(self, event: told.MemberAdded) -> None:
+        ask = self._ask
+        assert ask is not None
+        assert ask.api == "join_group"
+        assert (ask.client_id, ask.instance_id) == (event.client_id, event.group_instance_id)
+        if ask.member_id:
+            assert ask.member_id == event.member_id
+            del self.pending[ask.member_id]
+        else:
+            self._is_given(event.member_id)
+        if not self.members:
+            self.protocol_type, self.leader = ask.protocol_type, event.member_id
+        member = Member(
+            event.member_id,
+            ask.instance_id,
+            ask.client_id,
+            ask.session_ms,
+            ask.rebalance_timeout_ms,
+            ask.protocols,
+            # It cannot send heartbeats before it is answered.
+            event.at_ms + self.config.new_member_join_timeout_ms,
+        )
+        if ask.instance_id is not None:
+            member.given_for = (ask.client_id, ask.request_id)
+        self.members[event.member_id] = member
+        self.somebody_came |= self.state == PREPARING and self.is_initial
+        self._park_join(member, ask)
+
+    def _member_fenced(self, event: told.MemberFenced) -> None:
+        ask, member = self._ask, self._static(event.group_instance_id)
+        assert ask is not None
+        assert member is not None
+        assert (ask.api, ask.member_id, ask.instance_id) == ("join_group", "", event.group_instance_id)
+        assert (member.member_id, ask.client_id) == (event.member_id, event.client_id)
+        if member.parked_join is not None:
+            answer = self._take(member.parked_join, FENCED_INSTANCE_ID)
+            assert event.member_id == answer.member_id
+            member.parked_join = None
+        self._answer_sync(member, FENCED_INSTANCE_ID)
+        self._is_given(event.replaced_by)
+        old_leader = self.leader
+        if old_leader == member.member_id:
+            self.leader = event.replaced_by
+        del self.members[member.member_id]
+        member.member_id, member.client_id = event.replaced_by, event.client_id
+        self.members[member.member_id] = member
+        self._has_synced(member)
+        member.is_new, member.given_for = False, (ask.client_id, ask.request_id)
+        # One more session as long as its predecessor's.
+        self._is_heard(member)
+        is_same_vote = [it for it, _ in member.protocols] == [it for it, _ in ask.protocols]
+        member.take_over(ask)
+        rebalances = any(isinstance(it, told.StateChanged) for it in self._own_events)
+        if self.state == STABLE and (is_same_vote or not rebalances):
+            assert all(self.protocol_name in dict(it.protocols) for it in self.members.values())
+            self._tells_restarted(ask, member, old_leader)
+        else:
+            self._park_join(member, ask)
+
+    def _tells_restarted(self, ask: Ask, member: Member, old_leader: str | None) -> None:
+        """It takes over what it had; a leader must not think that it has to divide anew."""
+        leads = self.leader == member.member_id
+        answer = self._take(ask)
+        if ask.version >= 9:
+            self._tells_generation(answer, member, ask, skip_assignment=leads)
+        else:
+            assert (old_leader, [], False) == (answer.leader, answer.members, answer.skip_assignment)
+            assert (self.generation, member.member_id) == (answer.generation_id, answer.member_id)
+
+    def _member_removed(self, event: told.MemberRemoved) -> None:
+        member = self.members[event.member_id]
+        assert (member.client_id, member.instance_id) == (event.client_id, event.group_instance_id)
+        match event.reason:
+            case "left":
+                self._must_leave.remove(event.member_id)  # else it was not asked for
+                # Nobody waits for its sync any more: it has left.
+                member.parked_sync = None
+            case "session_expired":
+                assert not member.is_safe
+                assert member.heard_until_ms == event.at_ms
+                # A newcomer that waits for the end of a phase is not put out by it.
+                assert self.is_initial or (self.state, self.phase_until_ms) != (PREPARING, event.at_ms)
+                self._ran_out_ms = event.at_ms
+            case "not_rejoined":
+                assert self.state == PREPARING
+                assert self.phase_until_ms == event.at_ms
+                assert (member.parked_join, member.instance_id) == (None, None)
+            case "not_synced":
+                assert self.state in (COMPLETING, STABLE)
+                assert member.owes_sync
+                assert self.sync_until_ms == event.at_ms
+            case "group_full":
+                assert self._is_full_for == event.member_id
+                self._is_full_for = None
+            case _:
+                raise AssertionError(event.reason)
+        assert member.parked_sync is None, "nobody is removed while it waits to be told what it owns"
+        if member.parked_join is not None:
+            answer = self._take(member.parked_join, UNKNOWN_MEMBER_ID)
+            assert "" == answer.member_id
+        del self.members[event.member_id]
+        if self.leader == event.member_id:
+            self.leader = next(iter(self.members), None)
+        if self.state in (COMPLETING, STABLE):
+            self._must_rebalance = True
+
+    def _rebalance_postponed(self, event: told.RebalancePostponed) -> None:
+        assert self.state == PREPARING
+        assert all(it.instance_id and it.parked_join is None for it in self.members.values())
+        assert self.phase_until_ms == event.at_ms
+        longest = max(it.rebalance_ms for it in self.members.values())
+        wait_ms = max(longest, self.config.group_min_session_timeout_ms, 1)
+        assert event.at_ms + wait_ms == event.until_ms
+        self.phase_until_ms = event.until_ms
+
+    def _generation_wrapped(self, event: told.GenerationWrapped) -> None:
+        assert self.generation == INT32_MAX
+
+    def _generation_completed(self, event: told.GenerationCompleted) -> None:
+        assert self.state == COMPLETING
+        self._is_next(event.generation_id)
+        assert list(self.members) == event.members
+        joined = [it.member_id for it in self.members.values() if it.parked_join is not None]
+        assert len(joined) <= self.config.group_max_size
+        assert event.leader == (self.leader if self.leader in joined else joined[0])
+        self.leader = event.leader
+        assert all(event.protocol_name in dict(it.protocols) for it in self.members.values())
+        favourites = {it.protocols[0][0] for it in self.members.values()}
+        assert len(favourites) > 1 or {event.protocol_name} == favourites
+        self.protocol_name = event.protocol_name
+        for member in self.members.values():
+            if (ask := member.parked_join) is not None:
+                self._tells_generation(self._take(ask), member, ask)
+                member.parked_join = None
+            member.is_new, member.owes_sync, member.is_behind = False, True, True
+            self._is_heard(member)
+        longest = max(it.rebalance_ms for it in self.members.values())
+        self.sync_until_ms = event.at_ms + max(longest, 0)
+
+    def _assignment_propagated(self, event: told.AssignmentPropagated) -> None:
+        ask = self._must_assign
+        assert self.state == STABLE
+        assert ask is not None
+        assert self.generation == event.generation_id
+        self._must_assign = None
+        expected = {member_id: ask.assignments.get(member_id, b"") for member_id in self.members}
+        assert expected == {it.member_id: it.assignment for it in event.assignments}
+        for member in self.members.values():
+            member.assignment = expected[member.member_id]
+            self._answer_sync(member, NONE)
+
+    def _group_deleted(self, event: told.GroupDeleted) -> None:
+        assert (DEAD, {}, {}) == (self.state, self.members, self.pending)
+        self.somebody_came = False
+
+    _HANDLERS = {  # noqa: RUF012 - a table
+        told.GroupCreated: _group_created,
+        told.StateChanged: _state_changed,
+        told.MemberAdded: _member_added,
+        told.MemberFenced: _member_fenced,
+        told.MemberRemoved: _member_removed,
+        told.GenerationCompleted: _generation_completed,
+        told.GenerationWrapped: _generation_wrapped,
+        told.RebalancePostponed: _rebalance_postponed,
+        told.AssignmentPropagated: _assignment_propagated,
+        told.GroupDeleted: _group_deleted,
+    }
+
+    # -- what others say of the group ----------------------------------------------------------------
+
+    def agrees_with_group(self, group: Group | None, deadline_ms: int | None) -> None:
+        """The stored group keeps the promises that the model knows of, and no others."""
+        assert self.exists == (group is not None)
+        if group is None:
+            return
+        assert (self.state, self.generation, self.leader, self.now) == (
+            group.state,
+            group.generation_id,
+            group.leader,
+            group.now_ms,
+        )
+        assert self.pending == group.pending_members
+        assert self.members.keys() == group.members.keys()
+        for member_id, member in self.members.items():
+            self._agrees_with_member(member, group.members[member_id])
+        assert self.sync_until_ms == group.sync_deadline_ms
+        assert self.unused_until_ms == group.cleanup_deadline_ms
+        if self.state == PREPARING:
+            assert self.phase_until_ms == group.join_deadline_ms
+        # It may be earlier: that a session ends while its member is parked is known only then.
+        assert deadline_ms is not None
+        assert self.now < deadline_ms <= min(self._deadlines())
+
+    def _agrees_with_member(self, member: Member, stored: Any) -> None:
+        parked = (stored.awaiting_join, stored.awaiting_sync)
+        expected = {
+            "session": member.session_ms,
+            "rebalance": member.rebalance_ms,
+            "is new": member.is_new,
+            "owes sync": member.owes_sync,
+            "is behind": member.is_behind,
+            "parked": [ask and ask.request_id for ask in (member.parked_join, member.parked_sync)],
+            "heard until": None if member.is_safe else member.heard_until_ms,
+        }
+        actual = {
+            "session": stored.session_timeout_ms,
+            "rebalance": stored.rebalance_timeout_ms,
+            "is new": stored.is_new,
+            "owes sync": stored.pending_sync,
+            "is behind": stored.is_behind,
+            "parked": [reply_to and reply_to.request_id for reply_to in parked],
+            "heard until": None if member.is_safe else stored.session_deadline_ms,
+        }
+        assert expected == actual, f"{member.member_id}: {expected} == {actual}"
+
+    def _deadlines(self) -> list[int]:
+        deadlines = [it.heard_until_ms for it in self.members.values() if not it.is_safe]
+        deadlines += self.pending.values()
+        deadlines += [it for it in (self.sync_until_ms, self.unused_until_ms) if it is not None]
+        return deadlines + ([self.phase_until_ms] if self.state == PREPARING else [])
+
+    def agrees_with_description(self, answer: DescribeGroupResponse, version: int) -> None:
+        """What is described is what the model knows, as far as `version` shows it."""
+        assert self.state == answer.group_state
+        if not self.exists:
+            assert (-1, "", []) == (answer.generation_id, answer.leader, answer.members)
+            return
+        assert (self.generation, self.leader or "") == (answer.generation_id, answer.leader)
+        is_stable, shows_names = self.state == STABLE, version >= STATIC_SINCE["describe_group"]
+        assert (self.protocol_type or "") == answer.protocol_type
+        assert (self.protocol_name if is_stable else "") == answer.protocol_data
+        expected = [
+            {
+                "member_id": it.member_id,
+                "group_instance_id": it.instance_id if shows_names else None,
+                "client_id": it.client_id,
+                "client_host": f"host of {it.client_id}",
+                "member_metadata": dict(it.protocols)[self.protocol_name] if is_stable else b"",
+                "member_assignment": it.assignment,
+            }
+            for it in self.members.values()
+        ]
+        assert expected == [msgspec.structs.asdict(member) for member in answer.members]
+
+    def agrees_with_picture(self, picture: GroupPicture | None) -> None:
+        """The newest picture, if there ever was one, is what would be described."""
+        if not self.exists:
+            assert picture is None
+            return
+        assert picture is not None
+        members = [msgspec.structs.asdict(member) for member in picture.members]
+        times = [(it.pop("session_timeout_ms"), it.pop("rebalance_timeout_ms")) for it in members]
+        assert [(it.session_ms, it.rebalance_ms) for it in self.members.values()] == times
+        is_stable = picture.state == STABLE
+        answer = DescribeGroupResponse(
+            request_id="",
+            client_id="",
+            group_id=picture.group_id,
+            group_state=picture.state,
+            protocol_type=picture.protocol_type or "",
+            protocol_data=(picture.protocol_name or "") if is_stable else "",
+            generation_id=picture.generation_id,
+            leader=picture.leader or "",
+            members=[DescribedMember(**member) for member in members],
+        )
+        self.agrees_with_description(answer, NEWEST["describe_group"])
