@@ -22,12 +22,13 @@ run: $(READY) ## The coordinator with a broker of its own, until Ctrl-C
 	@$(BIN)/group-coordinator run --embedded
 
 .PHONY: test
-test: lint ## Lint and all tests (starts brokers and Spark: minutes)
+test: lint test-fast ## Lint and all tests (starts brokers and Spark: ten minutes)
 	$(BIN)/pytest
 
 .PHONY: test-fast
-test-fast: $(READY) ## The protocol core and the client only (seconds)
-	$(BIN)/pytest tests/coordinator_state tests/client
+test-fast: $(READY) ## The protocol core, of which every branch is taken, and the client (seconds)
+	$(BIN)/pytest -m 'not drawn' --cov --cov-report=term-missing:skip-covered --cov-fail-under=100 \
+		tests/coordinator_state tests/client
 
 .PHONY: conformance
 conformance: $(READY) ## Compare the core with a live Kafka broker, with new requests each time (MINUTES=10)

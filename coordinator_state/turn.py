@@ -111,7 +111,7 @@ class Turn:
                 event_id=f"{self._cause}-{self._effects}",
                 at_ms=self.now_ms,
                 group_id=self.group_id,
-                generation_id=self.group.generation_id if self.exists else 0,
+                generation_id=self.group.generation_id,
                 **fields,
             )
         )

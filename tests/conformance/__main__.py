@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from coordinator_state.errors import Errors
 from tests.conformance.generator import random_sequence
 from tests.conformance.runner import CONCURRENCY, Runner, start_brokers
+from tests.conformance.scripted import PATIENT
 from tests.conformance.sequence import read_sequence, write_sequence
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 _ERRORS = {error.value: error.name for error in Errors}
 _PROGRESS_S = 10
 _MAX_FAILURES = 10
+_PATIENT_MINUTES = 6
 
 
 def main() -> int:
@@ -89,6 +91,8 @@ async def _explore(arguments: argparse.Namespace, addresses: dict[str, str]) -> 
 
 
 def _sequences(arguments: argparse.Namespace) -> Iterator[Sequence]:
+    if arguments.minutes is not None and arguments.minutes >= _PATIENT_MINUTES:
+        yield from PATIENT.values()
     seeds = itertools.count(arguments.seed)
     for seed in itertools.islice(seeds, arguments.sequences):
         yield random_sequence(random.Random(seed), static=not arguments.dynamic)

@@ -185,7 +185,7 @@ class _Game:
             case "all":
                 await self._pass_time(now_ms() + _ALL_MS, until_none=True)
             case _:
-                raise ValueError(f"no such pause: {pause}")
+                await self._pass_time(now_ms() + int(pause))
 
     async def _keep_clear(self) -> None:
         """Wait until no deadline is near."""

@@ -24,7 +24,7 @@ from tests.conformance.steps import (
     wait,
 )
 
-__all__ = ["SCRIPTS"]
+__all__ = ["PATIENT", "SCRIPTS"]
 
 _JOINS = {
     "session too short": [join(session=99), join(session=100)],
@@ -751,3 +751,16 @@ def _scripts() -> dict[str, Sequence]:
 
 
 SCRIPTS = _scripts()
+
+_VERY_LONG = {"session": 60_000, "rebalance": 400_000}
+PATIENT = {
+    "a new member is parked for five minutes at most": Sequence(
+        "plain",
+        (
+            *stable(1, **_VERY_LONG),
+            new(1, **_VERY_LONG),
+            *(beat(pause="45000") for _ in range(7)),
+        ),
+    )
+}
+"""Scripts that take minutes."""

@@ -39,7 +39,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
     """One of `APIS`. `next` is what a client would do now: join, sync, or send a heartbeat."""
     pause: str = ""
     """What is waited for before: nothing; `short`; `next`, the next deadline; `half`, half the time to it;
-    `almost`, until it is close; `all`, until no deadline is left (at most some seconds)."""
+    `almost`, until it is close; `all`, until no deadline is left (at most some seconds); or so many ms."""
     version: int | None = None
     """The API's version; None for the newest."""
     member: str = "own"

@@ -220,6 +220,7 @@ def test_group_is_deleted_ten_minutes_after_it_became_empty():
     assert (s.state, s.deadline) == (None, None)
     assert s.states()[-1] == "Dead"
     assert s.events[-1]["event"] == "group_deleted"
+    assert s.events[-1]["generation_id"] == 2
     assert s.picture() is None, "a tombstone"
 
 

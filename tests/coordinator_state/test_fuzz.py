@@ -18,6 +18,8 @@ from coordinator_state.wire import Rejection, read_request
 from tests.coordinator_state import invariants
 from tests.coordinator_state.scenario import Scenario
 
+pytestmark = pytest.mark.drawn
+
 # Small, so that the limits are met; for the rest as they are.
 CONFIG = GroupConfig(max_request_bytes=3_000, max_group_bytes=5_000, response_partitions=8)
 KEY = b"orders"

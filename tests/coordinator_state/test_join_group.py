@@ -317,6 +317,19 @@ def test_subscription_that_just_fits(ask_first):
     assert errors(refused) == {"c1": "GROUP_MAX_SIZE_REACHED"}
 
 
+@pytest.mark.parametrize("version", [3, 9])
+def test_all_names_of_a_member_count(version):
+    names = {"client_host": "the-host", "api_version": version}
+    if version == 9:
+        names["group_instance_id"] = "the-instance"
+    measured = Scenario()
+    measured.ask("the-client", **names)
+    size = measured.group.bytes_held
+    assert Scenario(max_group_bytes=size).ask("the-client", **names)[-1].error == "NONE"
+    (refused,) = Scenario(max_group_bytes=size - 1).ask("the-client", **names)
+    assert refused.error == "GROUP_MAX_SIZE_REACHED"
+
+
 def test_member_may_replace_its_subscription_up_to_the_limit():
     s = Scenario(max_group_bytes=2_000)
     s.stabilise("c1", protocols={"range": b"x" * 1_000})
@@ -600,3 +613,11 @@ def test_reason_came_with_version_8(version):
     (event,) = s.happened("member_added")
     assert event["client_reason"] == ("why" if version >= 8 else None)
     assert s.reasons()[0] == ("c1 joined: why" if version >= 8 else "c1 joined")
+
+
+def test_request_is_remembered_of_static_members_only():
+    s = Scenario()
+    s.ask("c1", api_version=3)
+    s.ask("c2", group_instance_id="i2", member_id="", request_id="the join")
+    dynamic, static = s.group.members.values()
+    assert (dynamic.join_request_id, static.join_request_id) == ("", "the join")

@@ -37,6 +37,8 @@ from tests.coordinator_state.model import (
     Protocols,
 )
 
+pytestmark = pytest.mark.drawn
+
 # For a thorough run, raise these: 3000 examples of 100 steps take some four minutes.
 EXAMPLES, STEPS = 600, 40
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -34,6 +35,8 @@ from tests.coordinator_state.simulation import (
     play,
     random_moves,
 )
+
+pytestmark = pytest.mark.drawn
 
 DAY_MS = 86_400_000
 

@@ -461,4 +461,37 @@ def test_picture_is_what_the_group_is():
     assert picture == msgspec.json.decode(msgspec.json.encode(s.group.picture()))
     assert [member["member_assignment"] for member in picture["members"]] == ["YzE=", "YzI="]
     assert [member["member_metadata"] for member in picture["members"]] == ["dG9waWNz"] * 2
-    assert picture["state"] == "Stable"
+    assert (picture["group_id"], picture["state"]) == ("orders", "Stable")
+    s.at(5_000)
+    s.leave("c2")
+    assert s.picture()["state_timestamp_ms"] == 5_000
+
+
+def test_each_move_says_why():
+    s = Scenario(group_initial_rebalance_delay_ms=3_000)
+    s.join("c1")
+    s.wait(3_000)
+    s.sync("c1")
+    s.join("c2")
+    s.join("c1")
+    s.sync("c1")
+    s.leave("c1", "c2")
+    s.wait(600_000)
+    assert s.reasons() == [
+        "c1 joined",
+        "the initial rebalance delay is over",
+        "the leader's assignment arrived",
+        "c2 joined",
+        "all members joined",
+        "the leader's assignment arrived",
+        "c1, c2 left",
+        "no members are left",
+        "unused",
+    ]
+
+
+def test_leader_that_joins_again_alone_says_why():
+    s = Scenario()
+    s.stabilise("c1")
+    s.join("c1")
+    assert s.reasons()[-2:] == ["c1 leads and joined again", "all members joined"]

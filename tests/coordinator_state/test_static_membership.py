@@ -299,6 +299,19 @@ def test_member_fenced_tells_of_both_runs():
     assert (len(s.happened("member_added")), s.removed()) == (added, [])
 
 
+def test_restart_that_offers_the_same_does_not_decide_a_tie_anew():
+    s = Scenario()
+    s.static("c1", "c2")
+    for client, protocols in (("c1", {"a": b"", "b": b""}), ("c2", {"b": b"", "a": b""})):
+        s.join(client, protocols=protocols)
+    s.join("c1", protocols={"a": b"", "b": b""})
+    s.sync("c1", protocol_name="a")
+    assert (s.group.state, s.group.protocol_name) == ("Stable", "a")
+    # Now c2 has been in longest, and its wish would be counted first.
+    assert errors(s.restart("c1", protocols={"a": b"new", "b": b""})) == {"c1": "NONE"}
+    assert s.group.state == "Stable"
+
+
 # -- a restart in PreparingRebalance ---------------------------------------------------------------
 
 
@@ -410,6 +423,15 @@ def test_leader_that_starts_again_in_the_sync_phase_stays_the_leader():
     by_client = {reply.client_id: reply for reply in s.join("c2")}
     assert {reply.leader for reply in by_client.values()} == {s.ids["c1"]}
     assert sorted(s.told_members(by_client["c1"])) == ["c1", "c2"]
+
+
+def test_restart_in_the_sync_phase_says_why():
+    s = static_group("CompletingRebalance")
+    old = s.ids["c2"]
+    s.restart("c2")
+    (event,) = s.happened("member_fenced")
+    reason = s.happened("state_changed")[-1]["reason"]
+    assert reason == f"{event['replaced_by']} replaced {old}"
 
 
 # -- a restart in Empty ----------------------------------------------------------------------------

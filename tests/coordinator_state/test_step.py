@@ -55,6 +55,13 @@ def test_first_join():
     ]
 
 
+def test_what_happens_several_times_is_counted_each_time():
+    result = call(None, join(0, 5_000), join(1, 5_000, client_id="c2"), watermark_ms=60_000)
+    assert result.counts["requests", "join_group", ""] == 2
+    assert result.counts["responses", "join_group", "NONE"] == 2
+    assert result.counts["events", "member_added", ""] == 2
+
+
 def test_call_for_time_alone_answers_what_is_due():
     first = call(None, join(0, 5_000, reply_partition=3))
     result = call(first.state, watermark_ms=8_000)

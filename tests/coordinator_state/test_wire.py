@@ -173,6 +173,11 @@ def test_instance_id_has_a_limit(request_of, path):
     assert reason(request_of("x" * 256)) == f"longer than 255 characters - at `$.{path}`"
 
 
+def test_leave_has_the_limits_that_all_have():
+    request = LEAVE | {"members": [], "client_host": "x" * 256}
+    assert reason(request) == "longer than 255 characters - at `$.client_host`"
+
+
 def test_question_for_a_group_has_no_instance_id():
     request = {"api": "describe_group", **COMMON, "group_instance_id": "I"}
     assert reason(request) == "Object contains unknown field `group_instance_id`"
@@ -204,6 +209,7 @@ def test_key_that_is_not_the_group_id(key):
 def test_answer_says_as_much_as_could_be_read():
     rejection = read({**COMMON, "api": "fly", "reply_partition": 3})
     assert rejection.reply_partition == 3
+    assert read({**COMMON, "api": "fly", "reply_partition": 0}).reply_partition == 0
     assert rejection.response == InvalidRequestResponse(
         api="fly",
         request_id="r1",
