@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 __all__ = [
+    "AnyEvent",
     "AssignmentPropagated",
     "Event",
     "GenerationCompleted",
@@ -49,10 +50,10 @@ class MemberAdded(Event, frozen=True, kw_only=True, tag="member_added"):
     """A member joined for the first time. `client_reason`: why, in its own words (KIP-800)."""
 
     member_id: str
-    group_instance_id: str | None
+    group_instance_id: str | None = None
     client_id: str
     client_host: str
-    client_reason: str | None
+    client_reason: str | None = None
 
 
 class MemberRemoved(Event, frozen=True, kw_only=True, tag="member_removed"):
@@ -62,10 +63,10 @@ class MemberRemoved(Event, frozen=True, kw_only=True, tag="member_removed"):
     """
 
     member_id: str
-    group_instance_id: str | None
+    group_instance_id: str | None = None
     client_id: str
     reason: str
-    client_reason: str | None
+    client_reason: str | None = None
 
 
 class MemberFenced(Event, frozen=True, kw_only=True, tag="member_fenced"):
@@ -115,3 +116,18 @@ class AssignmentPropagated(Event, frozen=True, kw_only=True, tag="assignment_pro
 
 class GroupDeleted(Event, frozen=True, kw_only=True, tag="group_deleted"):
     """The group is gone; the same id starts afresh."""
+
+
+# A reader has to know them all, also those that it does nothing with.
+AnyEvent = (
+    GroupCreated
+    | StateChanged
+    | MemberAdded
+    | MemberRemoved
+    | MemberFenced
+    | GenerationCompleted
+    | GenerationWrapped
+    | RebalancePostponed
+    | AssignmentPropagated
+    | GroupDeleted
+)

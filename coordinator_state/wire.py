@@ -67,7 +67,7 @@ def read_request(record: Record, config: GroupConfig) -> AnyRequest | Rejection:
     try:
         request = _requests.decode(record.value)
     except _UNREADABLE as error:
-        return _reject(record.value, str(error) or "nested too deeply", config)
+        return _reject(record.value, str(error), config)
     reason = _check(request, record.key, config)
     return request if reason is None else _reject(record.value, reason, config)
 

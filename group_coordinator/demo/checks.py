@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from coordinator_state.events import AssignmentPropagated, MemberRemoved, StateChanged
+from coordinator_state.events import AnyEvent, AssignmentPropagated, MemberRemoved, StateChanged
 from coordinator_state.responses import GroupPicture
 from coordinator_state.states import TRANSITIONS, GroupState
-from group_coordinator.demo.observer import AnyEvent, partitions_in
+from group_coordinator.demo.observer import partitions_in
 from group_coordinator.demo.store import Ownership, StoredOrder
 
 __all__ = ["CHECKS", "Check", "History", "Outage", "run_checks"]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from coordinator_state.events import (
+    AnyEvent,
     AssignmentPropagated,
     GenerationCompleted,
     MemberAdded,
     MemberRemoved,
     StateChanged,
 )
-from group_coordinator.demo.observer import AnyEvent, partitions_in
+from group_coordinator.demo.observer import partitions_in
 
 __all__ = ["Narration"]
 

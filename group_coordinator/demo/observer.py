@@ -10,20 +10,10 @@ from kafka import KafkaConsumer
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment
 from kafka.structs import TopicPartition
 
-from coordinator_state import events
+from coordinator_state.events import AnyEvent
 from coordinator_state.responses import GroupPicture
 
-__all__ = ["AnyEvent", "Observer", "partitions_in"]
-
-AnyEvent = (
-    events.AssignmentPropagated
-    | events.GenerationCompleted
-    | events.GroupCreated
-    | events.GroupDeleted
-    | events.MemberAdded
-    | events.MemberRemoved
-    | events.StateChanged
-)
+__all__ = ["Observer", "partitions_in"]
 
 _POLL_MS = 100
 

@@ -15,11 +15,11 @@ from typing import Self
 from kafka import KafkaAdminClient
 from kafka.admin import NewTopic
 
-from coordinator_state.events import MemberRemoved
+from coordinator_state.events import AnyEvent, MemberRemoved
 from coordinator_state.responses import GroupPicture
 from deploy.broker import EmbeddedBroker
 from group_coordinator.demo.narration import Narration
-from group_coordinator.demo.observer import AnyEvent, Observer, partitions_in
+from group_coordinator.demo.observer import Observer, partitions_in
 from group_coordinator.demo.orders import Orders
 from group_coordinator.demo.probe import Probe
 from group_coordinator.demo.processes import Child, end_all

@@ -16,6 +16,7 @@ import msgspec
 
 from coordinator_state import events as told
 from coordinator_state.config import INT32_MAX, GroupConfig
+from coordinator_state.events import AnyEvent
 from coordinator_state.group import Group
 from coordinator_state.responses import DescribedMember, DescribeGroupResponse, GroupPicture
 
@@ -46,19 +47,6 @@ MEMBER_ID_REQUIRED, GROUP_FULL = "MEMBER_ID_REQUIRED", "GROUP_MAX_SIZE_REACHED"
 LEAVE_CODES = {NONE: 0, UNKNOWN_MEMBER_ID: 25, FENCED_INSTANCE_ID: 82}
 
 Protocols = tuple[tuple[str, bytes], ...]
-
-AnyEvent = (
-    told.GroupCreated
-    | told.StateChanged
-    | told.MemberAdded
-    | told.MemberRemoved
-    | told.MemberFenced
-    | told.GenerationCompleted
-    | told.GenerationWrapped
-    | told.RebalancePostponed
-    | told.AssignmentPropagated
-    | told.GroupDeleted
-)
 
 
 @dataclass(frozen=True, kw_only=True)

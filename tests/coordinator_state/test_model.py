@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from coordinator_state.config import GroupConfig
-from coordinator_state.events import MemberFenced, MemberRemoved, StateChanged
+from coordinator_state.events import AnyEvent, MemberFenced, MemberRemoved, StateChanged
 from coordinator_state.log import Record
 from coordinator_state.responses import AnyResponse, GroupPicture
 from coordinator_state.step import Channel, StepResult, step
@@ -31,7 +31,6 @@ from tests.coordinator_state.model import (
     NONE,
     PREPARING,
     STABLE,
-    AnyEvent,
     Ask,
     Model,
     Protocols,
