@@ -60,6 +60,8 @@ def test_what_happens_several_times_is_counted_each_time():
     assert result.counts["requests", "join_group", ""] == 2
     assert result.counts["responses", "join_group", "NONE"] == 2
     assert result.counts["events", "member_added", ""] == 2
+    nonsense = join(0, 5_000)._replace(value=b"{")
+    assert call(None, nonsense, nonsense._replace(offset=1)).counts["rejected", "", ""] == 2
 
 
 def test_call_for_time_alone_answers_what_is_due():
