@@ -26,6 +26,7 @@ from coordinator_state.requests import (
     JoinGroupRequest,
     LeaveGroupRequest,
     SyncGroupRequest,
+    instance_ids,
 )
 from coordinator_state.responses import (
     DescribeGroupResponse,
@@ -39,7 +40,7 @@ from coordinator_state.sync_group import handle_sync_group
 
 if TYPE_CHECKING:
     from coordinator_state.log import Record
-    from coordinator_state.requests import AnyMemberRequest, AnyRequest
+    from coordinator_state.requests import AnyRequest
     from coordinator_state.turn import Turn
 
 __all__ = ["GroupCoordinator"]
@@ -125,13 +126,7 @@ def _precheck(request: AnyRequest) -> tuple[Errors, str | None]:
         return Errors.INCONSISTENT_GROUP_PROTOCOL, message
     if not request.group_id:
         return Errors.INVALID_GROUP_ID, "group_id must not be empty"
-    if request.version < request.STATIC_VERSION and _names_instance(request):
+    if request.version < request.STATIC_VERSION and instance_ids(request):
         message = f"version {request.STATIC_VERSION} is the first with a group_instance_id"
         return Errors.UNSUPPORTED_VERSION, f"{message} - at `$.group_instance_id`"
     return Errors.NONE, None
-
-
-def _names_instance(request: AnyMemberRequest) -> bool:
-    if isinstance(request, LeaveGroupRequest):
-        return any(member.group_instance_id is not None for member in request.members)
-    return request.group_instance_id is not None

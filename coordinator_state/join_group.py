@@ -146,16 +146,7 @@ def _add_member(turn: Turn, request: JoinGroupRequest, member_id: str) -> None:
     group = turn.group
     if group.state is GroupState.PREPARING_REBALANCE and group.previous_state is GroupState.EMPTY:
         group.new_member_added = True
-    member = Member(
-        member_id=member_id,
-        client_id=request.client_id,
-        client_host=request.client_host,
-        session_timeout_ms=request.session_timeout_ms,
-        rebalance_timeout_ms=request.effective_rebalance_timeout_ms,
-        protocols=stored(request.protocols),
-        group_instance_id=request.group_instance_id,
-        join_request_id=request.request_id if request.group_instance_id is not None else "",
-    )
+    member = _member_of(request, member_id)
     group.add_member(member, request.protocol_type)
     group.park_join(member, request.reply_to)
     turn.emit(
@@ -170,6 +161,19 @@ def _add_member(turn: Turn, request: JoinGroupRequest, member_id: str) -> None:
     # is bounded by a time of its own, not by the session (KAFKA-7610).
     turn.deadlines.set_session(member, turn.now_ms + turn.config.new_member_join_timeout_ms)
     maybe_prepare_rebalance(turn, _reason(request, member_id, "joined"))
+
+
+def _member_of(request: JoinGroupRequest, member_id: str) -> Member:
+    return Member(
+        member_id=member_id,
+        client_id=request.client_id,
+        client_host=request.client_host,
+        session_timeout_ms=request.session_timeout_ms,
+        rebalance_timeout_ms=request.effective_rebalance_timeout_ms,
+        protocols=stored(request.protocols),
+        group_instance_id=request.group_instance_id,
+        join_request_id=request.request_id if request.group_instance_id is not None else "",
+    )
 
 
 def _update_then_rebalance(turn: Turn, request: JoinGroupRequest, member: Member, what: str) -> None:
@@ -226,15 +230,7 @@ def _refuse_for_size(turn: Turn, request: JoinGroupRequest, member: Member | Non
 
 
 def _new_size(turn: Turn, request: JoinGroupRequest, member: Member | None, new_member_id: str) -> int:
-    joining = Member(
-        member_id=request.member_id or new_member_id,
-        client_id=request.client_id,
-        client_host=request.client_host,
-        session_timeout_ms=0,
-        rebalance_timeout_ms=0,
-        protocols=stored(request.protocols),
-        group_instance_id=request.group_instance_id,
-    )
+    joining = _member_of(request, request.member_id or new_member_id)
     return turn.group.bytes_held + joining.size - (member.size if member else 0)
 
 

@@ -37,6 +37,8 @@ __all__ = [
     "maybe_prepare_rebalance",
     "prepare_rebalance",
     "propagate_assignment",
+    "refuse_parked_join",
+    "refuse_parked_sync",
     "remove_member",
     "synced",
 ]
@@ -81,9 +83,7 @@ def prepare_rebalance(turn: Turn, reason: str) -> None:
 def _refuse_parked_syncs(turn: Turn) -> None:
     for member in turn.group.members.values():
         member.assignment = b""
-        if (reply_to := turn.group.take_parked_sync(member)) is not None:
-            response = SyncGroupResponse.to(reply_to, turn.group_id, Errors.REBALANCE_IN_PROGRESS)
-            turn.reply(reply_to, response)
+        if refuse_parked_sync(turn, member, Errors.REBALANCE_IN_PROGRESS):
             turn.restart_session(member)
 
 
@@ -267,6 +267,23 @@ def answer_sync(turn: Turn, reply_to: ReplyTo, member: Member) -> None:
     )
 
 
+# -- parked requests are refused -----------------------------------------------------------------
+
+
+def refuse_parked_join(turn: Turn, member: Member, error: Errors, member_id: str = "") -> None:
+    """Answer the parked join of `member`, if there is one, with `error` and `member_id`."""
+    if (reply_to := turn.group.take_parked_join(member)) is not None:
+        turn.reply(reply_to, JoinGroupResponse.to(reply_to, turn.group_id, error, member_id=member_id))
+
+
+def refuse_parked_sync(turn: Turn, member: Member, error: Errors) -> bool:
+    """Answer the parked sync of `member` with `error`; False if there is none."""
+    if (reply_to := turn.group.take_parked_sync(member)) is None:
+        return False
+    turn.reply(reply_to, SyncGroupResponse.to(reply_to, turn.group_id, error))
+    return True
+
+
 # -- members go ----------------------------------------------------------------------------------
 
 
@@ -276,9 +293,7 @@ def remove_member(turn: Turn, member: Member, reason: str, client_reason: str | 
     A parked join is answered UNKNOWN_MEMBER_ID, so that a client that is still there joins anew. A parked
     sync is not answered: its sender has left since, or it would not be removed (Kafka does the same).
     """
-    if (reply_to := turn.group.take_parked_join(member)) is not None:
-        response = JoinGroupResponse.to(reply_to, turn.group_id, Errors.UNKNOWN_MEMBER_ID)
-        turn.reply(reply_to, response)
+    refuse_parked_join(turn, member, Errors.UNKNOWN_MEMBER_ID)
     turn.group.remove_member(member)
     turn.emit(
         MemberRemoved,

@@ -14,7 +14,6 @@ import msgspec
 from coordinator_state.config import INT32_MAX
 
 __all__ = [
-    "AnyMemberRequest",
     "AnyRequest",
     "DescribeGroupRequest",
     "HeartbeatRequest",
@@ -26,6 +25,7 @@ __all__ = [
     "ReplyTo",
     "Request",
     "SyncGroupRequest",
+    "instance_ids",
 ]
 
 Int32 = Annotated[int, msgspec.Meta(ge=-INT32_MAX - 1, le=INT32_MAX)]
@@ -185,5 +185,20 @@ class DescribeGroupRequest(Request, frozen=True, tag="describe_group"):
     STATIC_VERSION: ClassVar[int] = 4
 
 
-AnyMemberRequest = JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest
-AnyRequest = AnyMemberRequest | DescribeGroupRequest
+AnyRequest = JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest | DescribeGroupRequest
+
+
+def instance_ids(request: AnyRequest) -> dict[str, str]:
+    """The instance ids that `request` names, by the paths of their fields."""
+    named: dict[str, str | None]
+    match request:
+        case DescribeGroupRequest():
+            named = {}
+        case LeaveGroupRequest():
+            named = {
+                f"members[{i}].group_instance_id": each.group_instance_id
+                for i, each in enumerate(request.members)
+            }
+        case _:
+            named = {"group_instance_id": request.group_instance_id}
+    return {path: it for path, it in named.items() if it is not None}

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from coordinator_state.errors import Errors
 from coordinator_state.events import MemberFenced
-from coordinator_state.rebalance import synced
-from coordinator_state.responses import JoinGroupResponse, SyncGroupResponse
+from coordinator_state.rebalance import refuse_parked_join, refuse_parked_sync, synced
 
 if TYPE_CHECKING:
     from coordinator_state.group import Member
@@ -32,13 +31,8 @@ def is_repeat(request: JoinGroupRequest, member: Member) -> bool:
 def take_over(turn: Turn, request: JoinGroupRequest, member: Member, new_member_id: str) -> None:
     """Let `member` go on under `new_member_id`. What its old run waits for is answered FENCED_INSTANCE_ID."""
     group, old_member_id = turn.group, member.member_id
-    if (reply_to := group.take_parked_join(member)) is not None:
-        fenced = JoinGroupResponse.to(
-            reply_to, turn.group_id, Errors.FENCED_INSTANCE_ID, member_id=old_member_id
-        )
-        turn.reply(reply_to, fenced)
-    if (reply_to := group.take_parked_sync(member)) is not None:
-        turn.reply(reply_to, SyncGroupResponse.to(reply_to, turn.group_id, Errors.FENCED_INSTANCE_ID))
+    refuse_parked_join(turn, member, Errors.FENCED_INSTANCE_ID, old_member_id)
+    refuse_parked_sync(turn, member, Errors.FENCED_INSTANCE_ID)
     group.replace_static_member(member, new_member_id, request.client_id, request.client_host)
     member.join_request_id = request.request_id
     # Neither is the new run new to the group, nor was it told of a generation that it would have to sync in.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coordinator_state.requests import AnyRequest, DescribeGroupRequest, JoinGroupRequest, LeaveGroupRequest
+from coordinator_state.requests import AnyRequest, JoinGroupRequest, instance_ids
 from coordinator_state.responses import InvalidRequestResponse
 
 if TYPE_CHECKING:
@@ -87,13 +87,7 @@ def _check(request: AnyRequest, key: bytes | None, config: GroupConfig) -> str |
         "request_id": request.request_id,
         "client_host": request.client_host,
     }
-    if isinstance(request, LeaveGroupRequest):
-        texts |= {
-            f"members[{i}].group_instance_id": each.group_instance_id or ""
-            for i, each in enumerate(request.members)
-        }
-    elif not isinstance(request, DescribeGroupRequest):
-        texts["group_instance_id"] = request.group_instance_id or ""
+    texts |= instance_ids(request)
     if isinstance(request, JoinGroupRequest):
         texts["protocol_type"] = request.protocol_type
         texts |= {f"protocols[{i}].name": each.name for i, each in enumerate(request.protocols)}

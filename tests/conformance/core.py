@@ -93,8 +93,7 @@ class Core:
 
     def handle(self, request: dict[str, Any], at_ms: int) -> list[Outcome]:
         """All that may come of `request`, which comes at `at_ms`."""
-        value = msgspec.json.encode(request)
-        record = Record(self._topic, self._partition, len(self.log), at_ms, self._key, value)
+        record = self._record(request, at_ms)
         self.log.append(record)
         return [
             self._undone(state, request, outcome)
@@ -163,6 +162,11 @@ class Core:
             variant.members = {member_id: variant.members[member_id]} | variant.members
             yield encode_group(variant)
 
+    def _record(self, request: dict[str, Any], at_ms: int) -> Record:
+        """The next record of the log."""
+        value = msgspec.json.encode(request)
+        return Record(self._topic, self._partition, len(self.log), at_ms, self._key, value)
+
     def _step(self, state: bytes | None, records: list[Record], to_ms: int) -> StepResult:
         try:
             return step(self._key, state, records, to_ms, self._config, SECRET)
@@ -178,10 +182,7 @@ class Core:
             "client_id": "describe",
             "group_id": self._key.decode(),
         }
-        record = Record(
-            self._topic, self._partition, len(self.log), 0, self._key, msgspec.json.encode(request)
-        )
-        result = self._step(state, [record], 0)
+        result = self._step(state, [self._record(request, 0)], 0)
         return _answers(result)["describe"]
 
 

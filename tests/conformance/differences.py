@@ -12,7 +12,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coordinator_state.states import GroupState
 from tests.conformance.sequence import Sequence
-from tests.conformance.steps import beat, join, new, restart, stable, static, static_formed, sync, wait
+from tests.conformance.steps import (
+    beat,
+    formed_after_delay,
+    join,
+    new,
+    restart,
+    stable,
+    static,
+    static_formed,
+    sync,
+    wait,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -196,8 +207,7 @@ DIFFERENCES = [
         shown_by=Sequence(
             "tight",
             (
-                *(new(actor) for actor in range(3)),
-                *(wait("next"), wait("next")),
+                *formed_after_delay(3),
                 *(sync(1), sync(2), sync(0)),
                 *(join(0), join(1), new(3)),
                 join(2),

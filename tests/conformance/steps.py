@@ -10,6 +10,7 @@ __all__ = [
     "LONG",
     "beat",
     "formed",
+    "formed_after_delay",
     "join",
     "leave",
     "new",
@@ -71,6 +72,11 @@ def formed(count: int, **fields: Any) -> list[Step]:
     if count == 1:
         return first
     return [*first, *(new(actor, **fields) for actor in range(1, count)), join(0, **fields)]
+
+
+def formed_after_delay(count: int) -> list[Step]:
+    """`count` dynamic members in the sync phase, the initial delay having been made longer once."""
+    return [*(new(actor) for actor in range(count)), wait("next"), wait("next")]
 
 
 def synced(count: int, **fields: Any) -> list[Step]:
