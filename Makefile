@@ -27,7 +27,7 @@ test: lint test-fast ## Lint and all tests (starts brokers and Spark: ten minute
 
 .PHONY: test-fast
 test-fast: $(READY) ## The protocol core, of which every branch is taken, and the client (seconds)
-	$(BIN)/pytest -m 'not drawn' --cov --cov-report=term-missing:skip-covered --cov-fail-under=100 \
+	$(BIN)/pytest -m 'not drawn and not spark' --cov --cov-report=term-missing:skip-covered --cov-fail-under=100 \
 		tests/coordinator_state tests/client
 
 .PHONY: conformance

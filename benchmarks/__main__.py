@@ -1,4 +1,4 @@
-"""`python -m benchmarks [core | latency]`: without a name both run, which takes about ten minutes."""
+"""`python -m benchmarks [core | offsets | latency]`: without a name all run, which takes 15 minutes."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ def main(context: click.Context) -> None:
     """Measure latency and throughput."""
     if context.invoked_subcommand is None:
         context.invoke(core)
+        context.invoke(offsets)
         context.invoke(latency)
 
 
@@ -26,6 +27,17 @@ def core(file: Path | None) -> None:
     from benchmarks.core import run
 
     run(file)
+
+
+@main.command()
+@click.option("--groups", default=40, show_default=True, help="Groups of each size.")
+@click.option("--rounds", default=9, show_default=True, type=click.IntRange(min=1))
+@_json
+def offsets(*, groups: int, rounds: int, file: Path | None) -> None:
+    """Measure heartbeats in groups with many committed offsets, in the core and in the query: minutes."""
+    from benchmarks.offsets import run
+
+    run(groups, rounds, file)
 
 
 @main.command()

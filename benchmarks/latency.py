@@ -100,7 +100,7 @@ def _bench(plan: Plan, overrides: dict[str, object]) -> Iterator[Bench]:
         broker = stack.enter_context(EmbeddedBroker(directory / "kafka"))
         servers = {"bootstrap.servers": broker.bootstrap_servers, "create.topics": True}
         coordinator = load_settings(None, {}, servers | {"checkpoint": str(directory / "c")} | overrides)
-        names = ("requests", "clock", "responses", "groups", "events", "rejected")
+        names = ("requests", "clock", "responses", "groups", "offsets", "events", "rejected")
         others = {f"topics.{name}": f"pass-through.{name}" for name in names}
         passing = load_settings(None, {}, servers | others | {"checkpoint": str(directory / "p")} | overrides)
         spark = create_session(coordinator)
@@ -163,8 +163,7 @@ class Bench:
     @contextmanager
     def _coordinator(self) -> Iterator[None]:
         settings = self._settings["coordinator"]
-        partitions = self._partitions["coordinator"][settings.topics_responses]
-        arguments = FunctionArguments.of(settings, b"secret", partitions)
+        arguments = FunctionArguments.of(settings, b"secret", self._partitions["coordinator"])
         counts = self._spark.sparkContext.accumulator(Counter(), CountsParam())
         with Clock(settings.topics_clock, settings.clock_interval_ms, self._client_config):
             query = start_query(self._spark, settings, arguments, counts.add)

@@ -76,7 +76,11 @@ def open_checkpoint(
             files.write(found)
     except (Py4JJavaError, PySparkException) as error:
         raise CheckpointError(f"cannot use checkpoint {checkpoint}: {_first_line(error)}") from None
-    _compare(checkpoint, "schema version", found.schema_version, SCHEMA_VERSION)
+    if found.schema_version > SCHEMA_VERSION:
+        raise CheckpointError(
+            f"checkpoint {checkpoint} was made by a newer version of this program (its schema version is "
+            f"{found.schema_version}, this program reads 1 to {SCHEMA_VERSION}): run that one"
+        )
     _compare(checkpoint, "topics.requests", found.request_topic, request_topic)
     _compare(checkpoint, "topics.clock", found.clock_topic, clock_topic)
     _compare(checkpoint, "state.partitions", found.state_partitions, state_partitions)

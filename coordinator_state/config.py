@@ -6,12 +6,15 @@ from typing import Annotated
 
 import msgspec
 
-__all__ = ["INT32_MAX", "GroupConfig"]
+__all__ = ["INT32_MAX", "INT64_MAX", "GroupConfig"]
 
 INT32_MAX = 2**31 - 1
+INT64_MAX = 2**63 - 1
 
 
 _Positive = Annotated[int, msgspec.Meta(ge=1)]
+# Kafka's own types of these; a time beyond them would be too far away for an int64 of ms.
+_PositiveInt32 = Annotated[int, msgspec.Meta(ge=1, le=INT32_MAX)]
 _NotNegative = Annotated[int, msgspec.Meta(ge=0)]
 
 
@@ -28,8 +31,13 @@ class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
     group_max_session_timeout_ms: _NotNegative = 1_800_000
     group_initial_rebalance_delay_ms: _NotNegative = 3_000
     group_max_size: _Positive = INT32_MAX
-    offsets_retention_check_interval_ms: _Positive = 600_000
-    """An Empty group without offsets is gone this long after it became Empty (Kafka: at the next check)."""
+    offset_metadata_max_bytes: _NotNegative = 4_096
+    """Longest metadata of a committed offset; like Kafka's, counted in UTF-16 units in spite of its name."""
+    offsets_retention_minutes: _PositiveInt32 = 10_080
+    """How long offsets are kept that nobody uses; see `retention.py` for when that is."""
+    offsets_retention_check_interval_ms: _PositiveInt32 = 600_000
+    """An Empty group without offsets is gone this long after it became Empty (Kafka: at the next check);
+    offsets whose time is over go at most this much later."""
 
     new_member_join_timeout_ms: _NotNegative = 300_000
     """How long a member that joins for the first time may stay parked (KAFKA-7610; a constant in Kafka)."""
@@ -40,12 +48,32 @@ class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
     max_group_bytes: _NotNegative = 4_000_000
     """Largest sum of all members' subscriptions and names in one group: what the leader's answer carries."""
 
+    max_group_offsets: _NotNegative = 20_000
+    """Most committed offsets of one group. Together they may also take no more than `max_group_bytes` in the
+    answer that lists them all."""
+
     max_id_length: _NotNegative = 255
-    """Longest group id, client id, request id, client host and protocol name; in characters."""
+    """Longest group id, client id, request id, client host, protocol name and topic name; in characters."""
 
     response_partitions: _Positive = INT32_MAX
     """Number of partitions of the response topic: a `reply_partition` beyond it is refused, because the
     sink cannot write there. Set by the query from the real topic; without a sink nothing is out of reach."""
+    request_partitions: _Positive = 1
+    state_partitions: _Positive = 1
+    """Numbers of partitions of the request topic and of the state, likewise; for FindCoordinator."""
+
+    @property
+    def offsets_retention_ms(self) -> int:
+        """`offsets_retention_minutes` in ms."""
+        return self.offsets_retention_minutes * 60_000
+
+    @property
+    def max_request_partitions(self) -> int:
+        """Most partitions in one request: their answer has to fit into `max_record_bytes`.
+
+        In the request a number may do; in the answer a partition takes about a hundred bytes.
+        """
+        return self.max_request_bytes // 40
 
     @property
     def max_record_bytes(self) -> int:

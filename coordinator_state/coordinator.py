@@ -13,26 +13,41 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
+from coordinator_state.delete_group import handle_delete_group
 from coordinator_state.describe_group import handle_describe_group
 from coordinator_state.errors import Errors
 from coordinator_state.expiry import expire
+from coordinator_state.find_coordinator import handle_find_coordinator
 from coordinator_state.heartbeat import handle_heartbeat
 from coordinator_state.join_group import handle_join_group
 from coordinator_state.leave_group import handle_leave_group
 from coordinator_state.member_ids import member_id_of
+from coordinator_state.offset_commit import handle_offset_commit
+from coordinator_state.offset_delete import handle_offset_delete
+from coordinator_state.offset_fetch import handle_offset_fetch
 from coordinator_state.requests import (
+    DeleteGroupRequest,
     DescribeGroupRequest,
+    FindCoordinatorRequest,
     HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
     SyncGroupRequest,
     instance_ids,
 )
 from coordinator_state.responses import (
+    DeleteGroupResponse,
     DescribeGroupResponse,
+    FindCoordinatorResponse,
     HeartbeatResponse,
     JoinGroupResponse,
     LeaveGroupResponse,
+    OffsetCommitResponse,
+    OffsetDeleteResponse,
+    OffsetFetchResponse,
     Response,
     SyncGroupResponse,
 )
@@ -50,8 +65,17 @@ _RESPONSES: dict[type, type[Response]] = {
     SyncGroupRequest: SyncGroupResponse,
     HeartbeatRequest: HeartbeatResponse,
     LeaveGroupRequest: LeaveGroupResponse,
+    OffsetCommitRequest: OffsetCommitResponse,
+    OffsetFetchRequest: OffsetFetchResponse,
+    OffsetDeleteRequest: OffsetDeleteResponse,
     DescribeGroupRequest: DescribeGroupResponse,
+    DeleteGroupRequest: DeleteGroupResponse,
+    FindCoordinatorRequest: FindCoordinatorResponse,
 }
+# What may be asked of the group without a name, too: it can have offsets, though no members.
+_NEEDS_GROUP_ID = (
+    JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest | OffsetDeleteRequest
+)
 
 
 class GroupCoordinator:
@@ -89,6 +113,11 @@ class GroupCoordinator:
             response = _RESPONSES[type(request)].to(request.reply_to, turn.group_id, error, message, **echoed)
             turn.reply(request.reply_to, response)
             return
+        self._apply(request, record)
+        self._fire_due()
+
+    def _apply(self, request: AnyRequest, record: Record) -> None:  # noqa: C901 - one line for each API
+        turn = self._turn
         match request:
             case JoinGroupRequest():
                 prefix = request.group_instance_id or request.client_id
@@ -99,11 +128,20 @@ class GroupCoordinator:
                 handle_heartbeat(turn, request)
             case LeaveGroupRequest():
                 handle_leave_group(turn, request)
+            case OffsetCommitRequest():
+                handle_offset_commit(turn, request)
+            case OffsetFetchRequest():
+                handle_offset_fetch(turn, request)
+            case OffsetDeleteRequest():
+                handle_offset_delete(turn, request)
             case DescribeGroupRequest():
                 handle_describe_group(turn, request)
+            case DeleteGroupRequest():
+                handle_delete_group(turn, request)
+            case FindCoordinatorRequest():
+                handle_find_coordinator(turn, request, record)
             case _:
                 assert_never(request)
-        self._fire_due()
 
     def _fire_due(self) -> None:
         # A deadline that was set to now or earlier (no initial delay, a timeout of 0) is part of what the
@@ -115,18 +153,18 @@ class GroupCoordinator:
 
 def _precheck(request: AnyRequest) -> tuple[Errors, str | None]:
     """Checks that come before the group is looked at."""
-    newest = request.NEWEST_VERSION
-    if not 0 <= request.version <= newest:
-        return Errors.UNSUPPORTED_VERSION, f"versions 0 to {newest} are supported - at `$.api_version`"
-    if isinstance(request, DescribeGroupRequest):
-        # The group without a name can be described: it may hold offsets, though it can have no members.
-        return Errors.NONE, None
+    oldest, newest = request.OLDEST_VERSION, request.NEWEST_VERSION
+    if not oldest <= request.version <= newest:
+        return Errors.UNSUPPORTED_VERSION, f"versions {oldest} to {newest} are supported - at `$.api_version`"
     if isinstance(request, SyncGroupRequest) and request.lacks_protocol:
         message = "protocol_type and protocol_name must be given since version 5"
         return Errors.INCONSISTENT_GROUP_PROTOCOL, message
-    if not request.group_id:
+    if isinstance(request, OffsetFetchRequest) and request.lacks_topics:
+        message = f"version {request.ALL_TOPICS_VERSION} is the first that can ask for all topics"
+        return Errors.UNSUPPORTED_VERSION, f"{message} - at `$.topics`"
+    if not request.group_id and isinstance(request, _NEEDS_GROUP_ID):
         return Errors.INVALID_GROUP_ID, "group_id must not be empty"
-    if request.version < request.STATIC_VERSION and instance_ids(request):
+    if instance_ids(request) and request.version < request.STATIC_VERSION:
         message = f"version {request.STATIC_VERSION} is the first with a group_instance_id"
         return Errors.UNSUPPORTED_VERSION, f"{message} - at `$.group_instance_id`"
     return Errors.NONE, None

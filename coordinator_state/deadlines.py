@@ -32,7 +32,7 @@ class DeadlineKind(IntEnum):
     SYNC = 3
     """The time to sync is over."""
     CLEANUP = 4
-    """An Empty group is looked at, to be deleted."""
+    """Offsets that nobody uses, and the group if it is Empty, are looked at, to be deleted."""
 
 
 class Deadline(NamedTuple):
@@ -86,7 +86,7 @@ class Deadlines:
         self._push(DeadlineKind.SYNC, at_ms)
 
     def set_cleanup(self, at_ms: int | None) -> None:
-        """The group is looked at at `at_ms`; None: it is in use."""
+        """What nobody uses is looked for at `at_ms`; None: all is in use."""
         self._group.cleanup_deadline_ms = at_ms
         self._push(DeadlineKind.CLEANUP, at_ms)
 

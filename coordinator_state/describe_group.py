@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_state.errors import Errors
 from coordinator_state.responses import DescribeGroupResponse
 from coordinator_state.states import GroupState
+from coordinator_state.validation import not_found
 
 if TYPE_CHECKING:
     from coordinator_state.requests import DescribeGroupRequest
@@ -38,8 +38,7 @@ def handle_describe_group(turn: Turn, request: DescribeGroupRequest) -> None:
             members=group.described_members(with_instances=request.version >= request.STATIC_VERSION),
         )
     elif request.version >= _NOT_FOUND_VERSION:
-        message = f"group {turn.group_id} not found"
-        response = DescribeGroupResponse.to(to, turn.group_id, Errors.GROUP_ID_NOT_FOUND, message)
+        response = DescribeGroupResponse.to(to, turn.group_id, *not_found(turn))
     else:
         response = DescribeGroupResponse.to(to, turn.group_id)
     turn.reply(to, response)

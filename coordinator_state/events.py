@@ -6,11 +6,14 @@ so that a batch that is run again writes the same events under the same ids.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import msgspec
 
 __all__ = [
     "AnyEvent",
     "AssignmentPropagated",
+    "CommittedPartition",
     "Event",
     "GenerationCompleted",
     "GenerationWrapped",
@@ -20,6 +23,11 @@ __all__ = [
     "MemberAssigned",
     "MemberFenced",
     "MemberRemoved",
+    "OffsetsCommitted",
+    "OffsetsDeleted",
+    "OffsetsExpired",
+    "OffsetsOfTopic",
+    "PartitionsOfTopic",
     "RebalancePostponed",
     "StateChanged",
 ]
@@ -27,6 +35,9 @@ __all__ = [
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event"):
     """What all events have in common. `at_ms` is the log's time of the cause, never a wall clock's."""
+
+    IS_PICTURED: ClassVar[bool] = True
+    """Whether what happened can be seen in the group's picture."""
 
     event_id: str
     at_ms: int
@@ -114,6 +125,55 @@ class AssignmentPropagated(Event, frozen=True, kw_only=True, tag="assignment_pro
     assignments: list[MemberAssigned]
 
 
+class CommittedPartition(msgspec.Struct, frozen=True, kw_only=True):
+    """One partition of an `OffsetsCommitted`."""
+
+    partition_index: int
+    committed_offset: int
+    committed_leader_epoch: int
+    metadata: str
+
+
+class OffsetsOfTopic(msgspec.Struct, frozen=True):
+    """The committed offsets of one topic."""
+
+    name: str
+    partitions: list[CommittedPartition]
+
+
+class PartitionsOfTopic(msgspec.Struct, frozen=True):
+    """The partitions of one topic whose offsets are gone."""
+
+    name: str
+    partition_indexes: list[int]
+
+
+class OffsetsCommitted(Event, frozen=True, kw_only=True, tag="offsets_committed"):
+    """Offsets were committed: by `member_id`, or if that is empty by no member, as tools do."""
+
+    IS_PICTURED: ClassVar[bool] = False
+
+    member_id: str
+    client_id: str
+    topics: list[OffsetsOfTopic]
+
+
+class OffsetsDeleted(Event, frozen=True, kw_only=True, tag="offsets_deleted"):
+    """Offsets were deleted, alone or with their group."""
+
+    IS_PICTURED: ClassVar[bool] = False
+
+    topics: list[PartitionsOfTopic]
+
+
+class OffsetsExpired(Event, frozen=True, kw_only=True, tag="offsets_expired"):
+    """Offsets were not used for `offsets.retention.minutes`."""
+
+    IS_PICTURED: ClassVar[bool] = False
+
+    topics: list[PartitionsOfTopic]
+
+
 class GroupDeleted(Event, frozen=True, kw_only=True, tag="group_deleted"):
     """The group is gone; the same id starts afresh."""
 
@@ -129,5 +189,8 @@ AnyEvent = (
     | GenerationWrapped
     | RebalancePostponed
     | AssignmentPropagated
+    | OffsetsCommitted
+    | OffsetsDeleted
+    | OffsetsExpired
     | GroupDeleted
 )

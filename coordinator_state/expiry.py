@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, assert_never
 
 from coordinator_state.deadlines import DeadlineKind
-from coordinator_state.events import GroupDeleted
 from coordinator_state.rebalance import (
     complete_join,
     extend_initial_delay_or_complete_join,
@@ -16,6 +15,7 @@ from coordinator_state.rebalance import (
     prepare_rebalance,
     remove_member,
 )
+from coordinator_state.retention import clean_up
 from coordinator_state.states import GroupState
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def expire(turn: Turn, deadline: Deadline) -> None:
         case DeadlineKind.SYNC:
             _expire_sync(turn)
         case DeadlineKind.CLEANUP:
-            _clean_up(turn)
+            clean_up(turn)
         case _:
             assert_never(deadline.kind)
 
@@ -76,12 +76,3 @@ def _expire_sync(turn: Turn) -> None:
         remove_member(turn, member, "not_synced")
     names = ", ".join(member.member_id for member in missing)
     prepare_rebalance(turn, f"no sync from {names}")
-
-
-def _clean_up(turn: Turn) -> None:
-    if turn.group.pending_members:
-        turn.await_cleanup()
-        return
-    turn.transition(GroupState.DEAD, "unused")
-    turn.emit(GroupDeleted)
-    turn.forget_group()

@@ -121,7 +121,7 @@ class Group(msgspec.Struct, kw_only=True, array_like=True):
     sync_deadline_ms: int | None = None
     """By then every member must have synced (KAFKA-12890)."""
     cleanup_deadline_ms: int | None = None
-    """When the group, being Empty, is looked at to be deleted."""
+    """When to look for what nobody uses: offsets, and the group itself if it is Empty."""
     num_awaiting_join: int = 0
     num_pending_sync: int = 0
     protocol_counts: dict[str, int] = {}
@@ -130,6 +130,10 @@ class Group(msgspec.Struct, kw_only=True, array_like=True):
     # These five could be counted from the members; but doing so for each joiner would make a join phase
     # quadratic in the members (KAFKA-7142). `protocol_counts`: how many members offer each protocol name;
     # `static_members`: which member id an instance id stands for.
+    subscribed_topics: tuple[str, ...] | None = None
+    """What the members of the last completed generation read, sorted; None if that is not known."""
+    offsets: bytes = b""
+    """What is committed, as `CommittedOffsets` reads and writes it."""
 
     # -- members ---------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from coordinator_state.events import (
 from coordinator_state.requests import JoinGroupRequest
 from coordinator_state.responses import JoinGroupResponse, SyncGroupResponse
 from coordinator_state.states import GroupState
+from coordinator_state.subscriptions import subscribed_topics
 
 if TYPE_CHECKING:
     from coordinator_state.group import Group, Member
@@ -138,11 +139,13 @@ def complete_join(turn: Turn, reason: str) -> None:
     _begin_generation(turn)
     if not group.members:
         group.protocol_name = None
+        group.subscribed_topics = subscribed_topics(group)
         turn.transition(GroupState.EMPTY, "no members are left")
         return
 
     assert group.leader is not None  # noqa: S101 - for the type checker
     group.protocol_name = group.select_protocol()
+    group.subscribed_topics = subscribed_topics(group)
     turn.transition(GroupState.COMPLETING_REBALANCE, reason)
     turn.emit(
         GenerationCompleted,

@@ -7,31 +7,46 @@ wonder what it was given.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, ClassVar
 
 import msgspec
 
-from coordinator_state.config import INT32_MAX
+from coordinator_state.config import INT32_MAX, INT64_MAX
 
 __all__ = [
     "AnyRequest",
+    "DeleteGroupRequest",
     "DescribeGroupRequest",
+    "FindCoordinatorRequest",
     "HeartbeatRequest",
     "JoinGroupRequest",
     "LeaveGroupRequest",
     "LeavingMember",
     "MemberAssignment",
+    "OffsetCommitPartition",
+    "OffsetCommitRequest",
+    "OffsetCommitTopic",
+    "OffsetDeletePartition",
+    "OffsetDeleteRequest",
+    "OffsetDeleteTopic",
+    "OffsetFetchRequest",
+    "OffsetFetchTopic",
     "Protocol",
     "ReplyTo",
     "Request",
     "SyncGroupRequest",
     "instance_ids",
+    "partitions_named",
+    "topics_named",
 ]
 
 Int32 = Annotated[int, msgspec.Meta(ge=-INT32_MAX - 1, le=INT32_MAX)]
+Int64 = Annotated[int, msgspec.Meta(ge=-INT64_MAX - 1, le=INT64_MAX)]
 Partition = Annotated[int, msgspec.Meta(ge=0, le=INT32_MAX)]
 # Empty would be one name for all that leave it empty, and each would throw out the one before.
 InstanceId = Annotated[str, msgspec.Meta(min_length=1)] | None
+TopicName = Annotated[str, msgspec.Meta(min_length=1)]
 
 
 _MAX_REASON = 255
@@ -76,8 +91,9 @@ def _reason(reason: str | None) -> str | None:
 class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="api"):
     """What all requests have in common. `api_version` None means the newest."""
 
+    OLDEST_VERSION: ClassVar[int] = 0
     NEWEST_VERSION: ClassVar[int]
-    """Highest `api_version` that is understood; all versions from 0 on are."""
+    """Lowest and highest `api_version` that is understood; all between them are."""
     STATIC_VERSION: ClassVar[int]
     """Lowest `api_version` in which a `group_instance_id` is given or told (KIP-345)."""
 
@@ -185,20 +201,146 @@ class DescribeGroupRequest(Request, frozen=True, tag="describe_group"):
     STATIC_VERSION: ClassVar[int] = 4
 
 
-AnyRequest = JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest | DescribeGroupRequest
+class OffsetCommitPartition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How far one partition has been worked on: `committed_offset` is the next to be read."""
+
+    partition_index: Partition
+    committed_offset: Int64
+    committed_leader_epoch: Int32 = -1
+    committed_metadata: str | None = None
+
+
+class OffsetCommitTopic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The partitions of one topic in an `offset_commit`."""
+
+    name: TopicName
+    partitions: list[OffsetCommitPartition]
+
+
+class OffsetCommitRequest(Request, frozen=True, tag="offset_commit"):
+    """OffsetCommit (api key 8). Without a generation it comes from no member: from a tool, for example."""
+
+    OLDEST_VERSION: ClassVar[int] = 2
+    NEWEST_VERSION: ClassVar[int] = 9
+    STATIC_VERSION: ClassVar[int] = 7
+    LEADER_EPOCH_VERSION: ClassVar[int] = 6
+    LAST_RETENTION_VERSION: ClassVar[int] = 4
+    GROUP_ID_NOT_FOUND_VERSION: ClassVar[int] = 9
+
+    topics: list[OffsetCommitTopic]
+    generation_id: Int32 = -1
+    member_id: str = ""
+    group_instance_id: InstanceId = None
+    retention_time_ms: Int64 = -1
+    """How long to keep these offsets, up to version 4; -1: as long as the coordinator keeps all."""
+
+
+class OffsetFetchTopic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The partitions of one topic in an `offset_fetch`."""
+
+    name: TopicName
+    partition_indexes: list[Partition]
+
+
+class OffsetFetchRequest(Request, frozen=True, tag="offset_fetch"):
+    """OffsetFetch (api key 9). `topics` None asks for all.
+
+    `require_stable` (KIP-447) would wait for transactions; there are none, so every offset is stable.
+    """
+
+    OLDEST_VERSION: ClassVar[int] = 1
+    NEWEST_VERSION: ClassVar[int] = 9
+    ALL_TOPICS_VERSION: ClassVar[int] = 2
+    LEADER_EPOCH_VERSION: ClassVar[int] = 5
+
+    topics: list[OffsetFetchTopic] | None = None
+    require_stable: bool = False
+
+    @property
+    def lacks_topics(self) -> bool:
+        """Whether there are no topics although the version cannot ask for all."""
+        return self.topics is None and self.version < self.ALL_TOPICS_VERSION
+
+
+class OffsetDeletePartition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One partition in an `offset_delete`."""
+
+    partition_index: Partition
+
+
+class OffsetDeleteTopic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The partitions of one topic in an `offset_delete`."""
+
+    name: TopicName
+    partitions: list[OffsetDeletePartition]
+
+
+class OffsetDeleteRequest(Request, frozen=True, tag="offset_delete"):
+    """OffsetDelete (api key 47)."""
+
+    NEWEST_VERSION: ClassVar[int] = 0
+
+    topics: list[OffsetDeleteTopic]
+
+
+class DeleteGroupRequest(Request, frozen=True, tag="delete_group"):
+    """DeleteGroups (api key 42), of the one group that the record is about."""
+
+    NEWEST_VERSION: ClassVar[int] = 2
+
+
+class FindCoordinatorRequest(Request, frozen=True, tag="find_coordinator"):
+    """FindCoordinator (api key 10): which partitions a group's requests and its state are in."""
+
+    NEWEST_VERSION: ClassVar[int] = 6
+
+
+AnyRequest = (
+    JoinGroupRequest
+    | SyncGroupRequest
+    | HeartbeatRequest
+    | LeaveGroupRequest
+    | OffsetCommitRequest
+    | OffsetFetchRequest
+    | OffsetDeleteRequest
+    | DescribeGroupRequest
+    | DeleteGroupRequest
+    | FindCoordinatorRequest
+)
 
 
 def instance_ids(request: AnyRequest) -> dict[str, str]:
     """The instance ids that `request` names, by the paths of their fields."""
-    named: dict[str, str | None]
+    named: dict[str, str | None] = {}
     match request:
-        case DescribeGroupRequest():
-            named = {}
         case LeaveGroupRequest():
             named = {
                 f"members[{i}].group_instance_id": each.group_instance_id
                 for i, each in enumerate(request.members)
             }
-        case _:
+        case JoinGroupRequest() | SyncGroupRequest() | HeartbeatRequest() | OffsetCommitRequest():
             named = {"group_instance_id": request.group_instance_id}
+        case _:
+            pass
     return {path: it for path, it in named.items() if it is not None}
+
+
+def topics_named(request: AnyRequest) -> dict[str, str]:
+    """The topics that `request` names, by the paths of their fields."""
+    match request:
+        case OffsetCommitRequest() | OffsetDeleteRequest() | OffsetFetchRequest():
+            topics: Iterable[OffsetCommitTopic | OffsetDeleteTopic | OffsetFetchTopic] = request.topics or ()
+            return {f"topics[{i}].name": topic.name for i, topic in enumerate(topics)}
+        case _:
+            return {}
+
+
+def partitions_named(request: AnyRequest) -> int:
+    """How many partitions `request` names; each is answered."""
+    match request:
+        case OffsetCommitRequest() | OffsetDeleteRequest():
+            return sum(len(topic.partitions) for topic in request.topics)
+        case OffsetFetchRequest():
+            return sum(len(topic.partition_indexes) for topic in request.topics or ())
+        case _:
+            return 0

@@ -12,8 +12,12 @@ from coordinator_state.states import GroupState
 
 __all__ = [
     "AnyResponse",
+    "DeleteGroupResponse",
     "DescribeGroupResponse",
     "DescribedMember",
+    "FetchedOffset",
+    "FetchedOffsetsOfTopic",
+    "FindCoordinatorResponse",
     "GroupPicture",
     "HeartbeatResponse",
     "InvalidRequestResponse",
@@ -21,9 +25,14 @@ __all__ = [
     "JoinGroupResponse",
     "LeaveGroupResponse",
     "LeftMember",
+    "OffsetCommitResponse",
+    "OffsetDeleteResponse",
+    "OffsetFetchResponse",
+    "PartitionResult",
     "PicturedMember",
     "Response",
     "SyncGroupResponse",
+    "TopicResult",
 ]
 
 
@@ -118,6 +127,55 @@ class LeaveGroupResponse(Response, kw_only=True, tag="leave_group"):
     members: list[LeftMember] = []
 
 
+class PartitionResult(msgspec.Struct, frozen=True):
+    """What became of one partition of an OffsetCommit or OffsetDelete."""
+
+    partition_index: int
+    error_code: int = 0
+
+
+class TopicResult(msgspec.Struct, frozen=True):
+    """What became of the partitions of one topic."""
+
+    name: str
+    partitions: list[PartitionResult]
+
+
+class OffsetCommitResponse(Response, kw_only=True, tag="offset_commit"):
+    """Answer to OffsetCommit. What is wrong with the whole request is each partition's error, too."""
+
+    topics: list[TopicResult] = []
+
+
+class FetchedOffset(msgspec.Struct, frozen=True, kw_only=True):
+    """One partition in the answer to OffsetFetch. The defaults say that nothing is committed."""
+
+    partition_index: int
+    committed_offset: int = -1
+    committed_leader_epoch: int = -1
+    metadata: str = ""
+    error_code: int = 0
+
+
+class FetchedOffsetsOfTopic(msgspec.Struct, frozen=True):
+    """The partitions of one topic in the answer to OffsetFetch."""
+
+    name: str
+    partitions: list[FetchedOffset]
+
+
+class OffsetFetchResponse(Response, kw_only=True, tag="offset_fetch"):
+    """Answer to OffsetFetch."""
+
+    topics: list[FetchedOffsetsOfTopic] = []
+
+
+class OffsetDeleteResponse(Response, kw_only=True, tag="offset_delete"):
+    """Answer to OffsetDelete; without topics if nothing could be deleted."""
+
+    topics: list[TopicResult] = []
+
+
 class DescribedMember(msgspec.Struct, frozen=True, kw_only=True):
     """A member as DescribeGroups shows it: its subscription in Stable only, its last assignment always."""
 
@@ -143,6 +201,18 @@ class DescribeGroupResponse(Response, kw_only=True, tag="describe_group"):
     members: list[DescribedMember] = []
 
 
+class DeleteGroupResponse(Response, kw_only=True, tag="delete_group"):
+    """Answer to DeleteGroup."""
+
+
+class FindCoordinatorResponse(Response, kw_only=True, tag="find_coordinator"):
+    """Answer to FindCoordinator: where the group's requests belong, and which task has its state."""
+
+    topic: str = ""
+    partition: int = -1
+    state_partition: int = -1
+
+
 class InvalidRequestResponse(msgspec.Struct, kw_only=True):
     """Answer to a request that could not be read, as far as its sender could be made out."""
 
@@ -156,7 +226,16 @@ class InvalidRequestResponse(msgspec.Struct, kw_only=True):
 
 
 AnyResponse = (
-    JoinGroupResponse | SyncGroupResponse | HeartbeatResponse | LeaveGroupResponse | DescribeGroupResponse
+    JoinGroupResponse
+    | SyncGroupResponse
+    | HeartbeatResponse
+    | LeaveGroupResponse
+    | OffsetCommitResponse
+    | OffsetFetchResponse
+    | OffsetDeleteResponse
+    | DescribeGroupResponse
+    | DeleteGroupResponse
+    | FindCoordinatorResponse
 )
 
 

@@ -13,22 +13,31 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from coordinator_state.coordinator import GroupCoordinator
-from coordinator_state.events import Event, MemberRemoved, StateChanged
+from coordinator_state.events import (
+    Event,
+    MemberRemoved,
+    OffsetsCommitted,
+    OffsetsDeleted,
+    OffsetsExpired,
+    StateChanged,
+)
 from coordinator_state.group import Group
 from coordinator_state.log import in_log_order
+from coordinator_state.offsets import offset_key
 from coordinator_state.turn import Reply, Turn
 from coordinator_state.wire import Rejection, read_request, rejected_record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from coordinator_state.config import GroupConfig
     from coordinator_state.log import Record
 
 __all__ = ["SCHEMA_VERSION", "Channel", "Output", "StepResult", "decode_group", "encode_group", "step"]
 
-SCHEMA_VERSION = 1
-"""Version of the stored state. Fields that are added at the end, with defaults, need no new one."""
+SCHEMA_VERSION = 2
+"""Version of the stored state. Fields that are added at the end, with defaults, need no new one, unless a
+program that does not know them would lose something: version 2 is for the offsets."""
 
 
 class Channel(Enum):
@@ -36,6 +45,7 @@ class Channel(Enum):
 
     RESPONSES = "responses"
     GROUPS = "groups"
+    OFFSETS = "offsets"
     EVENTS = "events"
     REJECTED = "rejected"
 
@@ -102,8 +112,9 @@ def step(
     if turn.is_changed:
         value = _json(turn.group.picture()) if turn.exists else None
         outputs.append(Output(Channel.GROUPS, key, value))
+    outputs += _offset_pictures(turn)
     return StepResult(
-        state=encode_group(turn.group) if turn.exists else None,
+        state=encode_group(turn.stored_group()) if turn.exists else None,
         deadline_ms=turn.deadlines.next_ms() if turn.exists else None,
         outputs=outputs,
         counts=counts,
@@ -118,8 +129,8 @@ def encode_group(group: Group) -> bytes:
 def decode_group(state: bytes) -> Group:
     """The stored group; `ValueError` if it was written by a newer version of this program."""
     version, raw = msgspec.msgpack.decode(state, type=tuple[int, msgspec.Raw])
-    if version != SCHEMA_VERSION:
-        message = f"stored state has schema version {version}, this program reads {SCHEMA_VERSION}"
+    if not 1 <= version <= SCHEMA_VERSION:
+        message = f"stored state has schema version {version}, this program reads 1 to {SCHEMA_VERSION}"
         raise ValueError(message)
     return msgspec.msgpack.decode(raw, type=Group)
 
@@ -143,9 +154,26 @@ def _response(reply: Reply, counts: Counter[tuple[str, str, str]]) -> Output:
 
 def _event(event: Event, counts: Counter[tuple[str, str, str]]) -> Output:
     detail = ""
-    if isinstance(event, MemberRemoved):
-        detail = event.reason
-    elif isinstance(event, StateChanged):
-        detail = str(event.to)
+    match event:
+        case MemberRemoved():
+            detail = event.reason
+        case StateChanged():
+            detail = str(event.to)
+        case OffsetsCommitted():
+            counts["offsets", "committed", ""] += sum(len(topic.partitions) for topic in event.topics)
+        case OffsetsDeleted() | OffsetsExpired():
+            what = "deleted" if isinstance(event, OffsetsDeleted) else "expired"
+            counts["offsets", what, ""] += sum(len(topic.partition_indexes) for topic in event.topics)
+        case _:
+            pass
     counts["events", str(event.__struct_config__.tag), detail] += 1
     return Output(Channel.EVENTS, event.group_id.encode(), _json(event))
+
+
+def _offset_pictures(turn: Turn) -> Iterator[Output]:
+    for (topic, partition), offset in turn.offsets.changes.items():
+        key = offset_key(turn.group_id, topic, partition)
+        if offset is None:
+            yield Output(Channel.OFFSETS, key, None)
+        else:
+            yield Output(Channel.OFFSETS, key, _json(offset.picture(turn.group_id, topic, partition)))

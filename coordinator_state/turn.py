@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from coordinator_state.deadlines import Deadlines
 from coordinator_state.events import GroupCreated, StateChanged
 from coordinator_state.group import Group
+from coordinator_state.offsets import CommittedOffsets
 from coordinator_state.states import GroupState, transition
 
 if TYPE_CHECKING:
@@ -37,11 +38,13 @@ class Turn:
     def __init__(self, group_id: str, group: Group | None, config: GroupConfig) -> None:
         self.group_id = group_id
         self.config = config
+        self.offsets = CommittedOffsets(group.offsets if group else b"")
+        """What is committed for the group; nothing while there is none."""
         self.now_ms = group.now_ms if group else 0
         self.replies: list[Reply] = []
         self.events: list[Event] = []
         self.is_changed = False
-        """Whether anything that can be seen of the group has changed: always so with an event."""
+        """Whether anything has changed that the group's picture shows."""
         self._group = group
         self._deadlines = Deadlines(group) if group else None
         self._cause = ""
@@ -73,6 +76,11 @@ class Turn:
         self.await_cleanup()
         self.emit(GroupCreated)
 
+    def stored_group(self) -> Group:
+        """The group with its offsets as they are now."""
+        self.group.offsets = self.offsets.encode()
+        return self.group
+
     def forget_group(self) -> None:
         """The group is no more."""
         self._group = self._deadlines = None
@@ -90,7 +98,7 @@ class Turn:
         self.deadlines.set_session(member, self.now_ms + member.session_timeout_ms)
 
     def await_cleanup(self) -> None:
-        """Look at the Empty group again after the retention check interval."""
+        """Look after the retention check interval whether something is not used any more."""
         self.deadlines.set_cleanup(self.now_ms + self.config.offsets_retention_check_interval_ms)
 
     # -- decisions -------------------------------------------------------------------------------
@@ -116,7 +124,7 @@ class Turn:
             )
         )
         self._effects += 1
-        self.is_changed = True
+        self.is_changed = self.is_changed or event_type.IS_PICTURED
 
     def transition(self, target: GroupState, reason: str) -> None:
         """Move the group along an arrow of the state diagram."""
@@ -124,7 +132,7 @@ class Turn:
         group.previous_state, group.state = group.state, transition(group.state, target)
         group.state_timestamp_ms = self.now_ms
         self.emit(StateChanged, from_=str(group.previous_state), to=str(target), reason=reason)
-        if target is GroupState.EMPTY:
+        if target is GroupState.EMPTY or (target is GroupState.STABLE and self.offsets):
             self.await_cleanup()
-        elif group.previous_state is GroupState.EMPTY:
+        else:
             self.deadlines.set_cleanup(None)

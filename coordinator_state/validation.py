@@ -1,4 +1,4 @@
-"""The check that Join, Sync, Heartbeat and Leave have in common."""
+"""The checks that several requests have in common."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from coordinator_state.errors import Errors
 if TYPE_CHECKING:
     from coordinator_state.turn import Turn
 
-__all__ = ["validate_member"]
+__all__ = ["not_found", "validate_member"]
 
 
 def validate_member(
@@ -36,3 +36,8 @@ def validate_member(
     if generation_id is not None and generation_id != group.generation_id:
         return Errors.ILLEGAL_GENERATION
     return Errors.NONE
+
+
+def not_found(turn: Turn) -> tuple[Errors, str]:
+    """The error for a group that is not there, and Kafka's words for it."""
+    return Errors.GROUP_ID_NOT_FOUND, f"Group {turn.group_id} not found."

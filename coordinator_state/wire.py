@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coordinator_state.requests import AnyRequest, JoinGroupRequest, instance_ids
+from coordinator_state.requests import (
+    AnyRequest,
+    JoinGroupRequest,
+    instance_ids,
+    partitions_named,
+    topics_named,
+)
 from coordinator_state.responses import InvalidRequestResponse
 
 if TYPE_CHECKING:
@@ -87,13 +93,15 @@ def _check(request: AnyRequest, key: bytes | None, config: GroupConfig) -> str |
         "request_id": request.request_id,
         "client_host": request.client_host,
     }
-    texts |= instance_ids(request)
+    texts |= instance_ids(request) | topics_named(request)
     if isinstance(request, JoinGroupRequest):
         texts["protocol_type"] = request.protocol_type
         texts |= {f"protocols[{i}].name": each.name for i, each in enumerate(request.protocols)}
     for field, text in texts.items():
         if len(text) > config.max_id_length:
             return f"longer than {config.max_id_length} characters - at `$.{field}`"
+    if partitions_named(request) > config.max_request_partitions:
+        return f"more than {config.max_request_partitions} partitions - at `$.topics`"
     return None
 
 

@@ -12,7 +12,7 @@ from coordinator_state.step import Channel, Output, step
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from pyspark.sql.streaming.state import GroupState
 
@@ -37,10 +37,15 @@ class FunctionArguments(NamedTuple):
     output_topics: dict[Channel, str]
 
     @classmethod
-    def of(cls, settings: Settings, secret: bytes, response_partitions: int) -> FunctionArguments:
-        """Take from the settings what the function needs. `response_partitions`: of the real topic."""
+    def of(cls, settings: Settings, secret: bytes, partitions: Mapping[str, int]) -> FunctionArguments:
+        """Take from the settings what the function needs. `partitions`: how many each topic has."""
         return cls(
-            config=msgspec.structs.replace(settings.group, response_partitions=response_partitions),
+            config=msgspec.structs.replace(
+                settings.group,
+                request_partitions=partitions[settings.topics_requests],
+                response_partitions=partitions[settings.topics_responses],
+                state_partitions=settings.state_partitions,
+            ),
             secret=secret,
             request_topic=settings.topics_requests,
             output_topics=dict(zip(Channel, settings.output_topics, strict=True)),

@@ -74,6 +74,7 @@ class DecisionMetrics(Collector):
         responses = CounterMetricFamily(f"{_PREFIX}_responses", "Responses.", labels=["api", "error"])
         removed = CounterMetricFamily(f"{_PREFIX}_members_removed", "Members gone.", labels=["reason"])
         moves = CounterMetricFamily(f"{_PREFIX}_state_changes", "Moves of groups.", labels=["to"])
+        offsets = CounterMetricFamily(f"{_PREFIX}_offsets", "Offsets committed and gone.", labels=["change"])
         rejected = rebalances = expirations = 0
         for (what, first, second), count in sorted(self._counts().items()):
             match what, first:
@@ -81,6 +82,8 @@ class DecisionMetrics(Collector):
                     requests.add_metric([api], count)
                 case "responses", api:
                     responses.add_metric([api, second], count)
+                case "offsets", change:
+                    offsets.add_metric([change], count)
                 case "rejected", _:
                     rejected += count
                 case "events", "member_removed":
@@ -89,7 +92,7 @@ class DecisionMetrics(Collector):
                 case "events", "state_changed":
                     moves.add_metric([second], count)
                     rebalances += count if second == GroupState.PREPARING_REBALANCE else 0
-        yield from (requests, responses, removed, moves)
+        yield from (requests, responses, removed, moves, offsets)
         yield CounterMetricFamily(f"{_PREFIX}_requests_rejected", "Records that are no requests.", rejected)
         yield CounterMetricFamily(f"{_PREFIX}_rebalances", "Join phases begun.", rebalances)
         yield CounterMetricFamily(f"{_PREFIX}_session_expirations", "Members that fell silent.", expirations)

@@ -2,7 +2,8 @@
 
     coordinator.requests ─┐                                    ┌─► coordinator.responses
                           ├─► one source ─► stateful function ─┼─► coordinator.groups
-    coordinator.clock   ──┘   keyed by group, event time       ├─► coordinator.events
+    coordinator.clock   ──┘   keyed by group, event time       ├─► coordinator.offsets
+                                                               ├─► coordinator.events
                                                                └─► coordinator.rejected
 
 Time is the brokers' append time, and only the clock's ticks carry it as event time: Spark drops rows that

@@ -88,7 +88,7 @@ def _run(settings: Settings, say: Callable[[str], None], *, progress: bool) -> N
             say(f"metrics are at http://localhost:{port}/metrics")
 
         stack.enter_context(Clock(settings.topics_clock, settings.clock_interval_ms, client_config))
-        arguments = FunctionArguments.of(settings, secret, partitions[settings.topics_responses])
+        arguments = FunctionArguments.of(settings, secret, partitions)
         try:
             query = start_query(spark, settings, arguments, counts.add)
         except PySparkException as error:

@@ -49,6 +49,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid
     topics_clock: str = "coordinator.clock"
     topics_responses: str = "coordinator.responses"
     topics_groups: str = "coordinator.groups"
+    topics_offsets: str = "coordinator.offsets"
     topics_events: str = "coordinator.events"
     topics_rejected: str = "coordinator.rejected"
 
@@ -86,13 +87,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid
     @property
     def output_topics(self) -> tuple[str, ...]:
         """Topics that the query writes, in the order of `coordinator_state.step.Channel`."""
-        return (self.topics_responses, self.topics_groups, self.topics_events, self.topics_rejected)
+        return (
+            self.topics_responses,
+            self.topics_groups,
+            self.topics_offsets,
+            self.topics_events,
+            self.topics_rejected,
+        )
 
 
-# GroupConfig has Kafka's names for what is Kafka's; `response_partitions` is measured, not set.
-_GROUP_FIELDS = {
-    _dotted(field): field for field in GroupConfig.__struct_fields__ if field != "response_partitions"
-}
+# GroupConfig has Kafka's names for what is Kafka's; what it has of partitions is measured, not set.
+_MEASURED = frozenset({"request_partitions", "response_partitions", "state_partitions"})
+_GROUP_FIELDS = {_dotted(field): field for field in GroupConfig.__struct_fields__ if field not in _MEASURED}
 _OWN_FIELDS = [
     _dotted(field) for field in Settings.__struct_fields__ if field not in ("group", "kafka", "spark")
 ]

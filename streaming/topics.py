@@ -55,6 +55,7 @@ def topic_specs(settings: Settings) -> list[TopicSpec]:
         TopicSpec(settings.topics_clock, 1, append_time, hour, exact_partitions=True),
         TopicSpec(settings.topics_responses, settings.responses_partitions, large, hour),
         TopicSpec(settings.topics_groups, settings.requests_partitions, compacted, {}),
+        TopicSpec(settings.topics_offsets, settings.requests_partitions, compacted, {}),
         TopicSpec(
             settings.topics_events,
             settings.requests_partitions,

@@ -1,22 +1,35 @@
 """The member's side of the group protocol.
 
-`membership.py` is the protocol (sans-IO), `work.py` what is shared, `channel.py` the way to the
-coordinator and back, and `member.py` the three together: the class that programs use.
+`membership.py` is the protocol (sans-IO) with `offsets.py` for commits and fetches, `work.py` what is shared,
+`channel.py` the way to the coordinator and back, and `member.py` all of them together: the class that
+programs use. `consumer.py` adds the records of the partitions that a member owns, and `positions.py` where to
+go on in them.
 """
 
 from __future__ import annotations
 
 from group_coordinator.client.channel import MissingTopicError
-from group_coordinator.client.errors import MembershipError
-from group_coordinator.client.member import GroupMember, RebalanceListener
+from group_coordinator.client.consumer import GroupConsumer
+from group_coordinator.client.errors import (
+    CommitFailedError,
+    FencedInstanceIdError,
+    MembershipError,
+    RebalanceInProgressError,
+)
+from group_coordinator.client.listeners import RebalanceListener
+from group_coordinator.client.member import GroupMember
 from group_coordinator.client.states import MemberState
 from group_coordinator.client.work import MalformedMetadataError
 
 __all__ = [
+    "CommitFailedError",
+    "FencedInstanceIdError",
+    "GroupConsumer",
     "GroupMember",
     "MalformedMetadataError",
     "MemberState",
     "MembershipError",
     "MissingTopicError",
+    "RebalanceInProgressError",
     "RebalanceListener",
 ]

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 import os
 import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from kafka.errors import KafkaError
+from kafka.future import Future
+from kafka.structs import OffsetAndMetadata
 
 from coordinator_state.requests import HeartbeatRequest
 from group_coordinator.client.assignors import check_names
 from group_coordinator.client.channel import Channel, KafkaChannel
+from group_coordinator.client.errors import unanswered
+from group_coordinator.client.futures import wait_for
+from group_coordinator.client.listeners import RebalanceListener, check_listener, tell_lost
 from group_coordinator.client.membership import Generation, MemberSettings, Membership
+from group_coordinator.client.offsets import Offsets, checked_offsets, checked_units
 from group_coordinator.client.states import MemberState
-from group_coordinator.client.work import DEFAULT_ASSIGNORS, TopicPartitions, Work, WorkUnits
+from group_coordinator.client.work import DEFAULT_ASSIGNORS, TopicPartitions, Unit, Work, WorkUnits
 
-__all__ = ["GroupMember", "RebalanceListener"]
+__all__ = ["CommitCallback", "GroupMember"]
 
 log = logging.getLogger(__name__)
 
@@ -31,19 +37,8 @@ log = logging.getLogger(__name__)
 _TICK_MS = 100
 
 
-class RebalanceListener(Protocol):
-    """What a program wants to hear; kafka-python's ConsumerRebalanceListener is one, too.
-
-    Called by the thread that calls `poll` or `close`. Every `on_partitions_assigned` is followed by exactly
-    one of the others, with the same units. `on_partitions_lost` is optional; without it the units are
-    reported as revoked.
-    """
-
-    def on_partitions_assigned(self, assigned: frozenset[Any]) -> None:
-        """`assigned` is this member's, and nobody else's."""
-
-    def on_partitions_revoked(self, revoked: frozenset[Any]) -> None:
-        """`revoked` is still this member's until this returns: save what has to be saved."""
+CommitCallback = Callable[[Offsets, Exception | None], object]
+"""What hears of the end of a commit: its offsets, and None or why it failed. As in kafka-python."""
 
 
 class GroupMember:
@@ -68,6 +63,10 @@ class GroupMember:
     how long it may be away. Nobody gets its work until then, so nobody does it: choose a time that a
     restart fits into. As there is no rebalance, what a restart changes (the subscription; if it leads, the
     list of units and the number of partitions) takes effect with the next one.
+
+    How far the work has come can be kept in the group: `commit` says it, and `committed` tells it to the
+    next owner. Of a unit that is no partition, too: what an "offset" of it counts is the program's business.
+    To consume records, use `GroupConsumer`, which does that by itself.
 
     Raises ValueError, MissingTopicError or a KafkaError.
     """
@@ -123,6 +122,9 @@ class GroupMember:
         self._background = threading.Thread(
             target=self._run, name=f"group-member {group_id} {client_id}", daemon=True
         )
+
+        # Commits that have ended, and whose callbacks a thread of the user's has still to run.
+        self._ended_commits: deque[Callable[[], object]] = deque()
 
         # Held by the thread that is in `poll` or `close`, callbacks included. What follows is only its own.
         self._turn = threading.RLock()
@@ -187,8 +189,7 @@ class GroupMember:
         May be called again with another list, which leads to a rebalance; not with another kind of work.
         Of `units`, the leader's list is what gets shared. `listener` replaces the earlier one.
         """
-        if inspect.iscoroutinefunction(getattr(listener, "on_partitions_assigned", None)):
-            raise TypeError("asynchronous listeners are not supported: there is no event loop to run them")
+        check_listener(listener)
         if (topics is None) == (units is None):
             raise ValueError("subscribe to either topics or units")
         work: Work
@@ -213,15 +214,15 @@ class GroupMember:
         what is due and does not wait.
 
         Raises a MembershipError if the coordinator refuses this member for good, MalformedMetadataError if
-        another member sent what cannot be read, whatever the listener raises, and a KafkaError.
+        another member sent what cannot be read, whatever the listener or a commit's callback raises, and a
+        KafkaError.
         """
         deadline = _now_ms() + timeout_ms
         with self._turn:
             self._check_open()
             if self._work is None:
                 raise RuntimeError("subscribe to something before the first poll")
-            if not self._background.ident:
-                self._background.start()
+            self._start()
             while (step := self._next_step(deadline)) is not None:
                 before = self._assigned_in
                 step(self._work)
@@ -229,8 +230,71 @@ class GroupMember:
                     break
             return self._assignment
 
+    def commit(self, offsets: Mapping[Unit, int | OffsetAndMetadata], timeout_ms: int | None = None) -> None:
+        """Commit how far units have been worked on, and wait until that is stored.
+
+        `offsets`: unit -> the next offset to be worked on, or kafka-python's OffsetAndMetadata. Waits up to
+        `timeout_ms`, by default `request_timeout_ms`. Any thread may call it, also a listener.
+
+        Raises kafka-python's CommitFailedError if this member is not in the group any more, and
+        RebalanceInProgressError while it has no assignment yet: nothing was committed.
+        OffsetMetadataTooLargeError or InvalidCommitOffsetSizeError for some of the units: the others were
+        committed. KafkaTimeoutError if no answer has come: the commit is in the log, and counts when the
+        coordinator reads it. Or a MembershipError or KafkaError, as `poll` does.
+        """
+        future = self.commit_async(offsets)
+        if not wait_for(future, self._or_default(timeout_ms)):
+            advice = "It is in the log and counts when it is read; is the coordinator running?"
+            raise unanswered(self._group_id, "a commit", advice)
+        _result(future)
+        self._run_callbacks()
+
+    def commit_async(
+        self, offsets: Mapping[Unit, int | OffsetAndMetadata], callback: CommitCallback | None = None
+    ) -> Future:
+        """Commit without waiting; see `commit`. Commits are made in the order in which they are called.
+
+        Returns a future that ends with None or an error. `callback` hears the same, not in the background
+        but in a thread of the program's: the next that calls `poll`, `commit` or `close`.
+        """
+        checked = checked_offsets(offsets)
+        future = Future()
+        if callback is not None:
+            future.add_both(lambda _: self._ended_commits.append(lambda: callback(checked, future.exception)))
+        if checked:
+            self._call(lambda: self._membership.commit(checked, future))
+        else:
+            future.success(None)
+        return future
+
+    def committed(
+        self, units: Collection[Unit], timeout_ms: int | None = None
+    ) -> dict[Unit, OffsetAndMetadata | None]:
+        """Look up what the group has committed: unit -> OffsetAndMetadata, None if nothing was.
+
+        Waits up to `timeout_ms`, by default `request_timeout_ms`; raises KafkaTimeoutError then. Any thread
+        may call it, also a listener, and before the first `poll`.
+        """
+        future = self.committed_async(units, timeout_ms)
+        wait_for(future)
+        committed: dict[Unit, OffsetAndMetadata | None] = _result(future)
+        return committed
+
+    def committed_async(self, units: Collection[Unit], timeout_ms: int | None = None) -> Future:
+        """Look up without waiting; see `committed`. Returns a future of the same."""
+        wanted = checked_units(units)
+        ends_at = _now_ms() + self._or_default(timeout_ms)
+        future = Future()
+        if wanted:
+            self._call(lambda: self._membership.offset_calls.fetch(wanted, future, ends_at))
+        else:
+            future.success({})
+        return future
+
     def close(self, timeout_ms: int = 5_000, *, leave: bool | None = None) -> None:
         """Give up what is owned, leave the group and disconnect, within about `timeout_ms`.
+
+        Commits that were not waited for are waited for, and their callbacks run.
 
         A static member does not leave: its place is kept until its session ends. `leave` decides otherwise:
         True leaves for good, False keeps the place of any member (Kafka's CloseOptions, KIP-1092).
@@ -238,6 +302,7 @@ class GroupMember:
         Any thread may call it, any number of times, of which the first counts; a `poll` in another thread
         returns early. Raises what the listener raises, after everything is closed.
         """
+        deadline = _now_ms() + timeout_ms
         with self._news:
             self._closing = True
             self._news.notify_all()
@@ -247,7 +312,9 @@ class GroupMember:
             try:
                 self._give_up()
             finally:
+                self._await_commits(deadline)
                 self._disconnect(timeout_ms, leave=leave)
+                self._run_callbacks()
 
     def __enter__(self) -> Self:
         return self
@@ -282,6 +349,7 @@ class GroupMember:
         must_lead = membership.leadership is not None
         must_look = assigned_in is not None and assigned_in.is_leader and now_ms >= self._look_up_due
         steps = (
+            (bool(self._ended_commits), lambda _work: self._run_callbacks()),
             (failed, self._fail),
             (membership.needs_join, self._rejoin),
             (may_look_up and must_lead, self._lead),
@@ -339,9 +407,10 @@ class GroupMember:
             lost = self._membership.generation is not assigned_in or self._background_failure is not None
         try:
             if self._listener is not None:
-                revoked = self._listener.on_partitions_revoked
-                tell = getattr(self._listener, "on_partitions_lost", revoked) if lost else revoked
-                tell(self._assignment)
+                if lost:
+                    tell_lost(self._listener, self._assignment)
+                else:
+                    self._listener.on_partitions_revoked(self._assignment)
         finally:
             # Only now: the listener may look at it to save what has to be saved.
             self._assignment = frozenset()
@@ -370,7 +439,53 @@ class GroupMember:
         if failure is not None:
             raise failure
 
+    # -- commits and fetches -------------------------------------------------------------------------
+
+    def _call(self, call: Callable[[], None]) -> None:
+        self._start()
+        with self._news:
+            if self._membership.state is MemberState.CLOSED:
+                raise RuntimeError("this member is closed")
+            call()
+            failure = self._background_failure
+            try:
+                self._send_requests()
+            except KafkaError as error:
+                failure = error
+            if failure is not None:
+                self._membership.offset_calls.end(failure)
+        self._settle()
+
+    def _settle(self) -> None:
+        """End the futures of calls that have ended."""
+        with self._news:
+            outcomes = self._membership.offset_calls.take_outcomes()
+        # Without the lock: what a program has added to a future runs in here.
+        for outcome in outcomes:
+            if outcome.error is None:
+                outcome.token.success(outcome.offsets)
+            else:
+                outcome.token.failure(outcome.error)
+        with self._news:
+            self._news.notify_all()
+
+    def _run_callbacks(self) -> None:
+        while True:
+            try:
+                callback = self._ended_commits.popleft()
+            except IndexError:  # not asked before: several threads may be in here
+                return
+            callback()
+
+    def _or_default(self, timeout_ms: int | None) -> int:
+        return self._membership.settings.request_timeout_ms if timeout_ms is None else timeout_ms
+
     # -- the background thread -----------------------------------------------------------------------
+
+    def _start(self) -> None:
+        with self._news:
+            if not self._background.ident:
+                self._background.start()
 
     def _run(self) -> None:
         try:
@@ -380,11 +495,12 @@ class GroupMember:
                     for answer in answers:
                         self._membership.receive(answer, _now_ms())
                     self._send_requests()
-                    self._news.notify_all()
+                self._settle()
         except Exception as error:  # noqa: BLE001 - it is raised again by `poll`, where somebody can see it
             with self._news:
                 self._background_failure = error
-                self._news.notify_all()
+                self._membership.offset_calls.end(error)
+            self._settle()
 
     def _handle_timer(self) -> int:
         """Do what is due; return for how many ms nothing will be."""
@@ -420,6 +536,11 @@ class GroupMember:
         if self._closing:
             raise RuntimeError("this member is closed")
 
+    def _await_commits(self, deadline: int) -> None:
+        calls = self._membership.offset_calls
+        with self._news:
+            self._news.wait_for(lambda: not calls.awaits_commits, max(deadline - _now_ms(), 0) / 1000)
+
     def _disconnect(self, timeout_ms: int, *, leave: bool | None) -> None:
         try:
             with self._news:
@@ -430,7 +551,14 @@ class GroupMember:
         finally:
             if self._background.ident:
                 self._background.join(timeout_ms / 1000)
+            self._settle()
             self._channel.close(timeout_ms)
+
+
+def _result(future: Future) -> Any:
+    if future.exception is not None:
+        raise future.exception
+    return future.value
 
 
 def _now_ms() -> int:

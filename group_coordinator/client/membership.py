@@ -6,6 +6,9 @@
     membership.next_timer(), membership.handle_timer(now_ms)
     membership.leadership -> membership.assign(...)       # if this member leads: who gets what
     membership.assignment                                 # what this member owns, once Stable
+    membership.commit(offsets, token)                     # and, of its `offset_calls`:
+    membership.offset_calls.fetch(units, token, ends_at)
+    membership.offset_calls.take_outcomes()               # what came of commits and fetches
 
 There is no clock, no thread and no I/O in here. Everything is plain data to look at: a user's thread that
 comes by late finds the newest state, not a queue of what happened meanwhile.
@@ -38,24 +41,43 @@ from coordinator_state.responses import (
     InvalidRequestResponse,
     JoinGroupMember,
     JoinGroupResponse,
+    OffsetCommitResponse,
     SyncGroupResponse,
 )
 from group_coordinator.client.errors import (
     InconsistentGroupProtocolError,
     MembershipError,
     UnexpectedAnswerError,
+    cannot_commit,
     fatal_error,
+    unanswered,
 )
+from group_coordinator.client.offsets import OffsetAnswer, OffsetCalls, Offsets
 from group_coordinator.client.states import MemberState, transition
 
 __all__ = ["AnyAnswer", "Generation", "MemberSettings", "Membership"]
 
 AnyAnswer = AnyResponse | InvalidRequestResponse
+_HeartbeatAnswer = HeartbeatResponse | InvalidRequestResponse
 
 # How much longer than the rebalance timeout a join may stay unanswered: the time for the answer to arrive
 # (AbstractCoordinator.JOIN_GROUP_TIMEOUT_LAPSE).
 _JOIN_LAPSE_MS = 5_000
 _MAX_REASON = 255  # KIP-800
+
+# A mark in the ids of commits and fetches: a repeated refusal of one must not be taken for a heartbeat's.
+_OFFSETS = "offsets-"
+
+# What a refused commit says about its generation, and with the weight of a heartbeat.
+_OF_GENERATION = frozenset(
+    {
+        Errors.UNKNOWN_MEMBER_ID,
+        Errors.ILLEGAL_GENERATION,
+        Errors.GROUP_ID_NOT_FOUND,
+        Errors.FENCED_INSTANCE_ID,
+        Errors.REBALANCE_IN_PROGRESS,
+    }
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +137,8 @@ class Membership:
     """The protocol of one member; see the module's docstring for how it is driven.
 
     `instance` has to be unique to this object for as long as answers are kept: request ids are
-    `<client id>-<instance>-<n>`, so that answers to an earlier life under the same client id are nobody's.
+    `<client id>-<instance>-<n>` (of commits and fetches `...-offsets-<n>`), so that answers to an earlier
+    life under the same client id are nobody's.
     `reply_partition`: partition of the response topic that this member reads.
     """
 
@@ -132,6 +155,8 @@ class Membership:
         """What the leader gave this member; None unless Stable."""
         self.failure: MembershipError | None = None
         """Why the state is Failed."""
+        self.offset_calls = OffsetCalls(settings.group_id, lambda: self._envelope(_OFFSETS), self._send)
+        """The commits and fetches. Closing the membership ends them."""
 
         self._request_prefix = f"{settings.client_id}-{instance}-"
         self._request_count = 0
@@ -192,6 +217,23 @@ class Membership:
         self._assignments = [MemberAssignment(*each) for each in assignments.items()]
         self._send_sync(generation, now_ms)
 
+    def commit(self, offsets: Offsets, token: Any) -> None:
+        """Commit as a member; refused at once if it owns nothing (Kafka: generationIfStable)."""
+        generation, settings = self.generation, self.settings
+        if self.failure is not None:
+            self.offset_calls.refuse(token, self.failure)
+        elif generation is None or self.state is not MemberState.STABLE:
+            rebalancing = self.state in (MemberState.PREPARING_REBALANCE, MemberState.COMPLETING_REBALANCE)
+            self.offset_calls.refuse(token, cannot_commit(settings.group_id, rebalancing=rebalancing))
+        else:
+            self.offset_calls.commit(
+                offsets,
+                token,
+                generation_id=generation.generation_id,
+                member_id=generation.member_id,
+                instance_id=settings.group_instance_id,
+            )
+
     def close(self, reason: str, *, leave: bool | None = None) -> None:
         """End the membership. Nothing happens any more after this.
 
@@ -200,16 +242,24 @@ class Membership:
         """
         if self.state is not MemberState.CLOSED:
             self._go(MemberState.CLOSED, reason, leave=leave)
+            advice = "This member was closed before; a commit that was sent may still be made."
+            self.offset_calls.end(unanswered(self.settings.group_id, "a commit or fetch", advice))
 
     # -- time ----------------------------------------------------------------------------------------
 
     def next_timer(self) -> int | None:
         """When to call `handle_timer`, in ms; it may change with every call of another method."""
-        timers = (self._heartbeat_at, self._repeat_at, self._poll_deadline())
+        timers = (
+            self._heartbeat_at,
+            self._repeat_at,
+            self._poll_deadline(),
+            self.offset_calls.next_timer(),
+        )
         return min((timer for timer in timers if timer is not None), default=None)
 
     def handle_timer(self, now_ms: int) -> None:
         """Do what is due at `now_ms`; nothing if nothing is."""
+        self.offset_calls.handle_timer(now_ms)
         deadline = self._poll_deadline()
         if deadline is not None and now_ms >= deadline:
             reason = f"not polled for max_poll_interval_ms = {self.settings.max_poll_interval_ms}"
@@ -246,11 +296,14 @@ class Membership:
         requests, self._requests = self._requests, []
         return requests
 
-    def _envelope(self) -> dict[str, Any]:
+    def _send(self, request: AnyRequest) -> None:
+        self._requests.append(request)
+
+    def _envelope(self, kind: str = "") -> dict[str, Any]:
         """What all requests carry, with a request id of its own."""
         self._request_count += 1
         return {
-            "request_id": f"{self._request_prefix}{self._request_count}",
+            "request_id": f"{self._request_prefix}{kind}{self._request_count}",
             "client_id": self.settings.client_id,
             "client_host": self.settings.client_host,
             "reply_partition": self.reply_partition,
@@ -284,7 +337,7 @@ class Membership:
         self._send_and_await(request, now_ms + self.settings.request_timeout_ms)
 
     def _send_and_await(self, request: AnyRequest, repeat_at: int) -> None:
-        self._requests.append(request)
+        self._send(request)
         self._awaited = request.request_id
         self._repeat_at = repeat_at
 
@@ -299,7 +352,7 @@ class Membership:
             member_id=generation.member_id,
             group_instance_id=self.settings.group_instance_id,
         )
-        self._requests.append(request)
+        self._send(request)
 
     def _send_leave(self, reason: str) -> None:
         leaving = LeavingMember(
@@ -307,7 +360,7 @@ class Membership:
             group_instance_id=self.settings.group_instance_id,
             reason=reason[:_MAX_REASON],
         )
-        self._requests.append(LeaveGroupRequest(**self._envelope(), members=[leaving]))
+        self._send(LeaveGroupRequest(**self._envelope(), members=[leaving]))
 
     # -- answers -------------------------------------------------------------------------------------
 
@@ -322,17 +375,17 @@ class Membership:
                     self._on_join(answer, now_ms)
             elif isinstance(answer, SyncGroupResponse) and self.generation:
                 self._on_sync(answer, self.generation, now_ms)
-        elif (
-            isinstance(answer, HeartbeatResponse | InvalidRequestResponse)
-            and self.generation is not None
-            and self._number(answer.request_id) >= self.generation.first_request
-        ):
+        elif self.offset_calls.awaits(answer.request_id):
+            if isinstance(answer, OffsetAnswer):
+                self._on_offsets(answer, now_ms)
+        elif isinstance(answer, _HeartbeatAnswer) and self._is_of_generation(answer.request_id):
             self._on_heartbeat(answer, now_ms)
 
-    def _number(self, request_id: str) -> int:
-        """The n of one of this object's request ids, -1 for any other id."""
-        n = request_id.removeprefix(self._request_prefix)
-        return int(n) if n != request_id and n.isascii() and n.isdecimal() else -1
+    def _is_of_generation(self, request_id: str, kind: str = "") -> bool:
+        """Whether a request was sent in the current generation."""
+        n = request_id.removeprefix(self._request_prefix + kind)
+        is_own = n != request_id and n.isascii() and n.isdecimal()
+        return is_own and self.generation is not None and int(n) >= self.generation.first_request
 
     def _on_join(self, answer: JoinGroupResponse, now_ms: int) -> None:
         match answer.error_code:
@@ -405,7 +458,7 @@ class Membership:
             case _:
                 self._fail_with(answer)
 
-    def _on_heartbeat(self, answer: HeartbeatResponse | InvalidRequestResponse, now_ms: int) -> None:
+    def _on_heartbeat(self, answer: _HeartbeatAnswer | OffsetCommitResponse, now_ms: int) -> None:
         match answer.error_code:
             case Errors.NONE | Errors.COORDINATOR_NOT_AVAILABLE:
                 pass
@@ -413,10 +466,17 @@ class Membership:
                 # Otherwise a join is on its way already, or the sync is going to be told the same.
                 if self.state is MemberState.STABLE:
                     self.request_rejoin("the group is rebalancing")
-            case Errors.UNKNOWN_MEMBER_ID | Errors.ILLEGAL_GENERATION:
+            case Errors.UNKNOWN_MEMBER_ID | Errors.ILLEGAL_GENERATION | Errors.GROUP_ID_NOT_FOUND:
                 self._lose_generation(answer, now_ms)
             case _:
                 self._fail_with(answer)
+
+    def _on_offsets(self, answer: OffsetAnswer, now_ms: int) -> None:
+        self.offset_calls.receive(answer)
+        if not isinstance(answer, OffsetCommitResponse) or answer.error_code not in _OF_GENERATION:
+            return  # what else it was refused for is its own affair
+        if self._is_of_generation(answer.request_id, _OFFSETS):
+            self._on_heartbeat(answer, now_ms)
 
     # -- the end of a generation ---------------------------------------------------------------------
 
@@ -440,7 +500,7 @@ class Membership:
             self.generation = self._heartbeat_at = None
             return
         self._end_session()
-        if answer.error_code == Errors.UNKNOWN_MEMBER_ID:
+        if answer.error_code != Errors.ILLEGAL_GENERATION:
             self.member_id = ""
         if self.state is MemberState.STABLE:
             self._move_to(MemberState.UNJOINED)

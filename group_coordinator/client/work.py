@@ -17,7 +17,15 @@ from coordinator_state.requests import Protocol as OfferedProtocol
 from coordinator_state.responses import JoinGroupMember
 from group_coordinator.client import assignors
 
-__all__ = ["DEFAULT_ASSIGNORS", "MalformedMetadataError", "TopicPartitions", "Unit", "Work", "WorkUnits"]
+__all__ = [
+    "DEFAULT_ASSIGNORS",
+    "MalformedMetadataError",
+    "TopicPartitions",
+    "Unit",
+    "Work",
+    "WorkUnits",
+    "partition_of",
+]
 
 Unit = Any
 """One piece of work: a kafka-python `TopicPartition`, or the name of a unit (str)."""
@@ -207,6 +215,15 @@ class WorkUnits:
             return ()
         decoded = _read(msgspec.json.Decoder(_UnitsAssignment).decode, assignment, "the leader")
         return tuple(sorted(decoded.units))
+
+
+def partition_of(unit: Unit) -> TopicPartition:
+    """Where the progress of `unit` is kept: a partition's in its own name, a unit's as partition 0 of its."""
+    if isinstance(unit, str):
+        return TopicPartition(unit, 0)
+    if isinstance(unit, TopicPartition):
+        return unit
+    raise TypeError(f"{unit!r} is no unit of work: give a TopicPartition or the name of a unit")
 
 
 def _names(names: Collection[str], what: str) -> tuple[str, ...]:

@@ -119,7 +119,7 @@ def test_refuses_a_state_of_another_version(spark: SparkSession, checkpoint: Pat
     open_checkpoint(spark, str(checkpoint), **VALUES)
     change(checkpoint, schema_version=SCHEMA_VERSION + 1)
 
-    assert f"schema version = {SCHEMA_VERSION + 1}, and now it is {SCHEMA_VERSION}" in refusal(
+    assert f"its schema version is {SCHEMA_VERSION + 1}, this program reads 1 to {SCHEMA_VERSION}" in refusal(
         spark, checkpoint
     )
 

@@ -3,163 +3,41 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 
-import msgspec
 import pytest
-from kafka.consumer.subscription_state import AsyncConsumerRebalanceListener, ConsumerRebalanceListener
-from kafka.errors import KafkaConnectionError, TopicAuthorizationFailedError
-from kafka.structs import TopicPartition
+from kafka import errors as kafka_errors
+from kafka.consumer.subscription_state import AsyncConsumerRebalanceListener
+from kafka.errors import KafkaConnectionError, KafkaTimeoutError, TopicAuthorizationFailedError
+from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from coordinator_state.config import GroupConfig
 from coordinator_state.errors import Errors
-from coordinator_state.log import Record
-from coordinator_state.requests import AnyRequest, HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest
-from coordinator_state.responses import AnyResponse, HeartbeatResponse
-from coordinator_state.step import Channel as Kind
-from coordinator_state.step import step
+from coordinator_state.requests import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    OffsetCommitRequest,
+)
+from coordinator_state.responses import HeartbeatResponse
 from group_coordinator import GroupMember, MemberState
 from group_coordinator.client.errors import (
+    CommitFailedError,
     FencedInstanceIdError,
     InconsistentGroupProtocolError,
     InvalidSessionTimeoutError,
 )
 from group_coordinator.client.work import MalformedMetadataError
-
-PATIENCE_S = 60
-UNITS = ["u1", "u2", "u3", "u4"]
-CONFIG = GroupConfig(
-    group_initial_rebalance_delay_ms=0,
-    group_min_session_timeout_ms=3_000,
-    group_max_session_timeout_ms=100_000,
+from tests.client.memory import (
+    PATIENCE_S,
+    Listener,
+    MemoryChannel,
+    now_ms,
+    partitions,
+    poll_until,
+    wait_until,
 )
 
-
-class Coordinator:
-    """The coordinator's core and its log. Answers at once, unless it is paused: then it reads later."""
-
-    def __init__(self):
-        self.lock = threading.RLock()
-        self.states = {}
-        self.unread = []
-        self.offset = 0
-        self.paused = False
-        self.log = []
-        self.topics = {"a": 4, "b": 2}
-        self.channels = defaultdict(list)
-
-    def append(self, request):
-        with self.lock:
-            self.log.append(request)
-            value = msgspec.json.encode(request)
-            record = Record("requests", 0, self.offset, now_ms(), request.group_id.encode(), value)
-            self.offset += 1
-            self.unread.append(record)
-            self.read()
-
-    def read(self):
-        """Read what is in the log, and let time pass."""
-        with self.lock:
-            if self.paused:
-                return
-            records, self.unread = self.unread, []
-            for key in {record.key for record in records} | set(self.states):
-                own = [record for record in records if record.key == key]
-                result = step(key, self.states.get(key), own, now_ms(), CONFIG, b"secret")
-                self.states[key] = result.state
-                if result.state is None:
-                    del self.states[key]
-                for output in result.outputs:
-                    if output.channel is Kind.RESPONSES:
-                        self.deliver(output.key.decode(), msgspec.json.decode(output.value, type=AnyResponse))
-
-    def deliver(self, client_id, answer):
-        for channel in self.channels[client_id]:
-            channel.put(answer)
-            channel.put(answer)  # answers are at-least-once
-
-    def resume(self):
-        with self.lock:
-            self.paused = False
-            self.read()
-
-    def forget(self, group_id):
-        with self.lock:
-            del self.states[group_id.encode()]
-
-    def requests(self, kind):
-        with self.lock:
-            return [request for request in self.log if isinstance(request, kind)]
-
-
-class MemoryChannel:
-    reply_partition = 0
-
-    def __init__(self, coordinator, client_id):
-        self.coordinator = coordinator
-        self.inbox = []
-        self.arrived = threading.Condition()
-        self.receive_error = None
-        self.lookup_errors = []
-        self.closed = False
-        coordinator.channels[client_id].append(self)
-
-    def put(self, answer):
-        with self.arrived:
-            self.inbox.append(answer)
-            self.arrived.notify_all()
-
-    def send(self, request: AnyRequest):
-        assert not self.closed
-        self.coordinator.append(request)
-
-    def receive(self, timeout_ms):
-        if self.receive_error is not None:
-            raise self.receive_error
-        self.coordinator.read()
-        with self.arrived:
-            self.arrived.wait_for(lambda: self.inbox, min(timeout_ms, 20) / 1000)
-            answers, self.inbox = self.inbox, []
-            return answers
-
-    def partition_counts(self, topics):
-        if self.lookup_errors:
-            raise self.lookup_errors.pop()
-        return {topic: self.coordinator.topics[topic] for topic in topics if topic in self.coordinator.topics}
-
-    def close(self, timeout_ms):
-        self.closed = True
-
-
-def now_ms():
-    return time.monotonic_ns() // 1_000_000
-
-
-class Listener(ConsumerRebalanceListener):
-    """kafka-python's own kind of listener, keeping a journal."""
-
-    def __init__(self, look=None):
-        self.journal = []
-        self.look = look or (lambda: None)
-
-    def on_partitions_revoked(self, revoked):
-        self.journal.append(("revoked", revoked, self.look()))
-
-    def on_partitions_assigned(self, assigned):
-        self.journal.append(("assigned", assigned, self.look()))
-
-    def on_partitions_lost(self, lost):
-        self.journal.append(("lost", lost, self.look()))
-
-    @property
-    def words(self):
-        return [word for word, *_ in self.journal]
-
-
-@pytest.fixture
-def coordinator():
-    return Coordinator()
+UNITS = ["u1", "u2", "u3", "u4"]
 
 
 @pytest.fixture
@@ -181,30 +59,6 @@ def make_member(coordinator):
     yield make
     for member in members:
         member.close()
-
-
-def poll_until(condition, *members):
-    """Poll the members in turn until the condition holds."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, [(each.state, each.assignment) for each in members]
-        for member in members:
-            member.poll(timeout_ms=5)
-
-
-def wait_until(condition):
-    poll_until(condition, _Pause())
-
-
-class _Pause:
-    state = assignment = None
-
-    def poll(self, timeout_ms):
-        threading.Event().wait(timeout_ms / 1000)
-
-
-def partitions(**counts):
-    return {TopicPartition(topic, i) for topic, count in counts.items() for i in range(count)}
 
 
 def settled(units, *members):
@@ -545,6 +399,240 @@ def test_static_member_that_subscribes_to_something_else_while_it_is_out_gets_it
     static.subscribe(units=["u9"])
 
     poll_until(settled(["u9"], static), static)
+
+
+# -- offsets -----------------------------------------------------------------------------------------
+
+
+def owner(make_member, name="c1", units=("u1",), **settings):
+    member = make_member(name, **settings)
+    member.subscribe(units=list(units))
+    poll_until(lambda: member.assignment, member)
+    return member
+
+
+def offsets(member, *units):
+    return [each and each.offset for each in member.committed(units).values()]
+
+
+def test_what_one_member_commits_the_next_one_is_told(make_member):
+    first = owner(make_member, units=["eu", "us"])
+    partition = TopicPartition("a", 3)
+    first.commit({"eu": 5, partition: OffsetAndMetadata(7, "so far", 2)})
+    first.close()
+    second = make_member("c2")
+
+    assert second.committed(["eu", "us", partition]) == {
+        "eu": OffsetAndMetadata(5, "", -1),
+        "us": None,
+        partition: OffsetAndMetadata(7, "so far", 2),
+    }
+    assert second.committed([]) == {}
+
+
+def test_listener_may_commit_and_look(make_member):
+    class Keeper(Listener):
+        def on_partitions_assigned(self, assigned):
+            found.append((member.generation_id, offsets(member, "u1")))
+            member.commit({"u1": 1})
+
+        def on_partitions_revoked(self, revoked):
+            found.append((member.generation_id, offsets(member, "u1")))
+            member.commit({"u1": 2})
+
+    found, member = [], make_member("c1")
+    member.subscribe(units=["u1"], listener=Keeper())
+    poll_until(lambda: member.assignment, member)
+    member.subscribe(units=["u1", "u2"], listener=Keeper())
+    poll_until(settled(["u1", "u2"], member), member)
+    member.close()
+
+    assert found == [(1, [None]), (1, [1]), (2, [2]), (2, [1])]
+    assert offsets(make_member("c2"), "u1") == [2]
+
+
+def test_commit_of_who_was_thrown_out_fails_and_nothing_is_stored(make_member, coordinator):
+    member, listener = make_member("c1"), Listener()
+    member.subscribe(units=["u1"], listener=listener)
+    poll_until(lambda: member.assignment, member)
+    coordinator.forget("orders")
+
+    with pytest.raises(CommitFailedError, match="gone on without this member"):
+        member.commit({"u1": 5})
+
+    assert offsets(member, "u1") == [None]
+    poll_until(lambda: listener.words == ["assigned", "lost", "assigned"], member)
+    member.commit({"u1": 6})
+    assert offsets(member, "u1") == [6]
+
+
+def test_commit_without_membership_fails_and_is_not_sent(make_member, coordinator):
+    member = make_member("c1")
+
+    with pytest.raises(CommitFailedError, match="not in the group"):
+        member.commit({"u1": 5})
+    assert coordinator.requests(OffsetCommitRequest) == []
+
+
+def test_commit_that_is_refused_in_part_is_made_in_part(make_member):
+    member = owner(make_member)
+
+    with pytest.raises(kafka_errors.OffsetMetadataTooLargeError, match="for u1"):
+        member.commit({"u1": OffsetAndMetadata(1, "x" * 5_000), "u2": 2})
+    assert offsets(member, "u1", "u2") == [None, 2]
+
+
+def test_commit_of_a_fenced_static_member_is_refused_for_good(make_member):
+    first = owner(make_member, group_instance_id="w1", heartbeat_interval_ms=80_000)
+    owner(make_member, "c2", group_instance_id="w1").commit({"u1": 5})
+
+    for _ in range(2):
+        with pytest.raises(FencedInstanceIdError, match="Another program"):
+            first.commit({"u1": 4})
+    assert first.state is MemberState.FAILED
+    assert offsets(first, "u1") == [5]
+
+
+def test_commit_that_is_not_answered_in_time_counts_once_it_is_read(make_member, coordinator):
+    member = owner(make_member)
+    coordinator.paused = True
+    with pytest.raises(KafkaTimeoutError, match="in the log and counts when it is read"):
+        member.commit({"u1": 5}, timeout_ms=20)
+    with pytest.raises(KafkaTimeoutError, match="has not answered a fetch"):
+        member.committed(["u1"], timeout_ms=20)
+
+    coordinator.resume()
+
+    assert offsets(member, "u1") == [5]
+    assert len(coordinator.requests(OffsetCommitRequest)) == 1
+
+
+def test_commit_without_offsets_is_done_at_once(make_member, coordinator):
+    member, heard = owner(make_member), []
+    member.commit({})
+    assert member.commit_async({}, lambda *end: heard.append(end)).succeeded()
+    member.poll()
+
+    assert heard == [({}, None)]
+    assert coordinator.requests(OffsetCommitRequest) == []
+
+
+def test_callbacks_run_in_the_thread_that_polls(make_member, coordinator):
+    member, heard = owner(make_member), []
+
+    def hear(offsets, error):
+        heard.append((offsets, error, threading.current_thread()))
+
+    future = member.commit_async({"u1": 5}, hear)
+    wait_until(lambda: future.is_done)
+    assert (future.value, heard) == (None, [])
+
+    member.poll()
+
+    assert heard == [({"u1": OffsetAndMetadata(5, "", -1)}, None, threading.current_thread())]
+    coordinator.forget("orders")
+    future = member.commit_async({"u1": 6}, hear)
+    wait_until(lambda: future.is_done)
+    assert future.failed()
+    member.poll()
+    assert heard[1][1] is future.exception
+
+
+def test_callback_does_not_wait_for_the_poll_to_end(make_member):
+    member, heard = owner(make_member), []
+    member.commit_async({"u1": 5}, lambda *_: (heard.append("committed"), member.close()))
+
+    member.poll(timeout_ms=PATIENCE_S * 1000)
+
+    assert heard == ["committed"]
+
+
+def test_callbacks_run_in_order_and_before_a_later_commit_returns(make_member):
+    member, heard = owner(make_member), []
+    for i in range(3):
+        member.commit_async({"u1": i}, lambda offsets, _: heard.append(offsets["u1"].offset))
+
+    member.commit({"u1": 3})
+
+    assert heard == [0, 1, 2]
+    assert offsets(member, "u1") == [3]
+
+
+def test_error_of_a_callback_is_raised_by_poll_and_the_others_run_later(make_member):
+    member, heard = owner(make_member), []
+    member.commit_async({"u1": 1}, lambda *_: 1 / 0)
+    member.commit_async({"u1": 2}, lambda *_: heard.append("second"))
+
+    with pytest.raises(ZeroDivisionError):
+        poll_until(lambda: False, member)
+    poll_until(lambda: heard, member)
+
+
+def test_threads_may_commit_while_another_polls(make_member):
+    units = [f"u{i}" for i in range(8)]
+    member = owner(make_member, units=units)
+
+    def work(unit):
+        for offset in range(1, 21):
+            member.commit({unit: offset})
+
+    with ThreadPoolExecutor(len(units)) as threads:
+        working = [threads.submit(work, unit) for unit in units]
+        poll_until(lambda: all(each.done() for each in working), member)
+
+    assert [each.exception() for each in working] == [None] * 8
+    assert offsets(member, *units) == [20] * 8
+
+
+def test_error_in_the_background_ends_commits(make_member, coordinator):
+    member = owner(make_member)
+    coordinator.paused = True
+    future = member.commit_async({"u1": 1})
+    member._channel.receive_error = TopicAuthorizationFailedError("coordinator.responses")
+
+    wait_until(lambda: future.is_done)
+    assert type(future.exception) is TopicAuthorizationFailedError
+    with pytest.raises(TopicAuthorizationFailedError):
+        member.commit({"u1": 2})
+    with pytest.raises(TopicAuthorizationFailedError):
+        member.committed(["u1"])
+
+
+def test_request_that_cannot_be_sent_fails_the_commit(make_member):
+    member = owner(make_member, heartbeat_interval_ms=80_000)
+    member._channel.send_error = TopicAuthorizationFailedError("coordinator.requests")
+
+    with pytest.raises(TopicAuthorizationFailedError):
+        member.commit({"u1": 2})
+
+
+def test_close_waits_for_commits_and_tells_of_them(make_member, coordinator):
+    member, heard = owner(make_member), []
+    coordinator.paused = True
+    member.commit_async({"u1": 5}, lambda *end: heard.append(end))
+    closing = threading.Thread(target=member.close)
+    closing.start()
+    wait_until(lambda: member._news._waiters)
+    assert coordinator.requests(LeaveGroupRequest) == []
+
+    coordinator.resume()
+    closing.join(PATIENCE_S)
+
+    assert heard == [({"u1": OffsetAndMetadata(5, "", -1)}, None)]
+    assert offsets(make_member("c2"), "u1") == [5]
+
+
+def test_close_does_not_wait_forever(make_member, coordinator):
+    member, heard = owner(make_member), []
+    coordinator.paused = True
+    future = member.commit_async({"u1": 5}, lambda *end: heard.append(end))
+    member.close(timeout_ms=20)
+
+    assert type(future.exception) is KafkaTimeoutError
+    assert [error for _, error in heard] == [future.exception]
+    for call in (lambda: member.commit({"u1": 6}), lambda: member.committed(["u1"])):
+        with pytest.raises(RuntimeError, match="closed"):
+            call()
 
 
 # -- errors ------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kafka.structs import OffsetAndMetadata
 
 from coordinator_state.errors import Errors
 from coordinator_state.requests import (
@@ -15,116 +16,15 @@ from coordinator_state.requests import (
     HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,
-    Protocol,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
     SyncGroupRequest,
 )
-from coordinator_state.responses import (
-    HeartbeatResponse,
-    InvalidRequestResponse,
-    JoinGroupMember,
-    JoinGroupResponse,
-    LeaveGroupResponse,
-    SyncGroupResponse,
-)
+from coordinator_state.responses import HeartbeatResponse, InvalidRequestResponse, JoinGroupResponse
 from group_coordinator.client import errors
-from group_coordinator.client.membership import MemberSettings, Membership
+from group_coordinator.client.membership import MemberSettings
 from group_coordinator.client.states import TRANSITIONS, IllegalMove, MemberState, transition
-
-SETTINGS = MemberSettings(
-    group_id="orders",
-    client_id="c1",
-    client_host="host",
-    session_timeout_ms=9_000,
-    max_poll_interval_ms=60_000,
-    request_timeout_ms=30_000,
-    retry_backoff_ms=500,
-)
-PROTOCOLS = [Protocol("range", b"r"), Protocol("sticky", b"s")]
-HEARTBEAT = 3_000
-JOIN_TIMEOUT = 65_000
-STATIC = dataclasses.replace(SETTINGS, group_instance_id="w1")
-RESPONSES = {
-    JoinGroupRequest: JoinGroupResponse,
-    SyncGroupRequest: SyncGroupResponse,
-    HeartbeatRequest: HeartbeatResponse,
-    LeaveGroupRequest: LeaveGroupResponse,
-}
-
-
-class Script:
-    """A member, a clock and a log of what it sent."""
-
-    def __init__(self, member_settings: MemberSettings = SETTINGS) -> None:
-        self.now = 1_000_000
-        self.member = Membership(member_settings, "i1", reply_partition=3)
-        self.log: list[tuple[int, AnyRequest]] = []
-
-    def sent(self, *kinds: type) -> list[AnyRequest]:
-        """What has been sent since the last time."""
-        new = self.member.take_requests()
-        self.log += [(self.now, request) for request in new]
-        return [request for request in new if not kinds or isinstance(request, kinds)]
-
-    def wait(self, ms: int, *, polling: bool = True) -> list[AnyRequest]:
-        """Let time pass, timer by timer, with a user that polls or does not."""
-        end, sent = self.now + ms, []
-        while (timer := self.member.next_timer()) is not None and timer <= end:
-            self.now = max(self.now, timer)
-            if polling:
-                self.member._polled_at = self.now
-            self.member.handle_timer(self.now)
-            sent += self.sent()
-        self.now = end
-        return sent
-
-    def answer(self, request: AnyRequest, error: Errors = Errors.NONE, **fields: object) -> list[AnyRequest]:
-        response = RESPONSES[type(request)].to(request.reply_to, request.group_id, error, **fields)
-        self.member.receive(response, self.now)
-        return self.sent()
-
-    def join(self) -> JoinGroupRequest:
-        self.member.poll(self.now)
-        self.member.join("consumer", PROTOCOLS, self.now)
-        (request,) = self.sent()
-        assert isinstance(request, JoinGroupRequest)
-        return request
-
-    def grant(
-        self, join: AnyRequest, leader: str = "other", generation_id: int = 1, **fields: object
-    ) -> list[AnyRequest]:
-        members = [JoinGroupMember(each, None, b"") for each in ("m1", "m2")] if leader == "m1" else []
-        return self.answer(
-            join,
-            generation_id=generation_id,
-            protocol_type="consumer",
-            protocol_name="range",
-            leader=leader,
-            member_id="m1",
-            members=members,
-            **fields,
-        )
-
-    def completing(self, leader: str = "other") -> list[AnyRequest]:
-        join: AnyRequest = self.join()
-        if self.member.settings.group_instance_id is None:
-            (join,) = self.answer(join, Errors.MEMBER_ID_REQUIRED, member_id="m1")
-        return self.grant(join, leader)
-
-    def stable(self, leader: str = "other") -> None:
-        sent = self.completing(leader)
-        if leader == "m1":
-            generation = self.member.generation
-            assert generation is not None
-            self.member.assign(generation, {"m1": b"mine", "m2": b"yours"}, self.now)
-            sent = self.sent()
-        self.grant_sync(sent[0])
-
-    def grant_sync(self, sync: AnyRequest) -> list[AnyRequest]:
-        return self.answer(sync, protocol_type="consumer", protocol_name="range", assignment=b"mine")
-
-    def heartbeat(self) -> AnyRequest:
-        (request,) = [each for each in self.wait(HEARTBEAT) if isinstance(each, HeartbeatRequest)]
-        return request
+from tests.client.script import HEARTBEAT, JOIN_TIMEOUT, PROTOCOLS, RESPONSES, SETTINGS, STATIC, Script
 
 
 @pytest.fixture
@@ -884,6 +784,15 @@ ANSWERS = {
         Errors.FENCED_INSTANCE_ID,
     ],
     LeaveGroupRequest: [Errors.NONE, Errors.UNKNOWN_MEMBER_ID],
+    OffsetCommitRequest: [
+        *[Errors.NONE] * 5,
+        Errors.UNKNOWN_MEMBER_ID,
+        Errors.ILLEGAL_GENERATION,
+        Errors.REBALANCE_IN_PROGRESS,
+        Errors.OFFSET_METADATA_TOO_LARGE,
+        Errors.FENCED_INSTANCE_ID,
+    ],
+    OffsetFetchRequest: [*[Errors.NONE] * 3, Errors.UNSUPPORTED_VERSION],
 }
 
 
@@ -899,6 +808,9 @@ class Storm(Script):
         self.assignments: dict[int, bytes] = {}
         self.may_leave = False
         self.was_fenced = False
+        self.calls = 0
+        self.ended_calls: list[int] = []
+        self.last_committed = 0
 
     def user(self, _: int) -> None:
         """What `GroupMember.poll` does."""
@@ -910,6 +822,18 @@ class Storm(Script):
 
     def rejoin(self, _: int) -> None:
         self.member.request_rejoin("storm")
+
+    def commit(self, _: int) -> None:
+        if self.member.state is MemberState.CLOSED:  # `GroupMember` asks nothing any more
+            return
+        self.calls += 1
+        self.member.commit({"u": OffsetAndMetadata(self.calls)}, self.calls)
+
+    def fetch(self, n: int) -> None:
+        if self.member.state is MemberState.CLOSED:
+            return
+        self.calls += 1
+        self.member.offset_calls.fetch(["u"], self.calls, self.now + n)
 
     def close(self, n: int) -> None:
         if n % 20 == 0:
@@ -946,20 +870,11 @@ class Storm(Script):
         self.now = end
 
     def check(self) -> None:
-        member = self.member
         for request in self.sent():
-            assert not isinstance(request, HeartbeatRequest) or member.state is not MemberState.FAILED
-            if isinstance(request, HeartbeatRequest):
-                self.last_heartbeat = self.now
-            if isinstance(request, LeaveGroupRequest):
-                is_static = member.settings.group_instance_id is not None
-                assert self.may_leave or not is_static, "a static member does not leave unless it is told to"
-            assert not self.was_fenced, "a fenced member does nothing any more"
-            if isinstance(request, JoinGroupRequest):
-                waited = [at for at in self.joins_out.values() if self.now < at + JOIN_TIMEOUT]
-                assert not waited, "at most one join is outstanding"
-                self.joins_out[request.request_id] = self.now
+            self.check_request(request)
             self.answerable.append(request)
+        self.check_calls()
+        member = self.member
         self.was_fenced |= isinstance(member.failure, errors.FencedInstanceIdError)
         if member.state is MemberState.UNJOINED:
             self.joins_out.clear()  # given up
@@ -976,7 +891,35 @@ class Storm(Script):
             assert earlier == member.assignment, "one assignment per generation"
         assert (member.failure is None) or member.state in (MemberState.FAILED, MemberState.CLOSED)
         if member.state in (MemberState.FAILED, MemberState.CLOSED):
-            assert (member.generation, member.next_timer(), member.needs_join) == (None, None, False)
+            fetches_end = member.offset_calls.next_timer()
+            assert (member.generation, member.next_timer(), member.needs_join) == (None, fetches_end, False)
+
+    def check_request(self, request: AnyRequest) -> None:
+        state, settings = self.member.state, self.member.settings
+        assert not self.was_fenced or isinstance(request, OffsetFetchRequest), "the fenced may only look"
+        match request:
+            case HeartbeatRequest():
+                assert state is not MemberState.FAILED
+                self.last_heartbeat = self.now
+            case LeaveGroupRequest():
+                assert self.may_leave or settings.group_instance_id is None, (
+                    "a static member does not leave unless it is told to"
+                )
+            case JoinGroupRequest():
+                waited = [at for at in self.joins_out.values() if self.now < at + JOIN_TIMEOUT]
+                assert not waited, "at most one join is outstanding"
+                self.joins_out[request.request_id] = self.now
+            case OffsetCommitRequest():
+                assert state is MemberState.STABLE, "who owns nothing commits nothing"
+                offset = request.topics[0].partitions[0].committed_offset
+                assert offset > self.last_committed, "commits go out once, and in order"
+                self.last_committed = offset
+
+    def check_calls(self) -> None:
+        self.ended_calls += [each.token for each in self.member.offset_calls.take_outcomes()]
+        assert len(self.ended_calls) == len(set(self.ended_calls)), "a call ends once"
+        if self.member.state is MemberState.CLOSED:
+            assert sorted(self.ended_calls) == list(range(1, self.calls + 1)), "every call ends"
 
 
 MOVES = [
@@ -984,9 +927,11 @@ MOVES = [
     st.tuples(st.just(Storm.respond), st.just(0)),
     st.tuples(st.just(Storm.respond), st.integers(0, 10_000)),
     st.tuples(st.just(Storm.sleep), st.integers(0, 4_000)),
+    st.tuples(st.just(Storm.commit), st.just(0)),
 ]
 RARE_MOVES = [
     st.tuples(st.just(Storm.rejoin), st.just(0)),
+    st.tuples(st.just(Storm.fetch), st.integers(0, 100_000)),
     st.tuples(st.just(Storm.sleep), st.integers(0, 80_000)),
     st.tuples(st.just(Storm.close), st.integers(0, 100)),
 ]

@@ -81,7 +81,7 @@ async def _explore(arguments: argparse.Namespace, addresses: dict[str, str]) -> 
         await runner.run_all(_sequences(arguments), until, report)
         print(_summary(runner, time.monotonic() - started))
         for (state, api, error), count in sorted(runner.answered.items()):
-            print(f"    {state:20} {api:12} {_ERRORS.get(error, error)!s:28} {count}")
+            print(f"    {state:20} {api:14} {_ERRORS.get(error, error)!s:28} {count}")
         for failure in failures[:_MAX_FAILURES]:
             print()
             print(await runner.shrink(failure) if failure.verdict == "different" else failure, flush=True)

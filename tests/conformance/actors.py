@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from tests.conformance.sequence import PROTOCOLS
+from tests.conformance.sequence import OFFSETS, PROTOCOLS
+from tests.conformance.versions import as_of, clamped
 
 if TYPE_CHECKING:
-    from tests.conformance.sequence import Step
+    from collections.abc import Callable
 
-NEWEST = {"join_group": 9, "sync_group": 5, "heartbeat": 4, "leave_group": 5}
-INSTANCE_SINCE = {"join_group": 5, "sync_group": 3, "heartbeat": 3, "leave_group": 3}
-_NAMES_SINCE = 5
-_REASON_SINCE = {"join_group": 8, "leave_group": 5}
-_REBALANCE_SINCE = 1
+    from tests.conformance.sequence import Offset, Step
 
 
 class Actor:
@@ -34,6 +32,8 @@ class Actor:
     def hear(self, request: dict[str, Any], answer: dict[str, Any]) -> None:
         """Take note of an answer, as a client would."""
         error = answer["error_code"]
+        if answer["api"] == "offset_commit" and request["generation_id"] < 0:
+            return  # a tool's commit says nothing of the member that it is not
         match answer["api"], error:
             case "join_group", 79:  # MEMBER_ID_REQUIRED
                 self._be(answer["member_id"])
@@ -62,6 +62,7 @@ class Cast:
 
     def __init__(self) -> None:
         self._actors: dict[int, Actor] = {}
+        self._commits = 0
 
     def __getitem__(self, number: int) -> Actor:
         return self._actors.setdefault(number, Actor(number))
@@ -84,11 +85,20 @@ class Cast:
                 fields = (
                     {"api": "heartbeat"} | self._identity(step) | {"generation_id": self._generation(step)}
                 )
-            case _:
+            case "leave":
                 fields = self._leave(step)
-        api = fields["api"]
-        version = NEWEST[api] if step.version is None else min(step.version, NEWEST[api])
-        return _as_of(version, fields) | {
+            case "commit":
+                fields = self._commit(step)
+            case "fetch":
+                fields = _fetch(step)
+            case "delete_offsets":
+                fields = _delete_offsets(step)
+            case "list":
+                fields = {"api": "list_groups", "states_filter": list(step.states)}
+            case _:
+                fields = {"api": f"{api.removesuffix('_group')}_group"}
+        version = clamped(fields, step.version)
+        return as_of(version, fields) | {
             "api_version": version,
             "request_id": request_id,
             # Its own for each request: so a member in a description shows which join has made it.
@@ -153,6 +163,26 @@ class Cast:
             ],
         }
 
+    def _commit(self, step: Step) -> dict[str, Any]:
+        self._commits += 1
+        return {
+            "api": "offset_commit",
+            **self._identity(step),
+            "generation_id": self._generation(step),
+            "retention_time_ms": step.retention,
+            "topics": _topics(step, self._committed),
+        }
+
+    def _committed(self, place: int, partition: Offset) -> dict[str, Any]:
+        # Each offset is told apart from those of all other commits.
+        own = 100 * self._commits + place
+        return {
+            "partition_index": partition.partition,
+            "committed_offset": own if partition.offset is None else partition.offset,
+            "committed_leader_epoch": partition.leader_epoch,
+            "committed_metadata": partition.metadata,
+        }
+
     def _identity(self, step: Step) -> dict[str, Any]:
         return {
             "member_id": self._member(step.actor, step.member),
@@ -188,26 +218,27 @@ class Cast:
 
     def _generation(self, step: Step) -> int:
         told = self[step.actor].generation
-        return {"told": told, "previous": told - 1, "none": -1, "future": 99}[step.generation]
+        return {"told": told, "previous": told - 1, "none": -1, "zero": 0, "future": 99}[step.generation]
 
 
-def _as_of(version: int, fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields that `version` has; what it lacks cannot be sent."""
-    api = fields["api"]
-    left_out: set[str] = set()
-    if api == "leave_group":
-        members = fields["members"]
-        if version < INSTANCE_SINCE[api]:
-            members = [{"member_id": members[0]["member_id"]}]
-        elif version < _REASON_SINCE[api]:
-            members = [{name: it for name, it in each.items() if name != "reason"} for each in members]
-        return fields | {"members": members}
-    if version < INSTANCE_SINCE[api]:
-        left_out.add("group_instance_id")
-    if version < _REASON_SINCE.get(api, 0):
-        left_out.add("reason")
-    if api == "join_group" and version < _REBALANCE_SINCE:
-        left_out.add("rebalance_timeout_ms")
-    if api == "sync_group" and version < _NAMES_SINCE:
-        left_out |= {"protocol_type", "protocol_name"}
-    return {name: value for name, value in fields.items() if name not in left_out}
+def _topics(
+    step: Step, entry: Callable[[int, Offset], Any], partitions: str = "partitions"
+) -> list[dict[str, Any]]:
+    """The partitions of a step, those of one topic that follow each other together."""
+    by_topic = groupby(enumerate(OFFSETS[step.offsets]), key=lambda place: place[1].topic)
+    return [
+        {"name": topic, partitions: [entry(place, each) for place, each in those]}
+        for topic, those in by_topic
+    ]
+
+
+def _fetch(step: Step) -> dict[str, Any]:
+    topics = None
+    if step.offsets != "all":
+        topics = _topics(step, lambda _place, each: each.partition, "partition_indexes")
+    return {"api": "offset_fetch", "topics": topics, "require_stable": step.stable}
+
+
+def _delete_offsets(step: Step) -> dict[str, Any]:
+    topics = _topics(step, lambda _place, each: {"partition_index": each.partition})
+    return {"api": "offset_delete", "topics": topics}

@@ -68,8 +68,8 @@ class Ids:
         Static members are told apart by their instance ids, the others by the request that has made them,
         after which their clients are named.
         """
-        for name in ("error_code", "group_state", "protocol_type", "protocol_data"):
-            if ours[name] != theirs[name]:
+        for name in ("error_code", "group_state", "protocol_type", "protocol_data", "offsets"):
+            if ours.get(name) != theirs.get(name):
                 yield Difference(f"description, {name}", repr(theirs[name]), repr(ours[name]))
         members = {member["group_instance_id"] or member["client_id"]: member for member in theirs["members"]}
         own = {member["group_instance_id"] or member["client_id"]: member for member in ours["members"]}
@@ -86,6 +86,9 @@ class Ids:
 
     def pair_answers(self, ours: dict[str, Any], theirs: dict[str, Any]) -> Iterator[Difference]:
         """Compare two answers to the same request."""
+        if ours["api"] == "describe_group":
+            yield from self.pair_descriptions(ours, theirs)
+            return
         for name, value in theirs.items():
             match name:
                 case "member_id" | "leader":
@@ -94,12 +97,14 @@ class Ids:
                     is_same = self._theirs(ours[name]) == value
                 case "members":
                     is_same = _in_any_order(self._theirs(ours[name])) == _in_any_order(value)
+                case "topics" if ours["api"] == "offset_fetch":
+                    is_same = sorted(_partitions(ours[name])) == sorted(_partitions(value))
                 case _:
                     is_same = ours[name] == value
             if not is_same:
                 kind = f"{ours['api']}, {name}"
-                theirs_told = f"{ours['request_id']}: {self.named(repr(value))}"
-                yield Difference(kind, theirs_told, self.named(repr(ours[name])))
+                theirs_told = f"{ours['request_id']}: {self.named(_short(name, value))}"
+                yield Difference(kind, theirs_told, self.named(_short(name, ours[name])))
 
     def _theirs(self, members: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return [
@@ -109,6 +114,22 @@ class Ids:
 
 def _in_any_order(members: list[dict[str, Any]]) -> list[str]:
     return sorted(repr(sorted(member.items())) for member in members)
+
+
+def _partitions(topics: list[dict[str, Any]]) -> list[str]:
+    """Each partition of a request or an answer, in short: orders-0: 100 'metadata'."""
+    found = []
+    for topic in topics:
+        for each in topic.get("partitions", topic.get("partition_indexes")):
+            # A fetch has nothing but numbers.
+            partition = {"partition_index": each} if isinstance(each, int) else each
+            said = " ".join(str(it) for name, it in partition.items() if name != "partition_index")
+            found.append(f"{topic['name']}-{partition['partition_index']}" + (f": {said}" if said else ""))
+    return found
+
+
+def _short(name: str, value: Any) -> str:
+    return f"[{', '.join(_partitions(value))}]" if name == "topics" and value is not None else repr(value)
 
 
 _DULL = {"api_version", "request_id", "client_id", "group_id", "error", "error_message"}
@@ -122,7 +143,7 @@ def brief(message: dict[str, Any]) -> str:
         else ""
     )
     fields = ", ".join(
-        f"{name}={value!r}"
+        f"{name}={_short(name, value)}"
         for name, value in message.items()
         if name not in _DULL | {"api"} and value is not None
     )

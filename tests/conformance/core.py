@@ -20,7 +20,8 @@ from coordinator_state.group import Group
 from coordinator_state.log import Record
 from coordinator_state.responses import AnyResponse
 from coordinator_state.step import Channel, decode_group, encode_group, step
-from tests.conformance.wire import DESCRIBE_VERSION
+from tests.conformance.messages import offsets_by_partition
+from tests.conformance.wire import DESCRIBE_VERSION, FETCH_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -37,6 +38,8 @@ RACE_MS = 25
 _ROUGHLY_MS = 2 * RACE_MS
 _FOREVER_MS = 2**62
 _MAX_ORDERED = 3
+_LISTED_STATE_VERSION = 4
+_LISTED_TYPE_VERSION = 5
 
 _responses = msgspec.json.Decoder(AnyResponse)
 
@@ -93,6 +96,8 @@ class Core:
 
     def handle(self, request: dict[str, Any], at_ms: int) -> list[Outcome]:
         """All that may come of `request`, which comes at `at_ms`."""
+        if request["api"] == "list_groups":
+            return [Outcome(state, {request["request_id"]: _listed(state, request)}) for state in self.states]
         record = self._record(request, at_ms)
         self.log.append(record)
         return [
@@ -108,9 +113,9 @@ class Core:
         self._undo(decode_group(before), request, after)
         return outcome._replace(state=encode_group(after))
 
-    def pass_time(self, to_ms: int) -> list[Outcome]:
-        """All that may come of nothing coming until `to_ms`."""
-        outcomes = [Outcome(state, {}) for state in self.states]
+    def pass_time(self, to_ms: int, since: list[Outcome] | None = None) -> list[Outcome]:
+        """All that may come of nothing coming until `to_ms`, `since` this came or now."""
+        outcomes = since or [Outcome(state, {}) for state in self.states]
         while any(_deadlines(outcome.state, to_ms) for outcome in outcomes):
             reordered = []
             window_ms = to_ms
@@ -173,17 +178,43 @@ class Core:
         except Exception as error:
             raise CoreFailed(f"{type(error).__name__}: {error}") from error
 
-    def describe(self, state: bytes | None) -> dict[str, Any]:
-        """Describe the group in `state`."""
-        request = {
-            "api": "describe_group",
-            "api_version": DESCRIBE_VERSION,
-            "request_id": "describe",
-            "client_id": "describe",
-            "group_id": self._key.decode(),
+    def look(self, state: bytes | None) -> dict[str, Any]:
+        """Say what can be seen of the group in `state`: its description, and all that is committed."""
+        fetched = self._told(state, "offset_fetch", FETCH_VERSION)
+        return self._told(state, "describe_group", DESCRIBE_VERSION) | {
+            "offsets": offsets_by_partition(fetched["topics"])
         }
-        result = self._step(state, [self._record(request, 0)], 0)
-        return _answers(result)["describe"]
+
+    def _told(self, state: bytes | None, api: str, version: int) -> dict[str, Any]:
+        """What is answered to a request that changes nothing."""
+        request = {
+            "api": api,
+            "api_version": version,
+            "request_id": "",
+            "client_id": "",
+            "group_id": self.group_id,
+        }
+        (answer,) = _answers(self._step(state, [self._record(request, 0)], 0)).values()
+        return answer
+
+
+def _listed(state: bytes | None, request: dict[str, Any]) -> dict[str, Any]:
+    """What a reader of `coordinator.groups` makes of the group's newest picture, in Kafka's terms."""
+    groups = []
+    states = [each.lower() for each in request.get("states_filter", ())]
+    if state is not None:
+        picture = decode_group(state).picture()
+        if not states or picture.state.lower() in states:
+            version = request["api_version"]
+            groups.append(
+                {
+                    "group_id": picture.group_id,
+                    "protocol_type": picture.protocol_type or "",
+                    "group_state": picture.state if version >= _LISTED_STATE_VERSION else "",
+                    "group_type": "classic" if version >= _LISTED_TYPE_VERSION else "",
+                }
+            )
+    return {"api": "list_groups", "request_id": request["request_id"], "error_code": 0, "groups": groups}
 
 
 @contextmanager
@@ -248,6 +279,8 @@ def _deadlines(state: bytes | None, to_ms: int) -> list[_Deadline]:
         found.append(_Deadline(group.join_deadline_ms, "join", ""))
     if group.sync_deadline_ms is not None:
         found.append(_Deadline(group.sync_deadline_ms, "sync", ""))
+    if group.cleanup_deadline_ms is not None:
+        found.append(_Deadline(group.cleanup_deadline_ms, "cleanup", ""))
     return sorted(deadline for deadline in found if deadline.at_ms <= to_ms)
 
 
@@ -263,7 +296,9 @@ def _orders(state: bytes | None, racing: list[_Deadline]) -> list[bytes | None]:
         return [state]
     orders: Iterable[Iterable[_Deadline]] = permutations(racing)
     if len(racing) > _MAX_ORDERED:
-        orders = [[first, *(each for each in racing if each != first)] for first in racing]
+        # Not all of the many: each first, and each last.
+        rests = [(each, [other for other in racing if other != each]) for each in racing]
+        orders = [[each, *rest] for each, rest in rests] + [[*rest, each] for each, rest in rests]
     variants: list[bytes | None] = [state]
     for order in orders:
         variant = decode_group(state or b"")
@@ -284,3 +319,5 @@ def _set_deadline(group: Group, deadline: _Deadline, at_ms: int) -> None:
             group.join_deadline_ms = at_ms
         case "sync":
             group.sync_deadline_ms = at_ms
+        case "cleanup":
+            group.cleanup_deadline_ms = at_ms

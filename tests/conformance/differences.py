@@ -2,8 +2,9 @@
 
 Each has a sequence that shows it, and what both sides say there. `docs/contract.md` has the list for people.
 Not here, because they cannot be seen on a live broker within a test: the generation after 2147483647, the
-clean-up of empty groups, the core's own limits of sizes, and the time of a postponed join phase if the
-rebalance timeout is 0. What is chance in Kafka is no difference, see `core.py`.
+moment of the clean-up, what it does to ids that were given out and not used yet, the core's own limits of
+sizes, and the time of a postponed join phase if the rebalance timeout is 0. What is chance in Kafka is no
+difference, see `core.py`.
 """
 
 from __future__ import annotations
@@ -14,10 +15,13 @@ from coordinator_state.states import GroupState
 from tests.conformance.sequence import Sequence
 from tests.conformance.steps import (
     beat,
+    delete_offsets,
+    fetch,
     formed_after_delay,
     join,
     new,
     restart,
+    simple,
     stable,
     static,
     static_formed,
@@ -235,5 +239,45 @@ DIFFERENCES = [
         kind="join_group, who is answered",
         theirs="r3: 23",
         ours="no answer",
+    ),
+    KnownDifference(
+        name="subscription of impossible lengths",
+        why="Kafka trips over it, and the member waits for ever. It counts as one that cannot be read.",
+        shown_by=Sequence("plain", (new(protocols="a!"),)),
+        kind="join_group, who is answered",
+        theirs="no answer",
+        ours="r0: 0",
+    ),
+    KnownDifference(
+        name="commit for a topic that is not there",
+        why="The coordinator serves any work units, and knows no topics.",
+        shown_by=Sequence("plain", (simple(offsets="strange"),)),
+        kind="offset_commit, topics",
+        theirs="r0: [strange-0: 3, orders-3: 3, orders-0: 0]",
+        ours="[strange-0: 0, orders-3: 0, orders-0: 0]",
+    ),
+    KnownDifference(
+        name="deletion of offsets of a topic that is not there",
+        why="Likewise.",
+        shown_by=Sequence("plain", (simple(), delete_offsets(offsets="strange"))),
+        kind="offset_delete, topics",
+        theirs="r1: [strange-0: 3, orders-3: 3, orders-0: 0]",
+        ours="[strange-0: 0, orders-3: 0, orders-0: 0]",
+    ),
+    KnownDifference(
+        name="partition named twice in a fetch",
+        why="It has but one offset.",
+        shown_by=Sequence("plain", (simple(), fetch(offsets="twice"))),
+        kind="offset_fetch, topics",
+        theirs="r1: [orders-0: 100 -1  0, orders-1: -1 -1  0, orders-0: 100 -1  0]",
+        ours="[orders-0: 100 -1  0, orders-1: -1 -1  0]",
+    ),
+    KnownDifference(
+        name="retention beyond the end of time",
+        why="Kafka's sum turns negative, and the offset goes at once. Here it is kept for ever.",
+        shown_by=Sequence("brief", (simple(version=4, retention=2**63 - 1),)),
+        kind="description, group_state",
+        theirs="'Dead'",
+        ours="'Empty'",
     ),
 ]

@@ -3,8 +3,8 @@
 Both get the same requests. The core is told the time at which a request was sent. It knows all deadlines, so
 it guides the waiting: no request is sent near a deadline, where it would be chance which comes first. After
 each request, and after each deadline, the broker has to have given the answers that the core gives, no
-others, and has to describe the group as the core does. A description comes after what was sent before it
-(see `setups.py`), so what is not there then does not come.
+others, has to describe the group as the core does, and to have the same offsets committed. A description
+comes after what was sent before it (see `setups.py`), so what is not there then does not come.
 
 Member ids are the broker's own. `Ids` pairs them with the core's as they are told.
 """
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from tests.conformance.actors import Cast
 from tests.conformance.compare import Difference, Ids, brief
-from tests.conformance.core import Core, CoreFailed
+from tests.conformance.core import RACE_MS, Core, CoreFailed
 from tests.conformance.sequence import write_sequence
 from tests.conformance.setups import SETUPS
 from tests.conformance.wire import now_ms
@@ -152,12 +152,23 @@ class _Game:
         question = await self._broker.ask(self._ids.to_broker(request))
         self._open[request["request_id"]] = (step, question)
         self._tell(f"actor {step.actor} sends {brief(request)}", question.at_ms)
+        if request["api"] == "offset_commit" and self.core.group is None:
+            # A group to which nothing could be committed has no record, and shows only with the next one.
+            await question.answer()
+            await self._broker.write()
         outcomes = self.core.handle(request, question.at_ms)
+        # What the request has done is not looked at when there is a deadline so soon that it may have passed.
+        if (next_ms := _next_deadline(outcomes)) is not None and next_ms <= question.at_ms + MARGIN_MS:
+            last_ms, outcomes = self._pass_closely(next_ms, since=outcomes)
+            await _sleep_until(last_ms + SETTLE_MS)
         await self._compare(outcomes, question.at_ms)
 
     async def finish(self) -> None:
         """Let the deadlines pass that are left, so that what was done last has its consequences."""
         await self._pass_time(now_ms() + _AT_END_MS, until_none=True)
+        await self._keep_clear()
+        await self._pass_time(now_ms() + SETTLE_MS)
+        await self._compare(self.core.pass_time(now_ms()), now_ms())
 
     def close(self) -> None:
         """Leave no parked connection behind."""
@@ -195,15 +206,27 @@ class _Game:
     async def _pass_time(self, until_ms: int, *, until_none: bool = False) -> None:
         """Let the time until `until_ms` pass, and compare what the deadlines in it bring about."""
         while (first_ms := self.core.next_deadline()) is not None and first_ms <= until_ms:
-            # Deadlines that follow each other closely are one: there is no time to look in between.
-            last_ms, outcomes = first_ms, self.core.pass_time(first_ms)
-            while (next_ms := _next_deadline(outcomes)) is not None and next_ms <= last_ms + MARGIN_MS:
-                last_ms, outcomes = next_ms, self.core.pass_time(next_ms)
+            last_ms, outcomes = self._pass_closely(first_ms)
             self._tell("the time passes", last_ms)
             await _sleep_until(last_ms + SETTLE_MS)
             await self._compare(outcomes, first_ms)
         if not until_none:
             await _sleep_until(until_ms)
+
+    def _pass_closely(self, first_ms: int, since: list[Outcome] | None = None) -> tuple[int, list[Outcome]]:
+        """Let the deadline at `first_ms` pass, and those too close behind to look between.
+
+        Those that race with one have to pass with it, or what it does may hide them. Returns when all have
+        passed, and all that may have come of them, `since` this came.
+        """
+        next_ms: int | None = first_ms
+        last_ms = first_ms
+        outcomes: list[Outcome] = []
+        while next_ms is not None and next_ms <= last_ms + MARGIN_MS:
+            last_ms = next_ms + RACE_MS
+            outcomes = self.core.pass_time(last_ms, since)
+            next_ms = _next_deadline(outcomes)
+        return last_ms, outcomes
 
     # -- comparison --------------------------------------------------------------------------------
 
@@ -212,10 +235,7 @@ class _Game:
         if len(outcomes) > _MAX_STATES:
             raise Inconclusive(f"there are {len(outcomes)} ways in which it may have gone on")
         await self._wait_for_answers(outcomes)
-        # Asked twice: when the first answer is here, all that came before it is on its way; when the
-        # second is here, all of that has been read.
-        await self._broker.describe(self._group_id)
-        description = (await self._broker.describe(self._group_id)).fields
+        description = await self._broker.look(self._group_id)
         arrived = self._arrived()
         for request_id, answer in arrived.items():
             self._tell(f"  the broker answers {request_id}: {brief(answer.fields)}", answer.at_ms)
@@ -279,7 +299,7 @@ class _Game:
         before = self._arrived()
         for _ in range(_LOOKS):
             await asyncio.sleep(_LOOK_S)
-            description = (await self._broker.describe(self._group_id)).fields
+            description = await self._broker.look(self._group_id)
             arrived = self._arrived()
             for outcome in outcomes:
                 if not any(self._judge(outcome, arrived, description, self._ids.copy())):
@@ -304,20 +324,28 @@ class _Game:
                 yield Difference(
                     kind, "no answer", f"{request_id}: {outcome.answers[request_id]['error_code']}"
                 )
-        ours = self.core.describe(outcome.state)
-        if not self._known.shows_clients:
-            self._leave_clients_as_they_were(ours)
+        ours = self.core.look(outcome.state)
+        first_clients = {} if self._known.shows_clients else self._first_clients(ours)
+        _show_clients(first_clients, ours)
         # First, because it tells whose ids are whose; but an answer says more.
         described = list(ids.pair_descriptions(ours, description))
         for request_id in outcome.answers.keys() & arrived.keys():
-            yield from ids.pair_answers(outcome.answers[request_id], arrived[request_id].fields)
+            answer = outcome.answers[request_id]
+            if answer["api"] == "describe_group":
+                _show_clients(first_clients, answer)
+            yield from ids.pair_answers(answer, arrived[request_id].fields)
         yield from described
 
-    def _leave_clients_as_they_were(self, description: dict[str, Any]) -> None:
-        """Show a static member's first client, as the broker does, for as long as it is a member."""
-        for member in description["members"]:
-            if (was := self._clients.get(member["group_instance_id"])) is not None:
-                member["client_id"] = was
+    def _first_clients(self, description: dict[str, Any]) -> dict[str, str]:
+        """The first clients of static members, which the broker shows for as long as they are members.
+
+        By the core's member ids, which `description` has.
+        """
+        return {
+            member["member_id"]: self._clients[member["group_instance_id"]]
+            for member in description["members"]
+            if member["group_instance_id"] in self._clients
+        }
 
     def _hear(self, outcome: Outcome) -> None:
         self.answers |= outcome.answers
@@ -329,7 +357,7 @@ class _Game:
         self._tell(f"  {'no group' if group is None else f'{group.state} {group.generation_id}'}", now_ms())
 
     def _tell_outcome(self, outcome: Outcome) -> None:
-        self._tell(f"  the core: {brief(self.core.describe(outcome.state))}", now_ms())
+        self._tell(f"  the core: {brief(self.core.look(outcome.state))}", now_ms())
         for request_id, answer in outcome.answers.items():
             self._tell(f"  the core answers {request_id}: {brief(answer)}", now_ms())
 
@@ -340,6 +368,11 @@ class _Game:
 def _next_deadline(outcomes: list[Outcome]) -> int | None:
     deadlines = [outcome.deadline_ms for outcome in outcomes if outcome.deadline_ms is not None]
     return min(deadlines, default=None)
+
+
+def _show_clients(clients: dict[str, str], description: dict[str, Any]) -> None:
+    for member in description["members"]:
+        member["client_id"] = clients.get(member["member_id"], member["client_id"])
 
 
 async def _sleep_until(at_ms: int) -> None:

@@ -7,18 +7,23 @@ import itertools
 import time
 import uuid
 from collections import Counter
-from contextlib import ExitStack, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Self
 
+from kafka.admin import KafkaAdminClient
+
 from deploy.broker import EmbeddedBroker
+from deploy.jars import fetch
 from tests.conformance.differences import Known
 from tests.conformance.driver import Result, play
+from tests.conformance.sequence import PARTITIONS, TOPICS
 from tests.conformance.setups import SETUPS
 from tests.conformance.shrink import shrink
 from tests.conformance.wire import BrokerClient
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping
     from pathlib import Path
 
     from tests.conformance.differences import KnownDifference
@@ -29,11 +34,23 @@ _TRIES = 6
 
 
 def start_brokers(stack: ExitStack, directory: Path) -> dict[str, str]:
-    """Start a broker for each setup, to be stopped by `stack`; return their addresses."""
-    return {
-        name: stack.enter_context(EmbeddedBroker(directory / name, overrides=setup.broker)).bootstrap_servers
-        for name, setup in SETUPS.items()
+    """Start a broker with `TOPICS` for each setup, to be stopped by `stack`; return their addresses."""
+    brokers = {
+        name: EmbeddedBroker(directory / name, overrides=setup.broker) for name, setup in SETUPS.items()
     }
+    for broker in brokers.values():
+        stack.callback(broker.stop)
+    fetch("broker", progress=True)  # once for all
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(_start, brokers.values()))
+    return {name: broker.bootstrap_servers for name, broker in brokers.items()}
+
+
+def _start(broker: EmbeddedBroker) -> None:
+    broker.start()
+    admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
+    admin.create_topics({topic: {"num_partitions": PARTITIONS} for topic in TOPICS})
+    admin.close()
 
 
 class Runner:
@@ -45,6 +62,7 @@ class Runner:
         self._concurrency = concurrency
         self._slots = asyncio.Semaphore(concurrency)
         self._numbers = itertools.count()
+        self._nameless = {name: asyncio.Lock() for name in addresses}
         # The groups of another run may still be there.
         self._run = uuid.uuid4().hex[:8]
         self.counts: Counter[str] = Counter()
@@ -82,9 +100,9 @@ class Runner:
         kinds = set()
         async with self._slots:
             for _ in range(_TRIES):
-                group_id = "" if sequence.nameless else f"{self._run}-{next(self._numbers)}"
-                client = self._clients[sequence.setup]
-                result = await play(sequence, client, group_id, Known(shows), partition)
+                async with self._group_id(sequence) as group_id:
+                    client = self._clients[sequence.setup]
+                    result = await play(sequence, client, group_id, Known(shows), partition)
                 self.comparisons += result.comparisons
                 self.answered += result.answered
                 if result.verdict != "inconclusive":
@@ -98,6 +116,17 @@ class Runner:
         if result.verdict == "known":
             self.counts[f"known: {result.reason}"] += 1
         return result
+
+    @asynccontextmanager
+    async def _group_id(self, sequence: Sequence) -> AsyncIterator[str]:
+        """The id of a group that is not there yet, for `sequence` alone."""
+        if not sequence.nameless:
+            yield f"{self._run}-{next(self._numbers)}"
+            return
+        # There is but one group without an id.
+        async with self._nameless[sequence.setup]:
+            await self._clients[sequence.setup].delete("")
+            yield ""
 
     async def run_all(
         self,

@@ -1,13 +1,15 @@
 """Sequences by name: each rule of the classic protocol, where it can be seen from outside.
 
 Sections: joins, syncs, heartbeats and sessions, leaves, the phases' times, group.max.size, static members,
-all versions. `SCRIPTS` has them all.
+offsets, administration, all versions. `SCRIPTS` has them all.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from tests.conformance import scripted_admin as admin
+from tests.conformance import scripted_offsets as offsets
 from tests.conformance.scripted_static import STATIC, STATIC_DELAYED, static_in_version
 from tests.conformance.sequence import Sequence, Step
 from tests.conformance.steps import (
@@ -718,10 +720,23 @@ def _scripts() -> dict[str, Sequence]:
         ("plain", "static in version"): {
             str(version): static_in_version(version) for version in range(5, 10)
         },
+        ("plain", "commit"): offsets.COMMITS,
+        ("plain", "commit and session"): offsets.SESSIONS,
+        ("plain", "fetch"): offsets.FETCHES,
+        ("plain", "offset deletion"): offsets.DELETIONS,
+        ("tight", "offset deletion"): offsets.DELETIONS_DELAYED,
+        ("plain", "offsets in version"): {
+            str(version): offsets.in_version(version) for version in range(1, 10)
+        },
+        ("brief", "retention"): offsets.RETENTION,
+        ("plain", "describe"): admin.DESCRIBED,
+        ("plain", "list"): admin.LISTED,
+        ("plain", "group deletion"): admin.DELETED,
+        ("tight", "group deletion"): admin.DELETED_DELAYED,
     }
     scripts_without_id = {
         f"no group id: {name}": Sequence("plain", tuple(steps), nameless=True)
-        for name, steps in _NAMELESS.items()
+        for name, steps in (_NAMELESS | offsets.WITHOUT_ID | admin.WITHOUT_ID).items()
     }
     return scripts_without_id | {
         f"{section}: {name}": Sequence(setup, tuple(steps))
@@ -741,6 +756,7 @@ PATIENT = {
             new(1, **_VERY_LONG),
             *(beat(pause="45000") for _ in range(7)),
         ),
-    )
+    ),
+    **{name: Sequence("brief", tuple(steps)) for name, steps in offsets.RETENTION_PATIENT.items()},
 }
 """Scripts that take minutes."""

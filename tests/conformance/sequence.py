@@ -8,26 +8,109 @@ A field that is not given has its default, which is what a program that follows 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
+from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
 
-__all__ = ["APIS", "PROTOCOLS", "Sequence", "Step", "read_sequence", "write_sequence"]
+from tests.conformance.setups import METADATA_MAX
 
-APIS = ("next", "join", "sync", "heartbeat", "leave", "wait")
+__all__ = [
+    "APIS",
+    "OFFSETS",
+    "PARTITIONS",
+    "PROTOCOLS",
+    "TOPICS",
+    "Offset",
+    "Sequence",
+    "Step",
+    "read_sequence",
+    "write_sequence",
+]
+
+APIS = (
+    *("next", "join", "sync", "heartbeat", "leave", "wait"),
+    *("commit", "fetch", "delete_offsets", "describe", "list", "delete_group"),
+)
+
+TOPICS = ("orders", "payments", "returns")
+"""Topics that are there, ..."""
+PARTITIONS = 3
+"""... each with so many partitions."""
+
+
+def _reads(*topics: str, version: int = 1) -> bytes:
+    """What a consumer sends to subscribe to `topics`."""
+    return bytes(ConsumerProtocolSubscription(topics=list(topics), user_data=None, version=version).encode())
+
+
+_ORDERS, _PAYMENTS, _BOTH = (
+    _reads("orders"),
+    _reads("payments", version=0),
+    _reads("orders", "payments", version=3),
+)
+_NOTHING = _reads()
+_UNREADABLE = b"\0"
+_IMPOSSIBLE = b"\0\0" + b"\xff" * 4
+"""Less topics than none."""
 
 PROTOCOLS: dict[str, list[tuple[str, bytes]]] = {
-    "a": [("a", b"1")],
-    "a2": [("a", b"2")],
-    "ab": [("a", b"1"), ("b", b"1")],
-    "ba": [("b", b"1"), ("a", b"1")],
-    "ab2": [("a", b"1"), ("b", b"2")],
-    "b": [("b", b"1")],
-    "bc": [("b", b"1"), ("c", b"")],
-    "cab": [("c", b"1"), ("a", b"1"), ("b", b"1")],
+    "a": [("a", _ORDERS)],
+    "a2": [("a", _PAYMENTS)],
+    "a3": [("a", _BOTH)],
+    "ab": [("a", _ORDERS), ("b", _ORDERS)],
+    "ba": [("b", _ORDERS), ("a", _ORDERS)],
+    "ab2": [("a", _ORDERS), ("b", _PAYMENTS)],
+    "b": [("b", _ORDERS)],
+    "bc": [("b", _ORDERS), ("c", b"")],
+    "cab": [("c", _ORDERS), ("a", _ORDERS), ("b", _ORDERS)],
     "c": [("c", b"")],
-    "aa": [("a", b"1"), ("a", b"1")],
+    "a?": [("a", _UNREADABLE)],
+    "ab?": [("a", _ORDERS), ("b", _UNREADABLE)],
+    "a0": [("a", _NOTHING)],
+    "a!": [("a", _IMPOSSIBLE)],
+    "aa": [("a", _ORDERS), ("a", _ORDERS)],
     "none": [],
 }
-"""The lists of protocols that a join may offer, by name."""
+"""The lists of protocols that a join may offer, by name, each with the topics that are subscribed to."""
+
+
+class Offset(NamedTuple):
+    """What a commit says of a partition. A fetch or a deletion only names it."""
+
+    topic: str
+    partition: int
+    metadata: str | None = ""
+    leader_epoch: int = -1
+    offset: int | None = None
+    """None: one of its own for each commit."""
+
+
+_FULL = "x" * METADATA_MAX
+_WIDE = "\N{GRINNING FACE}" * (METADATA_MAX // 2)
+
+OFFSETS: dict[str, list[Offset]] = {
+    "one": [Offset("orders", 0)],
+    "other": [Offset("payments", 0)],
+    "several": [Offset("orders", 0), Offset("orders", 1), Offset("payments", 0), Offset("returns", 2)],
+    "all": [Offset(topic, partition) for topic in TOPICS for partition in range(PARTITIONS)],
+    "nothing": [],
+    "strange": [Offset("strange", 0), Offset("orders", PARTITIONS), Offset("orders", 0)],
+    "twice": [Offset("orders", 0), Offset("orders", 1), Offset("orders", 0, "again")],
+    "topic twice": [Offset("orders", 0), Offset("payments", 0), Offset("orders", 1), Offset("orders", 0)],
+    "null": [Offset("orders", 0, None)],
+    "text": [Offset("orders", 0, "text")],
+    "epoch": [Offset("orders", 0, leader_epoch=5), Offset("orders", 1)],
+    "negative": [Offset("orders", 0, offset=-7), Offset("orders", 1, leader_epoch=-9)],
+    "largest": [Offset("orders", 0, leader_epoch=2**31 - 1, offset=2**63 - 1)],
+    "full": [Offset("orders", 0, _FULL)],
+    "full wide": [Offset("orders", 0, _WIDE)],
+    "too large": [Offset("orders", 0, _FULL + "x")],
+    "too large wide": [Offset("orders", 0, _WIDE + "x")],
+    "some too large": [Offset("orders", 0), Offset("orders", 1, _FULL + "x"), Offset("payments", 0, _FULL)],
+    "twice, once too large": [Offset("orders", 0), Offset("orders", 0, _FULL + "x"), Offset("orders", 1)],
+}
+"""The partitions of a commit, a fetch or a deletion, by name. A fetch of `all` names none."""
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -48,7 +131,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
     instance: str | None = None
     """The instance id: none, `own`, `empty`, `unknown` or an actor's number."""
     generation: str = "told"
-    """`told` (the newest that the actor was told), `previous` (one less), `none` (-1) or `future` (99)."""
+    """`told` (the newest the actor was told), `previous` (one less), `none` (-1), `zero` or `future` (99)."""
     protocols: str = "ab"
     """A key of `PROTOCOLS`."""
     protocol_type: str = "consumer"
@@ -61,6 +144,14 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
     """The protocol in a sync: `told`, `none`, `type` (another type), `name` (another name)."""
     also: tuple[tuple[str, str | None], ...] = ()
     """Who else leaves: member and instance, as in `member` and `instance`."""
+    offsets: str = "one"
+    """A key of `OFFSETS`."""
+    retention: int = -1
+    """For how long a commit asks to be kept; -1 for as long as others."""
+    stable: bool = False
+    """Whether a fetch would wait for transactions."""
+    states: tuple[str, ...] = ()
+    """The states that are listed; none for all."""
 
 
 class Sequence(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):

@@ -9,12 +9,19 @@ from tests.conformance.sequence import Step
 __all__ = [
     "LONG",
     "beat",
+    "commit",
+    "delete_group",
+    "delete_offsets",
+    "describe",
+    "fetch",
     "formed",
     "formed_after_delay",
     "join",
     "leave",
+    "listed",
     "new",
     "restart",
+    "simple",
     "stable",
     "static",
     "static_formed",
@@ -59,6 +66,41 @@ def beat(actor: int = 0, **fields: Any) -> Step:
 def leave(actor: int = 0, **fields: Any) -> Step:
     """Leave."""
     return Step(actor=actor, api="leave", **fields)
+
+
+def commit(actor: int = 0, **fields: Any) -> Step:
+    """Commit as the member that the actor is, if it is one."""
+    return Step(actor=actor, api="commit", **fields)
+
+
+def simple(actor: int = 0, **fields: Any) -> Step:
+    """Commit as no member."""
+    return Step(**({"actor": actor, "api": "commit", "member": "empty", "generation": "none"} | fields))
+
+
+def fetch(actor: int = 0, **fields: Any) -> Step:
+    """Fetch offsets."""
+    return Step(actor=actor, api="fetch", **fields)
+
+
+def delete_offsets(actor: int = 0, **fields: Any) -> Step:
+    """Delete offsets."""
+    return Step(actor=actor, api="delete_offsets", **fields)
+
+
+def describe(actor: int = 0, **fields: Any) -> Step:
+    """Describe the group, as is done after each step in version 5."""
+    return Step(actor=actor, api="describe", **fields)
+
+
+def listed(*states: str, **fields: Any) -> Step:
+    """List the groups in `states`; none for all."""
+    return Step(api="list", states=states, **fields)
+
+
+def delete_group(actor: int = 0, **fields: Any) -> Step:
+    """Delete the group."""
+    return Step(actor=actor, api="delete_group", **fields)
 
 
 def wait(pause: str) -> Step:

@@ -8,7 +8,15 @@ import pytest
 from tests.conformance.actors import Cast
 from tests.conformance.generator import random_sequence
 from tests.conformance.scripted import SCRIPTS
-from tests.conformance.sequence import APIS, PROTOCOLS, Sequence, Step, read_sequence, write_sequence
+from tests.conformance.sequence import (
+    APIS,
+    OFFSETS,
+    PROTOCOLS,
+    Sequence,
+    Step,
+    read_sequence,
+    write_sequence,
+)
 
 
 def request_of(step: Step, cast: Cast | None = None):
@@ -46,7 +54,8 @@ def test_all_kinds_of_steps_are_drawn() -> None:
     steps = [step for seed in range(300) for step in random_sequence(random.Random(seed)).steps]
 
     assert {step.api for step in steps} == set(APIS)
-    assert {step.protocols for step in steps} == PROTOCOLS.keys() - {"aa"}
+    assert {step.protocols for step in steps} == PROTOCOLS.keys() - {"aa", "a!"}
+    assert {step.offsets for step in steps} == OFFSETS.keys() - {"strange"}
     for field in msgspec.structs.fields(Step):
         assert len({getattr(step, field.name) for step in steps}) > 1, field.name
 
@@ -85,6 +94,49 @@ def test_a_client_that_is_told_goes_on() -> None:
 
 
 @pytest.mark.parametrize(
+    ("generation", "then"), [("told", ("", "join")), ("none", ("m", "heartbeat"))], ids=["member", "nobody"]
+)
+def test_a_member_whose_commit_is_refused_joins_again(generation: str, then: tuple[str, str]) -> None:
+    cast = Cast()
+    cast[0].member_ids, cast[0].generation, cast[0].next = ["m"], 4, "heartbeat"
+    request = request_of(Step(api="commit", generation=generation), cast)
+
+    cast[0].hear(request, {"api": "offset_commit", "error_code": 25})
+
+    assert (cast[0].member_id, cast[0].next) == then
+
+
+def test_each_commit_has_offsets_of_its_own() -> None:
+    cast = Cast()
+
+    sent = [request_of(Step(api="commit", offsets="several"), cast) for _ in range(3)]
+
+    offsets = [
+        partition["committed_offset"]
+        for request in sent
+        for topic in request["topics"]
+        for partition in topic["partitions"]
+    ]
+    assert len(set(offsets)) == len(offsets) == 3 * len(OFFSETS["several"])
+
+
+def test_partitions_of_a_topic_that_follow_each_other_go_together() -> None:
+    named = request_of(Step(api="fetch", offsets="topic twice"))["topics"]
+
+    assert named == [
+        {"name": "orders", "partition_indexes": [0]},
+        {"name": "payments", "partition_indexes": [0]},
+        {"name": "orders", "partition_indexes": [1, 0]},
+    ]
+
+
+def test_a_fetch_of_all_names_none_in_the_versions_that_can() -> None:
+    request = request_of(Step(api="fetch", offsets="all", version=1))
+
+    assert (request["topics"], request["api_version"]) == (None, 2)
+
+
+@pytest.mark.parametrize(
     ("api", "version", "lacks"),
     [
         ("join", 0, {"rebalance_timeout_ms", "group_instance_id", "reason"}),
@@ -94,6 +146,10 @@ def test_a_client_that_is_told_goes_on() -> None:
         ("sync", 2, {"group_instance_id", "protocol_type", "protocol_name"}),
         ("sync", 4, {"protocol_type", "protocol_name"}),
         ("heartbeat", 2, {"group_instance_id"}),
+        ("commit", 6, {"group_instance_id"}),
+        ("commit", 7, set()),
+        ("fetch", 6, {"require_stable"}),
+        ("list", 3, {"states_filter"}),
     ],
 )
 def test_a_version_has_its_fields(api: str, version: int, lacks: set[str]) -> None:
@@ -101,6 +157,22 @@ def test_a_version_has_its_fields(api: str, version: int, lacks: set[str]) -> No
     older = request_of(Step(api=api, instance="own", version=version))
 
     assert newest.keys() - older.keys() == lacks
+
+
+def test_a_commit_of_an_old_version_has_a_retention_time_and_no_epochs() -> None:
+    newest, older = (request_of(Step(api="commit", version=version)) for version in (9, 4))
+
+    assert older.keys() - newest.keys() == {"retention_time_ms"}
+    lacks = newest["topics"][0]["partitions"][0].keys() - older["topics"][0]["partitions"][0].keys()
+    assert lacks == {"committed_leader_epoch"}
+
+
+@pytest.mark.parametrize(
+    ("api", "version", "clamped"),
+    [("join", 99, 9), ("commit", 0, 2), ("fetch", 0, 1), ("delete_offsets", 3, 0), ("commit", None, 9)],
+)
+def test_a_version_that_there_is_not_is_replaced_by_the_nearest(api: str, version: int, clamped: int) -> None:
+    assert request_of(Step(api=api, version=version))["api_version"] == clamped
 
 
 def test_a_leave_of_an_old_version_is_of_one_member() -> None:

@@ -1,9 +1,4 @@
-"""The broker's side: the contract's requests over Kafka's own protocol, to a real Apache Kafka broker.
-
-A request is the dict that is also given to the core (field names of `docs/contract.md`, bytes as bytes), and
-an answer comes back in the same terms, so that what both sides say can be held side by side. A field that
-a version's schema lacks is not sent, and comes back as its default. Kafka 4.2 takes every version of the
-contract's four APIs, so every version is compared.
+"""The broker's side: requests to a real Apache Kafka broker, and what it answers.
 
 Kafka handles one request at a time per connection: a parked request keeps its connection to itself.
 """
@@ -15,31 +10,18 @@ import time
 from collections import deque
 from typing import Any, NamedTuple
 
-from kafka.protocol.admin.groups import DescribeGroupsRequest, DescribeGroupsResponse
-from kafka.protocol.consumer.group import (
-    HeartbeatRequest,
-    HeartbeatResponse,
-    JoinGroupRequest,
-    JoinGroupResponse,
-    LeaveGroupRequest,
-    LeaveGroupResponse,
-    SyncGroupRequest,
-    SyncGroupResponse,
-)
 from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
+
+from tests.conformance.messages import frame, offsets_by_partition, read
+from tests.conformance.sequence import PARTITIONS, TOPICS
 
 DESCRIBE_VERSION = 5
 """The last version that answers a group that is not there without an error, as a Dead one."""
 
-_APIS = {
-    "join_group": (JoinGroupRequest, JoinGroupResponse),
-    "sync_group": (SyncGroupRequest, SyncGroupResponse),
-    "heartbeat": (HeartbeatRequest, HeartbeatResponse),
-    "leave_group": (LeaveGroupRequest, LeaveGroupResponse),
-    "describe_group": (DescribeGroupsRequest, DescribeGroupsResponse),
-}
-_ENVELOPE = {"api", "api_version", "request_id", "client_id", "client_host", "group_id"}
-_BATCH_LEAVE_VERSION = 3
+FETCH_VERSION = 9
+_COMMIT_VERSION = 9
+_DELETE_VERSION = 2
+_GROUP_ID_NOT_FOUND = 69
 _WATCH_S = 0.01
 _NOTED_MS = 10
 _READY_TIMEOUT_S = 30
@@ -70,11 +52,11 @@ class _Connection(asyncio.Protocol):
     def connection_made(self, transport: Any) -> None:
         self.transport = transport
 
-    def ask(self, frame: bytes) -> asyncio.Future[tuple[int, bytes]]:
+    def ask(self, sent: bytes) -> asyncio.Future[tuple[int, bytes]]:
         assert self._answer is None
         assert self.transport is not None
         self._answer = asyncio.get_running_loop().create_future()
-        self.transport.write(frame)
+        self.transport.write(sent)
         return self._answer
 
     def close(self) -> None:
@@ -88,10 +70,10 @@ class _Connection(asyncio.Protocol):
         if len(self._received) < 4 or len(self._received) < 4 + int.from_bytes(self._received[:4]):
             return
         answer, self._answer = self._answer, None
-        frame, self._received = self._received, b""
+        received, self._received = self._received, b""
         if answer is not None:
             self._idle.append(self)
-            answer.set_result((now_ms(), frame))
+            answer.set_result((now_ms(), received))
 
     def connection_lost(self, error: Exception | None) -> None:
         if self in self._idle:
@@ -122,10 +104,8 @@ class Question:
 
     def result(self) -> Answer:
         """The answer, which is there."""
-        at_ms, frame = self.raw.result()
-        api, version = self.request["api"], self.request["api_version"]
-        response = _APIS[api][1].decode(frame, version=version, header=True, framed=True)
-        return Answer(at_ms, _from_wire(api, response))
+        at_ms, received = self.raw.result()
+        return Answer(at_ms, read(self.request, received))
 
 
 class BrokerClient:
@@ -139,16 +119,12 @@ class BrokerClient:
         self._open: dict[int, tuple[Question, _Connection]] = {}
         self._held_up: deque[tuple[int, int]] = deque(maxlen=1_000)
         self.requests = 0
-        """How many requests have been sent, descriptions aside."""
+        """How many requests have been sent, those that only look aside."""
 
     async def ask(self, request: dict[str, Any]) -> Question:
         """Send a request; the question that is returned may be waited for."""
-        frame = _frame(request)
-        connection = await self._connection()
-        question = Question(request, now_ms(), connection.ask(frame))
-        self._open[id(question)] = (question, connection)
-        self.requests += request["api"] != "describe_group"
-        return question
+        self.requests += 1
+        return await self._ask(request)
 
     def drop(self, question: Question) -> None:
         """Wait no longer for the answer to `question`: its connection is closed if there is none."""
@@ -157,38 +133,47 @@ class BrokerClient:
             connection.close()
             self._all.remove(connection)
 
-    async def describe(self, group_id: str) -> Answer:
-        """Describe a group."""
-        question = await self.ask(
-            {
-                "api": "describe_group",
-                "api_version": DESCRIBE_VERSION,
-                "client_id": "describe",
-                "group_id": group_id,
-            }
-        )
-        answer = await question.answer()
-        self.drop(question)
-        return answer
+    async def look(self, group_id: str) -> dict[str, Any]:
+        """Say what can be seen of a group: its description and, as `offsets`, all that is committed.
+
+        Two requests, one after the other: when the first is answered, all answers that came before it are
+        on their way; when the second is, they have been read.
+        """
+        fetched = await self._told(group_id, "offset_fetch", FETCH_VERSION, topics=None, require_stable=False)
+        described = await self._told(group_id, "describe_group", DESCRIBE_VERSION)
+        return described | {"offsets": offsets_by_partition(fetched["topics"])}
+
+    async def delete(self, group_id: str) -> None:
+        """Delete a group, if it is there. It must not have members."""
+        answer = await self._told(group_id, "delete_group", _DELETE_VERSION)
+        assert answer["error_code"] in (0, _GROUP_ID_NOT_FOUND), answer
 
     async def wait_until_ready(self) -> None:
-        """Wait until the broker coordinates groups: at first it makes the topic that takes."""
+        """Wait until the broker has topics and coordinates groups: at first it makes the topic that takes."""
         request = FindCoordinatorRequest[1](key="any", key_type=0)
         request.with_header(correlation_id=1, client_id="conformance")
         deadline = time.monotonic() + _READY_TIMEOUT_S
         while True:
-            _, frame = await (await self._connection()).ask(request.encode(header=True, framed=True))
-            found = FindCoordinatorResponse.decode(frame, version=1, header=True, framed=True)
-            if found.error_code == 0 and (await self.describe("any")).fields["error_code"] == 0:
+            _, received = await (await self._connection()).ask(request.encode(header=True, framed=True))
+            found = FindCoordinatorResponse.decode(received, version=1, header=True, framed=True)
+            if found.error_code == 0 and await self.write():
                 return
             assert time.monotonic() < deadline, "the broker does not coordinate groups"
             await asyncio.sleep(_READY_POLL_S)
+
+    async def write(self) -> bool:
+        """Let the broker write something that is no group's in play; False if it does not yet."""
+        partitions = [{"partition_index": PARTITIONS - 1, "committed_offset": 0}]
+        topics = [{"name": name, "partitions": partitions} for name in TOPICS]
+        commit = {"generation_id": -1, "member_id": "", "topics": topics}
+        answer = await self._told("conformance", "offset_commit", _COMMIT_VERSION, **commit)
+        return all(each["error_code"] == 0 for topic in answer["topics"] for each in topic["partitions"])
 
     async def watch(self) -> None:
         """Ask for something small again and again, to know when the machine is held up. Never ends."""
         while True:
             asked_ms = now_ms()
-            await self.describe("watched")
+            await self._told("watched", "describe_group", DESCRIBE_VERSION)
             took_ms = now_ms() - asked_ms
             if took_ms >= _NOTED_MS:
                 self._held_up.append((asked_ms, took_ms))
@@ -205,6 +190,20 @@ class BrokerClient:
         self._all.clear()
         self._idle.clear()
 
+    async def _told(self, group_id: str, api: str, version: int, **fields: Any) -> dict[str, Any]:
+        """Ask, and wait for the answer."""
+        request = {"api": api, "api_version": version, "client_id": "conformance", "group_id": group_id}
+        question = await self._ask(request | fields)
+        answer = await question.answer()
+        self.drop(question)
+        return answer.fields
+
+    async def _ask(self, request: dict[str, Any]) -> Question:
+        connection = await self._connection()
+        question = Question(request, now_ms(), connection.ask(frame(request)))
+        self._open[id(question)] = (question, connection)
+        return question
+
     async def _connection(self) -> _Connection:
         if self._idle:
             return self._idle.pop()
@@ -212,88 +211,3 @@ class BrokerClient:
         _, connection = await loop.create_connection(lambda: _Connection(self._idle), *self._address)
         self._all.append(connection)
         return connection
-
-
-def _frame(request: dict[str, Any]) -> bytes:
-    kind = _APIS[request["api"]][0]
-    version = request["api_version"]
-    fields = {name: value for name, value in request.items() if name not in _ENVELOPE}
-    match request["api"]:
-        case "describe_group":
-            fields = {"groups": [request["group_id"]], "include_authorized_operations": False}
-        case "leave_group" if version < _BATCH_LEAVE_VERSION:
-            (member,) = request["members"]
-            fields = {"group_id": request["group_id"], "member_id": member["member_id"]}
-        case "leave_group":
-            entry = LeaveGroupRequest.MemberIdentity
-            fields = {
-                "group_id": request["group_id"],
-                "members": [entry(**member) for member in request["members"]],
-            }
-        case "join_group":
-            entry = JoinGroupRequest.JoinGroupRequestProtocol
-            fields |= {
-                "group_id": request["group_id"],
-                "protocols": [entry(**protocol) for protocol in request["protocols"]],
-            }
-        case "sync_group":
-            entry = SyncGroupRequest.SyncGroupRequestAssignment
-            fields |= {
-                "group_id": request["group_id"],
-                "assignments": [entry(**assignment) for assignment in request["assignments"]],
-            }
-        case _:
-            fields["group_id"] = request["group_id"]
-    message = kind[version](**fields)
-    message.with_header(correlation_id=1, client_id=request["client_id"])
-    return bytes(message.encode(header=True, framed=True))
-
-
-def _from_wire(api: str, response: Any) -> dict[str, Any]:
-    """The fields of the contract's response to `api`."""
-    if api == "describe_group":
-        (group,) = response.groups
-        return {
-            "error_code": group.error_code,
-            "group_state": group.group_state,
-            "protocol_type": group.protocol_type,
-            "protocol_data": group.protocol_data,
-            "members": [
-                {
-                    "member_id": member.member_id,
-                    "group_instance_id": member.group_instance_id,
-                    "client_id": member.client_id,
-                    "member_metadata": bytes(member.member_metadata),
-                    "member_assignment": bytes(member.member_assignment),
-                }
-                for member in group.members
-            ],
-        }
-    fields: dict[str, Any] = {"error_code": response.error_code}
-    match api:
-        case "join_group":
-            for name in ("generation_id", "protocol_type", "protocol_name", "leader", "member_id"):
-                fields[name] = getattr(response, name)
-            fields["skip_assignment"] = response.skip_assignment
-            fields["members"] = [
-                {
-                    "member_id": member.member_id,
-                    "group_instance_id": member.group_instance_id,
-                    "metadata": bytes(member.metadata),
-                }
-                for member in response.members
-            ]
-        case "sync_group":
-            fields["protocol_type"] = response.protocol_type
-            fields["protocol_name"] = response.protocol_name
-            fields["assignment"] = bytes(response.assignment)
-        case "leave_group":
-            fields["members"] = [
-                {
-                    "member_id": member.member_id,
-                    "group_instance_id": member.group_instance_id,
-                    "error_code": member.error_code,
-                }
-                for member in response.members or []
-            ]
-    return fields

@@ -1,29 +1,99 @@
-"""What must be true of a stored group between any two calls, whatever has happened to it."""
+"""What must be true of a stored group between any two calls, and of what a call writes, whatever happens."""
 
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
+import msgspec
+
+from coordinator_state.config import GroupConfig
 from coordinator_state.group import Group
+from coordinator_state.offsets import CommittedOffset, CommittedOffsets, offset_key
+from coordinator_state.responses import FetchedOffset, FetchedOffsetsOfTopic
 from coordinator_state.states import GroupState
-from coordinator_state.step import StepResult, decode_group, encode_group
+from coordinator_state.step import Channel, StepResult, decode_group, encode_group
+
+Committed = dict[tuple[str, int], CommittedOffset]
+"""All that is committed for a group, by topic and partition."""
 
 
-def check(result: StepResult, watermark_ms: int) -> Group | None:
-    """Check what a call leaves behind; the group is handed back for further questions."""
-    if result.state is None:
+def check(before: bytes | None, result: StepResult, watermark_ms: int, config: GroupConfig) -> Group | None:
+    """Check what a call that found the state `before` has come to; the group is handed back."""
+    old = decode_group(before) if before is not None else None
+    new = decode_group(result.state) if result.state is not None else None
+    _records_fit_their_topics(result, config)
+    _published_is_what_has_changed(old, new, result)
+    if old is not None and any(b'"group_created"' in (output.value or b"") for output in result.outputs):
+        # Another one, whose time may be an earlier one.
+        old = None
+    if new is None:
         assert result.deadline_ms is None
         return None
-    group = decode_group(result.state)
-    assert encode_group(group) == result.state, "stored state does not round-trip"
-    _counters_are_what_the_members_say(group)
-    _the_leader_is_a_member(group)
-    _time_is_limited(group)
-    _members_fit_the_state(group)
+    assert encode_group(new) == result.state, "stored state does not round-trip"
+    _counters_are_what_the_members_say(new)
+    _the_leader_is_a_member(new)
+    _time_is_limited(new)
+    _members_fit_the_state(new)
+    if old is None or old.offsets != new.offsets:
+        _offsets_are_what_is_counted(new)
+    _what_is_not_used_is_looked_for(old, new, config)
     # Spark refuses a time-out that is not later than the watermark, and ends the query.
     assert result.deadline_ms is not None
-    assert result.deadline_ms > max(watermark_ms, group.now_ms)
-    return group
+    assert result.deadline_ms > max(watermark_ms, new.now_ms)
+    return new
+
+
+def committed(group: Group | None) -> Committed:
+    """What the stored group has."""
+    offsets = CommittedOffsets(group.offsets if group else b"")
+    return {
+        (topic, partition): offset
+        for topic in offsets.topics()
+        for partition, offset in offsets.of_topic(topic)
+    }
+
+
+# -- what is written -------------------------------------------------------------------------------
+
+
+def _records_fit_their_topics(result: StepResult, config: GroupConfig) -> None:
+    for output in result.outputs:
+        size = len(output.key or b"") + len(output.value or b"")
+        assert size <= config.max_record_bytes, f"{output.channel} of {size} bytes"
+
+
+def _published_is_what_has_changed(old: Group | None, new: Group | None, result: StepResult) -> None:
+    written = [(output.key, output.value) for output in result.outputs if output.channel is Channel.OFFSETS]
+    if not written and old is not None and new is not None and old.offsets == new.offsets:
+        return
+    newest = dict(written)
+    assert len(newest) == len(written), "a key is written twice"
+    before, after = _pictures(old), _pictures(new)
+    # A tombstone for what has come and gone within the call does no harm.
+    kept = before | {key: msgspec.json.decode(value) if value else None for key, value in newest.items()}
+    assert after == {key: value for key, value in kept.items() if value is not None}
+
+
+def _pictures(group: Group | None) -> dict[bytes, dict[str, Any]]:
+    """What the compacted topic has to have."""
+    return {
+        offset_key(group.group_id, topic, partition): {
+            "group_id": group.group_id,
+            "topic": topic,
+            "partition": partition,
+            "committed_offset": each.offset,
+            "committed_leader_epoch": each.leader_epoch,
+            "metadata": each.metadata,
+            "commit_timestamp_ms": each.commit_timestamp_ms,
+            "expire_timestamp_ms": each.expire_timestamp_ms,
+        }
+        for (topic, partition), each in committed(group).items()
+        if group is not None
+    }
+
+
+# -- members ---------------------------------------------------------------------------------------
 
 
 def _counters_are_what_the_members_say(group: Group) -> None:
@@ -58,7 +128,6 @@ def _time_is_limited(group: Group) -> None:
     assert in_join_phase == (group.join_deadline_ms is not None)
     # Somebody who has not synced is waited for, but not for ever.
     assert (group.num_pending_sync > 0) == (group.sync_deadline_ms is not None)
-    assert (group.state is GroupState.EMPTY) == (group.cleanup_deadline_ms is not None)
 
 
 def _members_fit_the_state(group: Group) -> None:
@@ -74,3 +143,62 @@ def _members_fit_the_state(group: Group) -> None:
         assert all(member.awaiting_sync is None for member in members)
     if group.state is GroupState.PREPARING_REBALANCE:
         assert group.num_pending_sync == 0
+
+
+# -- offsets ---------------------------------------------------------------------------------------
+
+
+def _offsets_are_what_is_counted(group: Group) -> None:
+    offsets, again, kept = CommittedOffsets(group.offsets), CommittedOffsets(), committed(group)
+    for (topic, partition), offset in kept.items():
+        again.put(topic, partition, offset)
+    assert (len(kept), again.bytes_held) == (len(offsets), offsets.bytes_held)
+    assert again.encode() == group.offsets, "not as it would be if nothing had been deleted"
+    by_topic: dict[str, list[FetchedOffset]] = {topic: [] for topic in offsets.topics()}
+    for (topic, partition), offset in kept.items():
+        by_topic[topic].append(
+            FetchedOffset(
+                partition_index=partition,
+                committed_offset=offset.offset,
+                committed_leader_epoch=offset.leader_epoch,
+                metadata=offset.metadata,
+            )
+        )
+    assert all(by_topic.values()), "a topic without offsets"
+    listed = [FetchedOffsetsOfTopic(*each) for each in by_topic.items()]
+    assert len(msgspec.json.encode(listed)) - len("[]") <= offsets.bytes_held
+
+
+def _what_is_not_used_is_looked_for(old: Group | None, new: Group, config: GroupConfig) -> None:
+    """In time, that is no more than the check interval late, and no sooner than is of use."""
+    look_ms, interval_ms = new.cleanup_deadline_ms, config.offsets_retention_check_interval_ms
+    if new.state in (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE):
+        assert look_ms is None, "a group that rebalances loses nothing"
+        return
+    kept = committed(new)
+    ends = [_end_of(new, topic, offset, config) for (topic, _), offset in kept.items()]
+    due = [end for end in ends if end is not None]
+    if new.state is GroupState.EMPTY and not kept:
+        # The group itself.
+        due = [new.state_timestamp_ms]
+    if look_ms is None:
+        assert new.state is GroupState.STABLE
+        assert not due
+        return
+    if due:
+        assert look_ms <= max(min(due), new.now_ms + interval_ms)
+    assert look_ms >= new.state_timestamp_ms + interval_ms
+    if old is not None and old.cleanup_deadline_ms != look_ms:
+        assert look_ms >= old.now_ms + interval_ms
+
+
+def _end_of(group: Group, topic: str, offset: CommittedOffset, config: GroupConfig) -> int | None:
+    """When the time of an offset is over, as things are; None if it is in use."""
+    reads = group.subscribed_topics if group.protocol_type == "consumer" else None
+    if group.state is not GroupState.EMPTY and (reads is None or topic in reads):
+        return None
+    if offset.expire_timestamp_ms is not None:
+        return offset.expire_timestamp_ms
+    of_group = group.state is GroupState.EMPTY and group.protocol_type is not None
+    base_ms = group.state_timestamp_ms if of_group else offset.commit_timestamp_ms
+    return base_ms + config.offsets_retention_minutes * 60_000

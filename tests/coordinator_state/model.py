@@ -3,7 +3,8 @@
 The model decides nothing. It does not know when a phase begins or ends, or who leads: it is told so by the
 events, and asserts that each of them was due - or, once its time has passed, that it did happen. What it
 keeps of its own is a list of promises: who waits for an answer, who is heard of until when, who has yet to
-sync, which id was handed out. The answers to requests it foretells with a table for each API.
+sync, which id was handed out, what is committed. The answers to requests it foretells with a table for each
+API.
 """
 
 from __future__ import annotations
@@ -19,10 +20,40 @@ from coordinator_state.config import INT32_MAX, GroupConfig
 from coordinator_state.events import AnyEvent
 from coordinator_state.group import Group
 from coordinator_state.responses import DescribedMember, DescribeGroupResponse, GroupPicture
+from tests.coordinator_state.invariants import committed
+from tests.coordinator_state.model_offsets import (
+    IN_USE,
+    Commit,
+    Key,
+    OffsetsModel,
+    codes_in,
+    commit_topics,
+    delete_topics,
+    fetch_topics,
+)
 
-GROUP = "orders"
-NEWEST = {"join_group": 9, "sync_group": 5, "heartbeat": 4, "leave_group": 5, "describe_group": 6}
-STATIC_SINCE = {"join_group": 5, "sync_group": 3, "heartbeat": 3, "leave_group": 3, "describe_group": 4}
+GROUP, TOPIC = "orders", "requests"
+OLDEST = {"offset_commit": 2, "offset_fetch": 1}
+NEWEST = {
+    "join_group": 9,
+    "sync_group": 5,
+    "heartbeat": 4,
+    "leave_group": 5,
+    "describe_group": 6,
+    "offset_commit": 9,
+    "offset_fetch": 9,
+    "offset_delete": 0,
+    "delete_group": 2,
+    "find_coordinator": 6,
+}
+STATIC_SINCE = {
+    "join_group": 5,
+    "sync_group": 3,
+    "heartbeat": 3,
+    "leave_group": 3,
+    "describe_group": 4,
+    "offset_commit": 7,
+}
 
 EMPTY, PREPARING, COMPLETING, STABLE, DEAD = (
     "Empty",
@@ -44,7 +75,15 @@ NONE, REBALANCE_IN_PROGRESS = "NONE", "REBALANCE_IN_PROGRESS"
 UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID = "UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID"
 ILLEGAL_GENERATION, INCONSISTENT_PROTOCOL = "ILLEGAL_GENERATION", "INCONSISTENT_GROUP_PROTOCOL"
 MEMBER_ID_REQUIRED, GROUP_FULL = "MEMBER_ID_REQUIRED", "GROUP_MAX_SIZE_REACHED"
-LEAVE_CODES = {NONE: 0, UNKNOWN_MEMBER_ID: 25, FENCED_INSTANCE_ID: 82}
+GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP = "GROUP_ID_NOT_FOUND", "NON_EMPTY_GROUP"
+CODES = {
+    NONE: 0,
+    ILLEGAL_GENERATION: 22,
+    UNKNOWN_MEMBER_ID: 25,
+    REBALANCE_IN_PROGRESS: 27,
+    GROUP_ID_NOT_FOUND: 69,
+    FENCED_INSTANCE_ID: 82,
+}
 
 Protocols = tuple[tuple[str, bytes], ...]
 
@@ -67,6 +106,10 @@ class Ask:
     protocol_name: str | None = None
     assignments: dict[str, bytes] = field(default_factory=dict)
     leaving: tuple[tuple[str, str | None], ...] = ()
+    commits: tuple[Commit, ...] = ()
+    retention_ms: int = -1
+    partitions: tuple[Key, ...] | None = None
+    """What to fetch or to delete; to fetch None is to fetch all."""
 
     @property
     def rebalance_timeout_ms(self) -> int:
@@ -109,6 +152,18 @@ class Ask:
             case "leave_group":
                 members = [{"member_id": it, "group_instance_id": instance} for it, instance in self.leaving]
                 return {"members": members}
+            case "offset_commit":
+                asked = {"generation_id": self.generation, "retention_time_ms": self.retention_ms}
+                return who | asked | {"topics": commit_topics(self.commits)}
+            case _:
+                return self._body_without_names()
+
+    def _body_without_names(self) -> dict[str, Any]:
+        match self.api:
+            case "offset_fetch":
+                return {"topics": None if self.partitions is None else fetch_topics(self.partitions)}
+            case "offset_delete":
+                return {"topics": delete_topics(self.partitions or ())}
             case _:
                 return {}
 
@@ -165,7 +220,10 @@ class Model:
         self.pending: dict[str, int] = {}
         """Ids that were handed out, and until when they may be used to join."""
         self.sync_until_ms: int | None = None
-        self.unused_until_ms: int | None = None
+        self.since_ms = 0
+        """Since when the group is in its state ..."""
+        self.unused_since_ms: int | None = None
+        """... and, if it is Empty, since when nothing else is left of it."""
         # The running join phase: whether it is the first since Empty, and when its time is over.
         self.is_initial = False
         self.phase_until_ms = 0
@@ -175,6 +233,7 @@ class Model:
         self.owners: dict[bytes, str] = {}
         """Who was told in this generation that a work unit is its own."""
         self.ids_given: set[str] = set()
+        self.offsets = OffsetsModel(self)
 
         # What is true within one call only.
         self._answers: dict[str, Any] = {}
@@ -184,6 +243,9 @@ class Model:
         self._must_leave: set[str] = set()
         self._is_full_for: str | None = None
         self._must_assign: Ask | None = None
+        self._must_commit: list[Commit] = []
+        self._must_forget: set[Key] = set()
+        self._must_end = False
         self._ran_out_ms: int | None = None
         """When the last session or pending id ran out; that ends even an initial phase (as in Kafka)."""
 
@@ -231,24 +293,22 @@ class Model:
             assert event.at_ms >= self.now, "time went back"
             assert "@" not in event.event_id or event.event_id.startswith(f"{GROUP}@{event.at_ms}-")
             self._begin_rounds(event.at_ms)
-            self._nothing_was_due_before(event.at_ms)
             self._forget_pending(event.at_ms)
+            self._nothing_was_due_before(event.at_ms)
             self.now = event.at_ms
             self._HANDLERS[type(event)](self, event)
+            self._look_whether_it_is_used(event.at_ms)
         assert not self._must_rebalance, "the group has changed and does not rebalance"
 
     def _let_pass(self, to_ms: int) -> None:
         """Nothing has happened until `to_ms`: then nothing was due, that millisecond included."""
         self._begin_rounds(to_ms)
-        self._nothing_was_due_before(to_ms + 1)
         self._forget_pending(to_ms)
+        self._nothing_was_due_before(to_ms + 1)
         self.now = to_ms
 
     def _nothing_was_due_before(self, at_ms: int) -> None:
-        while self.unused_until_ms is not None and self.unused_until_ms < at_ms:
-            waiting = [it for it in self.pending.values() if it > self.unused_until_ms]
-            assert waiting, "an Empty group was to be deleted"
-            self.unused_until_ms += self.config.offsets_retention_check_interval_ms
+        assert all(it >= at_ms for it in self._gone_by_ms()), "an Empty group or offsets should be gone"
         for member in self.members.values():
             assert member.is_safe or member.heard_until_ms >= at_ms, f"{member.member_id} should be out"
         assert self.sync_until_ms is None or self.sync_until_ms >= at_ms, "the time to sync is over"
@@ -264,12 +324,25 @@ class Model:
             self.round_ms, self.somebody_came = next_ms, False
             self.phase_until_ms += next_ms
 
+    def _gone_by_ms(self) -> list[int]:
+        """Until when what is not used may be there; it is looked for at intervals."""
+        late_ms = self.config.offsets_retention_check_interval_ms
+        of_group = [] if self.unused_since_ms is None else [self.unused_since_ms + late_ms]
+        return of_group + self.offsets.gone_by_ms()
+
+    def _look_whether_it_is_used(self, now_ms: int) -> None:
+        if self.state != EMPTY or self.offsets.kept or self.pending:
+            self.unused_since_ms = None
+        elif self.unused_since_ms is None:
+            self.unused_since_ms = now_ms
+
     def _forget_pending(self, at_ms: int) -> None:
         """An id that was not used in time is no longer good, and holds up nothing; nobody is told."""
-        for member_id, until_ms in list(self.pending.items()):
+        for until_ms, member_id in sorted((it, member_id) for member_id, it in self.pending.items()):
             if until_ms <= at_ms:
                 self._ran_out_ms = max(self._ran_out_ms or 0, until_ms)
                 del self.pending[member_id]
+                self._look_whether_it_is_used(until_ms)
 
     def _no_phase_goes_on_without_need(self) -> None:
         if self.state == PREPARING and not self.is_initial:
@@ -300,9 +373,7 @@ class Model:
             own = own[1:]
         self._own_events = own
         match ask.api:
-            case _ if ask.version < STATIC_SINCE[ask.api] and (
-                ask.instance_id is not None or any(instance for _, instance in ask.leaving)
-            ):
+            case _ if self._is_unsupported(ask):
                 self._take(ask, "UNSUPPORTED_VERSION")
             case "join_group":
                 self._handle_join(ask)
@@ -312,13 +383,27 @@ class Model:
                 self._handle_heartbeat(ask)
             case "leave_group":
                 self._handle_leave(ask)
-            case _:
+            case "describe_group":
                 self._handle_describe(ask)
+            case _:
+                self._handle_offsets_or_group(ask)
         self._happen(own)
+        self._look_whether_it_is_used(self.now)
         assert set() == self._must_leave
         assert self._is_full_for is None
         assert self._must_assign is None, "the leader has synced, and nobody is told"
+        assert [] == self._must_commit
+        assert set() == self._must_forget
+        assert not self._must_end
         self._ask, self._own_events = None, []
+
+    def _is_unsupported(self, ask: Ask) -> bool:
+        if not OLDEST.get(ask.api, 0) <= ask.version <= NEWEST[ask.api]:
+            return True
+        if ask.api == "offset_fetch" and ask.partitions is None and ask.version < 2:
+            return True
+        names = [ask.instance_id, *(instance for _, instance in ask.leaving)]
+        return ask.version < STATIC_SINCE.get(ask.api, 0) and any(names)
 
     def _error_of(self, member_id: str, instance_id: str | None, generation: int | None = None) -> str:
         named = self._static(instance_id)
@@ -500,7 +585,7 @@ class Model:
             return
         answer = self._take(ask)
         assert list(ask.leaving) == [(it.member_id, it.group_instance_id) for it in answer.members]
-        assert [LEAVE_CODES[error] for error in expected] == [it.error_code for it in answer.members]
+        assert [CODES[error] for error in expected] == [it.error_code for it in answer.members]
 
     def _leave(self, member_id: str, instance_id: str | None) -> str:
         if member_id in self.pending:
@@ -516,8 +601,71 @@ class Model:
         return error
 
     def _handle_describe(self, ask: Ask) -> None:
-        error = "GROUP_ID_NOT_FOUND" if not self.exists and ask.version >= 6 else NONE
+        error = GROUP_ID_NOT_FOUND if not self.exists and ask.version >= 6 else NONE
         self.agrees_with_description(self._take(ask, error), ask.version)
+
+    def _handle_offsets_or_group(self, ask: Ask) -> None:
+        match ask.api:
+            case "offset_commit":
+                self._handle_commit(ask)
+            case "offset_fetch":
+                self.offsets.agrees_with_fetch(self._take(ask), ask.partitions, ask.version)
+            case "offset_delete":
+                self._handle_offset_delete(ask)
+            case "delete_group":
+                self._handle_delete_group(ask)
+            case _:
+                answer = self._take(ask)
+                assert (TOPIC, 0, 0) == (answer.topic, answer.partition, answer.state_partition)
+
+    def _handle_commit(self, ask: Ask) -> None:
+        """What is wrong with all of it is said of each partition, too."""
+        error = self._error_of_commit(ask)
+        codes, member = [CODES[error]] * len(ask.commits), self.members.get(ask.member_id)
+        if error == NONE and ask.commits:
+            assert self.exists, "a simple group is to be created"
+            if member is not None and self.state in (STABLE, PREPARING):
+                member.is_behind = False
+                self._is_heard(member)
+            codes, self._must_commit = self.offsets.commit(ask)
+        keys = [(each.topic, each.partition) for each in ask.commits]
+        assert list(zip(keys, codes, strict=True)) == codes_in(self._take(ask, error))
+
+    def _error_of_commit(self, ask: Ask) -> str:
+        is_member = ask.generation >= 0 or ask.member_id or ask.instance_id is not None
+        if not ask.commits:
+            return NONE
+        if not self.exists:
+            return GROUP_ID_NOT_FOUND if ask.version >= 9 else ILLEGAL_GENERATION
+        if ask.generation < 0 and self.state == EMPTY:
+            return NONE
+        if not is_member:
+            return UNKNOWN_MEMBER_ID
+        error = self._error_of(ask.member_id, ask.instance_id, ask.generation)
+        return REBALANCE_IN_PROGRESS if error == NONE and self.state == COMPLETING else error
+
+    def _handle_offset_delete(self, ask: Ask) -> None:
+        keys, error = ask.partitions or (), NONE
+        if not self.exists:
+            error = GROUP_ID_NOT_FOUND
+        elif self.state != EMPTY and self.protocol_type != "consumer":
+            error = NON_EMPTY_GROUP
+        answer = self._take(ask, error)
+        if error != NONE:
+            assert [] == answer.topics
+            return
+        assert [(key, IN_USE if self.offsets.is_read(key[0]) else 0) for key in keys] == codes_in(answer)
+        self._must_forget = {key for key in keys if not self.offsets.is_read(key[0])}
+        self._must_forget &= self.offsets.kept.keys()
+
+    def _handle_delete_group(self, ask: Ask) -> None:
+        if not self.exists:
+            self._take(ask, GROUP_ID_NOT_FOUND)
+        elif self.state != EMPTY:
+            self._take(ask, NON_EMPTY_GROUP)
+        else:
+            self._take(ask)
+            self._must_forget, self._must_end = set(self.offsets.kept), True
 
     # -- events --------------------------------------------------------------------------------------
 
@@ -525,18 +673,23 @@ class Model:
         ask = self._ask
         assert not self.exists
         assert ask is not None
-        assert (ask.api, ask.member_id) == ("join_group", "")
-        self.state, self.generation = EMPTY, 0
+        if ask.api == "offset_commit":
+            assert ask.generation < 0
+            assert ask.commits
+        else:
+            assert (ask.api, ask.member_id) == ("join_group", "")
+        self.state, self.generation, self.since_ms = EMPTY, 0, event.at_ms
         self.protocol_type = self.protocol_name = self.leader = None
-        self.unused_until_ms = event.at_ms + self.config.offsets_retention_check_interval_ms
+        self.offsets.read = None
 
     def _state_changed(self, event: told.StateChanged) -> None:
         assert self.state == event.from_
         assert (event.from_, event.to) in MOVES
         if self.state == PREPARING:
             self._join_phase_may_end(event.at_ms)
-        self.state = event.to
-        self.unused_until_ms = None
+        if event.to == DEAD:
+            self._group_ends(event)
+        self.state, self.since_ms = event.to, event.at_ms
         match event.to:
             case "PreparingRebalance":
                 self._join_phase_begins(event)
@@ -544,9 +697,19 @@ class Model:
                 assert {} == self.members
                 self._is_next(event.generation_id)
                 self.protocol_name, self.leader = None, None
-                self.unused_until_ms = event.at_ms + self.config.offsets_retention_check_interval_ms
+                self.offsets.read_by([])
             case "Stable":
                 assert self._must_assign is not None, "only the leader's sync can bring this about"
+
+    def _group_ends(self, event: told.StateChanged) -> None:
+        assert {} == self.offsets.kept, "offsets go before their group"
+        if self._must_end:
+            # Ids that were handed out do not keep it from being deleted.
+            self._must_end = False
+            self.pending.clear()
+        else:
+            assert self.unused_since_ms is not None
+            assert event.at_ms >= self.since_ms + self.config.offsets_retention_check_interval_ms
 
     def _join_phase_begins(self, event: told.StateChanged) -> None:
         assert self._must_rebalance, "a rebalance without a cause"
@@ -720,6 +883,7 @@ class Model:
         favourites = {it.protocols[0][0] for it in self.members.values()}
         assert len(favourites) > 1 or {event.protocol_name} == favourites
         self.protocol_name = event.protocol_name
+        self.offsets.read_by(dict(it.protocols)[self.protocol_name] for it in self.members.values())
         for member in self.members.values():
             if (ask := member.parked_join) is not None:
                 self._tells_generation(self._take(ask), member, ask)
@@ -741,6 +905,27 @@ class Model:
             member.assignment = expected[member.member_id]
             self._answer_sync(member, NONE)
 
+    def _offsets_committed(self, event: told.OffsetsCommitted) -> None:
+        assert self._ask is not None
+        assert (self._ask.member_id, self._ask.client_id) == (event.member_id, event.client_id)
+        told_of = [
+            Commit(
+                topic.name, it.partition_index, it.committed_offset, it.committed_leader_epoch, it.metadata
+            )
+            for topic in event.topics
+            for it in topic.partitions
+        ]
+        assert [each._replace(metadata=each.metadata or "") for each in self._must_commit] == told_of
+        self._must_commit = []
+
+    def _offsets_deleted(self, event: told.OffsetsDeleted) -> None:
+        self.offsets.deleted(event.topics, self._must_forget)
+        self._must_forget = set()
+
+    def _offsets_expired(self, event: told.OffsetsExpired) -> None:
+        assert "@" in event.event_id
+        self.offsets.expired(event.topics, event.at_ms)
+
     def _group_deleted(self, event: told.GroupDeleted) -> None:
         assert (DEAD, {}, {}) == (self.state, self.members, self.pending)
         self.somebody_came = False
@@ -755,6 +940,9 @@ class Model:
         told.GenerationWrapped: _generation_wrapped,
         told.RebalancePostponed: _rebalance_postponed,
         told.AssignmentPropagated: _assignment_propagated,
+        told.OffsetsCommitted: _offsets_committed,
+        told.OffsetsDeleted: _offsets_deleted,
+        told.OffsetsExpired: _offsets_expired,
         told.GroupDeleted: _group_deleted,
     }
 
@@ -763,6 +951,7 @@ class Model:
     def agrees_with_group(self, group: Group | None, deadline_ms: int | None) -> None:
         """The stored group keeps the promises that the model knows of, and no others."""
         assert self.exists == (group is not None)
+        self.offsets.agrees_with_stored(committed(group))
         if group is None:
             return
         assert (self.state, self.generation, self.leader, self.now) == (
@@ -776,7 +965,6 @@ class Model:
         for member_id, member in self.members.items():
             self._agrees_with_member(member, group.members[member_id])
         assert self.sync_until_ms == group.sync_deadline_ms
-        assert self.unused_until_ms == group.cleanup_deadline_ms
         if self.state == PREPARING:
             assert self.phase_until_ms == group.join_deadline_ms
         # It may be earlier: that a session ends while its member is parked is known only then.
@@ -807,8 +995,8 @@ class Model:
 
     def _deadlines(self) -> list[int]:
         deadlines = [it.heard_until_ms for it in self.members.values() if not it.is_safe]
-        deadlines += self.pending.values()
-        deadlines += [it for it in (self.sync_until_ms, self.unused_until_ms) if it is not None]
+        deadlines += [*self.pending.values(), *self._gone_by_ms()]
+        deadlines += [] if self.sync_until_ms is None else [self.sync_until_ms]
         return deadlines + ([self.phase_until_ms] if self.state == PREPARING else [])
 
     def agrees_with_description(self, answer: DescribeGroupResponse, version: int) -> None:

@@ -47,6 +47,33 @@ def errors(replies: list[AnyResponse]) -> dict[str, str]:
     return {reply.client_id: reply.error for reply in replies}
 
 
+def of_partitions(reply: Any) -> dict[str, dict[int, int]]:
+    """Error codes of an offset_commit's or offset_delete's reply, by topic and partition."""
+    return {
+        topic.name: {each.partition_index: each.error_code for each in topic.partitions}
+        for topic in reply.topics
+    }
+
+
+def _commit_topics(topics: dict[str, Any]) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": name,
+            "partitions": [
+                {"partition_index": index}
+                | ({"committed_offset": offset} if isinstance(offset, int) else offset)
+                for index, offset in partitions.items()
+            ],
+        }
+        for name, partitions in topics.items()
+    ]
+
+
+def _fetched(partition: Any) -> tuple[int, int, str]:
+    assert partition.error_code == 0
+    return partition.committed_offset, partition.committed_leader_epoch, partition.metadata
+
+
 def only(replies: list[Any]) -> Any:
     """Take the one reply."""
     (reply,) = replies
@@ -167,6 +194,39 @@ class Scenario:
         fields = {"members": members} | fields
         return self.send("leave_group", clients[0], **fields)
 
+    # -- offsets -----------------------------------------------------------------------------------
+
+    def commit(self, client: str, topics: dict[str, Any], **fields: Any) -> list[AnyResponse]:
+        """Commit as a member does: `topics` is {"t": {0: 5}}; for 5 there may be all fields of one."""
+        fields = {
+            "member_id": self.ids.get(client, ""),
+            "group_instance_id": self.instances.get(client, ...),
+            "generation_id": self.generations.get(client, -1),
+        } | fields
+        return self.send("offset_commit", client, topics=_commit_topics(topics), **fields)
+
+    def fetch(self, topics: dict[str, list[int]] | None = None, **fields: Any) -> dict[str, dict[int, Any]]:
+        """Fetch all that is committed, or for `topics`; {"t": {0: (offset, leader epoch, metadata)}}."""
+        named = (
+            None
+            if topics is None
+            else [{"name": name, "partition_indexes": indexes} for name, indexes in topics.items()]
+        )
+        reply = only(self.send("offset_fetch", "admin", topics=named, **fields))
+        assert reply.error == "NONE"
+        return {
+            topic.name: {each.partition_index: _fetched(each) for each in topic.partitions}
+            for topic in reply.topics
+        }
+
+    def delete_offsets(self, topics: dict[str, list[int]], **fields: Any) -> list[AnyResponse]:
+        """Delete what is committed for {"t": [0, 1]}."""
+        named = [
+            {"name": name, "partitions": [{"partition_index": each} for each in indexes]}
+            for name, indexes in topics.items()
+        ]
+        return self.send("offset_delete", "admin", topics=named, **fields)
+
     # -- static members ----------------------------------------------------------------------------
 
     def static(self, *clients: str) -> None:
@@ -250,6 +310,17 @@ class Scenario:
         pictures = [output.value for output in self.outputs if output.channel is Channel.GROUPS]
         return None if pictures[-1] is None else msgspec.json.decode(pictures[-1])
 
+    def published(self) -> dict[tuple[Any, ...], dict[str, Any]]:
+        """What `coordinator.offsets` keeps, by (group, topic, partition)."""
+        kept: dict[tuple[Any, ...], dict[str, Any]] = {}
+        for output in self.outputs:
+            if output.channel is Channel.OFFSETS:
+                key = tuple(msgspec.json.decode(output.key or b""))
+                kept.pop(key, None)
+                if output.value is not None:
+                    kept[key] = msgspec.json.decode(output.value)
+        return kept
+
     def told_members(self, reply: Any) -> list[str]:
         """Name the members that a join reply lists."""
         names = {member_id: client for client, member_id in self.ids.items()}
@@ -260,9 +331,9 @@ class Scenario:
 
     def _step(self, records: list[Record]) -> list[AnyResponse]:
         result = step(GROUP.encode(), self.state, records, self.now, self.config, SECRET)
+        invariants.check(self.state, result, self.now, self.config)
         self.state, self.deadline = result.state, result.deadline_ms
         self.outputs += result.outputs
-        invariants.check(result, self.now)
         self.events += [
             msgspec.json.decode(output.value or b"")
             for output in result.outputs

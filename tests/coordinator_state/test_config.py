@@ -14,7 +14,14 @@ def test_defaults_are_kafkas():
     assert config.group_initial_rebalance_delay_ms == 3_000
     assert config.group_max_size == 2**31 - 1
     assert config.offsets_retention_check_interval_ms == 600_000
+    assert (config.offsets_retention_minutes, config.offsets_retention_ms) == (10_080, 7 * 86_400_000)
+    assert config.offset_metadata_max_bytes == 4_096
     assert config.new_member_join_timeout_ms == 300_000
+
+
+def test_the_longest_retention():
+    config = msgspec.convert({"offsets_retention_minutes": 2**31 - 1}, GroupConfig)
+    assert config.offsets_retention_ms == (2**31 - 1) * 60_000
 
 
 @pytest.mark.parametrize(
@@ -23,7 +30,12 @@ def test_defaults_are_kafkas():
         # With an interval of nothing a group with a pending id would be looked at for ever.
         ("offsets_retention_check_interval_ms", 0),
         ("group_max_size", 0),
+        ("offsets_retention_minutes", 0),
+        ("offsets_retention_minutes", 2**31),
+        ("offsets_retention_check_interval_ms", 2**31),
         ("response_partitions", 0),
+        ("request_partitions", 0),
+        ("state_partitions", 0),
         ("group_initial_rebalance_delay_ms", -1),
         ("new_member_join_timeout_ms", -1),
     ],

@@ -65,7 +65,7 @@ def test_absent_group_is_not_found_since_version_6(version):
     s = Scenario()
     reply = describe(s, api_version=version)
     assert (reply.error, reply.error_code) == ("GROUP_ID_NOT_FOUND", 69)
-    assert reply.error_message == "group orders not found"
+    assert reply.error_message == "Group orders not found."
     assert (summary(reply), reply.members) == (("Dead", "", "", -1, ""), [])
     assert s.state is None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from typing import Any
 
 import msgspec
 import pytest
@@ -17,6 +18,7 @@ from coordinator_state.step import Channel, StepResult, step
 from coordinator_state.wire import Rejection, read_request
 from tests.coordinator_state import invariants
 from tests.coordinator_state.scenario import Scenario
+from tests.coordinator_state.subscription import subscription
 
 pytestmark = pytest.mark.drawn
 
@@ -34,15 +36,16 @@ def bounded(max_examples: int) -> settings:
 
 
 def groups() -> list[bytes | None]:
-    """None at all, one that is Stable, one in each phase of a rebalance, one that is Empty."""
-    scenarios = [Scenario() for _ in range(4)]
-    stable, completing, preparing, empty = scenarios
+    """None at all, one that is Stable, one in each phase of a rebalance, one that is Empty; with offsets."""
+    stable, completing, preparing, empty = scenarios = [Scenario() for _ in range(4)]
     for s in scenarios:
         s.at(NOW_MS)
-    stable.stabilise("c1", "c2")
-    completing.form("c1", "c2")
-    completing.sync("c2")
-    preparing.stabilise("c1", "c2")
+        s.commit("tool", {"t": {0: 7, 1: {"committed_offset": 8, "committed_metadata": "m"}}, "u": {3: 9}})
+    for s in (stable, completing, preparing):
+        s.form("c1", "c2", protocols={"range": subscription("t")})
+        s.sync("c2")
+    for s in (stable, preparing):
+        s.sync("c1")
     preparing.join("c1")
     empty.ask("c1")
     assert len({s.group.state for s in scenarios}) == 4
@@ -55,13 +58,19 @@ GROUPS = groups()
 # -- what must hold --------------------------------------------------------------------------------
 
 
+def call(state: bytes | None, record: Record, config: GroupConfig, watermark_ms: int = 0) -> StepResult:
+    result = step(record.key, state, [record], watermark_ms, config, b"secret")
+    invariants.check(state, result, watermark_ms, config)
+    check_outputs(result, config)
+    return result
+
+
 def check(record: Record, config: GroupConfig = CONFIG) -> None:
     request = read_request(record, config)
     assert isinstance(request, Request | Rejection)
-    for state in GROUPS:
-        result = step(record.key, state, [record], 0, config, b"secret")
-        invariants.check(result, 0)
-        check_outputs(result, config)
+    # Spark keeps a group's state under the key of its records.
+    for state in GROUPS if record.key == KEY else [None]:
+        call(state, record, config)
         # No later than the group's time already is: then nothing but the record can change anything.
         early = step(record.key, state, [record._replace(timestamp_ms=NOW_MS)], 0, config, b"secret")
         if isinstance(request, Rejection):
@@ -73,7 +82,6 @@ def check(record: Record, config: GroupConfig = CONFIG) -> None:
 
 def check_outputs(result: StepResult, config: GroupConfig) -> None:
     for output in result.outputs:
-        assert len(output.key or b"") + len(output.value or b"") <= config.max_record_bytes
         assert output.partition is None or 0 <= output.partition < config.response_partitions
         if output.value is not None:
             json.loads(output.value.decode("utf-8"))
@@ -122,6 +130,36 @@ VALID = [
     },
     {"api": "heartbeat", **COMMON, "generation_id": 2, "member_id": "m", "reply_partition": 3},
     {"api": "leave_group", **COMMON, "api_version": 5, "members": [{"member_id": "m", "reason": "bye"}]},
+    {
+        "api": "offset_commit",
+        **COMMON,
+        "api_version": 4,
+        "generation_id": -1,
+        "member_id": "",
+        "retention_time_ms": 9,
+        "topics": [
+            {
+                "name": "t",
+                "partitions": [
+                    {
+                        "partition_index": 0,
+                        "committed_offset": 7,
+                        "committed_leader_epoch": 1,
+                        "committed_metadata": "m",
+                    }
+                ],
+            }
+        ],
+    },
+    {
+        "api": "offset_fetch",
+        **COMMON,
+        "topics": [{"name": "t", "partition_indexes": [0, 2]}],
+        "require_stable": True,
+    },
+    {"api": "offset_delete", **COMMON, "topics": [{"name": "t", "partitions": [{"partition_index": 0}]}]},
+    {"api": "delete_group", **COMMON, "api_version": 2},
+    {"api": "find_coordinator", **COMMON, "api_version": 6},
 ]
 FIELDS = sorted({name for request in VALID for name in request} | {"client_host", "group_instance_id"})
 BOUNDARIES = [2**bits + d for bits in (7, 15, 31, 32, 53, 63, 64, 100) for d in (-1, 0, 1)]
@@ -161,6 +199,37 @@ def encode(request: object) -> bytes:
 def test_fields_of_every_kind(valid, changed, missing, key, at_ms):
     request = {name: it for name, it in (valid | changed).items() if name not in missing}
     check(Record("requests", PARTITION, 7, at_ms, key, encode(request)))
+
+
+topic_names = st.sampled_from(["t", "u"]) | texts
+partition_indexes = st.sampled_from([0, 1, 3]) | numbers
+commits = st.fixed_dictionaries(
+    {"partition_index": partition_indexes, "committed_offset": numbers},
+    optional={"committed_leader_epoch": numbers, "committed_metadata": st.none() | texts},
+)
+deletes = st.fixed_dictionaries({"partition_index": partition_indexes})
+
+
+def topics_of(field: str, partitions: st.SearchStrategy) -> st.SearchStrategy:
+    topic = st.fixed_dictionaries({"name": topic_names, field: st.lists(partitions, max_size=4)})
+    return st.lists(topic, max_size=4)
+
+
+@bounded(600)
+@given(
+    st.fixed_dictionaries({"api": st.just("offset_commit"), "topics": topics_of("partitions", commits)})
+    | st.fixed_dictionaries(
+        {"api": st.just("offset_fetch"), "topics": topics_of("partition_indexes", partition_indexes)}
+    )
+    | st.fixed_dictionaries({"api": st.just("offset_delete"), "topics": topics_of("partitions", deletes)}),
+    st.dictionaries(st.just("api_version"), st.integers(0, 9)),
+    st.dictionaries(st.just("retention_time_ms"), numbers),
+    times,
+)
+def test_offsets_of_every_kind(request, version, retention, at_ms):
+    if request["api"] == "offset_commit":
+        request |= retention
+    check(Record("requests", PARTITION, 7, at_ms, KEY, encode(COMMON | request | version)))
 
 
 @bounded(300)
@@ -273,3 +342,108 @@ def test_group_of_many_small_members_fits_its_records():
     errors = [json.loads(it.value)["error"] for it in result.outputs if it.channel is Channel.RESPONSES]
     assert errors.count("GROUP_MAX_SIZE_REACHED") > 100, "the limit was met"
     assert errors.count("NONE") > 100
+
+
+# -- as large as may be ----------------------------------------------------------------------------
+
+
+PARTITIONS = {
+    "offset_commit": "partitions",
+    "offset_fetch": "partition_indexes",
+    "offset_delete": "partitions",
+}
+
+
+class Filler:
+    """Requests that are as large as they may be. All ids are the same text, as are all names and metadata."""
+
+    def __init__(self, config: GroupConfig, ids: str, text: str, metadata: str, *, one_topic: bool) -> None:
+        self._config = config
+        self.head = {"request_id": ids, "client_id": ids, "group_id": ids}
+        self.key = ids.encode()
+        self._text = text
+        self._metadata = metadata
+        self._one_topic = one_topic
+
+    def request(self, api: str, first: int) -> bytes:
+        """Of partitions (or topics) from `first` on, as many as may be, then of topics without partitions."""
+        topics: list[dict[str, Any]] = []
+        request = {"api": api, **self.head, "topics": topics}
+        room = self._config.max_request_bytes - len(msgspec.json.encode(request))
+        for number in range(first, first + self._config.max_request_partitions):
+            partition = self._partition(api, 2**31 - 1 - number)
+            room -= len(msgspec.json.encode(partition)) + 1
+            if not self._one_topic or not topics:
+                topics.append({"name": self._name(number), PARTITIONS[api]: []})
+                room -= len(msgspec.json.encode(topics[-1])) + 1
+            if room < 0:
+                break
+            topics[-1][PARTITIONS[api]].append(partition)
+        else:
+            topic = {"name": self._name(first), PARTITIONS[api]: []}
+            topics += [topic] * (room // (len(msgspec.json.encode(topic)) + 1))
+        if not topics[-1][PARTITIONS[api]] and room < 0:
+            topics.pop()
+        return msgspec.json.encode(request)
+
+    def _name(self, number: int) -> str:
+        return f"{number}{self._text}"
+
+    def _partition(self, api: str, index: int) -> object:
+        match api:
+            case "offset_fetch":
+                return index
+            case "offset_delete":
+                return {"partition_index": index}
+            case _:
+                # Nothing takes as many characters as the least numbers.
+                least = {"committed_offset": -(2**63), "committed_leader_epoch": -(2**31)}
+                return {"partition_index": index, **least, "committed_metadata": self._metadata}
+
+
+@pytest.mark.parametrize("one_topic", [True, False])
+@pytest.mark.parametrize("text", ["t", "\1", "é", "\N{GRINNING FACE}", '"'])
+@pytest.mark.parametrize("length", [0, 1, 10])
+@pytest.mark.parametrize(
+    ("request_bytes", "group_bytes", "ids"),
+    [(450, 0, "i"), (450, 1_000, "i"), (6_000, 500, "\1" * 255), (6_000, 30_000, "\1" * 255)],
+)
+def test_what_full_requests_bring_about_fits(request_bytes, group_bytes, ids, text, length, one_topic):
+    config = GroupConfig(max_request_bytes=request_bytes, max_group_bytes=group_bytes)
+    fill_and_empty(config, Filler(config, ids, text, text * length, one_topic=one_topic))
+
+
+@pytest.mark.parametrize("one_topic", [True, False])
+def test_what_large_requests_bring_about_fits(one_topic):
+    config = GroupConfig(max_request_bytes=100_000, max_group_bytes=400_000)
+    fill_and_empty(config, Filler(config, "i", "\1", "\1", one_topic=one_topic))
+
+
+def fill_and_empty(config: GroupConfig, filler: Filler) -> None:
+    """Commit until there is no more room, ask for that and for what is not there, and let it go."""
+    state, first, error_codes = None, 0, set[int]()
+
+    def ask(request: bytes, watermark_ms: int = 0) -> StepResult:
+        return call(state, Record("requests", PARTITION, first, 0, filler.key, request), config, watermark_ms)
+
+    while not error_codes:
+        result = ask(filler.request("offset_commit", first))
+        state = result.state
+        answer = json.loads(result.outputs[0].value)
+        results = [each["error_code"] for topic in answer["topics"] for each in topic["partitions"]]
+        assert results, "not one partition has room in a request"
+        first += len(results)
+        error_codes = set(results) - {0}
+    assert error_codes == {28}
+
+    for index in (0, 10**6):
+        for api in ("offset_fetch", "offset_delete"):
+            answer = json.loads(ask(filler.request(api, index)).outputs[0].value)
+            assert answer["error"] == "NONE"
+    for api in ("offset_fetch", "describe_group", "find_coordinator"):
+        # Asked when all is there, and then it goes.
+        assert ask(msgspec.json.encode({"api": api, **filler.head}), 10**10).state is None
+    delete = msgspec.json.encode({"api": "delete_group", **filler.head})
+    assert ask(delete).state is None
+    state = None
+    ask(delete)

@@ -18,7 +18,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from coordinator_state.config import GroupConfig
-from coordinator_state.events import AnyEvent, MemberFenced, MemberRemoved, StateChanged
+from coordinator_state.events import (
+    AnyEvent,
+    MemberFenced,
+    MemberRemoved,
+    OffsetsCommitted,
+    OffsetsDeleted,
+    OffsetsExpired,
+    StateChanged,
+)
 from coordinator_state.log import Record
 from coordinator_state.responses import AnyResponse, GroupPicture
 from coordinator_state.step import Channel, StepResult, step
@@ -31,17 +39,18 @@ from tests.coordinator_state.model import (
     NONE,
     PREPARING,
     STABLE,
+    TOPIC,
     Ask,
     Model,
     Protocols,
 )
+from tests.coordinator_state.model_offsets import BOTH, OPAQUE, Commit, Key, T, U
 
 pytestmark = pytest.mark.drawn
 
 # For a thorough run, raise these: 3000 examples of 100 steps take some four minutes.
 EXAMPLES, STEPS = 600, 40
 
-TOPIC = "requests"
 SECRET = b"secret"
 START_MS = 1_000_000
 UNITS = [b"%d" % number for number in range(8)]
@@ -52,18 +61,20 @@ PATIENCE_MS = 12_000
 
 VERSIONS: dict[str, dict[str, int]] = {
     "new": NEWEST,
-    "middle": {"join_group": 5, "sync_group": 3, "heartbeat": 3, "leave_group": 3},
-    "skipless": {"join_group": 8, "sync_group": 5, "heartbeat": 4, "leave_group": 4},
-    "old": {"join_group": 3, "sync_group": 2, "heartbeat": 2, "leave_group": 2},
-    "oldest": {"join_group": 0, "sync_group": 0, "heartbeat": 0, "leave_group": 0},
+    "middle": {"join_group": 5, "sync_group": 3, "heartbeat": 3, "leave_group": 3, "offset_commit": 7},
+    "skipless": {"join_group": 8, "sync_group": 5, "heartbeat": 4, "leave_group": 4, "offset_commit": 8},
+    "old": {"join_group": 3, "sync_group": 2, "heartbeat": 2, "leave_group": 2, "offset_commit": 4},
+    "oldest": {"join_group": 0, "sync_group": 0, "heartbeat": 0, "leave_group": 0, "offset_commit": 2},
 }
 # All have one name in common, so that clients of one kind never keep each other out.
-PROTOCOLS: list[Protocols] = [
-    (("range", b"t"),),
-    (("range", b"u"),),
-    (("range", b"t"), ("sticky", b"t")),
-    (("sticky", b"t"), ("range", b"t")),
+READABLE: list[Protocols] = [
+    (("range", T),),
+    (("range", U),),
+    (("range", T), ("sticky", BOTH)),
+    (("sticky", U), ("range", T)),
 ]
+PROTOCOLS: list[Protocols] = [*READABLE, (("sticky", OPAQUE), ("range", BOTH)), (("range", OPAQUE),)]
+LONGEST_RETENTION_MS = 100_000
 
 _responses = msgspec.json.Decoder(AnyResponse)
 _events = msgspec.json.Decoder(AnyEvent)
@@ -109,8 +120,10 @@ class Actor:
         api = answer.__struct_config__.tag
         if is_awaited:
             self.waits_for = None
-        elif api != "heartbeat" or (self.waits_for is not None and self.next == "join"):
-            # It has given up on that one; and while it joins a heartbeat has nothing to say.
+        elif api not in ("heartbeat", "offset_commit") or (
+            self.waits_for is not None and self.next == "join"
+        ):
+            # It has given up on that one; and while it joins the others have nothing to say.
             return
         match api, answer.error:
             case "join_group", "NONE":
@@ -144,9 +157,10 @@ def divide(members: list[str], forget: str | None = None) -> dict[str, bytes]:
 class World:
     """One group, its log and clock, the model of it, and the programs."""
 
-    def __init__(self, config: GroupConfig, actors: list[Actor], lag_ms: int) -> None:
+    def __init__(self, config: GroupConfig, actors: list[Actor], protocol_type: str, lag_ms: int) -> None:
         self.config = config
         self.actors = actors
+        self.protocol_type = protocol_type
         self.model = Model(config)
         self.lag_ms = lag_ms
         """How far the watermark is behind: until then, time passes with the records only."""
@@ -183,8 +197,8 @@ class World:
         self.is_sound = False
         self.last_call = (GROUP.encode(), self.state, records, self.watermark_ms, self.config, SECRET)
         self.last_result = result = step(*self.last_call)
-        self.state, self.deadline_ms = result.state, result.deadline_ms
-        group = invariants.check(result, self.watermark_ms)
+        before, self.state, self.deadline_ms = self.state, result.state, result.deadline_ms
+        group = invariants.check(before, result, self.watermark_ms, self.config)
         outputs: dict[Channel, list[bytes | None]] = {channel: [] for channel in Channel}
         for output in result.outputs:
             outputs[output.channel].append(output.value)
@@ -215,8 +229,8 @@ class World:
                     event(f"{each.from_} to {each.to}")
                 case MemberRemoved():
                     event(f"removed: {each.reason}")
-                case MemberFenced():
-                    event(f"fenced in {self.model.state}")
+                case MemberFenced() | OffsetsCommitted() | OffsetsExpired() | OffsetsDeleted():
+                    event(f"{each.__struct_config__.tag} in {self.model.state}")
                 case _:
                     event(str(each.__struct_config__.tag))
 
@@ -232,6 +246,7 @@ class World:
             "member_id": actor.member_id,
             "instance_id": actor.instance_id,
             "generation": actor.generation,
+            "protocol_type": self.protocol_type,
         }
         return Ask(**(asked | fields))
 
@@ -253,6 +268,13 @@ class World:
 
     def beat(self, actor: Actor) -> None:
         self.send(self.ask(actor, "heartbeat"))
+
+    def commit(self, actor: Actor, *commits: Commit, **fields: Any) -> None:
+        self.send(self.ask(actor, "offset_commit", commits=commits, **fields))
+
+    def ask_as_tool(self, api: str, **fields: Any) -> None:
+        asked = {"version": NEWEST[api]} | fields
+        self.send(Ask(api=api, request_id=f"tool-{self.offset}", client_id="tool", **asked))
 
     def leave(self, actor: Actor, *leaving: tuple[str, str | None]) -> None:
         self.send(self.ask(actor, "leave_group", leaving=leaving))
@@ -285,16 +307,21 @@ class World:
     # -- promises ----------------------------------------------------------------------------------
 
     def describes_itself(self) -> None:
-        """What is described is what the model knows, and to describe it changes nothing."""
+        """What is described and fetched is what the model knows."""
         for version in (3, 6):
-            ask = Ask(api="describe_group", request_id="d", client_id="d", version=version)
-            record = Record(TOPIC, 0, self.offset, 0, GROUP.encode(), ask.value)
-            result = step(GROUP.encode(), self.state, [record], 0, self.config, SECRET)
-            assert (self.state, self.deadline_ms) == (result.state, result.deadline_ms)
-            (output,) = result.outputs
-            answer = _responses.decode(output.value or b"")
+            answer = self._answer_that_changes_nothing("describe_group", version)
             assert ("GROUP_ID_NOT_FOUND" if not self.state and version == 6 else NONE) == answer.error
             self.model.agrees_with_description(answer, version)
+        answer = self._answer_that_changes_nothing("offset_fetch", NEWEST["offset_fetch"])
+        self.model.offsets.agrees_with_fetch(answer, None, NEWEST["offset_fetch"])
+
+    def _answer_that_changes_nothing(self, api: str, version: int) -> Any:
+        ask = Ask(api=api, request_id="d", client_id="d", version=version)
+        record = Record(TOPIC, 0, self.offset, 0, GROUP.encode(), ask.value)
+        result = step(GROUP.encode(), self.state, [record], 0, self.config, SECRET)
+        assert (self.state, self.deadline_ms) == (result.state, result.deadline_ms)
+        (output,) = result.outputs
+        return _responses.decode(output.value or b"")
 
     def copy(self) -> World:
         """A world of its own that goes on from here."""
@@ -319,9 +346,10 @@ class World:
         session_ms, phase_ms = self.longest_ms()
         # The phase that is running ends, be it postponed until the sessions of static members end; who was
         # parked is then silent or does not sync, and is out; the phase that makes ends; then the group is
-        # looked at, and once more if an id that was handed out is still good.
+        # looked at, and once more if an id that was handed out is still good, or if there are offsets.
         bound_ms = 2 * (phase_ms + max(session_ms, phase_ms))
         bound_ms += session_ms + 2 * self.config.offsets_retention_check_interval_ms
+        bound_ms += max(self.config.offsets_retention_minutes * 60_000, LONGEST_RETENTION_MS)
         start_ms = self.now = max(self.now, self.model.now, self.watermark_ms)
         at_once = self.copy()
         at_once.now += bound_ms
@@ -413,7 +441,24 @@ def configs(draw: st.DrawFn) -> GroupConfig:
         group_max_size=draw(st.sampled_from([2, 3, 1_000, 1_000])),
         offsets_retention_check_interval_ms=draw(st.sampled_from([1_000, 20_000, 600_000])),
         new_member_join_timeout_ms=draw(st.sampled_from([20_000, 300_000])),
+        offsets_retention_minutes=draw(st.sampled_from([1, 1, 10_080])),
+        max_group_offsets=draw(st.sampled_from([2, 20_000, 20_000])),
+        offset_metadata_max_bytes=draw(st.sampled_from([3, 4_096])),
     )
+
+
+# Two of the metadata have three UTF-16 units, one has four.
+commits = st.builds(
+    Commit,
+    st.sampled_from("tuv"),
+    st.integers(0, 1),
+    st.integers(-1, 2**63 - 1),
+    st.sampled_from([-1, 0, 7]),
+    st.sampled_from([None, "", "m", "mmm", "é\N{GRINNING FACE}", "\N{GRINNING FACE}" * 2]),
+)
+some_commits = st.lists(commits, max_size=4).map(tuple)
+keys: st.SearchStrategy[Key] = st.tuples(st.sampled_from("tuv"), st.integers(0, 1))
+retentions_ms = st.sampled_from([-1, 0, 1_000, 20_000, LONGEST_RETENTION_MS])
 
 
 SESSIONS_MS = [6_000, 10_000, 10_000, 30_000]
@@ -434,6 +479,7 @@ def actors(draw: st.DrawFn) -> list[Actor]:
             ]
         )
     )
+    protocols = draw(st.sampled_from([READABLE, READABLE, PROTOCOLS]))
     return [
         Actor(
             f"c{i}",
@@ -441,7 +487,7 @@ def actors(draw: st.DrawFn) -> list[Actor]:
             draw(st.sampled_from(["new", "new", "middle", "skipless"] + ["old", "oldest"] * (not name))),
             draw(st.sampled_from(SESSIONS_MS)),
             draw(st.sampled_from(REBALANCES_MS)),
-            draw(st.sampled_from(PROTOCOLS)),
+            draw(st.sampled_from(protocols)),
         )
         for i, name in enumerate(names)
     ]
@@ -455,12 +501,15 @@ class GroupMachine(RuleBasedStateMachine):
     @initialize(
         config=configs(),
         actors=actors(),
+        protocol_type=st.sampled_from(["consumer", "consumer", "consumer", "connect"]),
         lag_ms=st.sampled_from([0, 0, 2_000, 10**9]),
         first=st.sets(WHO, max_size=4),
     )
-    def begin(self, config: GroupConfig, actors: list[Actor], lag_ms: int, first: set[int]) -> None:
+    def begin(
+        self, config: GroupConfig, actors: list[Actor], protocol_type: str, lag_ms: int, first: set[int]
+    ) -> None:
         """Mostly there is a group already, for which it takes some steps that few runs would take."""
-        self.world = World(config, actors, lag_ms)
+        self.world = World(config, actors, protocol_type, lag_ms)
         self._come_to_rest(first, 3_000)
 
     # -- programs that behave ----------------------------------------------------------------------
@@ -547,7 +596,7 @@ class GroupMachine(RuleBasedStateMachine):
                 {"version": 3, "rebalance_ms": 60_000, "session_ms": 30_000},
                 {"version": 9},
                 {"version": 3, "protocol_type": "connect"},
-                {"version": 3, "protocols": (("sticky", b"t"),)},
+                {"version": 3, "protocols": (("sticky", T),)},
                 {"protocols": ()},
                 {"protocol_type": ""},
                 {"session_ms": 5_999},
@@ -565,7 +614,10 @@ class GroupMachine(RuleBasedStateMachine):
         self.world.send(Ask(request_id=f"s-{self.world.offset}", client_id="stranger", **ask))
 
     @precondition(lambda self: self.world.model.pending)
-    @rule(api=st.sampled_from(["join_group", "heartbeat", "leave_group"]), name=st.sampled_from([None, "i9"]))
+    @rule(
+        api=st.sampled_from(["join_group", "heartbeat", "leave_group", "offset_commit"]),
+        name=st.sampled_from([None, "i9"]),
+    )
     def stranger_uses_a_pending_id(self, api: str, name: str | None) -> None:
         member_id = next(iter(self.world.model.pending))
         ask = Ask(
@@ -577,6 +629,7 @@ class GroupMachine(RuleBasedStateMachine):
             instance_id=name,
             protocols=PROTOCOLS[2],
             leaving=((member_id, name),),
+            commits=(Commit("t", 0, 1),),
         )
         self.world.send(ask)
 
@@ -643,7 +696,7 @@ class GroupMachine(RuleBasedStateMachine):
     @rule(
         who=WHO,
         other=WHO,
-        api=st.sampled_from(["join_group", "sync_group", "heartbeat", "leave_group"]),
+        api=st.sampled_from(["join_group", "sync_group", "heartbeat", "leave_group", "offset_commit"]),
         wrong=st.sampled_from(["id", "no id", "generation", "instance", "other id", "former id", "protocol"]),
     )
     def ask_what_is_wrong(self, who: int, other: int, api: str, wrong: str) -> None:
@@ -664,19 +717,65 @@ class GroupMachine(RuleBasedStateMachine):
             fields = {"protocols": actor.protocols, "rebalance_ms": actor.rebalance_ms} | fields
         elif api == "sync_group":
             fields = {"protocol_name": actor.protocol_name, "assignments": divide([actor.member_id])} | fields
+        elif api == "offset_commit":
+            fields = {"commits": (Commit("t", 0, 666),)} | fields
         ask = world.ask(actor, api, **fields)
         if api == "leave_group":
             ask = replace(ask, leaving=((ask.member_id, ask.instance_id),))
         world.send(ask)
 
-    @rule(version=st.integers(0, 6))
-    def describe(self, version: int) -> None:
-        ask = Ask(
-            api="describe_group", request_id=f"d-{self.world.offset}", client_id="tool", version=version
-        )
-        self.world.send(ask)
+    # -- offsets and the end of groups -------------------------------------------------------------
+
+    @rule(who=WHO, commits=some_commits, retention_ms=retentions_ms)
+    def commit(self, who: int, commits: tuple[Commit, ...], retention_ms: int) -> None:
+        self.world.commit(self.world.actors[who], *commits, retention_ms=retention_ms)
+
+    @rule(
+        version=st.sampled_from([1, 2, 4, 5, 6, 8, 9, 9, 10]),
+        commits=some_commits,
+        retention_ms=retentions_ms,
+        odd=st.sampled_from(
+            [{}, {}, {}, {"generation": 0}, {"member_id": "nobody"}, {"version": 9, "instance_id": "i1"}]
+        ),
+    )
+    def tool_commits(
+        self, version: int, commits: tuple[Commit, ...], retention_ms: int, odd: dict[str, Any]
+    ) -> None:
+        fields = {"version": version, "commits": commits, "retention_ms": retention_ms} | odd
+        self.world.ask_as_tool("offset_commit", **fields)
+
+    @rule(version=st.integers(1, 9), asked=st.none() | st.lists(keys, max_size=5).map(tuple))
+    def fetch(self, version: int, asked: tuple[Key, ...] | None) -> None:
+        self.world.ask_as_tool("offset_fetch", version=version, partitions=asked)
+
+    @rule(asked=st.sets(keys, min_size=1, max_size=2), some=st.sets(st.integers(0, 5)))
+    def delete_offsets(self, asked: set[Key], some: set[int]) -> None:
+        """Some that are there, and some that need not be."""
+        kept = sorted(self.world.model.offsets.kept)
+        there = {kept[i] for i in some if i < len(kept)}
+        self.world.ask_as_tool("offset_delete", partitions=tuple(sorted(asked | there)))
+
+    @rule(version=st.integers(0, 2))
+    def delete_group(self, version: int) -> None:
+        self.world.ask_as_tool("delete_group", version=version)
+
+    @rule(api=st.sampled_from(["describe_group", "find_coordinator"]), version=st.integers(0, 6))
+    def describe_or_find(self, api: str, version: int) -> None:
+        self.world.ask_as_tool(api, version=version)
 
     # -- time --------------------------------------------------------------------------------------
+
+    def _live_until(self, until_ms: int, *, by_commits: bool) -> None:
+        """Those that can are heard of in time until then."""
+        world = self.world
+        while world.now < until_ms:
+            world.now = min(world.now + BEAT_MS, until_ms)
+            for actor in world.actors:
+                if actor.generation >= 0 and actor.next != "stop":
+                    if by_commits:
+                        world.commit(actor, Commit("v", 0, world.offset))
+                    else:
+                        world.beat(actor)
 
     def _pass(self, until_ms: int, is_seen: bool) -> None:
         self.world.now = max(self.world.now, until_ms)
@@ -694,17 +793,25 @@ class GroupMachine(RuleBasedStateMachine):
         self._pass(self.world.deadline_ms + beyond_ms, is_seen)
 
     @precondition(lambda self: self.world.model.members)
-    @rule(is_seen=st.booleans(), beyond_ms=st.sampled_from([-1, 0]))
-    def the_sync_time_or_the_phase_is_over(self, is_seen: bool, beyond_ms: int) -> None:
-        """Those that can are heard of in time until then."""
-        world = self.world
-        until_ms = world.model.phase_until_ms if world.model.state == PREPARING else world.model.sync_until_ms
-        while until_ms is not None and world.now < until_ms + beyond_ms:
-            world.now = min(world.now + BEAT_MS, until_ms + beyond_ms)
-            for actor in world.actors:
-                if actor.generation >= 0 and actor.next != "stop":
-                    world.beat(actor)
+    @rule(is_seen=st.booleans(), beyond_ms=st.sampled_from([-1, 0]), by_commits=st.booleans())
+    def the_sync_time_or_the_phase_is_over(self, is_seen: bool, beyond_ms: int, by_commits: bool) -> None:
+        model = self.world.model
+        until_ms = model.phase_until_ms if model.state == PREPARING else model.sync_until_ms
+        if until_ms is not None:
+            self._live_until(until_ms + beyond_ms, by_commits=by_commits)
         if is_seen:
+            self.world.advance()
+
+    @precondition(lambda self: self.world.model.state == STABLE)
+    @rule(who=WHO, version=st.sampled_from([4, 9]), beyond_ms=st.sampled_from([-1, 0, 0]))
+    def members_live_until_offsets_that_nobody_reads_are_over(
+        self, who: int, version: int, beyond_ms: int
+    ) -> None:
+        world, model = self.world, self.world.model
+        world.commit(world.actors[who], Commit("v", 1, 7), version=version, retention_ms=20_000)
+        until_ms = min(model.offsets.gone_by_ms(), default=10**18) + beyond_ms
+        if until_ms <= world.now + LONGEST_RETENTION_MS:
+            self._live_until(until_ms, by_commits=False)
             world.advance()
 
     @rule(wait_ms=st.sampled_from([4_000, 4_000, 7_000, 31_000, 100_000]), is_seen=st.booleans())
@@ -715,11 +822,16 @@ class GroupMachine(RuleBasedStateMachine):
     def nothing_comes(self) -> None:
         self.world.advance()
 
-    @rule(who=WHO, back_ms=st.sampled_from([1, 2_000, 20_000]))
-    def clock_is_behind(self, who: int, back_ms: int) -> None:
+    @rule(
+        who=WHO,
+        api=st.sampled_from(["heartbeat", "offset_commit"]),
+        back_ms=st.sampled_from([1, 2_000, 20_000]),
+    )
+    def clock_is_behind(self, who: int, api: str, back_ms: int) -> None:
         """Another broker leads the partition, whose clock is not right."""
         world = self.world
-        world.send(world.ask(world.actors[who], "heartbeat"), at_ms=world.now - back_ms)
+        ask = world.ask(world.actors[who], api, commits=(Commit("t", 0, back_ms),))
+        world.send(ask, at_ms=world.now - back_ms)
 
     # -- the same again ----------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ import random
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +21,13 @@ from coordinator_state.config import GroupConfig
 from coordinator_state.group import Group
 from coordinator_state.log import Record
 from coordinator_state.member_ids import member_id_of
-from coordinator_state.requests import AnyRequest, JoinGroupRequest, SyncGroupRequest
+from coordinator_state.requests import (
+    AnyRequest,
+    JoinGroupRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+    SyncGroupRequest,
+)
 from coordinator_state.step import Channel, Output, decode_group, step
 from coordinator_state.wire import Rejection, read_request
 from tests.coordinator_state import invariants
@@ -39,6 +46,7 @@ from tests.coordinator_state.simulation import (
 pytestmark = pytest.mark.drawn
 
 DAY_MS = 86_400_000
+RETENTION_MINUTES = 10_080
 
 bounded = settings(
     max_examples=120,
@@ -53,6 +61,9 @@ configs = st.builds(
     offsets_retention_check_interval_ms=st.sampled_from([1_000, 20_000]),
     new_member_join_timeout_ms=st.sampled_from([4_000, 300_000]),
     max_group_bytes=st.sampled_from([2_000, 1_000_000]),
+    offsets_retention_minutes=st.sampled_from([1, 1, RETENTION_MINUTES]),
+    max_group_offsets=st.sampled_from([2, 20_000, 20_000]),
+    offset_metadata_max_bytes=st.sampled_from([4, 4_096]),
 )
 
 
@@ -74,6 +85,7 @@ class Outcome(NamedTuple):
     events: list[Output]
     rejected: list[Output]
     picture: Output | None
+    offsets: dict[bytes, bytes]
     state: bytes | None
     deadline_ms: int | None
 
@@ -83,17 +95,24 @@ def run(batches: list[Batch], config: GroupConfig) -> Outcome:
     state, deadline_ms = None, None
     for records, watermark_ms in batches:
         result = step(GROUP, state, records, watermark_ms, config, SECRET)
-        invariants.check(result, watermark_ms)
+        invariants.check(state, result, watermark_ms, config)
         outputs += result.outputs
         state, deadline_ms = result.state, result.deadline_ms
 
     def of(channel: Channel) -> list[Output]:
         return [output for output in outputs if output.channel is channel]
 
-    # A compacted topic keeps the newest picture only.
+    # A compacted topic keeps the newest of each key only, and tombstones not for ever.
     picture = (of(Channel.GROUPS) or [None])[-1]
+    offsets = {output.key: output.value for output in of(Channel.OFFSETS)}
     return Outcome(
-        of(Channel.RESPONSES), of(Channel.EVENTS), of(Channel.REJECTED), picture, state, deadline_ms
+        of(Channel.RESPONSES),
+        of(Channel.EVENTS),
+        of(Channel.REJECTED),
+        picture,
+        {key: value for key, value in offsets.items() if value is not None},
+        state,
+        deadline_ms,
     )
 
 
@@ -134,7 +153,7 @@ def latest(log: list[Record]) -> int:
 @given(st.data())
 def test_how_the_log_is_cut_into_batches_makes_no_difference(data):
     config, log = data.draw(logs())
-    last = latest(log) + data.draw(st.sampled_from([0, 1, 7_000, 50_000, DAY_MS]))
+    last = latest(log) + data.draw(st.sampled_from([0, 1, 7_000, 50_000, 70_000, DAY_MS]))
     in_one = run([Batch(log, last)], config)
     in_many = run(data.draw(batches_of(log, last)), config)
     # Field by field, for a readable failure.
@@ -142,6 +161,7 @@ def test_how_the_log_is_cut_into_batches_makes_no_difference(data):
     assert in_many.events == in_one.events
     assert in_many.rejected == in_one.rejected
     assert in_many.picture == in_one.picture
+    assert in_many.offsets == in_one.offsets
     assert in_many.state == in_one.state
     assert in_many.deadline_ms == in_one.deadline_ms
 
@@ -289,6 +309,8 @@ def test_history_is_consistent(drawn):
                 assert (event["generation_id"], is_assigned) == (generation, False)
                 is_assigned = True
                 assert {each["member_id"] for each in event["assignments"]} == members
+            case "offsets_expired":
+                assert state in ("Empty", "Stable"), "a group that rebalances loses nothing"
             case "group_deleted":
                 assert (state, members) == ("Dead", set())
     if outcome.state is None:
@@ -322,5 +344,152 @@ def test_time_of_events_does_not_go_back(drawn):
 @given(logs())
 def test_nobody_lives_for_ever(drawn):
     config, log = drawn
-    outcome = run([Batch(log, 0), Batch([], latest(log) + DAY_MS)], config)
-    assert (outcome.state, outcome.deadline_ms) == (None, None)
+    silent_ms = RETENTION_MINUTES * 60_000 + DAY_MS
+    outcome = run([Batch(log, 0), Batch([], latest(log) + silent_ms)], config)
+    assert (outcome.state, outcome.deadline_ms, outcome.offsets) == (None, None, {})
+
+
+# -- offsets ---------------------------------------------------------------------------------------
+
+
+class Told(NamedTuple):
+    """A request, its answer if it has one at once, and what else was written since the request before."""
+
+    request: AnyRequest
+    answer: Any
+    events: list[dict[str, Any]]
+    offsets: list[Output]
+
+
+def told_one_by_one(log: list[Record], config: GroupConfig) -> Iterator[Told]:
+    state = None
+    events: list[dict[str, Any]] = []
+    offsets: list[Output] = []
+    for record in log:
+        result = step(GROUP, state, [record], 0, config, SECRET)
+        state = result.state
+        answers = {}
+        for output in result.outputs:
+            if output.channel is Channel.RESPONSES:
+                answer = msgspec.json.decode(output.value)
+                answers[answer["request_id"]] = answer
+            elif output.channel is Channel.EVENTS:
+                events.append(msgspec.json.decode(output.value))
+            elif output.channel is Channel.OFFSETS:
+                offsets.append(output)
+        request = read_request(record, config)
+        if not isinstance(request, Rejection):
+            yield Told(request, answers.get(request.request_id), events, offsets)
+            events, offsets = [], []
+
+
+def committed_by(told: Told) -> dict[tuple[str, int], tuple[int, int, str]]:
+    """What was granted, as a fetch has to tell it: offset, leader epoch and metadata."""
+    request, granted = told.request, {}
+    if not isinstance(request, OffsetCommitRequest) or told.answer["error"] == "UNSUPPORTED_VERSION":
+        return {}
+    for asked, answered in zip(request.topics, told.answer["topics"], strict=True):
+        for each, result in zip(asked.partitions, answered["partitions"], strict=True):
+            if result["error_code"] == 0:
+                epoch = each.committed_leader_epoch if request.version >= 6 else -1
+                it = (each.committed_offset, epoch, each.committed_metadata or "")
+                granted[asked.name, each.partition_index] = it
+    return granted
+
+
+def fetched_by(told: Told) -> dict[tuple[str, int], tuple[int, int, str]]:
+    return {
+        (topic["name"], it["partition_index"]): (
+            it["committed_offset"],
+            it["committed_leader_epoch"],
+            it["metadata"],
+        )
+        for topic in told.answer["topics"]
+        for it in topic["partitions"]
+    }
+
+
+@bounded
+@given(logs())
+def test_fetch_tells_what_the_newest_granted_commit_said(drawn):
+    config, log = drawn
+    kept: dict[tuple[str, int], tuple[int, int, str]] = {}
+    for told in told_one_by_one(log, config):
+        for event in told.events:
+            if event["event"] in ("offsets_expired", "offsets_deleted"):
+                for topic in event["topics"]:
+                    for partition in topic["partition_indexes"]:
+                        del kept[topic["name"], partition]
+        kept |= committed_by(told)
+        assert len(kept) <= config.max_group_offsets
+        if isinstance(told.request, OffsetFetchRequest) and told.answer["error"] == "NONE":
+            fetched = fetched_by(told)
+            topics = told.request.topics
+            asked = (
+                kept
+                if topics is None
+                else {(it.name, each) for it in topics for each in it.partition_indexes}
+            )
+            told_of = {key: kept.get(key, (-1, -1, "")) for key in asked}
+            if told.request.version < 5:
+                told_of = {key: (offset, -1, metadata) for key, (offset, _, metadata) in told_of.items()}
+            assert told_of == fetched
+
+
+@bounded
+@given(logs())
+def test_only_members_of_the_newest_generation_commit_and_nobody_else_beside_them(drawn):
+    config, log = drawn
+    state, generation = "Dead", 0
+    members: set[str] = set()
+    for told in told_one_by_one(log, config):
+        for event in told.events:
+            generation = event["generation_id"]
+            match event["event"]:
+                case "group_created":
+                    state = "Empty"
+                case "state_changed":
+                    state = event["to"]
+                case "member_added" | "member_removed" | "member_fenced":
+                    members = members_after(event, members)
+        if committed_by(told):
+            assert isinstance(told.request, OffsetCommitRequest)
+            if told.request.generation_id < 0:
+                assert (state, members) == ("Empty", set())
+            else:
+                assert state in ("Stable", "PreparingRebalance")
+                assert told.request.member_id in members
+                assert told.request.generation_id == generation
+
+
+@bounded
+@given(logs())
+def test_what_is_granted_is_told_as_an_event(drawn):
+    config, log = drawn
+    for told in told_one_by_one(log, config):
+        events = [event for event in told.events if event["event"] == "offsets_committed"]
+        committed = {
+            (topic["name"], it["partition_index"]): (
+                it["committed_offset"],
+                it["committed_leader_epoch"],
+                it["metadata"],
+            )
+            for event in events
+            for topic in event["topics"]
+            for it in topic["partitions"]
+        }
+        assert committed == committed_by(told)
+        assert len(events) == bool(committed)
+
+
+@bounded
+@given(logs())
+def test_what_is_published_is_what_was_granted_and_what_has_gone(drawn):
+    config, log = drawn
+    keys: set[bytes] = set()
+    for told in told_one_by_one(log, config):
+        granted = {msgspec.json.encode((GROUP.decode(), *each)) for each in committed_by(told)}
+        assert granted == {output.key for output in told.offsets if output.value is not None}
+        gone = {output.key for output in told.offsets if output.value is None}
+        assert gone <= keys, "a tombstone for what was not there"
+        keys = keys - gone | granted

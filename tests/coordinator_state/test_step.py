@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from coordinator_state.config import GroupConfig
+from coordinator_state.group import Group
 from coordinator_state.log import Record
 from coordinator_state.step import SCHEMA_VERSION, Channel, Output, decode_group, encode_group, step
 from tests.coordinator_state.scenario import Scenario, errors, only
@@ -236,6 +237,23 @@ def test_missing_protocol_comes_before_the_group_id():
     assert reply["error_message"] == "protocol_type and protocol_name must be given since version 5"
 
 
+# -- offsets -----------------------------------------------------------------------------------------
+
+
+def test_offsets_are_counted():
+    partitions = [{"partition_index": each, "committed_offset": 5} for each in range(4)]
+    topics = [{"name": "t", "partitions": partitions[:3]}, {"name": "u", "partitions": partitions}]
+    gone = [{"name": "u", "partitions": [{"partition_index": 0}, {"partition_index": 9}]}]
+    result = call(
+        None,
+        request(0, 0, api="offset_commit", topics=topics),
+        request(1, 1, api="offset_delete", topics=gone),
+        watermark_ms=8 * 86_400_000,
+    )
+    counted = {change: count for (what, change, _), count in result.counts.items() if what == "offsets"}
+    assert counted == {"committed": 7, "deleted": 1, "expired": 6}
+
+
 # -- stored state ----------------------------------------------------------------------------------
 
 
@@ -250,7 +268,7 @@ def test_stored_state_round_trips():
 def test_state_of_a_newer_version_is_refused():
     version, group = msgspec.msgpack.decode(call(None, join(0, 0)).state)
     newer = msgspec.msgpack.encode((version + 1, group))
-    with pytest.raises(ValueError, match=r"^stored state has schema version 2, this program reads 1$"):
+    with pytest.raises(ValueError, match=r"^stored state has schema version 3, this program reads 1 to 2$"):
         decode_group(newer)
 
 
@@ -260,3 +278,12 @@ def test_state_written_before_a_field_was_added_is_read():
     older = decode_group(msgspec.msgpack.encode((version, group[:3])))
     assert (older.group_id, older.state, older.members) == ("orders", "Empty", {})
     assert version == SCHEMA_VERSION
+
+
+def test_state_of_version_1_is_read_and_written_anew():
+    _, group = msgspec.msgpack.decode(call(None, join(0, 0)).state)
+    fields = list(Group.__struct_fields__)
+    version_1 = msgspec.msgpack.encode((1, group[: fields.index("subscribed_topics")]))
+    result = call(version_1, request(1, 1, api="offset_fetch"))
+    assert msgspec.msgpack.decode(result.state)[0] == SCHEMA_VERSION
+    assert decode_group(result.state).members.keys() == decode_group(version_1).members.keys()

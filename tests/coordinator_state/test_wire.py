@@ -13,6 +13,14 @@ from coordinator_state.requests import (
     LeaveGroupRequest,
     LeavingMember,
     MemberAssignment,
+    OffsetCommitPartition,
+    OffsetCommitRequest,
+    OffsetCommitTopic,
+    OffsetDeletePartition,
+    OffsetDeleteRequest,
+    OffsetDeleteTopic,
+    OffsetFetchRequest,
+    OffsetFetchTopic,
     Protocol,
     SyncGroupRequest,
 )
@@ -29,6 +37,10 @@ JOIN = {
     "protocol_type": "consumer",
     "protocols": [{"name": "range", "metadata": "AAE="}],
 }
+
+COMMIT = {"api": "offset_commit", **COMMON}
+FETCH = {"api": "offset_fetch", **COMMON}
+DELETE = {"api": "offset_delete", **COMMON}
 
 
 def record(value: bytes | None, key: bytes | None = b"orders") -> Record:
@@ -94,6 +106,34 @@ def test_leave_group():
     ]
 
 
+def test_offset_commit_with_the_defaults_of_the_contract():
+    partition = {"partition_index": 3, "committed_offset": 2**63 - 1}
+    request = read({**COMMIT, "topics": [{"name": "t", "partitions": [partition]}]})
+    assert request == OffsetCommitRequest(
+        **COMMON,
+        topics=[
+            OffsetCommitTopic("t", [OffsetCommitPartition(partition_index=3, committed_offset=2**63 - 1)])
+        ],
+    )
+    assert (request.version, request.generation_id, request.member_id) == (9, -1, "")
+    assert (request.group_instance_id, request.retention_time_ms) == (None, -1)
+    (committed,) = request.topics[0].partitions
+    assert (committed.committed_leader_epoch, committed.committed_metadata) == (-1, None)
+
+
+def test_offset_fetch():
+    request = read({**FETCH, "topics": [{"name": "t", "partition_indexes": [0, 1]}]})
+    assert request == OffsetFetchRequest(**COMMON, topics=[OffsetFetchTopic("t", [0, 1])])
+    assert (request.version, request.require_stable, read(FETCH).topics) == (9, False, None)
+
+
+def test_offset_delete():
+    request = read({**DELETE, "topics": [{"name": "t", "partitions": [{"partition_index": 0}]}]})
+    assert request == OffsetDeleteRequest(
+        **COMMON, topics=[OffsetDeleteTopic("t", [OffsetDeletePartition(0)])]
+    )
+
+
 # -- rejections that can be answered ---------------------------------------------------------------
 
 
@@ -148,10 +188,11 @@ WITH_INSTANCE = [
     (lambda it: JOIN | {"group_instance_id": it}, "group_instance_id"),
     (lambda it: HEARTBEAT | {"group_instance_id": it}, "group_instance_id"),
     (lambda it: HEARTBEAT | {"api": "sync_group", "group_instance_id": it}, "group_instance_id"),
+    (lambda it: COMMIT | {"topics": [], "group_instance_id": it}, "group_instance_id"),
     (lambda it: LEAVE | {"members": [{}, {"group_instance_id": it}]}, "members[1].group_instance_id"),
 ]
 with_instance = pytest.mark.parametrize(
-    ("request_of", "path"), WITH_INSTANCE, ids=["join", "heartbeat", "sync", "leave"]
+    ("request_of", "path"), WITH_INSTANCE, ids=["join", "heartbeat", "sync", "commit", "leave"]
 )
 
 
@@ -171,6 +212,66 @@ def test_instance_id_is_a_text_or_null(request_of, path):
 def test_instance_id_has_a_limit(request_of, path):
     assert not isinstance(read(request_of("é" * 255)), Rejection)
     assert reason(request_of("x" * 256)) == f"longer than 255 characters - at `$.{path}`"
+
+
+# The APIs that name partitions, and how they name them.
+WITH_PARTITIONS = [
+    lambda name, indexes: (
+        COMMIT
+        | {
+            "topics": [
+                {
+                    "name": name,
+                    "partitions": [{"partition_index": each, "committed_offset": 1} for each in indexes],
+                }
+            ]
+        }
+    ),
+    lambda name, indexes: FETCH | {"topics": [{"name": name, "partition_indexes": list(indexes)}]},
+    lambda name, indexes: (
+        DELETE | {"topics": [{"name": name, "partitions": [{"partition_index": each} for each in indexes]}]}
+    ),
+]
+with_partitions = pytest.mark.parametrize("request_of", WITH_PARTITIONS, ids=["commit", "fetch", "delete"])
+
+
+@with_partitions
+def test_topic_names_have_limits(request_of):
+    assert not isinstance(read(request_of("é" * 255, [0])), Rejection)
+    assert reason(request_of("x" * 256, [0])) == "longer than 255 characters - at `$.topics[0].name`"
+    assert reason(request_of("", [0])) == "Expected `str` of length >= 1 - at `$.topics[0].name`"
+
+
+@with_partitions
+def test_partitions_are_not_negative(request_of):
+    assert "Expected `int` >= 0" in reason(request_of("t", [-1]))
+
+
+@with_partitions
+def test_there_is_a_limit_for_partitions(request_of):
+    config = GroupConfig(max_request_bytes=10_000)
+    assert config.max_request_partitions == 250
+    within, beyond = request_of("t", [0] * 200), request_of("t", [0] * 251)
+    assert not isinstance(read(within, config=config), Rejection)
+    assert reason(beyond, config=config) in (
+        "more than 250 partitions - at `$.topics`",
+        "larger than 10000 bytes",
+    )
+
+
+def test_more_partitions_than_can_be_answered():
+    config = GroupConfig(max_request_bytes=4_000)
+    fetch = WITH_PARTITIONS[1]
+    assert not isinstance(read(fetch("t", [0] * 100), config=config), Rejection)
+    assert reason(fetch("t", [0] * 101), config=config) == "more than 100 partitions - at `$.topics`"
+    assert config.max_request_partitions == 100
+
+
+@pytest.mark.parametrize("offset", [2**63, -(2**63) - 1])
+def test_offsets_are_int64(offset):
+    partition = {"partition_index": 0, "committed_offset": offset}
+    path = "`$.topics[0].partitions[0].committed_offset`"
+    assert reason({**COMMIT, "topics": [{"name": "t", "partitions": [partition]}]}).endswith(path)
 
 
 def test_leave_has_the_limits_that_all_have():

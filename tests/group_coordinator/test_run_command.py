@@ -2,12 +2,7 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
-import sys
-import time
-import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -15,14 +10,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from kafka import KafkaProducer
-from prometheus_client.parser import text_string_to_metric_families
 
 from group_coordinator import terminal
 from group_coordinator.run_command import run
-
-ROOT = Path(__file__).parents[2]
-DEADLINE_S = 90
-COMMAND = [sys.executable, "-m", "group_coordinator", "run"]
+from tests.group_coordinator.job import DEADLINE_S, Job, wait_for
 
 
 @pytest.fixture(autouse=True)
@@ -169,112 +160,6 @@ def test_missing_topics(bootstrap_servers: str, tmp_path: Path) -> None:
     assert message.startswith("error: topics are missing: ")
     assert "nowhere" in message
     assert message.endswith("Create them, or start with --create-topics")
-
-
-class Job:
-    """`run` as a process of its own, with a session of its own: so its children can be told from others."""
-
-    def __init__(self, bootstrap_servers: str, directory: Path, name: str, *arguments: str) -> None:
-        self.checkpoint = directory / "checkpoint"
-        self.topics = {
-            topic: f"{name}.{topic}"
-            for topic in ("requests", "clock", "responses", "groups", "events", "rejected")
-        }
-        settings = {f"topics.{topic}": it for topic, it in self.topics.items()} | {
-            "clock.interval.ms": "200",
-            "group.initial.rebalance.delay.ms": "0",
-            "group.min.session.timeout.ms": "1000",
-            "spark.sql.shuffle.partitions": "2",
-        }
-        self._log = directory / "stderr"
-        with self._log.open("wb") as log:
-            self._process = subprocess.Popen(
-                [
-                    *COMMAND,
-                    *("--bootstrap-servers", bootstrap_servers, "--checkpoint", str(self.checkpoint)),
-                    *("--create-topics", "--metrics-port", "0"),
-                    *(word for name, value in settings.items() for word in ("--set", f"{name}={value}")),
-                    *arguments,
-                ],
-                cwd=ROOT,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                start_new_session=True,
-            )
-
-    @property
-    def said(self) -> list[str]:
-        return self._log.read_text(errors="replace").splitlines()
-
-    def wait_for(self, line: str) -> str:
-        """Wait until it has said a line that begins so, and return the rest of that line."""
-
-        def found() -> list[str]:
-            return [it.removeprefix(line) for it in self.said if it.startswith(line)]
-
-        wait_for(lambda: bool(found()) or self._process.poll() is not None)
-        assert found(), self.said
-        return found()[0]
-
-    def metrics(self) -> dict[tuple[str, ...], float]:
-        """What /metrics says, by sample name and label values."""
-        url = self.wait_for("metrics are at ")
-        with urllib.request.urlopen(url, timeout=DEADLINE_S) as answer:
-            families = text_string_to_metric_families(answer.read().decode())
-        return {
-            (sample.name, *sample.labels.values()): sample.value
-            for family in families
-            for sample in family.samples
-        }
-
-    def interrupt(self) -> None:
-        """As Ctrl-C does it: to all processes of the terminal."""
-        os.killpg(self._process.pid, signal.SIGINT)
-
-    def terminate(self) -> None:
-        """As supervisors do it: to the main process."""
-        self._process.terminate()
-
-    def exit_code(self) -> int:
-        self._process.communicate(timeout=DEADLINE_S)
-        return self._process.returncode
-
-    def processes(self) -> list[str]:
-        """Command lines of all processes of its session."""
-        done = subprocess.run(
-            ["ps", "-o", "args=", "-s", str(self._process.pid)], capture_output=True, text=True, check=False
-        )
-        return done.stdout.splitlines()
-
-    def kill(self) -> None:
-        if self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.communicate()
-
-    def batches(self, log: str) -> set[str]:
-        return {file.name for file in (self.checkpoint / log).iterdir() if file.name.isdigit()}
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to that in time"
-        time.sleep(0.05)
-
-
-@pytest.fixture
-def start(bootstrap_servers: str, tmp_path: Path) -> Iterator[Callable[..., Job]]:
-    """Start jobs that all have the same topics and checkpoint."""
-    jobs: list[Job] = []
-
-    def start(*arguments: str) -> Job:
-        jobs.append(Job(bootstrap_servers, tmp_path, tmp_path.name, *arguments))
-        return jobs[-1]
-
-    yield start
-    for job in jobs:
-        job.kill()
 
 
 def send(bootstrap_servers: str, topic: str, group_id: str, **request: Any) -> None:

@@ -14,6 +14,7 @@ from tests.coordinator_state import invariants
 from tests.simulation.answers import Answers
 from tests.simulation.history import History
 from tests.simulation.phases import Phases
+from tests.simulation.progress import Progress
 from tests.simulation.sessions import Sessions
 
 if TYPE_CHECKING:
@@ -53,15 +54,18 @@ class Checks:
         self._sessions = Sessions(
             self.history, self._phases, conditions.config, conditions.slowest.rebalance_ms
         )
+        self.progress = Progress(self.history, self._phases, conditions)
         self._now = 0
         # (life, generation, unit) -> member id
         self._owners: dict[tuple[int, int, int], str] = {}
 
     # -- the coordinator -----------------------------------------------------------------------------
 
-    def stepped(self, entries: list[Entry], watermark: int, result: StepResult) -> list[Answer]:
-        """A batch was run for the first time; its answers are returned."""
-        self.group = invariants.check(result, watermark)
+    def stepped(
+        self, state: bytes | None, entries: list[Entry], watermark: int, result: StepResult
+    ) -> list[Answer]:
+        """A batch was run for the first time, from `state`; its answers are returned."""
+        self.group = invariants.check(state, result, watermark, self._world.conditions.config)
         answers, events = [], []
         for channel, _, value, partition in result.outputs:
             match channel:
@@ -73,10 +77,12 @@ class Checks:
                     self._check_picture(value)
                 case Channel.REJECTED:
                     raise Violation(f"a request was not read: {value!r}")
+        self.progress.answered(answer.response for answer in answers)
         self._replay(entries, events)
         if self.history.exists:
             self._now = max(self._now, watermark)
         self.history.check(self.group)
+        self.progress.check(self.group)
         in_order = {entry.record: entry for entry in entries}
         self._answers.check(
             (in_order[record] for record in in_log_order(in_order)),
@@ -107,6 +113,7 @@ class Checks:
             self._now = self._time_of(record.timestamp_ms)
             self._phases.hear(in_order[record], self._now)
             self._sessions.hear(in_order[record], self._now)
+            self.progress.hear(in_order[record])
             return f"{record.topic}-{record.partition}-{record.offset}"
 
         for event in events:
@@ -134,6 +141,7 @@ class Checks:
         self._phases.tell(event)
         self.history.add(event)
         self._sessions.tell(event)
+        self.progress.tell(event)
         self._world.note("coordinator", "{}", event)
         if event["event"] == "member_removed":
             self._world.removed(event)

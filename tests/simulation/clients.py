@@ -2,18 +2,21 @@
 
 A client has two threads' worth of behaviour. The background one reads answers and handles timers at once,
 however busy the user is. The user's one gives up work, joins, leads and takes work over; it does so while
-the user is in `poll`, and each of these may take long. A frozen client does neither.
+the user is in `poll`, and each of these may take long. It goes on from what is committed, works, and commits
+how far it has come. A frozen client does neither.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
+from kafka.structs import TopicPartition
 
 from coordinator_state.errors import Errors
 from coordinator_state.requests import Protocol
 from group_coordinator.client.membership import MemberSettings, Membership
+from group_coordinator.client.offsets import checked_offsets
 from group_coordinator.client.states import MemberState
 from tests.simulation.checks import Violation
 from tests.simulation.conditions import CALM_THINK_MS, LOOK_MS
@@ -53,6 +56,18 @@ def divide(members: list[str], units: int) -> dict[str, bytes]:
     }
 
 
+def partition_of(unit: int) -> TopicPartition:
+    """Where the progress of a unit is committed."""
+    return TopicPartition("units", unit)
+
+
+class Sent(NamedTuple):
+    """What a commit, or with `positions` None a fetch, was sent for."""
+
+    generation: Generation
+    positions: dict[int, int] | None
+
+
 def units_in(assignment: bytes) -> tuple[int, ...]:
     """The units of an assignment."""
     return tuple(msgspec.json.decode(assignment)) if assignment else ()
@@ -74,12 +89,15 @@ class Client:
         """Since when it sends heartbeats; None if it does not."""
         self.owned: tuple[int, ...] = ()
         self.assigned_in: Generation | None = None
+        self.positions: dict[int, int] | None = None
+        """How far each unit that it owns has come; None until it was told what is committed."""
 
         self._log_partition = world.rng.randrange(world.conditions.partitions)
         self._last_owned: tuple[int, ...] = ()
         self._look_at = 0
         self._units_known = 0
         self._is_busy = False
+        self._is_fetching = False
         self._is_fenced = False
         self._frozen_until = 0
         self._armed: int | None = None
@@ -95,6 +113,7 @@ class Client:
     def leave(self) -> None:
         """Go politely; a static member mostly keeps its place."""
         self._world.note(self.name, "leaves")
+        self._commit()
         self.owned, self.assigned_in = (), None
         self.membership.close("it is told to", leave=self._world.rng.choice([None, None, True, False]))
         self._send()
@@ -139,6 +158,7 @@ class Client:
         self._is_fenced |= answer.error_code == Errors.FENCED_INSTANCE_ID
         self.membership.receive(answer, self._world.now)
         self._send()
+        self._take_outcomes()
         # Notified, as whoever waits in `poll`.
         self._poll()
 
@@ -166,6 +186,7 @@ class Client:
             self._armed = None
             self.membership.handle_timer(self._world.now)
             self._send()
+            self._take_outcomes()
 
     def _is_running(self, again: Callable[..., None], *what: object) -> bool:
         """Whether there is a process to do it; a frozen one does it once it thaws."""
@@ -181,6 +202,7 @@ class Client:
         if self._is_running(self._use):
             self._poll()
             if not self._is_busy:
+                self._work()
                 self._take(self._think_ms())
             self._world.after(300 + int(self._world.rng.random() * 900), self._use)
 
@@ -217,9 +239,9 @@ class Client:
             return self._lead
         if membership.assignment is not None and membership.generation is not self.assigned_in:
             return self._take_over
-        if self._has_to_look():
-            return self._look
-        return None
+        if self.assigned_in is not None and self.positions is None and not self._is_fetching:
+            return self._fetch
+        return self._look if self._has_to_look() else None
 
     def _end(self) -> None:
         """A program that was refused for good ends, which only one that runs twice may be."""
@@ -230,7 +252,8 @@ class Client:
         self._world.ended(self)
 
     def _give_up(self) -> None:
-        self.assigned_in = None
+        self._commit()
+        self.assigned_in = self.positions = None
         self._take(self._think_ms(), self._given_up)
 
     def _given_up(self) -> None:
@@ -263,7 +286,7 @@ class Client:
         generation, assignment = self.membership.generation, self.membership.assignment
         if generation is None or assignment is None:
             return
-        self.assigned_in = generation
+        self.assigned_in, self.positions, self._is_fetching = generation, None, False
         if generation.watched:
             self._units_known = self._world.units
         self.owned = self._last_owned = units_in(assignment)
@@ -279,6 +302,45 @@ class Client:
         self._look_at = self._world.now + LOOK_MS
         if self._units_known != self._world.units:
             self.membership.request_rejoin("there is more or less to share")
+
+    # -- progress ------------------------------------------------------------------------------------
+
+    def _fetch(self) -> None:
+        """Ask where to go on."""
+        assert self.assigned_in is not None
+        self._is_fetching = True
+        ends_at = self._world.now + self.settings.request_timeout_ms
+        token = Sent(self.assigned_in, None)
+        self.membership.offset_calls.fetch(map(partition_of, self.owned), token, ends_at)
+        self._send()
+
+    def _work(self) -> None:
+        if self.positions is not None and self.assigned_in is self.membership.generation:
+            done = int(self._world.rng.random() * 10)
+            self.positions = {unit: position + done for unit, position in self.positions.items()}
+            if done < 2:
+                self._commit()
+
+    def _commit(self) -> None:
+        if self.positions and self.assigned_in is not None:
+            offsets = {partition_of(unit): position for unit, position in self.positions.items()}
+            self.membership.commit(checked_offsets(offsets), Sent(self.assigned_in, self.positions))
+            self._send()
+            self._take_outcomes()
+
+    def _take_outcomes(self) -> None:
+        for outcome in self.membership.offset_calls.take_outcomes():
+            generation, positions = outcome.token
+            if positions is not None and outcome.error is None:
+                committed = {partition_of(unit): position for unit, position in positions.items()}
+                progress = self._world.checks.progress
+                progress.acknowledged(generation.member_id, generation.generation_id, committed)
+            elif positions is None and generation is self.assigned_in:
+                self._is_fetching = False
+                if outcome.offsets is not None:
+                    told = {each.partition: it.offset if it else 0 for each, it in outcome.offsets.items()}
+                    self._world.note(self.name, "goes on from {}", told)
+                    self.positions = told
 
     def _think_ms(self) -> int:
         """How long the user's code takes for anything."""
@@ -302,6 +364,8 @@ class Client:
             return f"{self.name} is {self.membership.state}"
         if generation is None or generation is not self.assigned_in:
             return f"{self.name} has not taken over its share"
+        if self.positions is None or self.positions.keys() != set(self.owned):
+            return f"{self.name} does not know where to go on"
         if generation.generation_id != group.generation_id:
             return f"{self.name} is in {generation}, the group in {group.generation_id}"
         if self.owned != units_in(group.members[generation.member_id].assignment):

@@ -99,6 +99,8 @@ def draw(rng: random.Random) -> Conditions:
             group_initial_rebalance_delay_ms=pick([0, 500, 3_000]),
             offsets_retention_check_interval_ms=pick([3_000, 20_000, 60_000]),
             new_member_join_timeout_ms=pick([12_000, 40_000]),
+            # Not longer than what can be waited for when all are gone.
+            offsets_retention_minutes=pick([1, 5]),
         ),
         weather=pick(
             [

@@ -80,7 +80,7 @@ class Coordinator:
         self._world.note(
             "coordinator", "runs batch {}: {} records, watermark {}", self.batches, len(entries), watermark
         )
-        answers = self._world.checks.stepped(entries, watermark, result)
+        answers = self._world.checks.stepped(self.state, entries, watermark, result)
         self._finish_later(Batch(self.state, entries, watermark, result, answers))
 
     def _run_again(self, batch: Batch) -> None:

@@ -86,6 +86,21 @@ def never_expires(
     return result._replace(deadline_ms=max(result.deadline_ms, watermark + 1))
 
 
+# -- offsets -------------------------------------------------------------------------------------------
+
+
+def forgets_offsets(key: bytes, state: bytes | None, records: list[Record], *args: Any) -> StepResult:
+    """A rebalance costs a group its offsets, and nobody is told."""
+    result = step(key, state, records, *args)
+    if result.state is None:
+        return result
+    group = decode_group(result.state)
+    if group.state is GroupState.PREPARING_REBALANCE:
+        group.offsets = b""
+    outputs = [output for output in result.outputs if output.channel is not Channel.OFFSETS]
+    return result._replace(state=encode_group(group), outputs=outputs)
+
+
 # -- answers -------------------------------------------------------------------------------------------
 
 Answer = dict[str, Any]
@@ -109,6 +124,19 @@ def never_answers_syncs(*args: Any) -> StepResult:
 def answers_somebody_else(*args: Any) -> StepResult:
     """Answers go to a client that did not ask."""
     return _bent(args, lambda answer: [answer | {"client_id": "c5"}])
+
+
+def grants_all_commits(*args: Any) -> StepResult:
+    """Whoever commits is told that it is kept."""
+    granted = {"error_code": 0, "error": "NONE"}
+    return _bent(args, lambda answer: [answer | granted if answer["api"] == "offset_commit" else answer])
+
+
+def tells_no_offsets(*args: Any) -> StepResult:
+    """Whoever asks is told that nothing is committed."""
+    return _bent(
+        args, lambda answer: [answer | {"topics": []} if answer["api"] == "offset_fetch" else answer]
+    )
 
 
 def _is_sync(answer: Answer) -> bool:

@@ -8,6 +8,7 @@ from coordinator_state.requests import (
     HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,
+    OffsetCommitRequest,
     SyncGroupRequest,
 )
 from coordinator_state.states import GroupState
@@ -49,6 +50,12 @@ class Phases:
         is_in = request.member_id in history.in_generation and history.state in IN_GENERATION
         return is_in and request.generation_id == history.generation
 
+    def may_commit(self, request: OffsetCommitRequest) -> bool:
+        """Whether a member of the newest generation says how far it has come, and knows what it owns."""
+        history = self._history
+        is_current = request.member_id in history.members and request.generation_id == history.generation
+        return is_current and history.state in (GroupState.STABLE, GroupState.PREPARING_REBALANCE)
+
     def hear(self, entry: Entry, now: int) -> None:
         """A request is at this place of the log."""
         history, self._asking = self._history, ""
@@ -63,12 +70,18 @@ class Phases:
                 if self.is_current(request):
                     self.unsynced.discard(request.member_id)
                     self.behind.discard(request.member_id)
-            case HeartbeatRequest():
-                if request.generation_id == history.generation:
+            case HeartbeatRequest() | OffsetCommitRequest():
+                if self._has_heard(request):
                     self.behind.discard(request.member_id)
             case LeaveGroupRequest():
                 for leaving in request.members:
                     self._pending.pop(leaving.member_id, None)
+
+    def _has_heard(self, request: HeartbeatRequest | OffsetCommitRequest) -> bool:
+        """Whether the newest generation is told of, by somebody who is listened to."""
+        if isinstance(request, OffsetCommitRequest):
+            return self.may_commit(request)
+        return request.generation_id == self._history.generation
 
     def tell(self, event: dict[str, Any]) -> None:
         """An event is about to count."""

@@ -9,7 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from coordinator_state.requests import HeartbeatRequest, JoinGroupRequest, SyncGroupRequest
+from coordinator_state.requests import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    OffsetCommitRequest,
+    SyncGroupRequest,
+)
 from coordinator_state.states import GroupState
 
 if TYPE_CHECKING:
@@ -45,6 +50,9 @@ class Sessions:
                 self._beat(request, now)
             case SyncGroupRequest():
                 if self._history.state is GroupState.STABLE and self._phases.is_current(request):
+                    self._signs[request.member_id] = now
+            case OffsetCommitRequest():
+                if self._phases.may_commit(request):
                     self._signs[request.member_id] = now
 
     def _beat(self, request: HeartbeatRequest, now: int) -> None:
@@ -103,12 +111,16 @@ class Sessions:
             limits.append(max(self._history.since + longest_ms, self._history.postponed_until))
         elif group.state is GroupState.COMPLETING_REBALANCE:
             limits.append(self._history.since + self._longest_rebalance_ms)
-        if group.state is not GroupState.EMPTY or group.pending_members:
+        interval_ms = self._config.offsets_retention_check_interval_ms
+        if group.state is not GroupState.EMPTY or group.pending_members or group.offsets:
             self._unused_since = None
         else:
             if self._unused_since is None or is_asked:
                 self._unused_since = now
-            limits.append(self._unused_since + self._config.offsets_retention_check_interval_ms)
+            limits.append(self._unused_since + interval_ms)
+        if group.state is GroupState.EMPTY and group.offsets:
+            retention_ms = self._config.offsets_retention_minutes * 60_000
+            limits.append(self._history.since + retention_ms + interval_ms)
         self._gone_by = min(limits, default=-1)
         self.check(now)
 

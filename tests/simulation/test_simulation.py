@@ -9,15 +9,18 @@ from pathlib import Path
 
 import pytest
 
+from coordinator_state import offset_commit
+from coordinator_state.errors import Errors
 from coordinator_state.step import step
 from coordinator_state.turn import Turn
 from group_coordinator.client.membership import Membership
 from tests.simulation import faults
 from tests.simulation.__main__ import main
+from tests.simulation.clients import Client
 from tests.simulation.world import Failed, World
 
-# About 30 ms each.
-SEEDS = 900
+# About 45 ms each.
+SEEDS = 700
 PORTION = 100
 # A fault need not show in every run.
 TRIES = 60
@@ -91,6 +94,9 @@ def first_failure(faulty_step=step) -> Failed:
         (faults.answers_joins_twice, "was answered twice"),
         (faults.never_answers_syncs, "is lost"),
         (faults.answers_somebody_else, "was answered to somebody else"),
+        (faults.forgets_offsets, "committed was"),
+        (faults.grants_all_commits, "and was granted"),
+        (faults.tells_no_offsets, "was told {}, committed is"),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
@@ -120,6 +126,19 @@ def test_coordinator_that_is_too_patient_is_noticed(monkeypatch):
 
     monkeypatch.setattr(Turn, "restart_session", restart_session)
     assert "it was not heard of since" in str(first_failure().__cause__)
+
+
+def test_coordinator_that_keeps_commits_of_generations_that_have_ended_is_noticed(monkeypatch):
+    monkeypatch.setattr(offset_commit, "_validate", lambda *_: Errors.NONE)
+    assert "of a generation that has ended, and was granted" in str(first_failure().__cause__)
+
+
+def test_member_that_does_not_ask_where_to_go_on_is_noticed(monkeypatch):
+    def fetch(client):
+        client.positions = dict.fromkeys(client.owned, 0)
+
+    monkeypatch.setattr(Client, "_fetch", fetch)
+    assert "goes back from" in str(first_failure().__cause__)
 
 
 def test_member_that_does_not_come_back_is_noticed(monkeypatch):

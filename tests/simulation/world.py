@@ -101,6 +101,8 @@ class World:
         self.clients: list[Client] = []
         """All that are alive."""
         self._slots: list[Client | None] = [None] * len(self.conditions.members)
+        self._homes: dict[str, int] = {}
+        """Name of a client -> its slot, in which another one may have taken its place."""
         self._lives = 0
         self._starting = 0
         self.units_divided: dict[int, int] = {}
@@ -254,14 +256,16 @@ class World:
             reply_partition=sum(client_id.encode()) % REPLY_PARTITIONS,
         )
         self.clients.append(client)
+        self._homes[client.name] = slot
         self.note(client.name, "starts as {}", client_id)
         return client
 
     def ended(self, client: Client) -> None:
         """A program has ended by itself: it is started again, if it is not running elsewhere."""
         self.clients.remove(client)
-        if client in self._slots and not (self.is_calm and self.conditions.nobody_survives):
-            slot = self._slots.index(client)
+        slot = self._homes[client.name]
+        is_only_one = self._slots[slot] in (client, None)
+        if is_only_one and not (self.is_calm and self.conditions.nobody_survives):
             self._slots[slot] = None
             self._starting += 1
             self.after(self.rng.randrange(LONGEST_RESTART_MS), self._start_again, slot)
@@ -331,9 +335,11 @@ class World:
         return LONGEST_DELAY_MS + asked_again + 2 * slowest.rebalance_ms + dead + joined + heard_of + late
 
     def _deletion_ms(self) -> int:
-        """How long an Empty group may stay: it is looked at again if an id was pending the first time."""
-        interval = self.conditions.config.offsets_retention_check_interval_ms
-        return 2 * interval + self.conditions.slowest.session_ms + self._lateness_ms()
+        """How long an Empty group may stay: it is looked at again if an id was pending or an offset kept."""
+        config = self.conditions.config
+        interval, retention = config.offsets_retention_check_interval_ms, config.offsets_retention_minutes
+        kept = 2 * interval + retention * 60_000
+        return kept + self.conditions.slowest.session_ms + self._lateness_ms()
 
     def _lateness_ms(self) -> int:
         """How far log time may lie behind."""

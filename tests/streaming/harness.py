@@ -55,7 +55,7 @@ class Harness:
                 "group.initial.rebalance.delay.ms": 0,
                 **{
                     f"topics.{name}": f"{prefix}.{name}"
-                    for name in ("requests", "clock", "responses", "groups", "events", "rejected")
+                    for name in ("requests", "clock", "responses", "groups", "offsets", "events", "rejected")
                 },
                 **{name.replace("_", "."): value for name, value in settings.items()},
             },
@@ -73,6 +73,7 @@ class Harness:
         self.responses = self._reader(self.settings.topics_responses)
         self.events = self._reader(self.settings.topics_events)
         self.groups = self._reader(self.settings.topics_groups)
+        self.offsets = self._reader(self.settings.topics_offsets)
         self.rejected = self._reader(self.settings.topics_rejected)
         return self
 
@@ -94,8 +95,7 @@ class Harness:
             self._resources.enter_context(
                 Clock(self.settings.topics_clock, self.settings.clock_interval_ms, self._client_config)
             )
-        response_partitions = self.partitions[self.settings.topics_responses]
-        arguments = FunctionArguments.of(self.settings, SECRET, response_partitions)
+        arguments = FunctionArguments.of(self.settings, SECRET, self.partitions)
         self.query = start_query(self.spark, self.settings, arguments, self.counts.add)
 
     def start_and_warm_up(self) -> None:

@@ -38,6 +38,9 @@ COUNTS = Counter(
         ("responses", "join_group", "MEMBER_ID_REQUIRED"): 2,
         ("responses", "unreadable", "INVALID_REQUEST"): 1,
         ("rejected", "", ""): 4,
+        ("offsets", "committed", ""): 10,
+        ("offsets", "deleted", ""): 11,
+        ("offsets", "expired", ""): 12,
         ("events", "member_added", ""): 9,
         ("events", "member_removed", "left"): 1,
         ("events", "member_removed", "session_expired"): 2,
@@ -77,6 +80,9 @@ def test_decisions_from_counts() -> None:
         ("group_coordinator_responses_total", "join_group", "NONE"): 3,
         ("group_coordinator_responses_total", "join_group", "MEMBER_ID_REQUIRED"): 2,
         ("group_coordinator_responses_total", "unreadable", "INVALID_REQUEST"): 1,
+        ("group_coordinator_offsets_total", "committed"): 10,
+        ("group_coordinator_offsets_total", "deleted"): 11,
+        ("group_coordinator_offsets_total", "expired"): 12,
         ("group_coordinator_requests_rejected_total",): 4,
         ("group_coordinator_members_removed_total", "left"): 1,
         ("group_coordinator_members_removed_total", "session_expired"): 2,
@@ -362,7 +368,7 @@ def test_names_are_as_prometheus_wants_them(topic: str, bootstrap_servers: str) 
         close()
 
     ours: list[Any] = [family for family in families if not family.name.endswith("_created")]
-    assert len(ours) == 14
+    assert len(ours) == 15
     for family in ours:
         assert re.fullmatch(r"group_coordinator(_[a-z]+)+", family.name)
         assert family.documentation.endswith(".")

@@ -130,9 +130,11 @@ def test_spark_properties_keep_their_full_names(file: Path) -> None:
 
 
 def test_output_topics_are_those_that_the_query_writes() -> None:
-    settings = load(topics_responses="a", topics_groups="b", topics_events="c", topics_rejected="d")
+    settings = load(
+        topics_responses="a", topics_groups="b", topics_offsets="c", topics_events="d", topics_rejected="e"
+    )
 
-    assert settings.output_topics == ("a", "b", "c", "d")
+    assert settings.output_topics == ("a", "b", "c", "d", "e")
 
 
 # -- refusals ----------------------------------------------------------------------------------------

@@ -15,6 +15,8 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 from kafka.partitioner.default import murmur2
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from tests.streaming.harness import Harness
 
 pytestmark = pytest.mark.spark
@@ -260,6 +262,65 @@ def test_an_unused_group_dies_and_leaves_a_tombstone(harness: Harness) -> None:
     again = Member(harness, "orders", "c2")
     make_stable(harness, "orders", again)
     assert 1 == again.joined["generation_id"]
+
+
+def commit(offset: int, **fields: Any) -> dict[str, Any]:
+    """What an `offset_commit` for partition 3 of topic t says."""
+    partition = {"partition_index": 3, "committed_offset": offset, "committed_metadata": "m"}
+    return {"topics": [{"name": "t", "partitions": [partition]}]} | fields
+
+
+@pytest.mark.parametrize("harness", [{"offsets_retention_check_interval_ms": 1_000}], indirect=True)
+def test_offsets_are_committed_fetched_published_and_expire(harness: Harness) -> None:
+    harness.start_and_warm_up()
+    member = Member(harness, "orders", "c1")
+    make_stable(harness, "orders", member)
+    ids = {"member_id": member.member_id, "generation_id": member.joined["generation_id"]}
+    assert (
+        "ILLEGAL_GENERATION"
+        == member.call("offset_commit", **commit(4, **ids | {"generation_id": 0}))["error"]
+    )
+    assert "NONE" == member.call("offset_commit", **commit(5, **ids))["error"]
+    fetched = harness.call("offset_fetch", "orders", "tool")
+    assert (
+        "NONE"
+        == harness.call(
+            "offset_commit", "simple", "tool", **commit(6), api_version=4, retention_time_ms=2_000
+        )["error"]
+    )
+
+    offset = {"committed_offset": 5, "committed_leader_epoch": -1, "metadata": "m"}
+    assert [{"name": "t", "partitions": [{"partition_index": 3, **offset, "error_code": 0}]}] == fetched[
+        "topics"
+    ]
+    harness.offsets.until(lambda values: values[-1:] == [None], harness)
+    published = [
+        (json.loads(record.key), record.value and json.loads(record.value))
+        for record in harness.offsets.records
+    ]
+    assert {"group_id": "orders", "topic": "t", "partition": 3, **offset}.items() <= published[0][1].items()
+    assert [["orders", "t", 3], ["simple", "t", 3], ["simple", "t", 3]] == [key for key, _ in published]
+    harness.events.first(lambda event: event["event"] == "offsets_expired", harness)
+    times = {event["event"]: event["at_ms"] for event in events_of(harness, "simple")}
+    assert 2_000 == times["offsets_expired"] - times["offsets_committed"]
+    assert [] == harness.call("offset_fetch", "simple", "tool")["topics"]
+
+
+def test_find_coordinator_knows_which_task_has_the_state(harness: Harness, spark: SparkSession) -> None:
+    harness.start_and_warm_up()
+    groups = [f"group-{number}" for number in range(8)]
+    for group_id in groups:
+        harness.call("offset_commit", group_id, **commit(1))
+    found = {group_id: harness.call("find_coordinator", group_id) for group_id in groups}
+    assert harness.stop()
+
+    partitions = harness.partitions[harness.settings.topics_requests]
+    by_key = {group_id: (murmur2(group_id.encode()) & 0x7FFFFFFF) % partitions for group_id in groups}
+    assert by_key == {group_id: answer["partition"] for group_id, answer in found.items()}
+    state = spark.read.format("statestore").load(harness.settings.checkpoint)
+    in_state = {bytes(row["key"][0]).decode(): row["partition_id"] for row in state.collect()}
+    assert in_state == {group_id: answer["state_partition"] for group_id, answer in found.items()}
+    assert {0, 1} == set(in_state.values())
 
 
 def test_an_outage_expires_nobody_who_kept_beating(harness: Harness) -> None:

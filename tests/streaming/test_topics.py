@@ -16,7 +16,7 @@ from streaming.topics import TopicError, prepare_topics, topic_specs
 
 pytestmark = pytest.mark.spark
 
-NAMES = ("requests", "clock", "responses", "groups", "events", "rejected")
+NAMES = ("requests", "clock", "responses", "groups", "offsets", "events", "rejected")
 _numbers = itertools.count(1)
 
 
@@ -86,6 +86,7 @@ def test_missing_topics_are_created_on_request(settings: Settings, admin: KafkaA
         settings.topics_clock: 1,
         settings.topics_responses: 2,
         settings.topics_groups: 3,
+        settings.topics_offsets: 3,
         settings.topics_events: 3,
         settings.topics_rejected: 1,
     }
@@ -95,6 +96,7 @@ def test_missing_topics_are_created_on_request(settings: Settings, admin: KafkaA
         "clock": {"message.timestamp.type": "LogAppendTime", "cleanup.policy": "delete"},
         "responses": {"max.message.bytes": largest, "cleanup.policy": "delete"},
         "groups": {"max.message.bytes": largest, "cleanup.policy": "compact"},
+        "offsets": {"max.message.bytes": largest, "cleanup.policy": "compact"},
         "events": {"max.message.bytes": largest, "cleanup.policy": "delete"},
         "rejected": {"max.message.bytes": largest, "cleanup.policy": "delete"},
     }
@@ -130,7 +132,7 @@ def test_retention_is_the_operators_business(settings: Settings, admin: KafkaAdm
 
 
 def test_missing_topics_are_named(settings: Settings, admin: KafkaAdminClient) -> None:
-    for name in ("clock", "groups", "events", "rejected"):
+    for name in ("clock", "groups", "offsets", "events", "rejected"):
         create(admin, settings, name)
 
     message = refusal(changed(settings, create_topics=False))
@@ -164,7 +166,7 @@ def test_refuses_a_topic_with_another_config(
     )
 
 
-@pytest.mark.parametrize("name", ["responses", "groups", "events", "rejected"])
+@pytest.mark.parametrize("name", ["responses", "groups", "offsets", "events", "rejected"])
 def test_refuses_a_topic_that_cannot_take_the_largest_record(
     settings: Settings, admin: KafkaAdminClient, name: str
 ) -> None:

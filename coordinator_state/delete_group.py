@@ -1,0 +1,32 @@
+"""DeleteGroup: a group without members goes, and its offsets with it (KIP-229).
+
+Source: GroupCoordinatorShard.deleteGroups and ClassicGroup.validateDeleteGroup of Apache Kafka 4.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coordinator_state.errors import Errors
+from coordinator_state.responses import DeleteGroupResponse
+from coordinator_state.retention import end_group
+from coordinator_state.states import GroupState
+from coordinator_state.validation import not_found
+
+if TYPE_CHECKING:
+    from coordinator_state.requests import DeleteGroupRequest
+    from coordinator_state.turn import Turn
+
+__all__ = ["handle_delete_group"]
+
+
+def handle_delete_group(turn: Turn, request: DeleteGroupRequest) -> None:
+    """Handle one DeleteGroup. Ids that were handed out and not used yet do not keep a group."""
+    error, message = Errors.NONE, None
+    if not turn.exists:
+        error, message = not_found(turn)
+    elif turn.group.state is not GroupState.EMPTY:
+        error, message = Errors.NON_EMPTY_GROUP, f"group {turn.group_id} is {turn.group.state}, not Empty"
+    else:
+        end_group(turn, f"deleted by {request.client_id}")
+    turn.reply(request.reply_to, DeleteGroupResponse.to(request.reply_to, turn.group_id, error, message))

@@ -1,0 +1,33 @@
+"""FindCoordinator: where a group's requests belong, and which task of the query keeps its state.
+
+In Kafka that is the broker that leads one partition of __consumer_offsets. Here there is one coordinator for
+all, so the answer is about partitions: a program that produces requests by itself learns which to use, and
+people learn where to look for a group.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coordinator_state.partitioning import partition_for_key, state_partition_for_key
+from coordinator_state.responses import FindCoordinatorResponse
+
+if TYPE_CHECKING:
+    from coordinator_state.log import Record
+    from coordinator_state.requests import FindCoordinatorRequest
+    from coordinator_state.turn import Turn
+
+__all__ = ["handle_find_coordinator"]
+
+
+def handle_find_coordinator(turn: Turn, request: FindCoordinatorRequest, record: Record) -> None:
+    """Handle one FindCoordinator, which came as `record`. The group need not be there."""
+    key, config = turn.group_id.encode(), turn.config
+    response = FindCoordinatorResponse.to(
+        request.reply_to,
+        turn.group_id,
+        topic=record.topic,
+        partition=partition_for_key(key, config.request_partitions),
+        state_partition=state_partition_for_key(key, config.state_partitions),
+    )
+    turn.reply(request.reply_to, response)

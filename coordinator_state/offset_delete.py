@@ -1,0 +1,49 @@
+"""OffsetDelete: forget offsets of topics that nobody in the group uses (KIP-496).
+
+Source: OffsetMetadataManager.deleteOffsets and ClassicGroup.validateOffsetDelete of Apache Kafka 4.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coordinator_state.errors import Errors
+from coordinator_state.responses import OffsetDeleteResponse, PartitionResult, TopicResult
+from coordinator_state.retention import delete_offsets
+from coordinator_state.states import GroupState
+from coordinator_state.subscriptions import CONSUMER, is_subscribed
+from coordinator_state.validation import not_found
+
+if TYPE_CHECKING:
+    from coordinator_state.requests import OffsetDeleteRequest
+    from coordinator_state.turn import Turn
+
+__all__ = ["handle_offset_delete"]
+
+
+def handle_offset_delete(turn: Turn, request: OffsetDeleteRequest) -> None:
+    """Handle one OffsetDelete. It is no error if there is nothing to delete."""
+    to = request.reply_to
+    error, message = _validate(turn)
+    if error is not Errors.NONE:
+        turn.reply(to, OffsetDeleteResponse.to(to, turn.group_id, error, message))
+        return
+    topics, deletable = [], []
+    for topic in request.topics:
+        in_use = is_subscribed(turn.group, topic.name)
+        result = Errors.GROUP_SUBSCRIBED_TO_TOPIC if in_use else Errors.NONE
+        partitions = [each.partition_index for each in topic.partitions]
+        topics.append(TopicResult(topic.name, [PartitionResult(each, result) for each in partitions]))
+        if not in_use:
+            deletable += [(topic.name, each) for each in partitions]
+    delete_offsets(turn, deletable)
+    turn.reply(to, OffsetDeleteResponse.to(to, turn.group_id, topics=topics))
+
+
+def _validate(turn: Turn) -> tuple[Errors, str | None]:
+    if not turn.exists:
+        return not_found(turn)
+    group = turn.group
+    if group.state is not GroupState.EMPTY and group.protocol_type != CONSUMER:
+        return Errors.NON_EMPTY_GROUP, "what its members use is only known of protocol type consumer"
+    return Errors.NONE, None

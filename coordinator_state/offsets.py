@@ -1,0 +1,191 @@
+"""The committed offsets of one group, kept apart from the group and read only when they are asked for.
+
+A group may have thousands of offsets, and nearly all that comes is heartbeats, which have no use for them.
+So they are stored as one string of bytes within the group's state, which a heartbeat passes on as it is;
+and within it each topic is a string of bytes again, so that a commit pays for the topics that it names.
+
+Source: OffsetMetadataManager.Offsets and OffsetAndMetadata of Apache Kafka 4.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+__all__ = ["CommittedOffset", "CommittedOffsets", "OffsetPicture", "offset_key"]
+
+# What names and numbers take in the answer to an OffsetFetch, of a topic and of a partition.
+_TOPIC_FRAME_BYTES = 40
+_PARTITION_FRAME_BYTES = 140
+
+
+class OffsetPicture(msgspec.Struct, frozen=True, kw_only=True):
+    """A committed offset as `coordinator.offsets` has it."""
+
+    group_id: str
+    topic: str
+    partition: int
+    committed_offset: int
+    committed_leader_epoch: int
+    metadata: str
+    commit_timestamp_ms: int
+    expire_timestamp_ms: int | None
+
+
+class CommittedOffset(msgspec.Struct, frozen=True, array_like=True):
+    """How far a partition has been worked on: `offset` is the next to be read. Times in ms of log time.
+
+    New fields go to the end and have defaults: states written before must still be readable.
+    """
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+    commit_timestamp_ms: int
+    expire_timestamp_ms: int | None = None
+    """When to forget it, if the commit said so (up to version 4)."""
+
+    @property
+    def size(self) -> int:
+        """Bytes that this takes in the answer that lists all offsets of the group."""
+        return _PARTITION_FRAME_BYTES + len(msgspec.json.encode(self.metadata))
+
+    def picture(self, group_id: str, topic: str, partition: int) -> OffsetPicture:
+        """This, as committed by `group_id` for a partition."""
+        return OffsetPicture(
+            group_id=group_id,
+            topic=topic,
+            partition=partition,
+            committed_offset=self.offset,
+            committed_leader_epoch=self.leader_epoch,
+            metadata=self.metadata,
+            commit_timestamp_ms=self.commit_timestamp_ms,
+            expire_timestamp_ms=self.expire_timestamp_ms,
+        )
+
+
+_Partitions = dict[int, CommittedOffset]
+
+
+class _Stored(msgspec.Struct, array_like=True):
+    """The stored form; `bytes_held` and `count` so that limits can be kept without reading all."""
+
+    count: int = 0
+    bytes_held: int = 0
+    topics: dict[str, msgspec.Raw] = {}
+
+
+class CommittedOffsets:
+    """The offsets of one group by topic and partition, with a record of what has changed.
+
+    `encoded`: what `encode` returned, or nothing.
+    """
+
+    def __init__(self, encoded: bytes = b"") -> None:
+        self._encoded = encoded
+        # None: not read yet.
+        self._topics: dict[str, msgspec.Raw | _Partitions] | None = None
+        self._count = self._bytes_held = 0
+        self.changes: dict[tuple[str, int], CommittedOffset | None] = {}
+        """Newest value of all that was changed here; None if it was deleted."""
+
+    def encode(self) -> bytes:
+        """The stored form; as it came if nothing has changed, and empty if there is nothing."""
+        if not self.changes:
+            return self._encoded
+        if not self._read():
+            return b""
+        return msgspec.msgpack.encode((self._count, self._bytes_held, self._topics))
+
+    # -- questions -------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        self._read()
+        return self._count
+
+    @property
+    def bytes_held(self) -> int:
+        """Bytes that the answer takes which lists all offsets, at most."""
+        self._read()
+        return self._bytes_held
+
+    def get(self, topic: str, partition: int) -> CommittedOffset | None:
+        """What is committed; None if nothing is."""
+        return self._partitions(topic).get(partition)
+
+    def topics(self) -> list[str]:
+        """The topics that something is committed for, in the order of their first commits."""
+        return list(self._read())
+
+    def __iter__(self) -> Iterator[tuple[str, int, CommittedOffset]]:
+        """All topics, partitions and what is committed for them, as of now: they may be changed meanwhile."""
+        return iter([(topic, *each) for topic in self.topics() for each in self.of_topic(topic)])
+
+    def of_topic(self, topic: str) -> Iterable[tuple[int, CommittedOffset]]:
+        """Partitions of `topic` and what is committed for each."""
+        return self._partitions(topic).items()
+
+    # -- changes ---------------------------------------------------------------------------------
+
+    def put(self, topic: str, partition: int, offset: CommittedOffset) -> None:
+        """Commit `offset`."""
+        partitions = self._partitions(topic)
+        if not partitions:
+            self._read()[topic] = partitions
+            self._bytes_held += _topic_size(topic)
+        before = partitions.get(partition)
+        self._count += before is None
+        self._bytes_held += offset.size - (before.size if before else 0)
+        partitions[partition] = offset
+        self.changes[topic, partition] = offset
+
+    def delete(self, topic: str, partition: int) -> bool:
+        """Forget what is committed; False if nothing was."""
+        partitions = self._partitions(topic)
+        before = partitions.pop(partition, None)
+        if before is None:
+            return False
+        self._count -= 1
+        self._bytes_held -= before.size
+        if not partitions:
+            del self._read()[topic]
+            self._bytes_held -= _topic_size(topic)
+        self.changes[topic, partition] = None
+        return True
+
+    def growth(self, topic: str, partition: int, offset: CommittedOffset) -> tuple[int, int]:
+        """By how many offsets and bytes `put` would make this larger."""
+        partitions = self._partitions(topic)
+        before = partitions.get(partition)
+        if before is not None:
+            return 0, offset.size - before.size
+        return 1, offset.size + (0 if partitions else _topic_size(topic))
+
+    # -- reading -----------------------------------------------------------------------------------
+
+    def _read(self) -> dict[str, msgspec.Raw | _Partitions]:
+        if self._topics is None:
+            stored = msgspec.msgpack.decode(self._encoded, type=_Stored) if self._encoded else _Stored()
+            self._count, self._bytes_held = stored.count, stored.bytes_held
+            self._topics = dict(stored.topics)
+        return self._topics
+
+    def _partitions(self, topic: str) -> _Partitions:
+        topics = self._read()
+        partitions = topics.get(topic, {})
+        if isinstance(partitions, msgspec.Raw):
+            partitions = topics[topic] = msgspec.msgpack.decode(partitions, type=_Partitions)
+        return partitions
+
+
+def offset_key(group_id: str, topic: str, partition: int) -> bytes:
+    """Record key in `coordinator.offsets`."""
+    return msgspec.json.encode((group_id, topic, partition))
+
+
+def _topic_size(topic: str) -> int:
+    return _TOPIC_FRAME_BYTES + len(msgspec.json.encode(topic))

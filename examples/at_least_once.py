@@ -1,0 +1,72 @@
+"""At least once: process, then commit.
+
+A worker that dies in between has processed records that are not committed, and the next owner of their
+partition processes them again: none is lost, some may be processed twice. For work that may be repeated.
+
+Auto-commit, which is on unless it is turned off, is at least once as well: a `poll` commits only what the one
+before it returned. What it saves is waiting for each commit; what it costs is that more may be repeated.
+
+    make run                                                       # a broker and the coordinator
+    python examples/produce.py --topic numbers
+    python examples/at_least_once.py --group g --topic numbers     # in other terminals; kill -9 one
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any
+
+from group_coordinator import CommitFailedError, GroupConsumer
+
+
+def process(record: Any) -> None:
+    """Do what takes a while and shows in the world outside."""
+    time.sleep(0.05)
+    print("processed", record.value.decode(), flush=True)
+
+
+def work(consumer: GroupConsumer) -> None:
+    """Process what there is."""
+    polled = consumer.poll(timeout_ms=1_000)
+    for records in polled.values():
+        for record in records:
+            process(record)
+    if polled:
+        try:
+            consumer.commit()
+        except CommitFailedError as error:
+            # The partitions have another owner, who processes these records again.
+            print(error, flush=True)
+
+
+def main(group: str, topic: str, bootstrap_servers: str, session_timeout_ms: int) -> None:
+    """Work until Ctrl-C."""
+    consumer = GroupConsumer(
+        topic,
+        group_id=group,
+        bootstrap_servers=bootstrap_servers,
+        session_timeout_ms=session_timeout_ms,
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        max_poll_records=10,  # this many at most are repeated
+    )
+    with consumer:
+        while True:
+            work(consumer)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--group", required=True)
+    parser.add_argument("--topic", required=True)
+    parser.add_argument("--bootstrap-servers", default="localhost:9092")
+    parser.add_argument(
+        "--session-timeout-ms", type=int, default=10_000, help="until a dead worker is missed"
+    )
+    try:
+        main(**vars(parser.parse_args()))
+    except KeyboardInterrupt:
+        print("stopped")

@@ -1,0 +1,34 @@
+"""Who hears of rebalances."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, Protocol
+
+__all__ = ["RebalanceListener", "check_listener", "tell_lost"]
+
+
+class RebalanceListener(Protocol):
+    """What a program wants to hear; kafka-python's ConsumerRebalanceListener is one, too.
+
+    Called by the thread that calls `poll` or `close`. Every `on_partitions_assigned` is followed by exactly
+    one of the others, with the same units. `on_partitions_lost` is optional; without it the units are
+    reported as revoked.
+    """
+
+    def on_partitions_assigned(self, assigned: frozenset[Any]) -> None:
+        """`assigned` is this member's, and nobody else's."""
+
+    def on_partitions_revoked(self, revoked: frozenset[Any]) -> None:
+        """`revoked` is still this member's until this returns: save what has to be saved."""
+
+
+def check_listener(listener: RebalanceListener | None) -> None:
+    """TypeError if `listener` could not be called."""
+    if inspect.iscoroutinefunction(getattr(listener, "on_partitions_assigned", None)):
+        raise TypeError("asynchronous listeners are not supported: there is no event loop to run them")
+
+
+def tell_lost(listener: RebalanceListener, lost: frozenset[Any]) -> None:
+    """Say that `lost` was lost, to a listener that may not have a word for it."""
+    getattr(listener, "on_partitions_lost", listener.on_partitions_revoked)(lost)

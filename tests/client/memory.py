@@ -1,0 +1,172 @@
+"""The coordinator's core in memory, and members' ways to it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+
+import msgspec
+from kafka.consumer.subscription_state import ConsumerRebalanceListener
+from kafka.structs import TopicPartition
+
+from coordinator_state.config import GroupConfig
+from coordinator_state.log import Record
+from coordinator_state.requests import AnyRequest
+from coordinator_state.responses import AnyResponse
+from coordinator_state.step import Channel as Kind
+from coordinator_state.step import step
+
+PATIENCE_S = 60
+CONFIG = GroupConfig(
+    group_initial_rebalance_delay_ms=0,
+    group_min_session_timeout_ms=3_000,
+    group_max_session_timeout_ms=100_000,
+)
+
+
+class Coordinator:
+    """The coordinator's core and its log. Answers at once, unless it is paused: then it reads later."""
+
+    def __init__(self):
+        self.lock = threading.RLock()
+        self.states = {}
+        self.unread = []
+        self.offset = 0
+        self.paused = False
+        self.log = []
+        self.topics = {"a": 4, "b": 2}
+        self.channels = defaultdict(list)
+
+    def append(self, request):
+        with self.lock:
+            self.log.append(request)
+            value = msgspec.json.encode(request)
+            record = Record("requests", 0, self.offset, now_ms(), request.group_id.encode(), value)
+            self.offset += 1
+            self.unread.append(record)
+            self.read()
+
+    def read(self):
+        """Read what is in the log, and let time pass."""
+        with self.lock:
+            if self.paused:
+                return
+            records, self.unread = self.unread, []
+            for key in {record.key for record in records} | set(self.states):
+                own = [record for record in records if record.key == key]
+                result = step(key, self.states.get(key), own, now_ms(), CONFIG, b"secret")
+                self.states[key] = result.state
+                if result.state is None:
+                    del self.states[key]
+                for output in result.outputs:
+                    if output.channel is Kind.RESPONSES:
+                        self.deliver(output.key.decode(), msgspec.json.decode(output.value, type=AnyResponse))
+
+    def deliver(self, client_id, answer):
+        for channel in self.channels[client_id]:
+            channel.put(answer)
+            channel.put(answer)  # answers are at-least-once
+
+    def resume(self):
+        with self.lock:
+            self.paused = False
+            self.read()
+
+    def forget(self, group_id):
+        with self.lock:
+            del self.states[group_id.encode()]
+
+    def requests(self, kind):
+        with self.lock:
+            return [request for request in self.log if isinstance(request, kind)]
+
+
+class MemoryChannel:
+    reply_partition = 0
+
+    def __init__(self, coordinator, client_id):
+        self.coordinator = coordinator
+        self.inbox = []
+        self.arrived = threading.Condition()
+        self.receive_error = self.send_error = None
+        self.lookup_errors = []
+        self.closed = False
+        coordinator.channels[client_id].append(self)
+
+    def put(self, answer):
+        with self.arrived:
+            self.inbox.append(answer)
+            self.arrived.notify_all()
+
+    def send(self, request: AnyRequest):
+        assert not self.closed
+        if self.send_error is not None:
+            raise self.send_error
+        self.coordinator.append(request)
+
+    def receive(self, timeout_ms):
+        if self.receive_error is not None:
+            raise self.receive_error
+        self.coordinator.read()
+        with self.arrived:
+            self.arrived.wait_for(lambda: self.inbox, min(timeout_ms, 20) / 1000)
+            answers, self.inbox = self.inbox, []
+            return answers
+
+    def partition_counts(self, topics):
+        if self.lookup_errors:
+            raise self.lookup_errors.pop()
+        return {topic: self.coordinator.topics[topic] for topic in topics if topic in self.coordinator.topics}
+
+    def close(self, timeout_ms):
+        self.closed = True
+
+
+def now_ms():
+    return time.monotonic_ns() // 1_000_000
+
+
+class Listener(ConsumerRebalanceListener):
+    """kafka-python's own kind of listener, keeping a journal."""
+
+    def __init__(self, look=None):
+        self.journal = []
+        self.look = look or (lambda: None)
+
+    def on_partitions_revoked(self, revoked):
+        self.journal.append(("revoked", revoked, self.look()))
+
+    def on_partitions_assigned(self, assigned):
+        self.journal.append(("assigned", assigned, self.look()))
+
+    def on_partitions_lost(self, lost):
+        self.journal.append(("lost", lost, self.look()))
+
+    @property
+    def words(self):
+        return [word for word, *_ in self.journal]
+
+
+def poll_until(condition, *members):
+    """Poll the members in turn until the condition holds."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, [(each.state, each.assignment) for each in members]
+        for member in members:
+            member.poll(timeout_ms=5)
+
+
+def wait_until(condition):
+    poll_until(condition, _Pause())
+
+
+class _Pause:
+    state = assignment = None
+
+    def poll(self, timeout_ms):
+        threading.Event().wait(timeout_ms / 1000)
+
+
+def partitions(**counts):
+    return {TopicPartition(topic, i) for topic, count in counts.items() for i in range(count)}

@@ -1,0 +1,232 @@
+"""The committed offsets of a group as somebody outside knows them, a part of `model.py`.
+
+What may be committed, fetched and deleted is foretold. When an offset expires is not: it must not go before
+its time is over, and has to be gone soon after that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tests.coordinator_state.subscription import subscription
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from coordinator_state.events import PartitionsOfTopic
+    from tests.coordinator_state.invariants import Committed as Stored
+    from tests.coordinator_state.model import Ask, Model
+
+Key = tuple[str, int]
+"""Topic and partition."""
+
+READS: dict[bytes, frozenset[str] | None] = {
+    subscription("t"): frozenset("t"),
+    subscription("u"): frozenset("u"),
+    subscription("t", "u", version=1, more=b"\xff\xff\xff\xff"): frozenset("tu"),
+    b"t": None,
+}
+"""Subscriptions, and the topics that they are to; None if that cannot be told."""
+T, U, BOTH, OPAQUE = READS
+
+METADATA_TOO_LARGE, TOO_MANY, IN_USE = 12, 28, 86
+
+
+class Commit(NamedTuple):
+    """One partition of an offset_commit."""
+
+    topic: str
+    partition: int
+    offset: int
+    epoch: int = -1
+    metadata: str | None = None
+
+    @property
+    def metadata_units(self) -> int:
+        """What Kafka counts: the length in UTF-16."""
+        return sum(1 + (ord(it) > 0xFFFF) for it in self.metadata or "")
+
+
+@dataclass(frozen=True)
+class Committed:
+    """What is kept of a commit."""
+
+    offset: int
+    epoch: int
+    metadata: str
+    at_ms: int
+    expire_ms: int | None
+
+
+class OffsetsModel:
+    """What is committed for the group that `model` knows."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self.kept: dict[Key, Committed] = {}
+        self.read: frozenset[str] | None = None
+        """The topics that the last generation reads; None if that cannot be told."""
+
+    # -- requests ------------------------------------------------------------------------------------
+
+    def commit(self, ask: Ask) -> tuple[list[int], list[Commit]]:
+        """The error code of each partition, and what is committed."""
+        codes, granted = [], []
+        for each in ask.commits:
+            codes.append(self._code_of(each))
+            if codes[-1] == 0:
+                granted.append(each if ask.version >= 6 else each._replace(epoch=-1))
+                self._keep(granted[-1], ask)
+        return codes, granted
+
+    def _code_of(self, commit: Commit) -> int:
+        config = self._model.config
+        if commit.metadata_units > config.offset_metadata_max_bytes:
+            return METADATA_TOO_LARGE
+        is_known = (commit.topic, commit.partition) in self.kept
+        return 0 if is_known or len(self.kept) < config.max_group_offsets else TOO_MANY
+
+    def _keep(self, commit: Commit, ask: Ask) -> None:
+        now = self._model.now
+        expire_ms = now + ask.retention_ms if ask.version <= 4 and ask.retention_ms != -1 else None
+        metadata = commit.metadata or ""
+        self.kept[commit.topic, commit.partition] = Committed(
+            commit.offset, commit.epoch, metadata, now, expire_ms
+        )
+
+    def agrees_with_fetch(self, answer: Any, asked: Iterable[Key] | None, version: int) -> None:
+        """Each partition that was asked for (None: all) is told once, and as it was committed last."""
+        told = [
+            ((topic.name, it.partition_index), (it.committed_offset, it.committed_leader_epoch, it.metadata))
+            for topic in answer.topics
+            for it in topic.partitions
+        ]
+        nothing = Committed(-1, -1, "", 0, None)
+        expected = {
+            key: (it.offset, it.epoch if version >= 5 else -1, it.metadata)
+            for key in (self.kept if asked is None else asked)
+            for it in [self.kept.get(key, nothing)]
+        }
+        assert expected == dict(told)
+        assert len(expected) == len(told)
+        assert {0} >= {it.error_code for topic in answer.topics for it in topic.partitions}
+
+    def is_read(self, topic: str) -> bool:
+        """Whether a member has subscribed; to be safe, if that cannot be told of Kafka's consumers."""
+        if self._model.state == "Empty":
+            return False
+        return self._model.protocol_type == "consumer" if self.read is None else topic in self.read
+
+    # -- events --------------------------------------------------------------------------------------
+
+    def read_by(self, subscriptions: Iterable[bytes]) -> None:
+        """A generation begins, of members with these subscriptions."""
+        topics = [READS[it] for it in subscriptions]
+        is_known = self._model.protocol_type == "consumer" and None not in topics
+        self.read = frozenset().union(*(it for it in topics if it)) if is_known else None
+
+    def expired(self, topics: list[PartitionsOfTopic], at_ms: int) -> None:
+        """All whose time is over go together."""
+        over = {key for key in self.kept if (end := self._end_of(key)) is not None and end <= at_ms}
+        assert over == self._keys(topics)
+        self._forget(over)
+
+    def deleted(self, topics: list[PartitionsOfTopic], asked: Iterable[Key]) -> None:
+        """What was asked to be deleted and was there is gone."""
+        assert self.kept.keys() & set(asked) == self._keys(topics)
+        self._forget(asked)
+
+    def _keys(self, topics: list[PartitionsOfTopic]) -> set[Key]:
+        keys = [(topic.name, partition) for topic in topics for partition in topic.partition_indexes]
+        assert keys, "nothing has happened, and is told"
+        assert len(set(keys)) == len(keys)
+        return set(keys)
+
+    def _forget(self, keys: Iterable[Key]) -> None:
+        for key in keys:
+            self.kept.pop(key, None)
+
+    # -- time ----------------------------------------------------------------------------------------
+
+    def _end_of(self, key: Key) -> int | None:
+        """When the time of an offset is over, as things are; None while it is in use."""
+        model, kept = self._model, self.kept[key]
+        if model.state == "Stable":
+            if model.protocol_type != "consumer" or self.is_read(key[0]):
+                return None
+        elif model.state != "Empty":
+            return None
+        if kept.expire_ms is not None:
+            return kept.expire_ms
+        was_group = model.state == "Empty" and model.protocol_type is not None
+        since_ms = model.since_ms if was_group else kept.at_ms
+        return since_ms + model.config.offsets_retention_minutes * 60_000
+
+    def gone_by_ms(self) -> list[int]:
+        """Until when offsets may be there, as things are."""
+        late_ms, since_ms = self._model.config.offsets_retention_check_interval_ms, self._model.since_ms
+        ends = [(self._end_of(key), kept.at_ms) for key, kept in self.kept.items()]
+        # What was over before it was committed, or before it came out of use, has its time from then.
+        return [max(end, at_ms, since_ms) + late_ms for end, at_ms in ends if end is not None]
+
+    # -- what others say of them ---------------------------------------------------------------------
+
+    def agrees_with_stored(self, stored: Stored) -> None:
+        """What is stored is what was committed."""
+        expected = {
+            key: (it.offset, it.epoch, it.metadata, it.at_ms, it.expire_ms) for key, it in self.kept.items()
+        }
+        actual = {
+            key: (it.offset, it.leader_epoch, it.metadata, it.commit_timestamp_ms, it.expire_timestamp_ms)
+            for key, it in stored.items()
+        }
+        assert expected == actual
+
+
+# -- how they are asked for ----------------------------------------------------------------------------
+
+
+def commit_topics(commits: Iterable[Commit]) -> list[dict[str, Any]]:
+    """The `topics` of an offset_commit."""
+    return [
+        {
+            "name": topic,
+            "partitions": [
+                {
+                    "partition_index": it.partition,
+                    "committed_offset": it.offset,
+                    "committed_leader_epoch": it.epoch,
+                    "committed_metadata": it.metadata,
+                }
+                for it in of_topic
+            ],
+        }
+        for topic, of_topic in groupby(commits, lambda it: it.topic)
+    ]
+
+
+def fetch_topics(keys: Iterable[Key]) -> list[dict[str, Any]]:
+    """The `topics` of an offset_fetch."""
+    return [
+        {"name": topic, "partition_indexes": [partition for _, partition in of_topic]}
+        for topic, of_topic in groupby(keys, lambda key: key[0])
+    ]
+
+
+def delete_topics(keys: Iterable[Key]) -> list[dict[str, Any]]:
+    """The `topics` of an offset_delete."""
+    return [
+        {"name": topic, "partitions": [{"partition_index": partition} for _, partition in of_topic]}
+        for topic, of_topic in groupby(keys, lambda key: key[0])
+    ]
+
+
+def codes_in(answer: Any) -> list[tuple[Key, int]]:
+    """The results in the answer to an offset_commit or offset_delete."""
+    return [
+        ((topic.name, it.partition_index), it.error_code)
+        for topic in answer.topics
+        for it in topic.partitions
+    ]

@@ -1,0 +1,25 @@
+"""FindCoordinator."""
+
+from __future__ import annotations
+
+from coordinator_state.partitioning import partition_for_key, state_partition_for_key
+from tests.coordinator_state.scenario import Scenario, only
+
+
+def test_where_a_group_is():
+    s = Scenario(request_partitions=7, state_partitions=5)
+    reply = only(s.send("find_coordinator", "admin"))
+    assert (reply.error, reply.topic) == ("NONE", "requests")
+    assert reply.partition == partition_for_key(b"orders", 7)
+    assert reply.state_partition == state_partition_for_key(b"orders", 5)
+    assert (s.state, s.events) == (None, [])
+
+
+def test_unknown_version():
+    reply = only(Scenario().send("find_coordinator", "admin", api_version=7))
+    assert (reply.error, reply.topic, reply.partition, reply.state_partition) == (
+        "UNSUPPORTED_VERSION",
+        "",
+        -1,
+        -1,
+    )
