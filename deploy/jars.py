@@ -23,7 +23,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 LOCK = Path(__file__).with_name("jars.lock")
 
 # What jars.lock is made from. Spark's list is complete as it stands (Spark itself brings the rest);
-# the broker's is closed over its runtime dependencies.
+# the broker's is closed over its runtime dependencies, which are also what Kafka's own tools need.
 ROOTS = {
     "spark": (
         "io.delta:delta-spark_4.2_2.13:4.4.0",
@@ -38,6 +38,7 @@ ROOTS = {
         "org.apache.logging.log4j:log4j-slf4j-impl:2.25.3",  # without a binding the broker logs nothing
     ),
     "local": ("com.globalmentor:hadoop-bare-naked-local-fs:0.1.0",),
+    "tools": ("org.apache.kafka:kafka-tools:4.2.0",),
 }
 _CLOSED = ("broker",)
 

@@ -1,4 +1,4 @@
-"""The command line: `group-coordinator run | member | demo`.
+"""The command line: `group-coordinator run | member | groups | demo`.
 
 Every error that a user can cause or mend is one line on stderr and exit code 1 (2 for wrong usage).
 """
@@ -10,6 +10,7 @@ import logging
 import click
 
 from group_coordinator.demo.command import demo
+from group_coordinator.groups_command.command import groups
 from group_coordinator.member_command import member
 from group_coordinator.run_command import run
 
@@ -30,5 +31,5 @@ def main(*, verbose: bool) -> None:
         logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
 
-for command in (run, member, demo):
+for command in (run, member, groups, demo):
     main.add_command(command)

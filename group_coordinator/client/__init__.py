@@ -3,11 +3,19 @@
 `membership.py` is the protocol (sans-IO) with `offsets.py` for commits and fetches, `work.py` what is shared,
 `channel.py` the way to the coordinator and back, and `member.py` all of them together: the class that
 programs use. `consumer.py` adds the records of the partitions that a member owns, and `positions.py` where to
-go on in them.
+go on in them. `admin.py` looks at groups, and changes them, from outside.
 """
 
 from __future__ import annotations
 
+from group_coordinator.client.admin import (
+    AdminClient,
+    Coordinator,
+    GroupDescription,
+    GroupListing,
+    MemberDescription,
+    NoAnswerError,
+)
 from group_coordinator.client.channel import MissingTopicError
 from group_coordinator.client.consumer import GroupConsumer
 from group_coordinator.client.errors import (
@@ -22,14 +30,20 @@ from group_coordinator.client.states import MemberState
 from group_coordinator.client.work import MalformedMetadataError
 
 __all__ = [
+    "AdminClient",
     "CommitFailedError",
+    "Coordinator",
     "FencedInstanceIdError",
     "GroupConsumer",
+    "GroupDescription",
+    "GroupListing",
     "GroupMember",
     "MalformedMetadataError",
+    "MemberDescription",
     "MemberState",
     "MembershipError",
     "MissingTopicError",
+    "NoAnswerError",
     "RebalanceInProgressError",
     "RebalanceListener",
 ]

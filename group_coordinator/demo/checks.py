@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from coordinator_state.events import AnyEvent, AssignmentPropagated, MemberRemoved, StateChanged
+from coordinator_state.events import (
+    AnyEvent,
+    AssignmentPropagated,
+    MemberRemoved,
+    OffsetsCommitted,
+    StateChanged,
+)
 from coordinator_state.responses import GroupPicture
 from coordinator_state.states import TRANSITIONS, GroupState
 from group_coordinator.demo.observer import partitions_in
@@ -29,9 +35,10 @@ class Outage:
 
 @dataclass(frozen=True, kw_only=True)
 class History:
-    """All that was recorded. `killed` is the name of the worker that was killed."""
+    """All that was recorded. `killed`: name of the worker that was killed; `log_end`: partition -> offset."""
 
     written: Collection[int]
+    log_end: Mapping[int, int]
     orders: Sequence[StoredOrder]
     ownership: Sequence[Ownership]
     events: Sequence[AnyEvent]
@@ -63,6 +70,33 @@ def every_order_processed(history: History) -> Check:
     repeated = sum(count > 1 for count in times.values())
     detail = f"{len(history.written)} written, {len(missing)} missing, {repeated} processed twice"
     return Check("every order was processed", bool(history.written) and not missing, detail)
+
+
+def repeated_after_the_kill_only(history: History) -> Check:
+    """Who is killed between a result and its commit leaves some orders to be processed again; nobody else."""
+    workers = defaultdict(list)
+    for order in history.orders:
+        workers[order.number].append(order.worker)
+    repeated = {number: who for number, who in workers.items() if len(who) > 1}
+    wrong = {number for number, (first, *others) in repeated.items() if first != history.killed or others[1:]}
+    detail = f"{len(repeated)} that {history.killed} had not committed, {_few(wrong, 'other')}"
+    return Check("orders were repeated for the kill only", not wrong, detail)
+
+
+def committed_to_the_end(history: History) -> Check:
+    """What the last owners committed is all that there is."""
+    committed = {
+        partition.partition_index: partition.committed_offset
+        for event in history.events
+        if isinstance(event, OffsetsCommitted)
+        for topic in event.topics
+        for partition in topic.partitions
+    }
+    lags = {p: end - committed.get(p, 0) for p, end in history.log_end.items() if end != committed.get(p, 0)}
+    behind = {f"{lag} in partition {partition}" for partition, lag in lags.items()}
+    commits = sum(isinstance(event, OffsetsCommitted) for event in history.events)
+    detail = f"{commits} commits, {_few(behind, 'lag')}"
+    return Check("all that was processed is committed", bool(committed) and not behind, detail)
 
 
 def processed_during_outage(history: History) -> Check:
@@ -170,6 +204,8 @@ def ends_empty(history: History) -> Check:
 
 CHECKS: tuple[Callable[[History], Check], ...] = (
     every_order_processed,
+    repeated_after_the_kill_only,
+    committed_to_the_end,
     processed_during_outage,
     one_owner_say_workers,
     one_owner_says_coordinator,

@@ -12,8 +12,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
-from kafka import KafkaAdminClient
-from kafka.admin import NewTopic
+from kafka import KafkaAdminClient, TopicPartition
+from kafka.admin import NewTopic, OffsetSpec
 
 from coordinator_state.events import AnyEvent, MemberRemoved
 from coordinator_state.responses import GroupPicture
@@ -225,6 +225,28 @@ class Stage:
         shares = {m.client_id: len(partitions_in(m.member_assignment)) for m in picture.members}
         fair = dict.fromkeys(self.workers, _PARTITIONS // len(self.workers))
         return shares == fair and self.store.active_workers(picture.generation_id) == fair.keys()
+
+    def describe_group(self) -> None:
+        """Show what the command line says of the group."""
+        describe = self._start(
+            "describe",
+            *("group_coordinator", "groups", "--bootstrap-server", self._broker.bootstrap_servers),
+            *("--describe", "--group", _GROUP),
+        )
+        describe.ending = True
+        self.wait_for("the description", lambda: describe.exit_code is not None, _REBALANCE_TIMEOUT_S)
+        describe.kill()
+        lines = [line for line in describe.log.read_text().splitlines() if line.strip()]
+        if describe.exit_code:
+            raise StoryError(f"the group could not be described: {lines[-1:]}", describe.log)
+        for line in lines:
+            self.screen.note(line)
+
+    def log_end(self) -> dict[int, int]:
+        """Where the topic ends: partition -> offset."""
+        partitions = [TopicPartition(_TOPIC, number) for number in range(_PARTITIONS)]
+        ends = self._admin.list_partition_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
+        return {partition.partition: end.offset for partition, end in ends.items()}
 
     # -- what can be seen ------------------------------------------------------------------------------
 

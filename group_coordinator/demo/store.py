@@ -1,10 +1,8 @@
-"""Where workers keep results and positions: one SQLite file, and one transaction for both.
+"""Where workers keep their results, and what they were told: one SQLite file.
 
-A position that is stored apart from the results is either too early when a worker dies (orders are
-processed twice) or too late (orders are lost). Stored together, they are never apart.
-
-Each position also says who owns it. A worker that lost its partition but has not noticed yet finds a newer
-generation there, and its whole transaction is refused: it is fenced.
+How far they are is not in here: they commit that to the coordinator, after the results. So a worker that
+dies in between has its last orders processed again by the next (at least once), and none is lost. Programs
+that cannot have that keep results and positions in one place: see `examples/exactly_once.py`.
 """
 
 from __future__ import annotations
@@ -17,14 +15,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["Fenced", "OrderStore", "Owner", "Ownership", "StoredOrder", "Totals"]
+__all__ = ["OrderStore", "Owner", "Ownership", "StoredOrder", "Totals"]
 
 # Duplicates are to be seen, not to be hidden: no unique index on orders.
 _SCHEMA = """
-CREATE TABLE IF NOT EXISTS positions (
-    partition INTEGER PRIMARY KEY, next_offset INTEGER NOT NULL,
-    member_id TEXT NOT NULL, generation INTEGER NOT NULL
-);
 CREATE TABLE IF NOT EXISTS orders (
     number INTEGER NOT NULL, partition INTEGER NOT NULL, "offset" INTEGER NOT NULL,
     worker TEXT NOT NULL, generation INTEGER NOT NULL, at_ms INTEGER NOT NULL
@@ -35,20 +29,6 @@ CREATE TABLE IF NOT EXISTS ownership (
     worker TEXT NOT NULL, member_id TEXT NOT NULL, generation INTEGER NOT NULL, at_ms INTEGER NOT NULL
 );
 """
-# The newest owner wins; the position is whatever the one before left.
-_TAKE_OVER = """
-INSERT INTO positions VALUES (:partition, 0, :member_id, :generation)
-ON CONFLICT (partition) DO UPDATE SET member_id = :member_id, generation = :generation
-WHERE generation <= :generation
-RETURNING next_offset
-"""
-_ADVANCE = """
-UPDATE positions SET next_offset = ? WHERE partition = ? AND member_id = ? AND generation = ?
-"""
-
-
-class Fenced(Exception):  # noqa: N818 - it names the fact, as Kafka does
-    """The partition has a newer owner; nothing was stored."""
 
 
 class Owner(NamedTuple):
@@ -104,52 +84,19 @@ class OrderStore:
 
     # -- workers ---------------------------------------------------------------------------------------
 
-    def take_over(self, owner: Owner, partitions: Collection[int]) -> dict[int, int]:
-        """Make `owner` the owner of `partitions`; return where to go on: partition -> offset.
-
-        Raises Fenced if one of them has an owner of a newer generation.
-        """
-        positions = {}
+    def record(self, kind: str, owner: Owner, partitions: Collection[int]) -> None:
+        """Record what `owner` was told: its `partitions` are assigned, revoked or lost (`kind`)."""
+        row = (kind, json.dumps(sorted(partitions)), *owner, _now_ms())
         with self._transaction():
-            for partition in partitions:
-                row = self._db.execute(
-                    _TAKE_OVER,
-                    {"partition": partition, "member_id": owner.member_id, "generation": owner.generation},
-                ).fetchone()
-                if row is None:
-                    raise Fenced(
-                        f"partition {partition} has an owner newer than generation {owner.generation}"
-                    )
-                positions[partition] = row[0]
-            self._record("assigned", owner, partitions)
-        return positions
-
-    def give_up(self, owner: Owner, partitions: Collection[int], kind: str) -> None:
-        """Record that `partitions` were `kind`: revoked or lost. Their positions are stored already."""
-        with self._transaction():
-            self._record(kind, owner, partitions)
+            self._db.execute("INSERT INTO ownership VALUES (?, ?, ?, ?, ?, ?)", row)
 
     def add(self, owner: Owner, orders: Sequence[tuple[int, int, int]]) -> None:
-        """Store processed orders (number, partition, offset) together with the positions after them.
-
-        Raises Fenced, and stores nothing, if `owner` does not own all of the partitions any more.
-        """
-        next_offsets = {partition: offset + 1 for _, partition, offset in orders}
+        """Store processed orders: (number, partition, offset)."""
+        about = (owner.worker, owner.generation, _now_ms())
         with self._transaction():
-            for partition, next_offset in next_offsets.items():
-                advanced = self._db.execute(
-                    _ADVANCE, (next_offset, partition, owner.member_id, owner.generation)
-                )
-                if not advanced.rowcount:
-                    raise Fenced(f"partition {partition} is not {owner.worker}'s any more")
-            about = (owner.worker, owner.generation, _now_ms())
             self._db.executemany(
                 "INSERT INTO orders VALUES (?, ?, ?, ?, ?, ?)", [(*order, *about) for order in orders]
             )
-
-    def _record(self, kind: str, owner: Owner, partitions: Collection[int]) -> None:
-        row = (kind, json.dumps(sorted(partitions)), *owner, _now_ms())
-        self._db.execute("INSERT INTO ownership VALUES (?, ?, ?, ?, ?, ?)", row)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

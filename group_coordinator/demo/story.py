@@ -41,6 +41,9 @@ def tell_story(stage: Stage) -> History:
     stage.start_workers("worker-4")
     stage.wait_for_work()
 
+    say("How far they are: `group-coordinator groups --describe`, which looks like Kafka's own tool.")
+    stage.describe_group()
+
     outage = _outage(stage)
 
     say("The coordinator goes on to decide: worker-5 joins.")
@@ -55,6 +58,7 @@ def tell_story(stage: Stage) -> History:
     stage.wait_for("the group to be empty", lambda: _is_empty(stage), _TIMEOUT_S)
     return History(
         written=written,
+        log_end=stage.log_end(),
         orders=stage.store.orders(),
         ownership=stage.store.ownership(),
         events=stage.events,

@@ -8,7 +8,15 @@ from typing import Any
 
 import pytest
 
-from coordinator_state.events import AssignmentPropagated, MemberAssigned, MemberRemoved, StateChanged
+from coordinator_state.events import (
+    AssignmentPropagated,
+    CommittedPartition,
+    MemberAssigned,
+    MemberRemoved,
+    OffsetsCommitted,
+    OffsetsOfTopic,
+    StateChanged,
+)
 from coordinator_state.responses import GroupPicture, PicturedMember
 from group_coordinator.client.assignors import to_assignment
 from group_coordinator.demo import checks
@@ -80,11 +88,38 @@ def assigned(worker: str, generation: int, *partitions: int) -> Ownership:
     return Ownership("assigned", frozenset(partitions), worker, f"m-{worker}", generation, 0)
 
 
+def committed(**offsets: int) -> OffsetsCommitted:
+    return OffsetsCommitted(
+        event_id="c",
+        at_ms=0,
+        group_id="g",
+        generation_id=1,
+        member_id="m",
+        client_id="a",
+        topics=[
+            OffsetsOfTopic(
+                "orders",
+                [
+                    CommittedPartition(
+                        partition_index=int(name[1:]),
+                        committed_offset=offset,
+                        committed_leader_epoch=-1,
+                        metadata="",
+                    )
+                    for name, offset in offsets.items()
+                ],
+            )
+        ],
+    )
+
+
 RIGHT = History(
     written=[1, 2, 3, 4],
+    log_end={0: 4, 1: 5, 2: 0},
     orders=[
         order(1, 0, "a", 1, 1_100),
         order(2, 1, "b", 1, 1_200),
+        order(2, 1, "c", 2, 2_200),
         order(3, 0, "a", 2, 5_500),
         order(4, 1, "c", 2, 5_600),
     ],
@@ -94,11 +129,14 @@ RIGHT = History(
         moved("PreparingRebalance", "CompletingRebalance"),
         propagated(1, m1=[0], m2=[1]),
         moved("CompletingRebalance", "Stable"),
+        committed(p0=2, p1=3),
         removed("b", "session_expired", 2_000),
         moved("Stable", "PreparingRebalance"),
         moved("PreparingRebalance", "CompletingRebalance"),
         propagated(2, m1=[0], m3=[1]),
         moved("CompletingRebalance", "Stable"),
+        committed(p0=4),
+        committed(p1=5),
         removed("a", "left", 9_000),
         moved("Stable", "PreparingRebalance"),
         removed("c", "left", 9_100),
@@ -117,9 +155,24 @@ def outage(**changes: Any) -> Outage:
 WRONG: dict[str, tuple[Callable[[History], checks.Check], dict[str, Any]]] = {
     "an order is missing": (checks.every_order_processed, {"written": [1, 2, 3, 4, 5]}),
     "no order was written": (checks.every_order_processed, {"written": []}),
+    "an order was repeated that nobody was killed for": (
+        checks.repeated_after_the_kill_only,
+        {"orders": [*RIGHT.orders, order(3, 0, "c", 2, 5_700)]},
+    ),
+    "an order was repeated twice": (
+        checks.repeated_after_the_kill_only,
+        {"orders": [*RIGHT.orders, order(2, 1, "c", 2, 5_700)]},
+    ),
+    "the last commit is missing": (checks.committed_to_the_end, {"log_end": {0: 4, 1: 6}}),
+    "a commit goes beyond the end": (checks.committed_to_the_end, {"log_end": {0: 4, 1: 4}}),
+    "a commit came back": (
+        checks.committed_to_the_end,
+        {"events": [*RIGHT.events, committed(p0=2)]},
+    ),
+    "nothing was committed": (checks.committed_to_the_end, {"events": [], "log_end": {}}),
     "a survivor stood still in the outage": (
         checks.processed_during_outage,
-        {"orders": RIGHT.orders[:3]},
+        {"orders": RIGHT.orders[:4]},
     ),
     "all were away in the outage": (
         checks.processed_during_outage,
@@ -213,9 +266,7 @@ def test_every_check_has_a_wrong_story() -> None:
 
 
 def test_duplicates_are_shown_and_no_failure() -> None:
-    repeated = dataclasses.replace(RIGHT, orders=[*RIGHT.orders, order(3, 0, "a", 2, 5_900)])
-
-    check = checks.every_order_processed(repeated)
+    check = checks.every_order_processed(RIGHT)
 
     assert check.held
     assert "1 processed twice" in check.detail

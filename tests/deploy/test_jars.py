@@ -86,7 +86,7 @@ def test_the_brokers_kafka_jars_are_of_one_version() -> None:
 
 
 def test_an_unknown_section_names_the_known_ones() -> None:
-    with pytest.raises(JarError, match=re.escape("no section [sparc]. Choose from: spark, broker, local.")):
+    with pytest.raises(JarError, match=re.escape("[sparc]. Choose from: spark, broker, local, tools.")):
         read_lock("sparc")
 
 

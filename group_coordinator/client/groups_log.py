@@ -1,0 +1,101 @@
+"""The list of groups, read from the compacted topic in which the coordinator keeps a picture of each."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from kafka import KafkaConsumer
+from kafka.errors import KafkaTimeoutError
+from kafka.structs import TopicPartition
+
+__all__ = ["GroupListing", "read_groups"]
+
+log = logging.getLogger(__name__)
+
+_POLL_MS = 500
+
+
+@dataclass(frozen=True)
+class GroupListing:
+    """A group as a list shows it. `group_state` is spelled as Kafka spells it ("Stable").
+
+    `protocol_type` is "" for a group that has had no members yet, but offsets.
+    """
+
+    group_id: str
+    group_state: str
+    protocol_type: str
+
+
+class _Picture(msgspec.Struct):
+    """As much of a `GroupPicture` as a list shows. The members, most of its bytes, are skipped."""
+
+    group_id: str
+    state: str
+    protocol_type: str | None
+
+
+_pictures = msgspec.json.Decoder(_Picture)
+
+
+def read_groups(
+    topic: str, partitions: int, kafka_config: Mapping[str, Any], timeout_ms: int
+) -> list[GroupListing]:
+    """Read the topic from its beginning to where it ends now; sorted by group id.
+
+    A record that is no picture is skipped with a warning: what was known of its group before holds. Raises
+    KafkaTimeoutError if nothing can be read for `timeout_ms`.
+    """
+    consumer = KafkaConsumer(
+        **{name: value for name, value in kafka_config.items() if name in KafkaConsumer.DEFAULT_CONFIG}
+        | {"group_id": None, "enable_auto_commit": False, "auto_offset_reset": "earliest"}
+    )
+    try:
+        ends = _ends(consumer, topic, partitions)
+        newest: dict[bytes, GroupListing] = {}
+        deadline = time.monotonic() + timeout_ms / 1000
+        while any(consumer.position(partition) < end for partition, end in ends.items()):
+            records = [record for part in consumer.poll(timeout_ms=_POLL_MS).values() for record in part]
+            for record in records:
+                _take(newest, record)
+            if records:
+                deadline = time.monotonic() + timeout_ms / 1000
+            elif time.monotonic() > deadline:
+                raise KafkaTimeoutError(f"topic {topic!r} could not be read for {timeout_ms} ms")
+        return sorted(newest.values(), key=lambda group: group.group_id)
+    finally:
+        consumer.close(autocommit=False)
+
+
+def _ends(consumer: KafkaConsumer, topic: str, partitions: int) -> dict[TopicPartition, int]:
+    """Assign the partitions that hold something; where each of them ends."""
+    every = [TopicPartition(topic, number) for number in range(partitions)]
+    begins, ends = consumer.beginning_offsets(every), consumer.end_offsets(every)
+    filled = {partition: ends[partition] for partition in every if begins[partition] < ends[partition]}
+    consumer.assign(list(filled))
+    for partition in filled:
+        consumer.seek(partition, begins[partition])
+    return filled
+
+
+def _take(newest: dict[bytes, GroupListing], record: Any) -> None:
+    if record.value is None:
+        newest.pop(record.key, None)
+        return
+    try:
+        picture = _pictures.decode(record.value)
+    except msgspec.DecodeError as error:
+        log.warning(
+            "%s, partition %d, offset %d is no picture of a group and is skipped: %s",
+            record.topic,
+            record.partition,
+            record.offset,
+            error,
+        )
+        return
+    newest[record.key] = GroupListing(picture.group_id, picture.state, picture.protocol_type or "")

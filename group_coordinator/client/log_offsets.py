@@ -1,0 +1,116 @@
+"""Where the logs of partitions begin and end, and the offsets there to go back to, or ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
+
+from kafka import KafkaAdminClient
+from kafka.admin import OffsetSpec, OffsetTimestamp
+from kafka.errors import NoError, UnknownTopicOrPartitionError
+from kafka.structs import OffsetAndTimestamp, TopicPartition
+
+__all__ = ["Log", "LogOffsets", "ResetTarget", "reset_target"]
+
+_UNKNOWN_OFFSET = -1
+"""What a broker answers if no record is as young as asked for (ListOffsetsResponse.UNKNOWN_OFFSET)."""
+
+
+class Log(NamedTuple):
+    """Where a partition's log begins and ends: the offset after its last record.
+
+    `found` is the offset that was looked for there, -1 if there is none, None if none was looked for.
+    """
+
+    begin: int
+    end: int
+    found: int | None = None
+
+
+class ResetTarget(NamedTuple):
+    """An offset to begin from again. `warning`: why it is not the one that was asked for, or ""."""
+
+    offset: int
+    warning: str = ""
+
+
+class LogOffsets:
+    """Asks brokers about the logs of many partitions at once. `kafka_config`: kafka-python's settings.
+
+    What has no log is left out of every answer: a topic that does not exist, or that this program may not
+    see, and a partition without a leader. They do not spoil the others.
+    """
+
+    def __init__(self, **kafka_config: Any) -> None:
+        settings = KafkaAdminClient.DEFAULT_CONFIG
+        self._admin = KafkaAdminClient(**{k: v for k, v in kafka_config.items() if k in settings})
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._admin.close()
+
+    def partitions(self, topics: Collection[str]) -> set[TopicPartition]:
+        """Those partitions of the topics that have a leader."""
+        if not topics:  # an empty list would ask for all topics
+            return set()
+        return {
+            TopicPartition(topic["name"], partition["partition_index"])
+            for topic in self._admin.describe_topics(sorted(topics))
+            if topic["error_code"] == NoError.errno
+            for partition in topic["partitions"]
+            if partition["leader_id"] >= 0
+        }
+
+    def list_partition_offsets(
+        self, specs: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
+        """Look offsets up; `specs` are kafka-python's OffsetSpec, or timestamps in ms.
+
+        For a timestamp it is the first offset that is not older, or -1.
+        """
+        try:
+            return self._list(specs)
+        except UnknownTopicOrPartitionError:
+            # One was deleted between the two questions. The first will leave it out now.
+            return self._list(specs)
+
+    def _list(self, specs: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp]:
+        led = self.partitions({partition.topic for partition in specs})
+        known = {partition: spec for partition, spec in specs.items() if partition in led}
+        return dict(self._admin.list_partition_offsets(known)) if known else {}
+
+    def logs(self, specs: Mapping[TopicPartition, int]) -> dict[TopicPartition, Log]:
+        """Look up what `reset_target` has to know to reset each partition as its spec says."""
+        begins = self.list_partition_offsets(dict.fromkeys(specs, OffsetSpec.EARLIEST))
+        ends = self.list_partition_offsets(dict.fromkeys(specs, OffsetSpec.LATEST))
+        to_find = {p: spec for p, spec in specs.items() if isinstance(spec, OffsetSpec | OffsetTimestamp)}
+        found = self.list_partition_offsets(to_find)
+        return {
+            partition: Log(
+                begins[partition].offset,
+                ends[partition].offset,
+                found[partition].offset if partition in to_find else None,
+            )
+            for partition in specs
+            if partition in begins and partition in ends and (partition in found or partition not in to_find)
+        }
+
+
+def reset_target(partition: TopicPartition, spec: int, log: Log) -> ResetTarget:
+    """Where to reset a partition to, within its log.
+
+    `spec` is an OffsetSpec or an OffsetTimestamp of kafka-python, or an offset. After the last record is the
+    end of the log, and so is all that is beyond it. The warnings are Kafka's (OffsetsUtils.java).
+    """
+    if log.found == _UNKNOWN_OFFSET:
+        where = f"Partition {partition.partition} from topic {partition.topic}"
+        return ResetTarget(log.end, f"{where} is empty. Falling back to latest known offset.")
+    offset = spec if log.found is None else log.found
+    where = f"for topic partition {partition.topic}-{partition.partition}. Value will be set to"
+    if offset > log.end:
+        return ResetTarget(log.end, f"New offset ({offset}) is higher than latest offset {where} {log.end}")
+    if offset < log.begin:
+        return ResetTarget(
+            log.begin, f"New offset ({offset}) is lower than earliest offset {where} {log.begin}"
+        )
+    return ResetTarget(offset)

@@ -1,0 +1,443 @@
+"""AdminClient against the real coordinator core, over a channel in memory instead of Kafka."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+from kafka.admin import MemberToRemove, OffsetSpec
+from kafka.errors import (
+    GroupIdNotFoundError,
+    GroupSubscribedToTopicError,
+    InvalidRequestError,
+    NoError,
+    NonEmptyGroupError,
+    OffsetMetadataTooLargeError,
+    UnknownMemberIdError,
+    UnknownTopicOrPartitionError,
+)
+from kafka.structs import OffsetAndMetadata, TopicPartition
+
+from coordinator_state.requests import (
+    DeleteGroupRequest,
+    DescribeGroupRequest,
+    JoinGroupRequest,
+    MemberAssignment,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+    Protocol,
+    SyncGroupRequest,
+)
+from coordinator_state.responses import HeartbeatResponse, InvalidRequestResponse
+from group_coordinator import GroupMember
+from group_coordinator.client import admin as admin_module
+from group_coordinator.client.admin import AdminClient, GroupListing, NoAnswerError, ResetOutcome
+from group_coordinator.client.channel import MissingTopicError
+from group_coordinator.client.log_offsets import Log
+from tests.client.memory import PATIENCE_S, MemoryChannel
+
+A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
+NOTHING = OffsetAndMetadata(-1, "", -1)
+
+
+@pytest.fixture
+def channel(coordinator):
+    return MemoryChannel(coordinator, "admin")
+
+
+@pytest.fixture
+def admin(channel):
+    with AdminClient(client_id="admin", channel=channel, request_timeout_ms=PATIENCE_S * 1000) as admin:
+        yield admin
+
+
+@pytest.fixture
+def make_member(coordinator):
+    members = []
+
+    def make(name, group_id="orders", **what):
+        settings = {key: what.pop(key) for key in ("group_instance_id",) if key in what}
+        member = GroupMember(
+            group_id=group_id,
+            client_id=name,
+            session_timeout_ms=90_000,
+            heartbeat_interval_ms=30,
+            channel=MemoryChannel(coordinator, name),
+            **settings,
+        )
+        members.append(member)
+        member.subscribe(**what)
+        assert member.poll(timeout_ms=PATIENCE_S * 1000)
+        return member
+
+    yield make
+    for member in members:
+        member.close(leave=True)
+
+
+def impatient(channel):
+    return AdminClient(client_id="admin", channel=channel, request_timeout_ms=1)
+
+
+# -- describing --------------------------------------------------------------------------------------
+
+
+def test_group_that_shares_topics_is_described(admin, make_member):
+    member = make_member("c1", topics=["a"])
+
+    group = admin.describe_groups(["orders"])["orders"]
+
+    (described,) = group.members
+    assert ("orders", "Stable", "consumer", "range") == (
+        group.group_id,
+        group.group_state,
+        group.protocol_type,
+        group.protocol_data,
+    )
+    assert (1, member.member_id, None) == (group.generation_id, group.leader, group.error)
+    assert (member.member_id, None, "c1") == (
+        described.member_id,
+        described.group_instance_id,
+        described.client_id,
+    )
+    assert tuple(TopicPartition("a", number) for number in range(4)) == described.topic_partitions
+    assert described.member_metadata
+    assert described.member_assignment
+
+
+def test_units_are_described_as_partition_0_under_their_names(admin, make_member):
+    make_member("c1", units=["north", "south"], group_instance_id="w1")
+
+    (member,) = admin.describe_groups(["orders"])["orders"].members
+
+    assert "w1" == member.group_instance_id
+    assert (TopicPartition("north", 0), TopicPartition("south", 0)) == member.topic_partitions
+
+
+@pytest.mark.parametrize(
+    ("protocol_type", "assignment", "expected"),
+    [
+        ("consumer", "bm9uc2Vuc2U=", None),
+        ("units", "bm9uc2Vuc2U=", None),
+        ("connect", "AA==", None),
+        ("units", "", ()),
+    ],
+)
+def test_assignment_that_cannot_be_read_does_not_spoil_the_rest(
+    admin, coordinator, channel, protocol_type, assignment, expected
+):
+    who = {"client_id": "raw", "group_id": "odd"}
+    join = {"session_timeout_ms": 90_000, "protocol_type": protocol_type, "protocols": [Protocol("p", b"")]}
+    coordinator.append(JoinGroupRequest(request_id="r1", api_version=3, **who, **join))
+    (member,) = admin.describe_groups(["odd"])["odd"].members
+    share = MemberAssignment(member.member_id, base64.b64decode(assignment))
+    coordinator.append(
+        SyncGroupRequest(
+            request_id="r2",
+            generation_id=1,
+            member_id=member.member_id,
+            assignments=[share],
+            api_version=3,
+            **who,
+        )
+    )
+
+    group = admin.describe_groups(["odd"])["odd"]
+
+    assert ("Stable", expected) == (group.group_state, group.members[0].topic_partitions)
+
+
+def test_group_that_is_not_there_has_an_error_of_its_own(admin):
+    admin.alter_group_offsets("there", {A0: OffsetAndMetadata(1)})
+
+    groups = admin.describe_groups(["not there", "there"])
+
+    assert isinstance(groups["not there"].error, GroupIdNotFoundError)
+    assert ("Dead", ()) == (groups["not there"].group_state, groups["not there"].members)
+    assert ("Empty", None) == (groups["there"].group_state, groups["there"].error)
+
+
+def test_many_groups_are_asked_about_at_once_and_each_once(admin, channel, coordinator):
+    coordinator.paused = True
+    sent = []
+
+    def receive_after_all(timeout_ms):
+        sent.append(len(coordinator.requests(DescribeGroupRequest)))
+        coordinator.resume()
+        return MemoryChannel.receive(channel, timeout_ms)
+
+    channel.receive = receive_after_all
+    groups = admin.describe_groups([f"g{i}" for i in range(50)] * 2)
+
+    assert (50, 50) == (sent[0], len(groups))
+
+
+def test_a_single_name_is_one_group(admin):
+    assert ["abc"] == list(admin.describe_groups("abc"))
+
+
+def test_description_and_offsets_come_together(admin, make_member):
+    make_member("c1", topics=["a"])
+    admin.alter_group_offsets("done", {B0: OffsetAndMetadata(7, "m", 3)})
+
+    both = admin.describe_groups_and_offsets(["orders", "done", "absent"])
+
+    states = {group_id: group.group_state for group_id, (group, _) in both.items()}
+    assert {"orders": "Stable", "done": "Empty", "absent": "Dead"} == states
+    assert {"orders": {}, "done": {B0: OffsetAndMetadata(7, "m", 3)}, "absent": {}} == {
+        group_id: offsets for group_id, (_, offsets) in both.items()
+    }
+
+
+def test_coordinator_is_where_requests_and_state_are(admin):
+    found = admin.find_coordinator(["g", "h"])
+
+    assert ["g", "h"] == sorted(found)
+    assert ("requests", 0, 0) == (found["g"].topic, found["g"].partition, found["g"].state_partition)
+
+
+# -- listing -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("states", "expected"),
+    [
+        (None, ["a", "b", "c"]),
+        ([], ["a", "b", "c"]),
+        (["stable"], ["b"]),
+        (["Empty", "PREPARING_REBALANCE"], ["a", "c"]),
+    ],
+)
+def test_list_is_filtered_by_state(admin, coordinator, monkeypatch, states, expected):
+    coordinator.topics["coordinator.groups"] = 3
+    listed = [
+        GroupListing("a", "Empty", ""),
+        GroupListing("b", "Stable", "units"),
+        GroupListing("c", "PreparingRebalance", "consumer"),
+    ]
+    asked = []
+    monkeypatch.setattr(admin_module, "read_groups", lambda *what: asked.append(what) or listed)
+
+    assert expected == [group.group_id for group in admin.list_groups(states)]
+    assert ("coordinator.groups", 3) == asked[0][:2]
+
+
+def test_list_says_which_topic_is_missing(admin):
+    with pytest.raises(MissingTopicError, match=r"'coordinator\.groups' does not exist"):
+        admin.list_groups()
+
+
+# -- changing ----------------------------------------------------------------------------------------
+
+
+def test_groups_without_members_are_deleted_with_their_offsets(admin, make_member):
+    make_member("c1", units=["u"])
+    admin.alter_group_offsets("done", {A0: OffsetAndMetadata(1)})
+
+    errors = admin.delete_groups(["orders", "done", "absent"])
+
+    assert {"orders": NonEmptyGroupError, "done": NoError, "absent": GroupIdNotFoundError} == errors
+    assert {"done": {}} == admin.list_group_offsets(["done"])
+
+
+def test_offsets_are_committed_and_fetched(admin):
+    offsets = {A0: OffsetAndMetadata(5, "m", 2), B0: OffsetAndMetadata(6, "", None)}
+
+    assert {A0: NoError, B0: NoError} == admin.alter_group_offsets("g", offsets)
+    expected = {A0: OffsetAndMetadata(5, "m", 2), B0: OffsetAndMetadata(6, "", -1)}
+    assert {"g": expected} == admin.list_group_offsets(["g"])
+    assert {"g": expected} == admin.list_group_offsets("g")
+    assert {"g": {A0: expected[A0], A1: NOTHING}, "h": {}} == admin.list_group_offsets(
+        {"g": [A0, A1], "h": None}
+    )
+
+
+def test_partitions_are_refused_one_by_one(admin):
+    long = OffsetAndMetadata(5, "m" * 5000)
+
+    errors = admin.alter_group_offsets("g", {A0: long, A1: OffsetAndMetadata(6)})
+
+    assert {A0: OffsetMetadataTooLargeError, A1: NoError} == errors
+    assert [A1] == list(admin.list_group_offsets(["g"])["g"])
+
+
+def test_offsets_of_a_group_with_members_are_theirs(admin, make_member):
+    make_member("c1", topics=["a"])
+
+    errors = admin.alter_offsets_of_groups(
+        {"orders": {A0: OffsetAndMetadata(1)}, "g": {A0: OffsetAndMetadata(1)}}
+    )
+
+    assert {"orders": {A0: UnknownMemberIdError}, "g": {A0: NoError}} == errors
+
+
+def test_more_offsets_than_a_request_holds_go_in_several(admin, coordinator):
+    offsets = {TopicPartition("a" * 200, number): OffsetAndMetadata(number) for number in range(2_000)}
+
+    errors = admin.alter_group_offsets("g", offsets)
+
+    requests = coordinator.requests(OffsetCommitRequest)
+    assert len(requests) > 1
+    assert dict.fromkeys(offsets, NoError) == errors
+    assert offsets == admin.list_group_offsets(["g"])["g"]
+    assert offsets == admin.list_group_offsets({"g": list(offsets)})["g"]
+    assert len(coordinator.requests(OffsetFetchRequest)) > 2
+    assert dict.fromkeys(offsets, NoError) == admin.delete_group_offsets("g", offsets)
+    assert {"g": {}} == admin.list_group_offsets(["g"])
+
+
+def test_offsets_are_deleted_unless_members_need_them(admin, make_member):
+    admin.alter_group_offsets("orders", {A0: OffsetAndMetadata(1), B0: OffsetAndMetadata(2)})
+    make_member("c1", topics=["a"])
+
+    assert {A0: GroupSubscribedToTopicError, B0: NoError} == admin.delete_group_offsets("orders", [A0, B0])
+    assert [A0] == list(admin.list_group_offsets(["orders"])["orders"])
+
+
+def test_deleting_offsets_raises_what_is_wrong_with_the_group(admin, make_member):
+    make_member("c1", units=["u"])
+
+    with pytest.raises(NonEmptyGroupError, match="'orders'"):
+        admin.delete_group_offsets("orders", [TopicPartition("u", 0)])
+    with pytest.raises(GroupIdNotFoundError, match="'absent'"):
+        admin.delete_group_offsets("absent", [A0])
+
+
+def test_nothing_to_change_is_not_asked_for(admin, coordinator):
+    assert {} == admin.alter_group_offsets("g", {})
+    assert {} == admin.delete_group_offsets("g", [])
+    assert {} == admin.remove_group_members("g", [])
+    assert {} == admin.delete_groups([])
+    assert [] == coordinator.log
+
+
+def test_members_are_removed_by_either_id(admin, make_member):
+    dynamic = make_member("c1", units=["u"])
+    make_member("c2", group_id="static", units=["u"], group_instance_id="w1")
+
+    gone = MemberToRemove(member_id="nobody")
+    assert {dynamic.member_id: NoError, "nobody": UnknownMemberIdError} == admin.remove_group_members(
+        "orders", [MemberToRemove(member_id=dynamic.member_id, reason="maintenance"), gone]
+    )
+    assert {"w1": NoError} == admin.remove_group_members("static", [MemberToRemove(group_instance_id="w1")])
+
+
+class Logs:
+    """Partition 0 of each topic has a log from 10 to 20, the others have none."""
+
+    def logs(self, specs):
+        return {
+            partition: Log(10, 20, 10 if spec is OffsetSpec.EARLIEST else None)
+            for partition, spec in specs.items()
+            if partition.partition == 0
+        }
+
+
+def test_reset_commits_offsets_within_the_logs(admin, monkeypatch):
+    monkeypatch.setattr(admin, "_log_offsets", Logs())
+
+    outcome = admin.reset_group_offsets("g", {A0: OffsetSpec.EARLIEST, A1: 15, B0: 99})
+
+    assert {
+        A0: ResetOutcome(NoError, 10),
+        A1: ResetOutcome(UnknownTopicOrPartitionError, -1),
+        B0: ResetOutcome(NoError, 20),
+    } == outcome
+    assert {A0: 10, B0: 20} == {p: each.offset for p, each in admin.list_group_offsets(["g"])["g"].items()}
+    monkeypatch.setattr(admin, "_log_offsets", None)
+
+
+# -- what goes wrong ---------------------------------------------------------------------------------
+
+
+def test_no_answer_names_who_waits_for_one(channel, coordinator):
+    coordinator.paused = True
+
+    with impatient(channel) as admin, pytest.raises(NoAnswerError) as caught:
+        admin.describe_groups(["a", "b", "c", "d", "e"])
+
+    assert ("a", "b", "c", "d", "e") == caught.value.unanswered
+    assert str(caught.value) == (
+        "the coordinator has answered 0 of 5 requests, and no other (for 'a', 'b', 'c' and 2 more) within "
+        "0.001 s. Is it running?"
+    )
+
+
+def test_what_was_to_be_changed_without_an_answer_is_not_asked_for_again(channel, coordinator):
+    coordinator.paused = True
+
+    with impatient(channel) as admin:
+        with pytest.raises(NoAnswerError, match="It may still be done once it runs: look before"):
+            admin.delete_groups(["a"])
+        coordinator.resume()
+        groups = AdminClient(client_id="admin", channel=channel).describe_groups(["a"])
+
+    assert ["a"] == list(groups)
+    assert 1 == len(coordinator.requests(DeleteGroupRequest))
+
+
+def test_waiting_goes_on_as_long_as_answers_come(channel, coordinator, monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(admin_module.time, "monotonic", lambda: clock[0])
+    coordinator.paused = True
+    answers = []
+
+    def one_a_second(timeout_ms):
+        clock[0] += 1
+        if not answers:
+            coordinator.resume()
+            answers.extend(MemoryChannel.receive(channel, timeout_ms)[::2])  # each comes twice
+        return [answers.pop(0)]
+
+    channel.receive = one_a_second
+    admin = AdminClient(client_id="admin", channel=channel, request_timeout_ms=1_500)
+
+    assert 10 == len(admin.describe_groups([f"g{i}" for i in range(10)]))
+
+
+@pytest.mark.parametrize("as_response", [True, False])
+def test_request_that_cannot_be_read_is_raised(admin, channel, as_response):
+    def refuse(request):
+        channel.put(
+            HeartbeatResponse(
+                request_id=request.request_id,
+                client_id="admin",
+                group_id=request.group_id,
+                error_code=42,
+                error="INVALID_REQUEST",
+                error_message="longer than 255 characters - at `$.group_id`",
+            )
+            if as_response
+            else InvalidRequestResponse(
+                api=None,
+                request_id=request.request_id,
+                client_id="admin",
+                group_id=None,
+                error_message="longer than 255 characters - at `$.group_id`",
+            )
+        )
+
+    channel.send = refuse
+    with pytest.raises(InvalidRequestError, match=r"group 'g': longer than 255 .* `\$.group_id`"):
+        admin.describe_groups(["g"])
+
+
+def test_answer_to_another_question_is_not_taken_for_one(admin, channel):
+    channel.send = lambda request: channel.put(
+        HeartbeatResponse(request_id=request.request_id, client_id="admin", group_id="g")
+    )
+
+    with pytest.raises(InvalidRequestError, match="group 'g'"):
+        admin.describe_groups(["g"])
+
+
+def test_answers_to_others_are_passed_over(admin, channel):
+    channel.put(HeartbeatResponse(request_id="another", client_id="admin", group_id="g"))
+
+    assert ["g"] == list(admin.describe_groups(["g"]))
+
+
+def test_closing_closes_the_channel(channel):
+    AdminClient(client_id="admin", channel=channel).close()
+
+    assert channel.closed

@@ -1,0 +1,406 @@
+"""`groups` beside Kafka's own kafka-consumer-groups.sh, line by line, on equal groups of the same topics.
+
+Kafka's tool looks at groups of kafka-python's consumers in the broker's coordinator, ours at groups of the
+same names, members, assignments and offsets in ours. Only what is different by nature is replaced: the random
+part of member ids, and what a coordinator is.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+from click.testing import CliRunner
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from kafka.admin import NewTopic
+from kafka.errors import KafkaError, NoError, RetriableError
+from kafka.structs import OffsetAndMetadata, TopicPartition
+
+from deploy.jars import fetch
+from deploy.java import find_java
+from group_coordinator import GroupMember
+from group_coordinator.cli import main
+from group_coordinator.client.admin import AdminClient
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.streaming.harness import Harness
+
+pytestmark = pytest.mark.spark
+
+PATIENCE_S = 120
+TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+FIRST_TIMESTAMP_MS = 1_700_000_000_000  # 2023-11-14T22:13:20Z
+
+ORDERS, REFUNDS, NOTHING = "beside-orders", "beside-refunds", "beside-nothing"
+TOPICS = {ORDERS: (10, 20, 30), REFUNDS: (5, 5), NOTHING: (0,)}
+ACTIVE, STATIC, SIMPLE, LEFT, ABSENT = (
+    f"beside-{what}" for what in ("active", "static", "simple", "left", "absent")
+)
+LONG = "beside-a-group-with-a-name-of-more-than-thirty-characters"
+COMMITTED = {
+    ACTIVE: {(ORDERS, 0): 4, (ORDERS, 2): 30, (NOTHING, 0): 0},
+    SIMPLE: {(ORDERS, 0): 3, (ORDERS, 1): 20, (ORDERS, 2): 35},
+    LEFT: {(REFUNDS, 1): 2},
+    LONG: {(ORDERS, 1): 12},
+}
+# group -> client id -> topics and group_instance_id
+MEMBERS = {
+    ACTIVE: {"alpha": ([ORDERS], None), "beta": ([ORDERS, REFUNDS], None)},
+    STATIC: {"gamma": ([REFUNDS], "worker-1"), "delta": ([ORDERS], "worker-2")},
+    LEFT: {"epsilon": ([REFUNDS], None)},
+}
+ASSIGNED = {
+    "alpha": {(ORDERS, 0), (ORDERS, 1)},
+    "beta": {(ORDERS, 2), (REFUNDS, 0), (REFUNDS, 1)},
+    "gamma": {(REFUNDS, 0), (REFUNDS, 1)},
+    "delta": {(ORDERS, 0), (ORDERS, 1), (ORDERS, 2)},
+    "epsilon": {(REFUNDS, 0), (REFUNDS, 1)},
+}
+
+
+# Nobody polls while the tools look. kafka-python 3.0.12 also forgets heartbeats after some rebalances.
+STAYS = {"session_timeout_ms": 1_800_000, "max_poll_interval_ms": 1_800_000}
+
+
+class Said(NamedTuple):
+    """What a tool has printed, by lines, and its exit code."""
+
+    stdout: list[str]
+    stderr: list[str]
+    exit_code: int
+
+
+class Tools:
+    """Both tools, to be given the same arguments."""
+
+    def __init__(self, bootstrap_servers: str, harness: Harness) -> None:
+        classpath = os.pathsep.join(map(str, fetch("broker", "tools")))
+        flags = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", classpath]
+        self._java = [str(find_java()), *flags, TOOL, "--bootstrap-server", bootstrap_servers]
+        topics = harness.settings
+        self._environment = {
+            "GROUP_COORDINATOR_BOOTSTRAP_SERVERS": bootstrap_servers,
+            "GROUP_COORDINATOR_TOPICS_REQUESTS": topics.topics_requests,
+            "GROUP_COORDINATOR_TOPICS_RESPONSES": topics.topics_responses,
+            "GROUP_COORDINATOR_TOPICS_GROUPS": topics.topics_groups,
+        }
+
+    def both(self, *arguments: str) -> tuple[Said, Said]:
+        """What Kafka's tool says, and what ours does."""
+        # At the same time, because a JVM takes its time to start.
+        with subprocess.Popen(
+            [*self._java, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as process:
+            ours = CliRunner().invoke(main, ["groups", *arguments], env=self._environment)
+            stdout, stderr = process.communicate(timeout=PATIENCE_S)
+        return (
+            Said(_lines(stdout), _lines(stderr), process.returncode),
+            Said(_lines(ours.stdout), _lines(ours.stderr), ours.exit_code),
+        )
+
+
+def _lines(text: str) -> list[str]:
+    return [_normal(line) for line in text.splitlines()]
+
+
+def _normal(line: str) -> str:
+    line = re.sub(r"\b([a-z]+(?:-\d)?)-[0-9A-Za-z_-]{36}(?= )", r"\1-<36 random characters>", line)
+    # The column is 25 wide.
+    line = re.sub(r"\S+:\d+  \(\d+\) *", "<coordinator>".ljust(26), line)
+    return line.rstrip()
+
+
+# -- equal groups ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def harness(spark, bootstrap_servers: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
+    # Not above: it takes its time.
+    from tests.streaming.harness import Harness
+
+    with Harness(spark, bootstrap_servers, tmp_path_factory.mktemp("coordinator")) as harness:
+        harness.start_and_warm_up()
+        yield harness
+
+
+@pytest.fixture(scope="module")
+def tools(harness: Harness, bootstrap_servers: str) -> Iterator[Tools]:
+    with ExitStack() as stack:
+        _create_topics(bootstrap_servers)
+        kafkas = KafkaAdminClient(bootstrap_servers=bootstrap_servers)
+        stack.callback(kafkas.close)
+        topics = {
+            "request_topic": harness.settings.topics_requests,
+            "response_topic": harness.settings.topics_responses,
+        }
+        ours = stack.enter_context(AdminClient(bootstrap_servers=bootstrap_servers, **topics))
+        for group_id, offsets in COMMITTED.items():
+            committed = {
+                TopicPartition(*where): OffsetAndMetadata(each, "", 0) for where, each in offsets.items()
+            }
+            for admin in (kafkas, ours):
+                _commit(admin, group_id, committed)
+        for group_id, members in MEMBERS.items():
+            with ExitStack() as leaving:
+                joined = []
+                for client_id, (names, instance_id) in members.items():
+                    consumer = _consumer(bootstrap_servers, group_id, client_id, instance_id)
+                    member = _member(bootstrap_servers, group_id, client_id, instance_id, topics)
+                    for each in (consumer, member):
+                        leaving.callback(each.close)
+                        each.subscribe(names)
+                        joined.append((client_id, each))
+                _settle(joined)
+                if group_id != LEFT:
+                    stack.push(leaving.pop_all())
+        yield Tools(bootstrap_servers, harness)
+
+
+def _create_topics(bootstrap_servers: str) -> None:
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers)
+    # The records are older than a broker keeps them by default.
+    for topic, counts in TOPICS.items():
+        admin.create_topics([NewTopic(topic, len(counts), 1, topic_configs={"retention.ms": "-1"})])
+    admin.close()
+    producer = KafkaProducer(bootstrap_servers=bootstrap_servers)
+    for topic, counts in TOPICS.items():
+        for partition, count in enumerate(counts):
+            for number in range(count):
+                timestamp_ms = FIRST_TIMESTAMP_MS + 1000 * number
+                producer.send(topic, b"x", partition=partition, timestamp_ms=timestamp_ms)
+    producer.flush()
+    producer.close()
+
+
+def _commit(
+    admin: KafkaAdminClient | AdminClient, group_id: str, offsets: dict[TopicPartition, OffsetAndMetadata]
+) -> None:
+    """The broker's coordinator makes its topic when it is first asked, and takes its time."""
+    deadline = time.monotonic() + PATIENCE_S
+    errors: set[type[KafkaError]] = set()
+    while errors != {NoError}:
+        assert time.monotonic() < deadline, errors
+        try:
+            errors = set(admin.alter_group_offsets(group_id, offsets).values())
+        except RetriableError as error:
+            errors = {type(error)}
+
+
+def _consumer(
+    bootstrap_servers: str, group_id: str, client_id: str, instance_id: str | None
+) -> KafkaConsumer:
+    return KafkaConsumer(
+        bootstrap_servers=bootstrap_servers,
+        group_id=group_id,
+        client_id=client_id,
+        group_instance_id=instance_id,
+        enable_auto_commit=False,
+        **STAYS,
+    )
+
+
+def _member(
+    bootstrap_servers: str, group_id: str, client_id: str, instance_id: str | None, topics: dict[str, str]
+) -> GroupMember:
+    return GroupMember(
+        bootstrap_servers=bootstrap_servers,
+        group_id=group_id,
+        client_id=client_id,
+        client_host="/127.0.0.1",
+        group_instance_id=instance_id,
+        **STAYS,
+        **topics,
+    )
+
+
+def _settle(members: list[tuple[str, KafkaConsumer | GroupMember]]) -> None:
+    """Poll until each owns what it is to own."""
+
+    def owned(member: KafkaConsumer | GroupMember) -> set[TopicPartition]:
+        return set(member.assignment() if callable(member.assignment) else member.assignment)
+
+    deadline = time.monotonic() + PATIENCE_S
+    while any(owned(member) != ASSIGNED[client_id] for client_id, member in members):
+        assert time.monotonic() < deadline, [(client_id, owned(member)) for client_id, member in members]
+        for _, member in members:
+            member.poll(timeout_ms=100)
+
+
+# -- looking -----------------------------------------------------------------------------------------
+
+RESET = ["--reset-offsets", "--dry-run", "--group", SIMPLE]
+SAME = [
+    ["--describe", "--group", ACTIVE],
+    ["--describe", "--group", ACTIVE, "--offsets", "--verbose"],
+    ["--describe", "--group", ACTIVE, "--state"],
+    ["--describe", "--group", ACTIVE, "--state", "--verbose"],
+    ["--describe", "--group", STATIC],
+    ["--describe", "--group", SIMPLE],
+    ["--describe", "--group", SIMPLE, "--members"],
+    ["--describe", "--group", LEFT, "--verbose"],
+    ["--describe", "--group", LEFT, "--members", "--verbose"],
+    ["--describe", "--group", LONG, "--group", ACTIVE, "--group", LEFT, "--offsets"],
+    ["--describe", "--group", LONG, "--group", STATIC, "--group", SIMPLE, "--state"],
+    [*RESET, "--topic", ORDERS, "--to-earliest"],
+    [*RESET, "--topic", f"{ORDERS}:0,2", "--to-latest"],
+    [*RESET, "--all-topics", "--to-current"],
+    [*RESET, "--all-topics", "--to-offset", "12"],
+    [*RESET, "--all-topics", "--shift-by", "-2"],
+    [*RESET, "--topic", ORDERS, "--to-datetime", "2023-11-14T22:13:25.000"],
+    [*RESET, "--topic", ORDERS, "--to-datetime", "2023-11-14T23:13:25.500+0100"],
+    [*RESET, "--topic", ORDERS, "--by-duration", "P5000D"],
+    ["--reset-offsets", "--dry-run", "--group", LONG, "--group", LEFT, "--topic", REFUNDS, "--to-latest"],
+    ["--reset-offsets", "--dry-run", "--group", ABSENT, "--topic", f"{REFUNDS}:1", "--to-latest"],
+]
+
+
+def _ordered(arguments: list[str], lines: list[str]) -> list[str]:
+    """Kafka's tool shows the offsets of a reset in no order; ours are sorted."""
+    return [*lines[:2], *sorted(lines[2:])] if "--reset-offsets" in arguments else lines
+
+
+@pytest.mark.parametrize("arguments", SAME, ids=" ".join)
+def test_the_same_lines(tools: Tools, arguments: list[str]) -> None:
+    kafkas, ours = tools.both(*arguments)
+
+    assert len(kafkas.stdout) > 1
+    assert _ordered(arguments, kafkas.stdout) == ours.stdout
+    warnings = [
+        line for line in ours.stderr if not line.startswith("Warn: New offset")
+    ]  # Kafka's go to a log
+    assert [line for line in kafkas.stderr if line] == [line for line in warnings if line]
+    assert (0, 0) == (kafkas.exit_code, ours.exit_code)
+
+
+@pytest.mark.parametrize("group", [ACTIVE, STATIC])
+@pytest.mark.parametrize("verbose", [[], ["--verbose"]])
+def test_the_same_members_in_any_order(tools: Tools, group: str, verbose: list[str]) -> None:
+    arguments = ["--describe", "--group", group, "--members", *verbose]
+    kafkas, ours = tools.both(*arguments)
+
+    assert len(kafkas.stdout) == 4
+    assert kafkas.stdout[:2] == ours.stdout[:2]
+    assert sorted(kafkas.stdout) == sorted(ours.stdout)
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--list"], ["--list", "--state"], ["--list", "--state", "stable"]], ids=" ".join
+)
+def test_the_same_list_in_any_order(tools: Tools, arguments: list[str]) -> None:
+    def listed(said: Said) -> list[list[str]]:
+        # Other tests have groups in the same broker.
+        rows = [line.split() for line in said.stdout]
+        return sorted(row for row in rows if row[0] == "GROUP" or row[0].startswith("beside-"))
+
+    kafkas, ours = map(listed, tools.both(*arguments))
+
+    assert len(kafkas) >= 2
+    assert kafkas == ours
+
+
+def test_the_same_warning_of_an_empty_log(tools: Tools) -> None:
+    arguments = [*RESET, "--topic", NOTHING, "--to-datetime", "2023-11-14T22:13:25.000"]
+    kafkas, ours = tools.both(*arguments)
+
+    # Kafka's is on stdout, in the way of who reads the table.
+    assert [line for line in kafkas.stdout if line] == [
+        *(line for line in ours.stderr if line),
+        *(line for line in ours.stdout if line),
+    ]
+    assert any("is empty. Falling back to latest known offset." in line for line in ours.stderr)
+
+
+@pytest.mark.parametrize("groups", [[SIMPLE], [SIMPLE, LONG]])
+def test_the_same_export_and_each_reads_the_others(tools: Tools, tmp_path: Path, groups: list[str]) -> None:
+    named = [argument for group in groups for argument in ("--group", group)]
+    arguments = ["--reset-offsets", "--dry-run", *named, "--all-topics", "--to-current", "--export"]
+    kafkas, ours = tools.both(*arguments)
+    # Kafka's tool has no order, quotes what is longer than 24 characters, and ends with an empty line.
+    assert sorted(line.replace('"', "") for line in kafkas.stdout if line) == ours.stdout
+
+    paths = [tmp_path / "kafkas.csv", tmp_path / "ours.csv"]
+    for path, said in zip(paths, (kafkas, ours), strict=True):
+        path.write_text("\n".join(said.stdout) + "\n")
+    tables = [
+        _ordered(arguments, said.stdout)
+        for path in paths
+        for said in tools.both("--reset-offsets", "--dry-run", *named, "--from-file", str(path))
+    ]
+    assert len(tables[0]) > 3
+    assert [tables[0]] * 4 == tables
+
+
+# -- changing ----------------------------------------------------------------------------------------
+
+
+def test_the_same_changes(tools: Tools) -> None:
+    group = "beside-to-be-changed"
+    changes = [
+        ["--reset-offsets", "--execute", "--group", group, "--topic", ORDERS, "--to-offset", "7"],
+        ["--describe", "--group", group],
+        ["--delete-offsets", "--group", group, "--topic", f"{ORDERS}:0,1"],
+        ["--delete-offsets", "--group", group, "--topic", ORDERS],
+        ["--reset-offsets", "--execute", "--group", group, "--topic", f"{ORDERS}:1", "--to-latest"],
+        ["--describe", "--group", group, "--offsets", "--verbose"],
+        ["--delete", "--group", group],
+    ]
+    for arguments in changes:
+        kafkas, ours = tools.both(*arguments)
+        assert kafkas.stdout
+        assert (arguments, _ordered(arguments, kafkas.stdout)) == (arguments, ours.stdout)
+        assert kafkas[1:] == ours[1:]
+
+
+def _message(line: str) -> str:
+    """An error without Java's class names, Kafka's tool's dots and our exit."""
+    return re.sub(r"org\.apache\.kafka\.\S+Exception: |^\* |^Error: (?=Group )", "", line)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--delete", "--group", ABSENT],
+        ["--delete", "--group", ACTIVE],
+        ["--delete-offsets", "--group", ABSENT, "--topic", ORDERS],
+        ["--delete-offsets", "--group", ACTIVE, "--topic", ORDERS],
+        ["--delete-offsets", "--group", ABSENT, "--topic", f"{ORDERS}:0", "--topic", "beside-nowhere"],
+        [
+            "--reset-offsets",
+            "--group",
+            ACTIVE,
+            "--group",
+            SIMPLE,
+            "--topic",
+            ORDERS,
+            "--to-latest",
+            "--dry-run",
+        ],
+    ],
+    ids=" ".join,
+)
+def test_the_same_refusals_but_on_stderr_and_with_an_exit_code(tools: Tools, arguments: list[str]) -> None:
+    kafkas, ours = tools.both(*arguments)
+
+    expected = {_message(line) for line in kafkas.stdout if line}
+    expected.discard("Error: Deletion of some consumer groups failed:")  # a line for each group says it all
+    assert expected == {_message(line) for line in [*ours.stderr, *ours.stdout] if line}
+    assert [line for line in ours.stderr if line]
+    assert (0, 1) == (kafkas.exit_code, ours.exit_code)
+
+
+def test_one_absent_group_does_not_spoil_the_rest_as_it_does_in_kafkas(tools: Tools) -> None:
+    arguments = ["--describe", "--group", SIMPLE, "--group", ABSENT]
+    kafkas, ours = tools.both(*arguments)
+
+    assert any(f"GroupIdNotFoundException: Group {ABSENT} not found." in line for line in kafkas.stdout)
+    assert tools.both("--describe", "--group", SIMPLE)[0].stdout == ours.stdout
+    assert f"Error: Consumer group '{ABSENT}' does not exist." in ours.stderr
+    assert 1 == ours.exit_code
