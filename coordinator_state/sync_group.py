@@ -47,8 +47,10 @@ def _check(turn: Turn, request: SyncGroupRequest) -> Errors:
     if error is not Errors.NONE:
         return error
     group = turn.group
+    # In the first join phase of all there is a generation, 0, but no protocol name yet.
+    protocol_name = group.protocol_name or request.protocol_name
     protocol = (request.protocol_type, request.protocol_name)
-    if request.names_protocol and protocol != (group.protocol_type, group.protocol_name):
+    if request.names_protocol and protocol != (group.protocol_type, protocol_name):
         return Errors.INCONSISTENT_GROUP_PROTOCOL
     if group.state is GroupState.PREPARING_REBALANCE:
         return Errors.REBALANCE_IN_PROGRESS

@@ -10,7 +10,7 @@ from tests.conformance.runner import Runner
 
 pytestmark = pytest.mark.spark
 
-SEEDS = range(250)
+SEEDS = range(220)
 SHRUNK = 2
 SHRINK_S = 60
 

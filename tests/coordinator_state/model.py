@@ -543,7 +543,8 @@ class Model:
         error = self._error_of(ask.member_id, ask.instance_id, ask.generation)
         if error != NONE:
             return error
-        if ask.version >= 5 and names != (self.protocol_type, self.protocol_name):
+        # A group that has had no generation yet has no protocol name either.
+        if ask.version >= 5 and names != (self.protocol_type, self.protocol_name or ask.protocol_name):
             return INCONSISTENT_PROTOCOL
         return REBALANCE_IN_PROGRESS if self.state == PREPARING else NONE
 

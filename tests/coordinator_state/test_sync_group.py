@@ -75,6 +75,16 @@ def test_other_protocol_comes_before_the_state():
     assert errors(s.sync("c1", protocol_name="sticky")) == {"c1": "INCONSISTENT_GROUP_PROTOCOL"}
 
 
+def test_protocol_is_none_before_the_first_generation():
+    s = Scenario(group_initial_rebalance_delay_ms=3_000)
+    s.join("c1")
+    assert s.group.protocol_name is None
+    assert errors(s.sync("c1", generation_id=0)) == {"c1": "REBALANCE_IN_PROGRESS"}
+    assert errors(s.sync("c1", generation_id=0, protocol_type="connect")) == {
+        "c1": "INCONSISTENT_GROUP_PROTOCOL"
+    }
+
+
 @pytest.mark.parametrize("missing", ["protocol_type", "protocol_name"])
 @pytest.mark.parametrize("version", range(6))
 def test_protocol_must_be_named_since_version_5(version, missing):
