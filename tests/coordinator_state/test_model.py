@@ -697,7 +697,9 @@ class GroupMachine(RuleBasedStateMachine):
         who=WHO,
         other=WHO,
         api=st.sampled_from(["join_group", "sync_group", "heartbeat", "leave_group", "offset_commit"]),
-        wrong=st.sampled_from(["id", "no id", "generation", "instance", "other id", "former id", "protocol"]),
+        wrong=st.sampled_from(
+            ["id", "no id", "generation", "guess", "instance", "other id", "former id", "protocol"]
+        ),
     )
     def ask_what_is_wrong(self, who: int, other: int, api: str, wrong: str) -> None:
         """What a program might send that has missed something, or is somebody else."""
@@ -708,6 +710,7 @@ class GroupMachine(RuleBasedStateMachine):
             "id": {"member_id": "nobody"},
             "no id": {"member_id": "", "instance_id": None},
             "generation": {"generation": actor.generation - 1},
+            "guess": {"generation": world.model.generation, "protocol_name": "range"},
             "instance": {"instance_id": f"i{other}", "version": NEWEST[api]},
             "other id": {"member_id": world.actors[other].member_id},
             "former id": {"member_id": former[0]},
