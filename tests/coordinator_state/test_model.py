@@ -747,6 +747,11 @@ class GroupMachine(RuleBasedStateMachine):
         fields = {"version": version, "commits": commits, "retention_ms": retention_ms} | odd
         self.world.ask_as_tool("offset_commit", **fields)
 
+    @precondition(lambda self: not self.world.model.exists)
+    @rule(version=st.sampled_from([2, 8, 9]), commits=some_commits)
+    def member_of_a_group_that_is_gone_commits(self, version: int, commits: tuple[Commit, ...]) -> None:
+        self.world.ask_as_tool("offset_commit", version=version, commits=commits, generation=3)
+
     @rule(version=st.integers(1, 9), asked=st.none() | st.lists(keys, max_size=5).map(tuple))
     def fetch(self, version: int, asked: tuple[Key, ...] | None) -> None:
         self.world.ask_as_tool("offset_fetch", version=version, partitions=asked)

@@ -26,6 +26,12 @@ def test_topics_of_all_members():
     assert group_of(subscription("b", "a"), subscription("a", "c")).subscribed_topics == ("a", "b", "c")
 
 
+def test_no_topics_are_known_to_be_none():
+    group = group_of(subscription())
+    assert group.subscribed_topics == ()
+    assert not is_subscribed(group, "a")
+
+
 def test_later_versions_begin_like_version_0():
     assert group_of(subscription("a", version=3, more=b"\x00" * 9)).subscribed_topics == ("a",)
 
