@@ -22,7 +22,7 @@ run: $(READY) ## The coordinator with a broker of its own, until Ctrl-C
 	@$(BIN)/group-coordinator run --embedded
 
 .PHONY: test
-test: lint test-fast ## Lint and all tests (starts brokers and Spark: ten minutes)
+test: lint test-fast ## Lint and all tests (starts brokers and Spark: a quarter of an hour)
 	$(BIN)/pytest
 
 .PHONY: test-fast
