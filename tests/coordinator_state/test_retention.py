@@ -7,7 +7,7 @@ import pytest
 
 from coordinator_state.config import GroupConfig
 from coordinator_state.log import Record
-from coordinator_state.step import step
+from coordinator_state.step import encode_group, step
 from tests.coordinator_state.scenario import GROUP, Scenario, errors
 from tests.coordinator_state.subscription import subscription
 
@@ -126,6 +126,19 @@ def test_empty_group_keeps_its_offsets_together():
     s.commit("tool", {"t": {1: 5}})
     s.at(MINUTE)
     assert s.state is None, "also what was committed since"
+
+
+def test_empty_group_of_a_state_that_knew_no_subscriptions():
+    """As written by version 1: nobody reads anything in a group without members, whatever was known."""
+    s = scenario()
+    s.stabilise("c1")
+    s.leave("c1")
+    group = s.group
+    group.subscribed_topics = None
+    s.state = encode_group(group)
+    s.commit("tool", {"t": {0: 5}})
+    s.at(MINUTE)
+    assert s.state is None
 
 
 def test_offsets_keep_an_empty_group():

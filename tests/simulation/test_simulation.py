@@ -20,7 +20,7 @@ from tests.simulation.clients import Client
 from tests.simulation.world import Failed, World
 
 # About 45 ms each.
-SEEDS = 700
+SEEDS = 500
 PORTION = 100
 # A fault need not show in every run.
 TRIES = 60
