@@ -1,23 +1,24 @@
 """`groups` beside Kafka's own kafka-consumer-groups.sh, line by line, on equal groups of the same topics.
 
-Kafka's tool looks at groups of kafka-python's consumers in the broker's coordinator, ours at groups of the
-same names, members, assignments and offsets in ours. Only what is different by nature is replaced: the random
+Kafka's tool looks at groups in the broker's coordinator, ours at groups of the same names, members,
+assignments and offsets in ours. Only what is different by nature is replaced: the random
 part of member ids, and what a coordinator is.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from click.testing import CliRunner
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import NewTopic
 from kafka.errors import KafkaError, NoError, RetriableError
 from kafka.structs import OffsetAndMetadata, TopicPartition
@@ -27,6 +28,8 @@ from deploy.java import find_java
 from group_coordinator import GroupMember
 from group_coordinator.cli import main
 from group_coordinator.client.admin import AdminClient
+from group_coordinator.client.assignors import subscription, to_assignment
+from tests.conformance.wire import BrokerClient
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,8 +54,9 @@ COMMITTED = {
     LEFT: {(REFUNDS, 1): 2},
     LONG: {(ORDERS, 1): 12},
 }
-# group -> client id -> topics and group_instance_id
-MEMBERS = {
+Members = dict[str, tuple[list[str], str | None]]
+"""client id -> topics and group_instance_id"""
+MEMBERS: dict[str, Members] = {
     ACTIVE: {"alpha": ([ORDERS], None), "beta": ([ORDERS, REFUNDS], None)},
     STATIC: {"gamma": ([REFUNDS], "worker-1"), "delta": ([ORDERS], "worker-2")},
     LEFT: {"epsilon": ([REFUNDS], None)},
@@ -66,8 +70,8 @@ ASSIGNED = {
 }
 
 
-# Nobody polls while the tools look. kafka-python 3.0.12 also forgets heartbeats after some rebalances.
-STAYS = {"session_timeout_ms": 1_800_000, "max_poll_interval_ms": 1_800_000}
+# Nobody polls while the tools look.
+STAYS_MS = 1_800_000
 
 
 class Said(NamedTuple):
@@ -149,15 +153,14 @@ def tools(harness: Harness, bootstrap_servers: str) -> Iterator[Tools]:
             for admin in (kafkas, ours):
                 _commit(admin, group_id, committed)
         for group_id, members in MEMBERS.items():
+            asyncio.run(_form_kafkas_group(bootstrap_servers, group_id, members))
             with ExitStack() as leaving:
-                joined = []
+                joined = {}
                 for client_id, (names, instance_id) in members.items():
-                    consumer = _consumer(bootstrap_servers, group_id, client_id, instance_id)
                     member = _member(bootstrap_servers, group_id, client_id, instance_id, topics)
-                    for each in (consumer, member):
-                        leaving.callback(each.close)
-                        each.subscribe(names)
-                        joined.append((client_id, each))
+                    leaving.callback(member.close)
+                    member.subscribe(names)
+                    joined[client_id] = member
                 _settle(joined)
                 if group_id != LEFT:
                     stack.push(leaving.pop_all())
@@ -194,17 +197,64 @@ def _commit(
             errors = {type(error)}
 
 
-def _consumer(
-    bootstrap_servers: str, group_id: str, client_id: str, instance_id: str | None
-) -> KafkaConsumer:
-    return KafkaConsumer(
-        bootstrap_servers=bootstrap_servers,
-        group_id=group_id,
-        client_id=client_id,
-        group_instance_id=instance_id,
-        enable_auto_commit=False,
-        **STAYS,
-    )
+async def _form_kafkas_group(bootstrap_servers: str, group_id: str, members: Members) -> None:
+    """Form a group of the broker's, by its protocol; the members of LEFT leave it again.
+
+    Not of kafka-python's consumers: those of 3.0.12 stop their heartbeats after some rebalances, and then do
+    not hear of the next.
+    """
+    client = BrokerClient(bootstrap_servers)
+
+    async def ask_all(requests: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        questions = [await client.ask({"group_id": group_id, "request_id": ""} | each) for each in requests]
+        answers = [(await question.answer()).fields for question in questions]
+        assert [0] * len(answers) == [answer["error_code"] for answer in answers]
+        return answers
+
+    joined: dict[str, str] = {}
+    for newcomer in members:
+        who = [newcomer, *joined]
+        answers = await ask_all([_join(each, *members[each], joined.get(each, "")) for each in who])
+        joined |= {each: answer["member_id"] for each, answer in zip(who, answers, strict=True)}
+    generation_id = answers[0]["generation_id"]
+    await ask_all([_sync(each, members[each][1], joined, generation_id) for each in joined])
+    if group_id == LEFT:
+        leaving = [{"member_id": member_id} for member_id in joined.values()]
+        await ask_all([{"api": "leave_group", "api_version": 3, "client_id": "", "members": leaving}])
+    client.close()
+
+
+def _join(client_id: str, topics: list[str], instance_id: str | None, member_id: str) -> dict[str, Any]:
+    metadata = subscription("range", topics, (), -1).encode()
+    return {
+        "api": "join_group",
+        # Makes a member at once: version 4 has a dynamic member join twice, 5 brought static ones.
+        "api_version": 3 if instance_id is None else 5,
+        "client_id": client_id,
+        "member_id": member_id,
+        "group_instance_id": instance_id,
+        "session_timeout_ms": STAYS_MS,
+        "rebalance_timeout_ms": STAYS_MS,
+        "protocol_type": "consumer",
+        "protocols": [{"name": "range", "metadata": metadata}],
+    }
+
+
+def _sync(
+    client_id: str, instance_id: str | None, joined: dict[str, str], generation_id: int
+) -> dict[str, Any]:
+    return {
+        "api": "sync_group",
+        "api_version": 3,
+        "client_id": client_id,
+        "member_id": joined[client_id],
+        "group_instance_id": instance_id,
+        "generation_id": generation_id,
+        "assignments": [
+            {"member_id": member_id, "assignment": to_assignment(ASSIGNED[each]).encode()}
+            for each, member_id in joined.items()
+        ],
+    }
 
 
 def _member(
@@ -216,21 +266,19 @@ def _member(
         client_id=client_id,
         client_host="/127.0.0.1",
         group_instance_id=instance_id,
-        **STAYS,
+        session_timeout_ms=STAYS_MS,
+        max_poll_interval_ms=STAYS_MS,
         **topics,
     )
 
 
-def _settle(members: list[tuple[str, KafkaConsumer | GroupMember]]) -> None:
+def _settle(members: dict[str, GroupMember]) -> None:
     """Poll until each owns what it is to own."""
-
-    def owned(member: KafkaConsumer | GroupMember) -> set[TopicPartition]:
-        return set(member.assignment() if callable(member.assignment) else member.assignment)
-
     deadline = time.monotonic() + PATIENCE_S
-    while any(owned(member) != ASSIGNED[client_id] for client_id, member in members):
-        assert time.monotonic() < deadline, [(client_id, owned(member)) for client_id, member in members]
-        for _, member in members:
+    wanted = {client_id: ASSIGNED[client_id] for client_id in members}
+    while (owned := {client_id: member.assignment for client_id, member in members.items()}) != wanted:
+        assert time.monotonic() < deadline, owned
+        for member in members.values():
             member.poll(timeout_ms=100)
 
 
