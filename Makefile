@@ -6,6 +6,8 @@ SHELL := bash
 
 PYTHON ?= python3
 MINUTES ?= 10
+# Comparisons with a live Kafka depend on time: more processes than the machine has cores to spare make them fail.
+JOBS ?= 0
 BIN := .venv/bin
 READY := .venv/.installed
 
@@ -21,9 +23,17 @@ demo: $(READY) ## Broker, coordinator and a few members on this machine, explain
 run: $(READY) ## The coordinator with a broker of its own, until Ctrl-C
 	@$(BIN)/group-coordinator run --embedded
 
+# A full disk shows as everything but that: programs that do not start, or say nothing.
+.PHONY: room
+room:
+	@free=$$(df -Pk "$${TMPDIR:-/tmp}" | awk 'NR == 2 {print int($$4 / 1048576)}'); \
+	if [ "$$free" -lt 5 ]; then \
+		echo "All tests need 5 GB in $${TMPDIR:-/tmp}; $$free GB are free. Make room, or set TMPDIR." >&2; exit 1; \
+	fi
+
 .PHONY: test
-test: lint test-fast ## Lint and all tests (starts brokers and Spark: a quarter of an hour)
-	$(BIN)/pytest
+test: room lint test-fast ## Lint and all tests (starts brokers and Spark: 40 minutes on two cores, and 5 GB in /tmp)
+	$(BIN)/pytest --numprocesses $(JOBS) --dist loadfile
 
 .PHONY: test-fast
 test-fast: $(READY) ## The protocol core, of which every branch is taken, and the client (seconds)
@@ -38,12 +48,27 @@ conformance: $(READY) ## Compare the core with a live Kafka broker, with new req
 simulate: $(READY) ## Members, network and coordinator with all kinds of faults, with new seeds (MINUTES=10)
 	@$(BIN)/python -m tests.simulation --minutes $(MINUTES)
 
+.PHONY: faults
+faults: $(READY) ## Kill, pause and starve the running coordinator under load, with new seeds (MINUTES=10)
+	@$(BIN)/python -m tests.faults --minutes $(MINUTES)
+
+.PHONY: package
+package: $(READY) ## Pack the coordinator for spark-submit into dist/
+	@$(BIN)/python -m deploy.submit
+
 # mutmut stays out of the lock: nobody else needs it. It works on a copy in mutants/.
 .PHONY: mutants
 mutants: $(READY) ## Break the core in some thousand ways and list what no test notices (20 minutes)
 	@test -d .venv/mutmut || $(BIN)/pip install --quiet --disable-pip-version-check --target .venv/mutmut 'mutmut>=3.8,<4'
 	PYTHONPATH=.venv/mutmut $(BIN)/python -m mutmut run
 	PYTHONPATH=.venv/mutmut $(BIN)/python -m mutmut results
+
+# Likewise. Strict: a package that could not be looked up is no package without vulnerabilities.
+.PHONY: audit
+audit: $(READY) ## Look the locked Python packages up among known vulnerabilities (asks pypi.org)
+	@test -x .venv/audit/bin/pip-audit || { $(BIN)/python -m venv .venv/audit && \
+		.venv/audit/bin/pip install --quiet --disable-pip-version-check 'pip-audit>=2.9,<3'; }
+	.venv/audit/bin/pip-audit --strict --disable-pip --require-hashes --requirement requirements.lock
 
 .PHONY: lint
 lint: $(READY) ## Style, types and the direction of imports
@@ -58,7 +83,7 @@ format: $(READY) ## Rewrite the sources in the house style
 	$(BIN)/ruff format .
 
 .PHONY: bench
-bench: $(READY) ## Measure latency and throughput
+bench: $(READY) ## Measure everything beside its neighbours (four hours; one by name: see docs/performance.md)
 	$(BIN)/python -m benchmarks
 
 # uv only computes the locks: it lives in a venv of its own, and nobody else needs it.
@@ -67,7 +92,7 @@ lock: $(READY) ## Resolve requirements.lock and deploy/jars.lock anew (UPGRADE=1
 	@test -x .venv/lock/bin/uv || { $(BIN)/python -m venv .venv/lock && .venv/lock/bin/pip install --quiet uv; }
 	.venv/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-emit-find-links --custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade) \
-		--extra spark --group dev --output-file requirements.lock pyproject.toml
+		--extra history --extra spark --group dev --output-file requirements.lock pyproject.toml
 	$(BIN)/python -m deploy.jars lock
 
 .PHONY: clean

@@ -1,36 +1,54 @@
 """The identity of a checkpoint: what has to be the same each time a coordinator starts from it.
 
 Spark keeps the number of state partitions in its own way and would mix or lose groups without a word if
-it changed; a different secret would give a batch that runs again other member ids than the first time.
-Both are written into the checkpoint when it is new, and compared from then on.
+it changed; offsets mean something else in a topic that was deleted and made again under the same name; a
+different secret would give a batch that runs again other member ids than the first time. All of it is written
+into the checkpoint when it is new, and compared from then on.
 """
 
 from __future__ import annotations
 
 import hashlib
 import secrets
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 
+from checkpoints.errors import CheckpointError
+from checkpoints.files import CheckpointFiles
+from checkpoints.offset_log import newest_planned
 from coordinator_state.step import SCHEMA_VERSION
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import SparkSession
 
-__all__ = ["CheckpointError", "Identity", "open_checkpoint"]
+__all__ = [
+    "PARTITIONS",
+    "RESTORING",
+    "CheckpointError",
+    "Identity",
+    "known_identity",
+    "open_checkpoint",
+    "read_identity",
+    "secret_sha256",
+    "write_identity",
+]
+
+PARTITIONS = "spark.sql.shuffle.partitions"
+RESTORING = "restoring"
+"""A file that is in a checkpoint for as long as it is being restored."""
 
 _FILE = "coordinator.json"
-
-
-class CheckpointError(Exception):
-    """The checkpoint does not belong to a coordinator with these settings; the message says what to do."""
+_STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
-    """What is written into a checkpoint. `secret` is hex, and empty if it is kept in the settings."""
+    """What is written into a checkpoint. `secret` is hex, and empty if it is kept in the settings.
+
+    `topic_ids`: Kafka's ids (KIP-516) of the topics that are read, by name; of those whose ids are known.
+    """
 
     schema_version: int
     request_topic: str
@@ -38,6 +56,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     state_partitions: int
     secret: str
     secret_sha256: str
+    topic_ids: dict[str, str] = {}
 
 
 def open_checkpoint(
@@ -48,43 +67,43 @@ def open_checkpoint(
     clock_topic: str,
     state_partitions: int,
     secret: str,
+    topic_ids: Mapping[str, str],
 ) -> bytes:
     """Claim a new checkpoint or recognise an old one; return the secret for member ids.
 
     `checkpoint` is a directory or a URI of any Hadoop file system; an empty `secret` means that one is
-    drawn for a new checkpoint and kept in it. Raises `CheckpointError` if the checkpoint was made with
-    other values, or by something else, or cannot be read or written.
+    drawn for a new checkpoint and kept in it; `topic_ids` are those of the two topics, as Kafka has them now,
+    without those that it does not tell. Raises `CheckpointError` if the checkpoint was made with other
+    values, or by something else, or cannot be read or written.
     """
-    try:
-        files = _Files(spark, checkpoint)
-        found = files.read()
-        if found is None:
-            if files.has_offsets():
-                raise CheckpointError(
-                    f"{checkpoint} is the checkpoint of some other query (it has no {_FILE}): "
-                    "choose another directory"
-                )
-            drawn = "" if secret else secrets.token_hex(32)
-            found = Identity(
-                schema_version=SCHEMA_VERSION,
-                request_topic=request_topic,
-                clock_topic=clock_topic,
-                state_partitions=state_partitions,
-                secret=drawn,
-                secret_sha256=_sha256(secret or drawn),
-            )
-            files.write(found)
-    except (Py4JJavaError, PySparkException) as error:
-        raise CheckpointError(f"cannot use checkpoint {checkpoint}: {_first_line(error)}") from None
-    if found.schema_version > SCHEMA_VERSION:
+    files = CheckpointFiles(spark, checkpoint)
+    if files.exists(RESTORING):
         raise CheckpointError(
-            f"checkpoint {checkpoint} was made by a newer version of this program (its schema version is "
-            f"{found.schema_version}, this program reads 1 to {SCHEMA_VERSION}): run that one"
+            f"checkpoint {checkpoint} was not restored to the end: delete the directory and restore it again"
         )
+    found = read_identity(files)
+    if found is None:
+        if files.exists("offsets"):
+            raise CheckpointError(
+                f"{checkpoint} is the checkpoint of some other query (it has no {_FILE}): "
+                "choose another directory"
+            )
+        _check_partitions(spark, state_partitions)
+        drawn = "" if secret else secrets.token_hex(32)
+        found = Identity(
+            schema_version=SCHEMA_VERSION,
+            request_topic=request_topic,
+            clock_topic=clock_topic,
+            state_partitions=state_partitions,
+            secret=drawn,
+            secret_sha256=secret_sha256(secret or drawn),
+            topic_ids=dict(topic_ids),
+        )
+        write_identity(files, found)
     _compare(checkpoint, "topics.requests", found.request_topic, request_topic)
     _compare(checkpoint, "topics.clock", found.clock_topic, clock_topic)
     _compare(checkpoint, "state.partitions", found.state_partitions, state_partitions)
-    if secret and found.secret_sha256 != _sha256(secret):
+    if secret and found.secret_sha256 != secret_sha256(secret):
         raise CheckpointError(
             f"checkpoint {checkpoint} was made with another member.id.secret: "
             "set that one, or start with a new checkpoint"
@@ -93,16 +112,57 @@ def open_checkpoint(
         raise CheckpointError(
             f"checkpoint {checkpoint} was made with a member.id.secret of its own: set member.id.secret"
         )
+    _check_topics(checkpoint, found, topic_ids)
+    _check_log(spark, files, found)
+    _complete(files, found, topic_ids)
     return (secret or found.secret).encode()
 
 
-def _first_line(error: Py4JJavaError | PySparkException) -> str:
-    text = error.java_exception.toString() if isinstance(error, Py4JJavaError) else str(error)
-    return str(text).strip().splitlines()[0]
+def read_identity(files: CheckpointFiles) -> Identity | None:
+    """The identity of a checkpoint; None if it has none.
+
+    Raises `CheckpointError` for one that cannot be read, or is a newer program's.
+    """
+    text = files.read(_FILE)
+    if text is None:
+        return None
+    try:
+        found = msgspec.json.decode(text, type=Identity)
+    except msgspec.DecodeError as error:
+        raise CheckpointError(f"{files.name(_FILE)} cannot be read: {error}") from None
+    if found.schema_version > SCHEMA_VERSION:
+        raise CheckpointError(
+            f"checkpoint {files.checkpoint} was made by a newer version of this program (its schema version "
+            f"is {found.schema_version}, this program reads 1 to {SCHEMA_VERSION}): run that one"
+        )
+    return found
 
 
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+def known_identity(files: CheckpointFiles) -> Identity:
+    """The identity of a checkpoint that must have one. Raises `CheckpointError`."""
+    identity = read_identity(files)
+    if identity is None:
+        raise CheckpointError(f"{files.checkpoint} is not the checkpoint of a coordinator: name one that is")
+    return identity
+
+
+def write_identity(files: CheckpointFiles, identity: Identity) -> None:
+    """Write the identity, for its owner only: it may hold the secret."""
+    files.write(_FILE, msgspec.json.encode(identity), private=True)
+
+
+def secret_sha256(secret: str) -> str:
+    """What an identity keeps of a secret that is not in it."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def _complete(files: CheckpointFiles, found: Identity, topic_ids: Mapping[str, str]) -> None:
+    """Note what older programs did not, and that none of them can read the state from here on."""
+    complete = msgspec.structs.replace(
+        found, schema_version=SCHEMA_VERSION, topic_ids={**topic_ids, **found.topic_ids}
+    )
+    if complete != found:
+        write_identity(files, complete)
 
 
 def _compare(checkpoint: str, name: str, found: object, wanted: object) -> None:
@@ -113,43 +173,42 @@ def _compare(checkpoint: str, name: str, found: object, wanted: object) -> None:
         )
 
 
-class _Files:
-    """The identity file through Hadoop's file systems, so that an object store works as a disk does."""
+def _check_topics(checkpoint: str, found: Identity, topic_ids: Mapping[str, str]) -> None:
+    for topic, topic_id in topic_ids.items():
+        before = found.topic_ids.get(topic, topic_id)
+        if before != topic_id:
+            raise CheckpointError(
+                f"topic {topic} is not the one that checkpoint {checkpoint} was made with (its id is "
+                f"{topic_id}, and was {before}): it was deleted and made again, so the checkpoint's offsets "
+                "mean nothing in it. To keep the groups, run `group-coordinator checkpoint export` and "
+                "`restore`; to begin without them, choose a new checkpoint"
+            )
 
-    def __init__(self, spark: SparkSession, checkpoint: str) -> None:
-        # pyspark has no file API of its own.
-        session: Any = spark
-        self._jvm = session._jvm  # noqa: SLF001
-        self._root = self._jvm.org.apache.hadoop.fs.Path(checkpoint)
-        self._file = self._jvm.org.apache.hadoop.fs.Path(self._root, _FILE)
-        self._system = self._root.getFileSystem(session._jsc.hadoopConfiguration())  # noqa: SLF001
 
-    def has_offsets(self) -> bool:
-        return bool(self._system.exists(self._jvm.org.apache.hadoop.fs.Path(self._root, "offsets")))
+def _check_log(spark: SparkSession, files: CheckpointFiles, found: Identity) -> None:
+    """Compare with what Spark has noted. It would go on with its own settings without a word."""
+    batch = newest_planned(files)
+    if batch is None:
+        return
+    others = batch.offsets.keys() - {found.request_topic, found.clock_topic}
+    if others:
+        raise CheckpointError(
+            f"checkpoint {files.checkpoint} has offsets of topic {min(others)}, which is none of its "
+            "coordinator's: choose another directory, or restore an export"
+        )
+    partitions = batch.conf.get(PARTITIONS, str(found.state_partitions))
+    if partitions != str(found.state_partitions):
+        raise CheckpointError(
+            f"checkpoint {files.checkpoint} has {partitions} state partitions in Spark's log, and "
+            f"{found.state_partitions} in its {_FILE}: the two do not belong together. Restore an export"
+        )
+    provider = spark.conf.get(_STATE_STORE)
+    _compare(files.checkpoint, _STATE_STORE, batch.conf.get(_STATE_STORE, provider), provider)
 
-    def read(self) -> Identity | None:
-        if not self._system.exists(self._file):
-            return None
-        stream = self._system.open(self._file)
-        try:
-            text = self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
-        finally:
-            stream.close()
-        try:
-            return msgspec.json.decode(text, type=Identity)
-        except msgspec.DecodeError as error:
-            raise CheckpointError(f"{self._file.toString()} cannot be read: {error}") from None
 
-    def write(self, identity: Identity) -> None:
-        # Under another name first: a coordinator that dies in between leaves no half a file behind.
-        self._system.mkdirs(self._root)
-        temporary = self._jvm.org.apache.hadoop.fs.Path(self._root, f".{_FILE}.{secrets.token_hex(4)}")
-        stream = self._system.create(temporary)
-        # It holds the secret. Stores without permissions ignore this.
-        self._system.setPermission(temporary, self._jvm.org.apache.hadoop.fs.permission.FsPermission("600"))
-        try:
-            stream.write(msgspec.json.encode(identity))
-        finally:
-            stream.close()
-        if not self._system.rename(temporary, self._file):
-            raise CheckpointError(f"cannot write {self._file.toString()}")
+def _check_partitions(spark: SparkSession, state_partitions: int) -> None:
+    partitions = spark.conf.get(PARTITIONS)
+    if partitions != str(state_partitions):
+        raise CheckpointError(
+            f"{PARTITIONS} is {partitions}, and state.partitions is {state_partitions}: set only the latter"
+        )

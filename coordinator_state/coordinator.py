@@ -37,6 +37,7 @@ from coordinator_state.requests import (
     OffsetFetchRequest,
     SyncGroupRequest,
     instance_ids,
+    member_named,
 )
 from coordinator_state.responses import (
     DeleteGroupResponse,
@@ -89,11 +90,21 @@ class GroupCoordinator:
         """Let time pass until `to_ms`: every deadline up to then fires, in order, at its own time.
 
         Time does not go back: an earlier `to_ms` changes nothing. That holds while there is a group; without
-        one nothing is kept between two batches, so nothing may be kept within one.
+        one nothing is kept between two batches, so nothing may be kept within one. In an outage no time
+        passes: it is over at once, and what lies in it comes at its end.
         """
         turn = self._turn
-        if turn.exists:
-            to_ms = max(to_ms, turn.now_ms)
+        from_ms = turn.now_ms if turn.exists else to_ms
+        to_ms = max(from_ms, to_ms)
+        for outage in turn.outages.between(from_ms, to_ms):
+            self._let_pass(outage.start_ms)
+            if turn.exists:
+                turn.deadlines.put_off(outage.end_ms - outage.start_ms)
+            to_ms = max(to_ms, outage.end_ms)
+        self._let_pass(to_ms)
+
+    def _let_pass(self, to_ms: int) -> None:
+        turn = self._turn
         fired_at = None
         while turn.exists and (deadline := turn.deadlines.pop(to_ms)) is not None:
             if deadline.at_ms != fired_at:
@@ -106,12 +117,12 @@ class GroupCoordinator:
     def handle(self, request: AnyRequest, record: Record) -> None:
         """Apply `request`, which came as `record`, at the time that has been advanced to."""
         turn = self._turn
-        turn.begin(f"{record.topic}-{record.partition}-{record.offset}")
+        turn.begin(f"{record.topic}-{record.partition}-{record.offset}", request.request_id)
         error, message = _precheck(request)
         if error is not Errors.NONE:
             echoed = {"member_id": request.member_id} if isinstance(request, JoinGroupRequest) else {}
             response = _RESPONSES[type(request)].to(request.reply_to, turn.group_id, error, message, **echoed)
-            turn.reply(request.reply_to, response)
+            turn.reply(request.reply_to, response, member_named(request))
             return
         self._apply(request, record)
         self._fire_due()

@@ -48,6 +48,10 @@ class Deadlines:
 
     def __init__(self, group: Group) -> None:
         self._group = group
+        self._heap = self._index()
+
+    def _index(self) -> list[Deadline]:
+        group = self._group
         heap = [
             Deadline(member.session_deadline_ms, DeadlineKind.SESSION, member_id)
             for member_id, member in group.members.items()
@@ -63,7 +67,7 @@ class Deadlines:
             if (at_ms := self._current(kind, "")) is not None
         ]
         heapify(heap)
-        self._heap = heap
+        return heap
 
     def set_session(self, member: Member, at_ms: int) -> None:
         """`member` must be heard of before `at_ms`."""
@@ -89,6 +93,22 @@ class Deadlines:
         """What nobody uses is looked for at `at_ms`; None: all is in use."""
         self._group.cleanup_deadline_ms = at_ms
         self._push(DeadlineKind.CLEANUP, at_ms)
+
+    def put_off(self, by_ms: int) -> None:
+        """Let all deadlines be `by_ms` later."""
+        group = self._group
+        for member in group.members.values():
+            if member.session_deadline_ms is not None:
+                member.session_deadline_ms += by_ms
+        for member_id in group.pending_members:
+            group.pending_members[member_id] += by_ms
+        if group.join_deadline_ms is not None:
+            group.join_deadline_ms += by_ms
+        if group.sync_deadline_ms is not None:
+            group.sync_deadline_ms += by_ms
+        if group.cleanup_deadline_ms is not None:
+            group.cleanup_deadline_ms += by_ms
+        self._heap = self._index()
 
     def pop(self, to_ms: int) -> Deadline | None:
         """Take out the earliest deadline that is not after `to_ms`; None if there is none.

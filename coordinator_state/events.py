@@ -2,10 +2,13 @@
 
 An event is a fact about one decision. Its id names the record or the deadline that caused the decision,
 so that a batch that is run again writes the same events under the same ids.
+
+Events outlive the program that wrote them. New fields have defaults, which stand for "not told".
 """
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import ClassVar
 
 import msgspec
@@ -22,19 +25,38 @@ __all__ = [
     "MemberAdded",
     "MemberAssigned",
     "MemberFenced",
+    "MemberRejoined",
     "MemberRemoved",
     "OffsetsCommitted",
     "OffsetsDeleted",
     "OffsetsExpired",
     "OffsetsOfTopic",
     "PartitionsOfTopic",
+    "RebalanceCause",
     "RebalancePostponed",
     "StateChanged",
 ]
 
 
+class RebalanceCause(StrEnum):
+    """What makes a group rebalance; who did is in the `reason`."""
+
+    MEMBER_JOINED = "member_joined"
+    MEMBER_LEFT = "member_left"
+    MEMBER_REPLACED = "member_replaced"
+    """A static member was started again, and the group could not go on as it was."""
+    SESSION_EXPIRED = "session_expired"
+    NOT_SYNCED = "not_synced"
+    SUBSCRIPTION_CHANGED = "subscription_changed"
+    LEADER_REJOINED = "leader_rejoined"
+    """Leaders do so when what they divide has changed."""
+
+
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event"):
-    """What all events have in common. `at_ms` is the log's time of the cause, never a wall clock's."""
+    """What all events have in common. `at_ms` is the log's time of the cause, never a wall clock's.
+
+    `request_id`: of the request that was the cause; None if a deadline was.
+    """
 
     IS_PICTURED: ClassVar[bool] = True
     """Whether what happened can be seen in the group's picture."""
@@ -43,6 +65,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event"):
     at_ms: int
     group_id: str
     generation_id: int
+    request_id: str | None = None
 
 
 class GroupCreated(Event, frozen=True, tag="group_created"):
@@ -50,20 +73,45 @@ class GroupCreated(Event, frozen=True, tag="group_created"):
 
 
 class StateChanged(Event, frozen=True, kw_only=True, tag="state_changed", rename={"from_": "from"}):
-    """The group moved along one arrow of the state diagram; `reason` is for people."""
+    """The group moved along one arrow of the state diagram; `reason` is for people.
+
+    When a join phase begins, `cause` says why. When the group is Stable or Empty again, `cause` is that of
+    the first one since it was, and `rebalance_ms` how long ago that began.
+    """
 
     from_: str
     to: str
     reason: str
+    cause: RebalanceCause | None = None
+    rebalance_ms: int | None = None
 
 
 class MemberAdded(Event, frozen=True, kw_only=True, tag="member_added"):
-    """A member joined for the first time. `client_reason`: why, in its own words (KIP-800)."""
+    """A member joined for the first time, `join_phase_ms` after the join phase began.
+
+    0: its join began it. `client_reason`: why, in its own words (KIP-800).
+    """
 
     member_id: str
     group_instance_id: str | None = None
     client_id: str
     client_host: str
+    join_phase_ms: int = 0
+    client_reason: str | None = None
+
+
+class MemberRejoined(Event, frozen=True, kw_only=True, tag="member_rejoined"):
+    """A member has joined again, and waits for the others `join_phase_ms` after the join phase began.
+
+    0: its join began it. `client_reason`: why, in its own words (KIP-800).
+    """
+
+    IS_PICTURED: ClassVar[bool] = False
+
+    member_id: str
+    group_instance_id: str | None = None
+    client_id: str
+    join_phase_ms: int = 0
     client_reason: str | None = None
 
 
@@ -97,6 +145,7 @@ class MemberFenced(Event, frozen=True, kw_only=True, tag="member_fenced"):
 class GenerationCompleted(Event, frozen=True, kw_only=True, tag="generation_completed"):
     """A join phase ended with members: the new generation, who leads it and who is in it (member ids)."""
 
+    protocol_type: str = ""
     protocol_name: str
     leader: str
     members: list[str]
@@ -122,6 +171,7 @@ class MemberAssigned(msgspec.Struct, frozen=True):
 class AssignmentPropagated(Event, frozen=True, kw_only=True, tag="assignment_propagated"):
     """The leader's assignment was taken over: who owns what in this generation."""
 
+    protocol_type: str = ""
     assignments: list[MemberAssigned]
 
 
@@ -183,6 +233,7 @@ AnyEvent = (
     GroupCreated
     | StateChanged
     | MemberAdded
+    | MemberRejoined
     | MemberRemoved
     | MemberFenced
     | GenerationCompleted

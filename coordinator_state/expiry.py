@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, assert_never
 
 from coordinator_state.deadlines import DeadlineKind
+from coordinator_state.events import RebalanceCause
 from coordinator_state.rebalance import (
     complete_join,
     extend_initial_delay_or_complete_join,
@@ -54,7 +55,7 @@ def _expire_session(turn: Turn, member_id: str) -> None:
     if group.state is GroupState.PREPARING_REBALANCE:
         _complete_join_if_none_is_missing(turn)
     else:
-        maybe_prepare_rebalance(turn, f"session of {member_id} expired")
+        maybe_prepare_rebalance(turn, RebalanceCause.SESSION_EXPIRED, f"session of {member_id} expired")
 
 
 def _complete_join_if_none_is_missing(turn: Turn) -> None:
@@ -75,4 +76,4 @@ def _expire_sync(turn: Turn) -> None:
     for member in missing:
         remove_member(turn, member, "not_synced")
     names = ", ".join(member.member_id for member in missing)
-    prepare_rebalance(turn, f"no sync from {names}")
+    prepare_rebalance(turn, RebalanceCause.NOT_SYNCED, f"no sync from {names}")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from coordinator_state.events import RebalanceCause
 from coordinator_state.requests import Protocol, ReplyTo
 from coordinator_state.responses import DescribedMember, GroupPicture, JoinGroupMember, PicturedMember
 from coordinator_state.states import GroupState
@@ -134,6 +135,10 @@ class Group(msgspec.Struct, kw_only=True, array_like=True):
     """What the members of the last completed generation read, sorted; None if that is not known."""
     offsets: bytes = b""
     """What is committed, as `CommittedOffsets` reads and writes it."""
+    rebalance_since_ms: int | None = None
+    """When the group was last Stable or Empty; None while it is ..."""
+    rebalance_cause: RebalanceCause | None = None
+    """... and why it has not been since."""
 
     # -- members ---------------------------------------------------------------------------------
 
@@ -220,6 +225,12 @@ class Group(msgspec.Struct, kw_only=True, array_like=True):
         self.bytes_held += sign * member.size
 
     # -- questions -------------------------------------------------------------------------------
+
+    @property
+    def join_phase_ms(self) -> int:
+        """For how long the join phase has been running; 0 if there is none."""
+        preparing = self.state is GroupState.PREPARING_REBALANCE
+        return self.now_ms - self.state_timestamp_ms if preparing else 0
 
     @property
     def all_members_joined(self) -> bool:

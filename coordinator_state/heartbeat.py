@@ -13,27 +13,46 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from coordinator_state.errors import Errors
-from coordinator_state.responses import HeartbeatResponse
+from coordinator_state.responses import HeartbeatResponse, MemberResult
 from coordinator_state.states import GroupState
 from coordinator_state.validation import validate_member
 
 if TYPE_CHECKING:
-    from coordinator_state.requests import HeartbeatRequest
+    from coordinator_state.requests import BeatingMember, HeartbeatRequest
     from coordinator_state.turn import Turn
 
 __all__ = ["handle_heartbeat"]
 
 
 def handle_heartbeat(turn: Turn, request: HeartbeatRequest) -> None:
-    """Handle one Heartbeat. In the sync phase it is as good as in Stable (KAFKA-10134)."""
-    error = validate_member(turn, request.member_id, request.group_instance_id, request.generation_id)
+    """Handle one Heartbeat: of several members it does what one of each would, and is answered once."""
+    beats, reply_to = request.beats, request.reply_to
+    errors = [_beat(turn, each) for each in beats]
+    if request.members is msgspec.UNSET:
+        response = HeartbeatResponse.to(reply_to, turn.group_id, errors[0])
+        turn.reply(reply_to, response, beats[0].member_id)
+        return
+    members = [
+        MemberResult(
+            member_id=each.member_id, group_instance_id=each.group_instance_id, error_code=error.value
+        )
+        for each, error in zip(beats, errors, strict=True)
+    ]
+    turn.reply(reply_to, HeartbeatResponse.to(reply_to, turn.group_id, members=members))
+
+
+def _beat(turn: Turn, beating: BeatingMember) -> Errors:
+    """In the sync phase it is as good as in Stable (KAFKA-10134)."""
+    error = validate_member(turn, beating.member_id, beating.group_instance_id, beating.generation_id)
     if error is Errors.NONE:
-        member = turn.group.members[request.member_id]
+        member = turn.group.members[beating.member_id]
         member.is_behind = False
         turn.restart_session(member)
         if turn.group.state is GroupState.PREPARING_REBALANCE:
             error = Errors.REBALANCE_IN_PROGRESS
-    elif error is Errors.ILLEGAL_GENERATION and turn.group.members[request.member_id].is_behind:
-        turn.restart_session(turn.group.members[request.member_id])
-    turn.reply(request.reply_to, HeartbeatResponse.to(request.reply_to, turn.group_id, error))
+    elif error is Errors.ILLEGAL_GENERATION and turn.group.members[beating.member_id].is_behind:
+        turn.restart_session(turn.group.members[beating.member_id])
+    return error

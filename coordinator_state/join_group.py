@@ -9,12 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coordinator_state.errors import Errors
-from coordinator_state.events import MemberAdded
+from coordinator_state.events import MemberAdded, MemberRejoined, RebalanceCause
 from coordinator_state.group import Member, names_of, stored
 from coordinator_state.rebalance import (
     answer_join,
     maybe_complete_join,
     maybe_prepare_rebalance,
+    prepare_rebalance,
     remove_member,
 )
 from coordinator_state.responses import JoinGroupResponse
@@ -50,6 +51,10 @@ def handle_join_group(turn: Turn, request: JoinGroupRequest, new_member_id: str)
     if not turn.exists:
         if request.member_id:
             _refuse(turn, request, Errors.UNKNOWN_MEMBER_ID)
+            return
+        if turn.is_closed:
+            message = "there are as many groups as there may be: ask again later"
+            _refuse(turn, request, Errors.COORDINATOR_NOT_AVAILABLE, message=message)
             return
         turn.create_group()
 
@@ -104,16 +109,25 @@ def _join_with_id(turn: Turn, request: JoinGroupRequest) -> None:
 
 def _rejoin(turn: Turn, request: JoinGroupRequest, member: Member) -> None:
     group = turn.group
+    begins: tuple[RebalanceCause, str] | None
     if group.state is GroupState.PREPARING_REBALANCE:
-        _update_then_rebalance(turn, request, member, "rejoined")
+        begins = None
     elif not member.matches(request.protocols):
-        _update_then_rebalance(turn, request, member, "changed its subscription")
+        begins = RebalanceCause.SUBSCRIPTION_CHANGED, "changed its subscription"
     elif group.state is GroupState.STABLE and group.leader == member.member_id:
         # A leader joins again when what it divides has changed, which only it can see.
-        _update_then_rebalance(turn, request, member, "leads and joined again")
+        begins = RebalanceCause.LEADER_REJOINED, "leads and joined again"
     else:
         # It did not get the answer, or it would know: tell it again.
         answer_join(turn, request.reply_to, member)
+        return
+    _update(turn, request, member)
+    _park_again(turn, request, member)
+    if begins is None:
+        maybe_complete_join(turn)
+    else:
+        cause, what = begins
+        prepare_rebalance(turn, cause, _reason(request, member.member_id, what))
 
 
 def _replace_static_member(turn: Turn, request: JoinGroupRequest, member: Member, new_member_id: str) -> None:
@@ -130,8 +144,9 @@ def _replace_static_member(turn: Turn, request: JoinGroupRequest, member: Member
     if group.state is GroupState.STABLE and (is_same_vote or group.select_protocol() == group.protocol_name):
         _answer_replaced(turn, request, member, old_leader)
     else:
-        group.park_join(member, request.reply_to)
-        maybe_prepare_rebalance(turn, _reason(request, new_member_id, f"replaced {old_member_id}"))
+        _park_again(turn, request, member)
+        reason = _reason(request, new_member_id, f"replaced {old_member_id}")
+        maybe_prepare_rebalance(turn, RebalanceCause.MEMBER_REPLACED, reason)
 
 
 def _answer_replaced(turn: Turn, request: JoinGroupRequest, member: Member, old_leader: str | None) -> None:
@@ -155,12 +170,13 @@ def _add_member(turn: Turn, request: JoinGroupRequest, member_id: str) -> None:
         group_instance_id=request.group_instance_id,
         client_id=request.client_id,
         client_host=request.client_host,
+        join_phase_ms=group.join_phase_ms,
         client_reason=request.client_reason,
     )
     # It cannot send heartbeats before it is answered, and may have given up waiting: so the parked join
     # is bounded by a time of its own, not by the session (KAFKA-7610).
     turn.deadlines.set_session(member, turn.now_ms + turn.config.new_member_join_timeout_ms)
-    maybe_prepare_rebalance(turn, _reason(request, member_id, "joined"))
+    maybe_prepare_rebalance(turn, RebalanceCause.MEMBER_JOINED, _reason(request, member_id, "joined"))
 
 
 def _member_of(request: JoinGroupRequest, member_id: str) -> Member:
@@ -176,10 +192,17 @@ def _member_of(request: JoinGroupRequest, member_id: str) -> Member:
     )
 
 
-def _update_then_rebalance(turn: Turn, request: JoinGroupRequest, member: Member, what: str) -> None:
-    _update(turn, request, member)
+def _park_again(turn: Turn, request: JoinGroupRequest, member: Member) -> None:
+    if member.awaiting_join is None:
+        turn.emit(
+            MemberRejoined,
+            member_id=member.member_id,
+            group_instance_id=member.group_instance_id,
+            client_id=request.client_id,
+            join_phase_ms=turn.group.join_phase_ms,
+            client_reason=request.client_reason,
+        )
     turn.group.park_join(member, request.reply_to)
-    maybe_prepare_rebalance(turn, _reason(request, member.member_id, what))
 
 
 def _update(turn: Turn, request: JoinGroupRequest, member: Member) -> None:
@@ -230,8 +253,14 @@ def _refuse_for_size(turn: Turn, request: JoinGroupRequest, member: Member | Non
 
 
 def _new_size(turn: Turn, request: JoinGroupRequest, member: Member | None, new_member_id: str) -> int:
-    joining = _member_of(request, request.member_id or new_member_id)
-    return turn.group.bytes_held + joining.size - (member.size if member else 0)
+    """Bytes of the group's members with the one that wants to join.
+
+    An id that is given out is room that is promised; so who asks for one is counted with all that are out,
+    as if they were its like. That also bounds how many can be out.
+    """
+    size = _member_of(request, request.member_id or new_member_id).size
+    promised = 0 if request.member_id else len(turn.group.pending_members) * size
+    return turn.group.bytes_held + promised + size - (member.size if member else 0)
 
 
 def _refuse(
@@ -252,4 +281,5 @@ def _refuse(
             message,
             member_id=request.member_id if member_id is None else member_id,
         ),
+        member_id or request.member_id,
     )

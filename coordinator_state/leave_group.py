@@ -8,8 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coordinator_state.errors import Errors
+from coordinator_state.events import RebalanceCause
 from coordinator_state.rebalance import maybe_complete_join, prepare_rebalance, remove_member
-from coordinator_state.responses import LeaveGroupResponse, LeftMember
+from coordinator_state.requests import member_named
+from coordinator_state.responses import LeaveGroupResponse, MemberResult
 from coordinator_state.states import GroupState
 from coordinator_state.validation import validate_member
 
@@ -32,7 +34,7 @@ def handle_leave_group(turn: Turn, request: LeaveGroupRequest) -> None:
         return
 
     left = [
-        LeftMember(
+        MemberResult(
             member_id=leaving.member_id,
             group_instance_id=leaving.group_instance_id,
             error_code=_leave(turn, request, leaving).value,
@@ -78,7 +80,7 @@ def _continue_without(turn: Turn, request: LeaveGroupRequest, gone: list[Leaving
             names = (leaving.member_id or leaving.group_instance_id or "" for leaving in gone)
             reason = f"{', '.join(names)} left"
             told = next(filter(None, map(request.client_reason, gone)), None)
-            prepare_rebalance(turn, f"{reason}: {told}" if told else reason)
+            prepare_rebalance(turn, RebalanceCause.MEMBER_LEFT, f"{reason}: {told}" if told else reason)
         case GroupState.PREPARING_REBALANCE:
             maybe_complete_join(turn)
         case _:
@@ -91,7 +93,7 @@ def _answer(
     error: Errors,
     *,
     message: str | None = None,
-    members: list[LeftMember] | None = None,
+    members: list[MemberResult] | None = None,
 ) -> None:
     response = LeaveGroupResponse.to(request.reply_to, turn.group_id, error, message, members=members or [])
-    turn.reply(request.reply_to, response)
+    turn.reply(request.reply_to, response, member_named(request))

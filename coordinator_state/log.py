@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -28,7 +29,9 @@ def in_log_order(records: Iterable[Record]) -> list[Record]:
     offsets, even where a broker's clock was set back in between. Producers that do not (librdkafka's
     default partitioner is not Java's) spread it; then partitions are merged by append time.
     """
-    by_place = sorted(records, key=lambda record: (record.partition, record.offset))
+    by_place = sorted(records, key=itemgetter(1, 2))
+    if not by_place or by_place[0].partition == by_place[-1].partition:
+        return by_place
     keyed = []
     partition, time = -1, 0
     for record in by_place:

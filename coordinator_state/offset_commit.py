@@ -51,7 +51,8 @@ def _grant(turn: Turn, request: OffsetCommitRequest) -> None:
         results.append(TopicResult(topic.name, result))
         if of_topic:
             committed.append(OffsetsOfTopic(topic.name, of_topic))
-    turn.reply(request.reply_to, OffsetCommitResponse.to(request.reply_to, turn.group_id, topics=results))
+    response = OffsetCommitResponse.to(request.reply_to, turn.group_id, topics=results)
+    turn.reply(request.reply_to, response, request.member_id)
     if committed:
         turn.emit(
             OffsetsCommitted, member_id=request.member_id, client_id=request.client_id, topics=committed
@@ -65,14 +66,15 @@ def _answer(turn: Turn, request: OffsetCommitRequest, error: Errors) -> None:
         for topic in request.topics
     ]
     response = OffsetCommitResponse.to(request.reply_to, turn.group_id, error, topics=topics)
-    turn.reply(request.reply_to, response)
+    turn.reply(request.reply_to, response, request.member_id)
 
 
 def _validate(turn: Turn, request: OffsetCommitRequest) -> Errors:
     """Whether the sender may commit. Without a generation that is anybody, if the group has no members."""
     if not turn.exists:
         if request.generation_id < 0:
-            return Errors.NONE
+            # With as many groups as there may be, one more is refused.
+            return Errors.COORDINATOR_NOT_AVAILABLE if turn.is_closed else Errors.NONE
         is_new = request.version >= request.GROUP_ID_NOT_FOUND_VERSION
         return Errors.GROUP_ID_NOT_FOUND if is_new else Errors.ILLEGAL_GENERATION
     if request.generation_id < 0 and turn.group.state is GroupState.EMPTY:

@@ -24,6 +24,7 @@ from coordinator_state.states import GroupState
 from coordinator_state.subscriptions import subscribed_topics
 
 if TYPE_CHECKING:
+    from coordinator_state.events import RebalanceCause
     from coordinator_state.group import Group, Member
     from coordinator_state.requests import ReplyTo
     from coordinator_state.turn import Turn
@@ -50,16 +51,16 @@ CAN_REBALANCE = frozenset({GroupState.EMPTY, GroupState.COMPLETING_REBALANCE, Gr
 # -- the join phase begins -----------------------------------------------------------------------
 
 
-def maybe_prepare_rebalance(turn: Turn, reason: str) -> None:
+def maybe_prepare_rebalance(turn: Turn, cause: RebalanceCause, reason: str) -> None:
     """Begin a join phase, or, when one is running, end it if nobody is missing any more."""
     if turn.group.state in CAN_REBALANCE:
-        prepare_rebalance(turn, reason)
+        prepare_rebalance(turn, cause, reason)
     else:
         maybe_complete_join(turn)
 
 
-def prepare_rebalance(turn: Turn, reason: str) -> None:
-    """Begin a join phase: everybody has to join again, for `reason`."""
+def prepare_rebalance(turn: Turn, cause: RebalanceCause, reason: str) -> None:
+    """Begin a join phase: everybody has to join again, because of `cause`; `reason` is for people."""
     group = turn.group
     if group.state is GroupState.COMPLETING_REBALANCE:
         _refuse_parked_syncs(turn)
@@ -72,9 +73,9 @@ def prepare_rebalance(turn: Turn, reason: str) -> None:
         # is one rebalance and not many (KIP-134). This phase never ends early.
         delay_ms = turn.config.group_initial_rebalance_delay_ms
         _begin_initial_delay(turn, delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0))
-        turn.transition(GroupState.PREPARING_REBALANCE, reason)
+        turn.transition(GroupState.PREPARING_REBALANCE, reason, cause)
         return
-    turn.transition(GroupState.PREPARING_REBALANCE, reason)
+    turn.transition(GroupState.PREPARING_REBALANCE, reason, cause)
     if group.all_members_joined:
         complete_join(turn, "all members joined")
     else:
@@ -149,6 +150,7 @@ def complete_join(turn: Turn, reason: str) -> None:
     turn.transition(GroupState.COMPLETING_REBALANCE, reason)
     turn.emit(
         GenerationCompleted,
+        protocol_type=group.protocol_type,
         protocol_name=group.protocol_name,
         leader=group.leader,
         members=list(group.members),
@@ -219,6 +221,7 @@ def answer_join(
             member_id=member.member_id,
             members=group.members_for_leader(with_instances=with_instances) if leads else [],
         ),
+        member.member_id,
     )
 
 
@@ -243,6 +246,7 @@ def propagate_assignment(turn: Turn, assignments: dict[str, bytes]) -> None:
     turn.transition(GroupState.STABLE, "the leader's assignment arrived")
     turn.emit(
         AssignmentPropagated,
+        protocol_type=group.protocol_type,
         assignments=[
             MemberAssigned(member.member_id, member.assignment) for member in group.members.values()
         ],
@@ -267,6 +271,7 @@ def answer_sync(turn: Turn, reply_to: ReplyTo, member: Member) -> None:
             protocol_name=group.protocol_name if has_protocol else None,
             assignment=member.assignment,
         ),
+        member.member_id,
     )
 
 
@@ -276,14 +281,15 @@ def answer_sync(turn: Turn, reply_to: ReplyTo, member: Member) -> None:
 def refuse_parked_join(turn: Turn, member: Member, error: Errors, member_id: str = "") -> None:
     """Answer the parked join of `member`, if there is one, with `error` and `member_id`."""
     if (reply_to := turn.group.take_parked_join(member)) is not None:
-        turn.reply(reply_to, JoinGroupResponse.to(reply_to, turn.group_id, error, member_id=member_id))
+        response = JoinGroupResponse.to(reply_to, turn.group_id, error, member_id=member_id)
+        turn.reply(reply_to, response, member.member_id)
 
 
 def refuse_parked_sync(turn: Turn, member: Member, error: Errors) -> bool:
     """Answer the parked sync of `member` with `error`; False if there is none."""
     if (reply_to := turn.group.take_parked_sync(member)) is None:
         return False
-    turn.reply(reply_to, SyncGroupResponse.to(reply_to, turn.group_id, error))
+    turn.reply(reply_to, SyncGroupResponse.to(reply_to, turn.group_id, error), member.member_id)
     return True
 
 

@@ -16,6 +16,7 @@ from coordinator_state.config import INT32_MAX, INT64_MAX
 
 __all__ = [
     "AnyRequest",
+    "BeatingMember",
     "DeleteGroupRequest",
     "DescribeGroupRequest",
     "FindCoordinatorRequest",
@@ -37,6 +38,7 @@ __all__ = [
     "Request",
     "SyncGroupRequest",
     "instance_ids",
+    "member_named",
     "partitions_named",
     "topics_named",
 ]
@@ -168,15 +170,53 @@ class SyncGroupRequest(Request, frozen=True, tag="sync_group"):
         return self.names_protocol and None in (self.protocol_type, self.protocol_name)
 
 
-class HeartbeatRequest(Request, frozen=True, tag="heartbeat"):
-    """Heartbeat (api key 12)."""
-
-    NEWEST_VERSION: ClassVar[int] = 4
-    STATIC_VERSION: ClassVar[int] = 3
+class BeatingMember(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One member of a `heartbeat` request of several."""
 
     generation_id: Int32
     member_id: str
     group_instance_id: InstanceId = None
+
+
+class HeartbeatRequest(Request, frozen=True, tag="heartbeat"):
+    """Heartbeat (api key 12) of one member, or, which Kafka has not, of `members` that share a program."""
+
+    NEWEST_VERSION: ClassVar[int] = 4
+    STATIC_VERSION: ClassVar[int] = 3
+
+    generation_id: Int32 | msgspec.UnsetType = msgspec.UNSET
+    member_id: str | msgspec.UnsetType = msgspec.UNSET
+    group_instance_id: InstanceId = None
+    # Bounded because each entry, however short, is echoed at length.
+    members: Annotated[list[BeatingMember], msgspec.Meta(max_length=10_000)] | msgspec.UnsetType = (
+        msgspec.UNSET
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse what names a member in both ways, or in none; msgspec makes that a `ValidationError`."""
+        own = (self.generation_id, self.member_id, self.group_instance_id)
+        if self.members is not msgspec.UNSET:
+            if own != (msgspec.UNSET, msgspec.UNSET, None):
+                message = "Each of `members` has a `generation_id` and a `member_id` of its own"
+                raise ValueError(message)
+        elif msgspec.UNSET in own:
+            missing = "generation_id" if self.generation_id is msgspec.UNSET else "member_id"
+            message = f"Object missing required field `{missing}`"
+            raise ValueError(message)
+
+    @property
+    def beats(self) -> list[BeatingMember]:
+        """Who beats, one or several."""
+        if self.members is not msgspec.UNSET:
+            return self.members
+        return [
+            BeatingMember(
+                # Without `members` both are given.
+                generation_id=self.generation_id,  # type: ignore[arg-type]
+                member_id=self.member_id,  # type: ignore[arg-type]
+                group_instance_id=self.group_instance_id,
+            )
+        ]
 
 
 class LeaveGroupRequest(Request, frozen=True, tag="leave_group"):
@@ -309,20 +349,39 @@ AnyRequest = (
 )
 
 
+def member_named(request: AnyRequest) -> str:
+    """The member that `request` is about; empty if it is about none, or several."""
+    match request:
+        case JoinGroupRequest() | SyncGroupRequest() | OffsetCommitRequest():
+            return request.member_id
+        case LeaveGroupRequest(members=[leaving]):
+            return leaving.member_id
+        case HeartbeatRequest(members=msgspec.UNSET):
+            return request.beats[0].member_id
+        case _:
+            return ""
+
+
 def instance_ids(request: AnyRequest) -> dict[str, str]:
     """The instance ids that `request` names, by the paths of their fields."""
-    named: dict[str, str | None] = {}
     match request:
         case LeaveGroupRequest():
-            named = {
-                f"members[{i}].group_instance_id": each.group_instance_id
-                for i, each in enumerate(request.members)
-            }
+            return _instances_of(request.members)
+        case HeartbeatRequest(members=list(members)):
+            return _instances_of(members)
         case JoinGroupRequest() | SyncGroupRequest() | HeartbeatRequest() | OffsetCommitRequest():
-            named = {"group_instance_id": request.group_instance_id}
+            instance_id = request.group_instance_id
+            return {} if instance_id is None else {"group_instance_id": instance_id}
         case _:
-            pass
-    return {path: it for path, it in named.items() if it is not None}
+            return {}
+
+
+def _instances_of(members: Iterable[LeavingMember | BeatingMember]) -> dict[str, str]:
+    return {
+        f"members[{i}].group_instance_id": each.group_instance_id
+        for i, each in enumerate(members)
+        if each.group_instance_id is not None
+    }
 
 
 def topics_named(request: AnyRequest) -> dict[str, str]:

@@ -24,7 +24,7 @@ __all__ = [
     "JoinGroupMember",
     "JoinGroupResponse",
     "LeaveGroupResponse",
-    "LeftMember",
+    "MemberResult",
     "OffsetCommitResponse",
     "OffsetDeleteResponse",
     "OffsetFetchResponse",
@@ -109,22 +109,24 @@ class SyncGroupResponse(Response, kw_only=True, tag="sync_group"):
     assignment: bytes = b""
 
 
-class HeartbeatResponse(Response, kw_only=True, tag="heartbeat"):
-    """Answer to Heartbeat."""
-
-
-class LeftMember(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one member of a LeaveGroup; the ids are echoed as sent."""
+class MemberResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one member of a Heartbeat of several, or of a LeaveGroup; the ids are echoed as sent."""
 
     member_id: str
     group_instance_id: str | None = None
     error_code: int = 0
 
 
+class HeartbeatResponse(Response, kw_only=True, tag="heartbeat"):
+    """Answer to Heartbeat; `members` if it was of several."""
+
+    members: list[MemberResult] | msgspec.UnsetType = msgspec.UNSET
+
+
 class LeaveGroupResponse(Response, kw_only=True, tag="leave_group"):
     """Answer to LeaveGroup. Before version 3 the one member's error is the top-level one."""
 
-    members: list[LeftMember] = []
+    members: list[MemberResult] = []
 
 
 class PartitionResult(msgspec.Struct, frozen=True):

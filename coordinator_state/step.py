@@ -6,6 +6,7 @@ what the tests run with a scripted log.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
@@ -24,6 +25,8 @@ from coordinator_state.events import (
 from coordinator_state.group import Group
 from coordinator_state.log import in_log_order
 from coordinator_state.offsets import offset_key
+from coordinator_state.outages import NO_OUTAGES
+from coordinator_state.states import GroupState
 from coordinator_state.turn import Reply, Turn
 from coordinator_state.wire import Rejection, read_request, rejected_record
 
@@ -32,12 +35,25 @@ if TYPE_CHECKING:
 
     from coordinator_state.config import GroupConfig
     from coordinator_state.log import Record
+    from coordinator_state.outages import Outages
 
-__all__ = ["SCHEMA_VERSION", "Channel", "Output", "StepResult", "decode_group", "encode_group", "step"]
+__all__ = [
+    "REBALANCE_BOUNDS_MS",
+    "SCHEMA_VERSION",
+    "Channel",
+    "Output",
+    "StepResult",
+    "decode_group",
+    "encode_group",
+    "step",
+]
 
 SCHEMA_VERSION = 2
 """Version of the stored state. Fields that are added at the end, with defaults, need no new one, unless a
 program that does not know them would lose something: version 2 is for the offsets."""
+
+REBALANCE_BOUNDS_MS = (200, 500, 1_000, 2_000, 3_000, 5_000, 10_000, 20_000, 30_000, 60_000, 120_000, 300_000)
+"""Upper bounds, inclusive, of the buckets that completed rebalances are counted in; one more has the rest."""
 
 
 class Channel(Enum):
@@ -64,13 +80,17 @@ class StepResult(NamedTuple):
 
     `state`: the group to be stored, None if there is none (any more). `deadline_ms`: when to call again if
     nothing comes; later than everything the call has seen. `counts`: what happened, for the metrics, by
-    (what, label, label).
+    (what, label, label); of completed rebalances the second label is the number of a bucket of
+    `REBALANCE_BOUNDS_MS`. `replies`, `events`, `rejections`: what was decided, and is in `outputs` as bytes.
     """
 
     state: bytes | None
     deadline_ms: int | None
     outputs: list[Output]
     counts: Counter[tuple[str, str, str]]
+    replies: list[Reply]
+    events: list[Event]
+    rejections: list[tuple[Record, Rejection]]
 
 
 def step(
@@ -80,16 +100,19 @@ def step(
     watermark_ms: int,
     config: GroupConfig,
     secret: bytes,
+    outages: Outages = NO_OUTAGES,
 ) -> StepResult:
     """Apply `records` (all with the record key `key`) to the stored group, then let time pass.
 
     `watermark_ms`: log time up to which no more records will come; what is due by then fires. `secret`
-    makes member ids unguessable. Same arguments, same result, to the byte.
+    makes member ids unguessable. `outages`: when there was no coordinator. Same arguments, same result, to
+    the byte. An outage that begins after all of it changes no output, so a batch that runs again, after one
+    that its first run could not know of, gives the same.
     """
     group = decode_group(state) if state is not None else None
-    turn = Turn(_group_id(key), group, config)
+    turn = Turn(_group_id(key), group, config, outages)
     coordinator = GroupCoordinator(turn, secret)
-    rejects: list[Output] = []
+    rejections: list[tuple[Record, Rejection]] = []
     counts: Counter[tuple[str, str, str]] = Counter()
 
     for record in in_log_order(records):
@@ -97,8 +120,7 @@ def step(
         request = read_request(record, config)
         if isinstance(request, Rejection):
             counts["rejected", "", ""] += 1
-            rejected = rejected_record(record, request.reason, config)
-            rejects.append(Output(Channel.REJECTED, rejected.key, _json(rejected)))
+            rejections.append((record, request))
             if request.response is not None:
                 turn.replies.append(Reply(request.response, request.reply_partition))
         else:
@@ -108,7 +130,7 @@ def step(
 
     outputs = [_response(reply, counts) for reply in turn.replies]
     outputs += [_event(event, counts) for event in turn.events]
-    outputs += rejects
+    outputs += [_rejected(record, rejection.reason, config) for record, rejection in rejections]
     if turn.is_changed:
         value = _json(turn.group.picture()) if turn.exists else None
         outputs.append(Output(Channel.GROUPS, key, value))
@@ -118,6 +140,9 @@ def step(
         deadline_ms=turn.deadlines.next_ms() if turn.exists else None,
         outputs=outputs,
         counts=counts,
+        replies=turn.replies,
+        events=turn.events,
+        rejections=rejections,
     )
 
 
@@ -145,7 +170,7 @@ def _json(value: object) -> bytes:
 
 
 def _response(reply: Reply, counts: Counter[tuple[str, str, str]]) -> Output:
-    response, partition = reply
+    response, partition, _ = reply
     value = _json(response)
     api = response.__struct_config__.tag or "unreadable"
     counts["responses", str(api), response.error] += 1
@@ -159,6 +184,7 @@ def _event(event: Event, counts: Counter[tuple[str, str, str]]) -> Output:
             detail = event.reason
         case StateChanged():
             detail = str(event.to)
+            _count_rebalance(event, counts)
         case OffsetsCommitted():
             counts["offsets", "committed", ""] += sum(len(topic.partitions) for topic in event.topics)
         case OffsetsDeleted() | OffsetsExpired():
@@ -168,6 +194,22 @@ def _event(event: Event, counts: Counter[tuple[str, str, str]]) -> Output:
             pass
     counts["events", str(event.__struct_config__.tag), detail] += 1
     return Output(Channel.EVENTS, event.group_id.encode(), _json(event))
+
+
+def _rejected(record: Record, reason: str, config: GroupConfig) -> Output:
+    rejected = rejected_record(record, reason, config)
+    return Output(Channel.REJECTED, rejected.key, _json(rejected))
+
+
+def _count_rebalance(event: StateChanged, counts: Counter[tuple[str, str, str]]) -> None:
+    """Count it by its cause when it begins, and with its duration when it is completed, which Stable is."""
+    cause = str(event.cause)
+    if event.to == GroupState.PREPARING_REBALANCE:
+        counts["rebalances", cause, ""] += 1
+    elif event.to == GroupState.STABLE and event.rebalance_ms is not None:
+        bucket = bisect_left(REBALANCE_BOUNDS_MS, event.rebalance_ms)
+        counts["rebalances_completed", cause, str(bucket)] += 1
+        counts["rebalance_ms", cause, ""] += event.rebalance_ms
 
 
 def _offset_pictures(turn: Turn) -> Iterator[Output]:

@@ -24,7 +24,8 @@ def handle_sync_group(turn: Turn, request: SyncGroupRequest) -> None:
     """Handle one SyncGroup."""
     error = _check(turn, request)
     if error is not Errors.NONE:
-        turn.reply(request.reply_to, SyncGroupResponse.to(request.reply_to, turn.group_id, error))
+        response = SyncGroupResponse.to(request.reply_to, turn.group_id, error)
+        turn.reply(request.reply_to, response, request.member_id)
         return
 
     group = turn.group

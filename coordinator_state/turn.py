@@ -13,12 +13,14 @@ from coordinator_state.deadlines import Deadlines
 from coordinator_state.events import GroupCreated, StateChanged
 from coordinator_state.group import Group
 from coordinator_state.offsets import CommittedOffsets
+from coordinator_state.outages import NO_OUTAGES
 from coordinator_state.states import GroupState, transition
 
 if TYPE_CHECKING:
     from coordinator_state.config import GroupConfig
-    from coordinator_state.events import Event
+    from coordinator_state.events import Event, RebalanceCause
     from coordinator_state.group import Member
+    from coordinator_state.outages import Outages
     from coordinator_state.requests import ReplyTo
     from coordinator_state.responses import InvalidRequestResponse, Response
 
@@ -26,18 +28,25 @@ __all__ = ["Reply", "Turn"]
 
 
 class Reply(NamedTuple):
-    """A response and the partition its reader reads (None: the one the client id's hash names)."""
+    """A response and the partition its reader reads (None: the one the client id's hash names).
+
+    `member_id`: of whom it is about; empty if of nobody, or of several.
+    """
 
     response: Response | InvalidRequestResponse
     partition: int | None
+    member_id: str = ""
 
 
 class Turn:
     """The group in hand (None if it does not exist), log time, and the decisions of this turn."""
 
-    def __init__(self, group_id: str, group: Group | None, config: GroupConfig) -> None:
+    def __init__(
+        self, group_id: str, group: Group | None, config: GroupConfig, outages: Outages = NO_OUTAGES
+    ) -> None:
         self.group_id = group_id
         self.config = config
+        self.outages = outages
         self.offsets = CommittedOffsets(group.offsets if group else b"")
         """What is committed for the group; nothing while there is none."""
         self.now_ms = group.now_ms if group else 0
@@ -48,6 +57,7 @@ class Turn:
         self._group = group
         self._deadlines = Deadlines(group) if group else None
         self._cause = ""
+        self._request_id: str | None = None
         self._effects = 0
 
     # -- the group -------------------------------------------------------------------------------
@@ -69,8 +79,13 @@ class Turn:
         assert self._deadlines is not None  # noqa: S101 - same
         return self._deadlines
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether there are as many groups as there may be."""
+        return self.outages.closed_at(self.now_ms)
+
     def create_group(self) -> None:
-        """Begin a group under this turn's group id."""
+        """Begin a group under this turn's group id. Not if `is_closed`."""
         self._group = Group(group_id=self.group_id, now_ms=self.now_ms, state_timestamp_ms=self.now_ms)
         self._deadlines = Deadlines(self._group)
         self.await_cleanup()
@@ -103,14 +118,15 @@ class Turn:
 
     # -- decisions -------------------------------------------------------------------------------
 
-    def begin(self, cause: str) -> None:
-        """What follows is caused by `cause`: a place in the log, or a deadline."""
+    def begin(self, cause: str, request_id: str | None = None) -> None:
+        """What follows is caused by `cause`: a place in the log, with the request there, or a deadline."""
         self._cause = cause
+        self._request_id = request_id
         self._effects = 0
 
-    def reply(self, reply_to: ReplyTo, response: Response) -> None:
-        """Answer a request."""
-        self.replies.append(Reply(response, reply_to.partition))
+    def reply(self, reply_to: ReplyTo, response: Response, member_id: str = "") -> None:
+        """Answer a request, which is about the member `member_id`, if about one."""
+        self.replies.append(Reply(response, reply_to.partition, member_id))
 
     def emit(self, event_type: type[Event], **fields: Any) -> None:
         """Record that something happened to the group; `fields` are the event's own."""
@@ -120,18 +136,33 @@ class Turn:
                 at_ms=self.now_ms,
                 group_id=self.group_id,
                 generation_id=self.group.generation_id,
+                request_id=self._request_id,
                 **fields,
             )
         )
         self._effects += 1
         self.is_changed = self.is_changed or event_type.IS_PICTURED
 
-    def transition(self, target: GroupState, reason: str) -> None:
-        """Move the group along an arrow of the state diagram."""
+    def transition(self, target: GroupState, reason: str, cause: RebalanceCause | None = None) -> None:
+        """Move the group along an arrow of the state diagram; `cause` if that begins a join phase."""
         group = self.group
         group.previous_state, group.state = group.state, transition(group.state, target)
         group.state_timestamp_ms = self.now_ms
-        self.emit(StateChanged, from_=str(group.previous_state), to=str(target), reason=reason)
+        rebalance_ms = None
+        if target is GroupState.PREPARING_REBALANCE:
+            if group.rebalance_since_ms is None:
+                group.rebalance_since_ms, group.rebalance_cause = self.now_ms, cause
+        elif target in (GroupState.STABLE, GroupState.EMPTY) and group.rebalance_since_ms is not None:
+            rebalance_ms, cause = self.now_ms - group.rebalance_since_ms, group.rebalance_cause
+            group.rebalance_since_ms = group.rebalance_cause = None
+        self.emit(
+            StateChanged,
+            from_=str(group.previous_state),
+            to=str(target),
+            reason=reason,
+            cause=cause,
+            rebalance_ms=rebalance_ms,
+        )
         if target is GroupState.EMPTY or (target is GroupState.STABLE and self.offsets):
             self.await_cleanup()
         else:

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -27,7 +27,7 @@ _METADATA_VERSION = 9
 _ADDRESS_IN_USE = "Address already in use"
 
 # Most of a short life is starting up: without the optimising compiler that takes a third less on one core.
-_JVM_FLAGS = ("-XX:TieredStopAtLevel=1",)
+_SHORT_LIVED = ("-XX:TieredStopAtLevel=1",)
 
 # One small node: nothing is replicated, nothing waits for others.
 _SETTINGS = {
@@ -79,6 +79,7 @@ class EmbeddedBroker:
         directory: where settings, log and data go; made if it is not there.
         port: of the broker; 0 chooses a free one.
         heap_mb: the Java heap in MB.
+        jvm_flags: by default those of a broker that lives for some minutes, with the quick compiler only.
         overrides: broker settings that win over the built-in ones.
     """
 
@@ -88,12 +89,14 @@ class EmbeddedBroker:
         *,
         port: int = 0,
         heap_mb: int = 512,
+        jvm_flags: Sequence[str] = _SHORT_LIVED,
         overrides: Mapping[str, str] | None = None,
     ) -> None:
         self._directory = directory.resolve()
         self._chosen_port = port
         self._port = port
         self._heap_mb = heap_mb
+        self._jvm_flags = jvm_flags
         self._overrides = dict(overrides or {})
         self._process: subprocess.Popen[bytes] | None = None
         self._watcher: subprocess.Popen[bytes] | None = None
@@ -177,7 +180,7 @@ class EmbeddedBroker:
         return [
             str(find_java()),
             f"-Xmx{self._heap_mb}m",
-            *_JVM_FLAGS,
+            *self._jvm_flags,
             f"-Dlog4j2.configurationFile={log4j}",
             "-cp",
             classpath,

@@ -29,6 +29,7 @@ from group_coordinator.client import (
     NoAnswerError,
     RebalanceInProgressError,
     RebalanceListener,
+    SharedConnection,
 )
 
 __all__ = [
@@ -48,4 +49,5 @@ __all__ = [
     "NoAnswerError",
     "RebalanceInProgressError",
     "RebalanceListener",
+    "SharedConnection",
 ]

@@ -1,4 +1,4 @@
-"""The command line: `group-coordinator run | member | groups | demo`.
+"""The commands: `group-coordinator run | member | groups | checkpoint | write-history | history | ui | demo`.
 
 Every error that a user can cause or mend is one line on stderr and exit code 1 (2 for wrong usage).
 """
@@ -9,10 +9,14 @@ import logging
 
 import click
 
+from group_coordinator.checkpoint_command.command import checkpoint
 from group_coordinator.demo.command import demo
 from group_coordinator.groups_command.command import groups
+from group_coordinator.history_command.command import history
 from group_coordinator.member_command import member
 from group_coordinator.run_command import run
+from group_coordinator.ui.command import ui
+from group_coordinator.write_history_command import write_history
 
 __all__ = ["main"]
 
@@ -31,5 +35,5 @@ def main(*, verbose: bool) -> None:
         logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
 
-for command in (run, member, groups, demo):
+for command in (run, member, groups, checkpoint, write_history, history, ui, demo):
     main.add_command(command)

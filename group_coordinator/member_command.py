@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import signal
-import threading
 import time
 from collections.abc import Collection, Iterable
 from typing import Any
@@ -21,6 +20,7 @@ from group_coordinator.client import (
     MissingTopicError,
 )
 from group_coordinator.client.work import DEFAULT_ASSIGNORS
+from group_coordinator.signals import stop_event
 from group_coordinator.terminal import fail
 
 __all__ = ["member"]
@@ -88,9 +88,7 @@ def member(
     except KafkaError as error:
         fail(ConnectionError(f"cannot use Kafka at {bootstrap_servers}: {error}"))
 
-    stopping = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stopping.set())
+    stopping = stop_event(signal.SIGINT, signal.SIGTERM)
     narrator = _Narrator(joining)
     if units is not None:
         joining.subscribe(units=[f"unit-{i}" for i in range(units)], listener=narrator)

@@ -7,10 +7,14 @@ import socket
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from group_coordinator.terminal import fail, need_java, need_spark, say
+from group_coordinator.terminal import config_option, fail, need_spark, overriding, say
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["run"]
 
@@ -18,8 +22,11 @@ __all__ = ["run"]
 @click.command()
 @click.option("--bootstrap-servers", help="Kafka brokers, host:port with commas between.")
 @click.option("--checkpoint", help="Directory or object-store URI for the coordinator's state.")
-@click.option("--config", type=click.Path(path_type=Path), help="Settings file (TOML).")
+@config_option()
 @click.option("--create-topics", is_flag=True, default=None, help="Create the topics that are missing.")
+@click.option(
+    "--standby", is_flag=True, default=None, help="Wait while another coordinator runs, then take over."
+)
 @click.option("--metrics-port", type=int, help="Port of the Prometheus endpoint; 0: any, -1: none.")
 @click.option(
     "--set",
@@ -39,6 +46,7 @@ def run(
     checkpoint: str | None,
     config: Path | None,
     create_topics: bool | None,
+    standby: bool | None,
     metrics_port: int | None,
     assignments: tuple[str, ...],
     embedded: bool,
@@ -54,11 +62,11 @@ def run(
     group-coordinator run --embedded
     """  # noqa: D301 - click's mark for a block that is not to be wrapped is this very character
     need_spark()
-    java = need_java()
-    os.environ["JAVA_HOME"] = str(java.parent.parent)
     from checkpoints.identity import CheckpointError
     from deploy.broker import BrokerError
     from deploy.jars import JarError
+    from group_coordinator.ui.service import serving
+    from streaming.logs import logging_as
     from streaming.service import CoordinatorError, run_coordinator
     from streaming.settings import SettingsError, load_settings
     from streaming.topics import TopicError
@@ -67,17 +75,19 @@ def run(
         "bootstrap.servers": bootstrap_servers,
         "checkpoint": checkpoint,
         "create.topics": create_topics,
+        "standby": standby,
         "metrics.port": metrics_port,
     }
-    overrides: dict[str, object] = {name: value for name, value in options.items() if value is not None}
-    overrides |= dict(_split(assignment) for assignment in assignments)
-    if config is None and (path := os.environ.get("GROUP_COORDINATOR_CONFIG")):
-        config = Path(path)
+    overrides = overriding(options, assignments)
+    tell: Callable[[str], None] = say
     with ExitStack() as stack:
         try:
             if embedded:
                 overrides = _embed(stack, overrides)
-            run_coordinator(load_settings(config, os.environ, overrides), say, progress=True)
+            settings = load_settings(config, os.environ, overrides)
+            tell = stack.enter_context(logging_as(settings, say))
+            with serving(settings, tell):
+                run_coordinator(settings, tell, progress=True)
         except (
             BrokerError,
             CheckpointError,
@@ -86,14 +96,7 @@ def run(
             SettingsError,
             TopicError,
         ) as error:
-            fail(error)
-
-
-def _split(assignment: str) -> tuple[str, str]:
-    name, equals, value = assignment.partition("=")
-    if not equals:
-        raise click.UsageError(f"--set wants NAME=VALUE, not {assignment!r}")
-    return name.strip(), value
+            fail(error, tell)
 
 
 def _embed(stack: ExitStack, overrides: dict[str, object]) -> dict[str, object]:

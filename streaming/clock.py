@@ -1,58 +1,199 @@
 """The clock: small records at a steady pace, because without them the watermark, and so time, stops.
 
-What a tick says does not matter; the time that counts is the one the broker appends it at. A coordinator
-that is down makes no ticks, and so expires nobody.
+What counts of a tick is the time that the broker appends it at. A coordinator that is down makes no ticks,
+and so expires nobody. Neither must one that comes to life again, after its process stood still or Kafka was
+away: its next tick would let all that time pass at once, before anybody could be answered. So each tick says
+when the one before it was appended, and one that is late does not count (`query.py`). Then this clock has
+stopped for good, as it does when batches do not end, or another coordinator begins (`ticks.py`); a new one
+begins, and with it an outage is over.
 """
 
 from __future__ import annotations
 
-import json
-import logging
 import threading
+import time
 from typing import TYPE_CHECKING, Any, Self
 
+import msgspec
 from kafka import KafkaProducer
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, KafkaTimeoutError
+
+from streaming.ticks import Tick, TickReader
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
-__all__ = ["Clock"]
+    from kafka.producer.future import RecordMetadata
 
-_log = logging.getLogger(__name__)
+    from streaming.settings import Settings
+    from streaming.ticks import Beginning
+
+__all__ = ["Clock", "ClockStoppedError"]
+
+_FIRST_TICK_S = 20
+_CLOSE_S = 2
+
+
+class ClockStoppedError(Exception):
+    """The clock does not tick any more; the message says why."""
 
 
 class Clock:
-    """Writes ticks to a topic from a thread of its own while the context is open."""
+    """Writes ticks to a topic from a thread of its own while the context is open.
 
-    def __init__(self, topic: str, interval_ms: int, client_config: Mapping[str, Any]) -> None:
+    The first tick is written when the context is entered, which tells whoever wrote to this topic before to
+    stop: raises `KafkaError` if that cannot be done. `started_ms` is that tick's time.
+
+    Args:
+        topic: of one partition, with LogAppendTime.
+        interval_ms: between two ticks.
+        max_gap_ms: by which no tick may be later than the one before; then the clock stops.
+        client_config: for kafka-python.
+        coordinator: who writes; no two processes may have the same.
+        keeps_up: whether batches end. If not, the clock stops: nobody could be answered.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        interval_ms: int,
+        max_gap_ms: int,
+        client_config: Mapping[str, Any],
+        coordinator: str,
+        keeps_up: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self.started_ms = 0
         self._topic = topic
         self._interval_s = interval_ms / 1000
+        self._max_gap_ms = max_gap_ms
+        self._coordinator = coordinator
+        self._keeps_up = keeps_up
+        self._number = 0
+        self._first_offset = 0
+        self._newest_ms: int | None = None
+        self._says_farewell = True
+        self._writing_since: float | None = None
+        self._failure: ClockStoppedError | None = None
         self._stopping = threading.Event()
-        self._producer = KafkaProducer(**client_config, acks="all", linger_ms=0)
+        self._reader = TickReader(topic, client_config)
+        self._producer = KafkaProducer(
+            max_block_ms=_FIRST_TICK_S * 1000,
+            # A tick that takes longer is of no use.
+            request_timeout_ms=max_gap_ms,
+            delivery_timeout_ms=max_gap_ms,
+            acks="all",
+            linger_ms=0,
+            **client_config,
+        )
         self._thread = threading.Thread(target=self._run, name="clock", daemon=True)
 
+    @classmethod
+    def of(
+        cls,
+        settings: Settings,
+        client_config: Mapping[str, Any],
+        coordinator: str,
+        keeps_up: Callable[[], bool] = lambda: True,
+    ) -> Self:
+        """The clock of the coordinator with these settings."""
+        return cls(
+            settings.topics_clock,
+            settings.clock_interval_ms,
+            settings.clock_max_gap_ms,
+            client_config,
+            coordinator,
+            keeps_up,
+        )
+
     def __enter__(self) -> Self:
+        try:
+            self._reader.__enter__()
+            first = self._write(timeout_s=_FIRST_TICK_S)
+        except BaseException as error:
+            self._failure = ClockStoppedError(str(error))
+            self._close()
+            raise
+        self._first_offset = first.offset
+        self._newest_ms = self.started_ms = first.timestamp
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stopping.set()
-        self._thread.join()
-        self._producer.close(timeout=5)
+        if self.failure is None:
+            self._thread.join()
+        if self.failure is None and self._says_farewell:
+            try:
+                self._write(last=True)
+            except KafkaError as error:
+                self._failure = ClockStoppedError(f"a tick was not written: {error}")
+        self._close()
+
+    def stop(self) -> None:
+        """Tick no more. Another clock of this coordinator follows, so nobody needs to take over."""
+        self._says_farewell = False
+        self._stopping.set()
+
+    @property
+    def look_from(self) -> int:
+        """The offset from which on somebody else may have begun."""
+        begun = self._begun()
+        return self._reader.position if begun is None else begun.offset
+
+    @property
+    def failure(self) -> ClockStoppedError | None:
+        """Why the clock has stopped; None while it ticks."""
+        since = self._writing_since
+        if self._failure is None and since is not None:
+            waited_ms = round((time.monotonic() - since) * 1000)
+            if waited_ms > self._max_gap_ms:
+                self._failure = ClockStoppedError(f"Kafka has not taken a tick for {waited_ms} ms")
+        return self._failure
 
     def _run(self) -> None:
-        number = 0
-        while not self._stopping.wait(self._interval_s):
-            number += 1
-            # kafka-python retries by itself; ticks that are late are worth no less, only the newest counts.
+        while not self._stopping.wait(self._interval_s) and self._failure is None:
             try:
-                sent = self._producer.send(self._topic, json.dumps({"tick": number}).encode())
+                self._tick()
             except KafkaError as error:
-                _warn(error)
-            else:
-                sent.add_errback(_warn)
+                self._failure = ClockStoppedError(f"a tick was not written: {error}")
+            except ClockStoppedError as error:
+                self._failure = error
 
+    def _tick(self) -> None:
+        if not self._keeps_up():
+            raise ClockStoppedError("no batch has ended for long")
+        self._reader.poll(0)
+        begun = self._begun()
+        if begun is not None:
+            raise ClockStoppedError(f"another coordinator of these topics has begun, {begun.coordinator}")
+        at_ms: int = self._write().timestamp
+        gap_ms = at_ms - (self._newest_ms or at_ms)
+        self._newest_ms = at_ms
+        if gap_ms > self._max_gap_ms:
+            raise ClockStoppedError(f"the clock stood still for {gap_ms} ms")
 
-def _warn(error: BaseException) -> None:
-    _log.warning("a clock tick was not written; while none is, no session expires: %s", error)
+    def _begun(self) -> Beginning | None:
+        """Of somebody else, after this clock."""
+        newest = self._reader.newest_beginning
+        return newest if newest is not None and newest.offset > self._first_offset else None
+
+    def _write(self, *, last: bool = False, timeout_s: float | None = None) -> RecordMetadata:
+        """Write a tick, and wait until it is appended."""
+        self._number += 1
+        tick = Tick(tick=self._number, coordinator=self._coordinator, previous_ms=self._newest_ms, last=last)
+        self._writing_since = time.monotonic() if timeout_s is None else None
+        sent = self._producer.send(self._topic, msgspec.json.encode(tick))
+        appended = sent.get(timeout=timeout_s or self._max_gap_ms / 1000)
+        self._writing_since = None
+        return appended
+
+    def _close(self) -> None:
+        try:
+            self._producer.close(timeout=_CLOSE_S if self._failure is None else 0)
+        except KafkaTimeoutError:
+            # While a tick cannot be written kafka-python 3.0.12 does not close; without its thread it does.
+            self._producer._sender.force_close()  # noqa: SLF001
+            self._producer.close(timeout=_CLOSE_S)
+        if self._thread.is_alive():
+            self._thread.join(_CLOSE_S)
+        self._reader.close()

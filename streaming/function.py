@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import pandas as pd
 
 from coordinator_state.log import Record
-from coordinator_state.step import Channel, Output, step
+from coordinator_state.outages import Outage, Outages
+from coordinator_state.step import Channel, step
+from streaming.decision_log import DecisionLog
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -19,12 +22,15 @@ if TYPE_CHECKING:
     from coordinator_state.config import GroupConfig
     from streaming.settings import Settings
 
-__all__ = ["INPUT_COLUMNS", "OUTPUT_SCHEMA", "STATE_SCHEMA", "FunctionArguments", "stateful_function"]
+__all__ = ["INPUT_COLUMNS", "OUTPUT_SCHEMA", "STATE_SCHEMA", "FunctionArguments", "Row", "StatefulFunction"]
 
 # Few and narrow columns: each costs time for every group of every batch. The append time travels as a
 # number because a timestamp column costs more than twice as much.
 INPUT_COLUMNS = ("partition", "offset", "timestamp_ms", "value")
 OUTPUT_SCHEMA = "topic STRING, key BINARY, value BINARY, partition INT"
+_OUTPUT_COLUMNS = ["topic", "key", "value", "partition"]
+Row = tuple[str, bytes | None, bytes | None, int | None]
+"""One of `OUTPUT_SCHEMA`."""
 STATE_SCHEMA = "group BINARY"
 
 
@@ -35,9 +41,20 @@ class FunctionArguments(NamedTuple):
     secret: bytes
     request_topic: str
     output_topics: dict[Channel, str]
+    outages: tuple[Outage, ...] = ()
+    response_topics: tuple[tuple[bytes, str], ...] = ()
+    """Prefixes of group ids whose responses have a topic of their own; the longest come first."""
+    log_level: str = "info"
+    log_format: str = "logfmt"
 
     @classmethod
-    def of(cls, settings: Settings, secret: bytes, partitions: Mapping[str, int]) -> FunctionArguments:
+    def of(
+        cls,
+        settings: Settings,
+        secret: bytes,
+        partitions: Mapping[str, int],
+        outages: Iterable[Outage] = (),
+    ) -> FunctionArguments:
         """Take from the settings what the function needs. `partitions`: how many each topic has."""
         return cls(
             config=msgspec.structs.replace(
@@ -49,28 +66,67 @@ class FunctionArguments(NamedTuple):
             secret=secret,
             request_topic=settings.topics_requests,
             output_topics=dict(zip(Channel, settings.output_topics, strict=True)),
+            outages=tuple(outages),
+            response_topics=tuple(
+                (prefix.encode(), settings.responses_topics[prefix])
+                for prefix in sorted(settings.responses_topics, key=len, reverse=True)
+            ),
+            log_level=settings.log_level,
+            log_format=settings.log_format,
         )
 
+    def topics_for(self, key: bytes | None) -> Mapping[Channel, str]:
+        """Where the outputs of the group with this record key go.
 
-def stateful_function(
-    arguments: FunctionArguments, count: Callable[[Counter[tuple[str, str, str]]], None]
-) -> Callable[[tuple[bytes | None], Iterable[pd.DataFrame], GroupState], Iterator[pd.DataFrame]]:
-    """Make the function for `applyInPandasWithState`, keyed by the record key.
+        By the key and not by what a request says: also what cannot be read, or names another group than its
+        key does, is answered where only the tenant of the key can read it.
+        """
+        for prefix, topic in self.response_topics:
+            if key is not None and key.startswith(prefix):
+                return self.output_topics | {Channel.RESPONSES: topic}
+        return self.output_topics
+
+
+class StatefulFunction:
+    """The function for `applyInPandasWithState`, keyed by the record key.
 
     `count` is told what happened, for the metrics.
     """
 
-    def coordinate(
-        key: tuple[bytes | None], frames: Iterable[pd.DataFrame], state: GroupState
+    def __init__(
+        self, arguments: FunctionArguments, count: Callable[[Counter[tuple[str, str, str]]], None]
+    ) -> None:
+        self._arguments = arguments
+        self._outages = Outages(arguments.outages)
+        self._count = count
+        self._log = DecisionLog(arguments.log_level, arguments.log_format)
+
+    def __call__(
+        self, key: tuple[bytes | None], frames: Iterable[pd.DataFrame], state: GroupState
     ) -> Iterator[pd.DataFrame]:
+        """As Spark calls it."""
+        rows = self.rows(key, chain.from_iterable(map(_plain, frames)), state)
+        if rows:
+            # dtype object keeps a missing partition a null instead of making the column float.
+            yield pd.DataFrame(rows, columns=_OUTPUT_COLUMNS, dtype=object)
+
+    def rows(
+        self, key: tuple[bytes | None], records: Iterable[tuple[Any, ...]], state: GroupState
+    ) -> list[Row]:
+        """The same without pandas (`streaming.worker`): `records` have `INPUT_COLUMNS`."""
+        arguments = self._arguments
         raw_key = None if key[0] is None else bytes(key[0])
         result = step(
             raw_key,
             bytes(state.get[0]) if state.exists else None,
-            _records(arguments.request_topic, raw_key, frames),
+            (
+                Record(arguments.request_topic, partition, offset, timestamp_ms, raw_key, value)
+                for partition, offset, timestamp_ms, value in records
+            ),
             state.getCurrentWatermarkMs(),
             arguments.config,
             arguments.secret,
+            self._outages,
         )
         if result.state is not None:
             state.update((result.state,))
@@ -79,21 +135,11 @@ def stateful_function(
                 state.setTimeoutTimestamp(result.deadline_ms)
         elif state.exists:
             state.remove()
-        count(result.counts)
-        if result.outputs:
-            yield _frame(result.outputs, arguments.output_topics)
-
-    return coordinate
-
-
-def _records(topic: str, key: bytes | None, frames: Iterable[pd.DataFrame]) -> Iterator[Record]:
-    for frame in frames:
-        columns = (frame[name].tolist() for name in INPUT_COLUMNS)
-        for partition, offset, timestamp_ms, value in zip(*columns, strict=True):
-            yield Record(topic, partition, offset, timestamp_ms, key, value)
+        self._count(result.counts)
+        self._log.write(result)
+        topics = arguments.topics_for(raw_key)
+        return [(topics[channel], key, value, partition) for channel, key, value, partition in result.outputs]
 
 
-def _frame(outputs: list[Output], topics: dict[Channel, str]) -> pd.DataFrame:
-    rows = [(topics[output.channel], output.key, output.value, output.partition) for output in outputs]
-    # dtype object keeps a missing partition a null instead of making the column float.
-    return pd.DataFrame(rows, columns=["topic", "key", "value", "partition"], dtype=object)
+def _plain(frame: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
+    return zip(*(frame[name].tolist() for name in INPUT_COLUMNS), strict=True)

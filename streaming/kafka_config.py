@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from streaming.settings import SettingsError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["python_client_config"]
+__all__ = ["no_debug", "python_client_config"]
 
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -32,6 +33,8 @@ _PEM = {
     "ssl.truststore.location": ("ssl.truststore.type", "ssl_cafile"),
     "ssl.keystore.location": ("ssl.keystore.type", "ssl_certfile"),
 }
+# At DEBUG these log passwords: an admin client's settings, and logins by PLAIN byte for byte.
+_TOO_FRANK = ("kafka.admin.client", "kafka.net.connection")
 _JAAS = re.compile(r"""\b(username|password|tokenauth)\s*=\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s;]+)""")
 
 
@@ -47,6 +50,8 @@ def python_client_config(bootstrap_servers: str, java: Mapping[str, str]) -> dic
     protocol = java.get("security.protocol", "PLAINTEXT").upper()
     if protocol not in _PROTOCOLS:
         raise SettingsError(f"kafka.security.protocol is {protocol}, and must be {_one_of(_PROTOCOLS)}")
+    for name in _TOO_FRANK:
+        no_debug(name)
     config: dict[str, Any] = {
         "bootstrap_servers": [server.strip() for server in bootstrap_servers.split(",")],
         "security_protocol": protocol,
@@ -89,11 +94,19 @@ def _ssl(java: Mapping[str, str]) -> dict[str, Any]:
         if not Path(java[name]).is_file():
             raise SettingsError(f"kafka.{name}: there is no file {java[name]}")
         config[target] = java[name]
-    if "ssl.key.password" in java:
-        config["ssl_password"] = java["ssl.key.password"]
+    if "ssl.keystore.location" in java:
+        # Without one OpenSSL would ask for it on the terminal, and wait.
+        config["ssl_password"] = java.get("ssl.key.password", "")
     if not java.get("ssl.endpoint.identification.algorithm", "https"):
         config["ssl_check_hostname"] = False
     return config
+
+
+def no_debug(name: str) -> None:
+    """Keep the logger `name`, and what it logs, at INFO or above, whatever was asked for."""
+    logger = logging.getLogger(name)
+    if logger.getEffectiveLevel() < logging.INFO:
+        logger.setLevel(logging.INFO)
 
 
 def _one_of(names: tuple[str, ...]) -> str:

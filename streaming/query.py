@@ -18,19 +18,20 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.streaming.state import GroupStateTimeout
 
-from streaming.function import INPUT_COLUMNS, OUTPUT_SCHEMA, STATE_SCHEMA, stateful_function
+from streaming.function import INPUT_COLUMNS, OUTPUT_SCHEMA, STATE_SCHEMA, StatefulFunction
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
+    import pandas as pd
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
     from streaming.function import FunctionArguments
     from streaming.settings import Settings
 
-__all__ = ["QUERY_NAME", "decisions", "read_log", "start_query"]
+__all__ = ["QUERY_NAME", "decisions", "kafka_options", "per_group", "read_log", "start_query"]
 
 QUERY_NAME = "group-coordinator"
 
@@ -50,7 +51,7 @@ def start_query(
         .option("checkpointLocation", settings.checkpoint)
         .option("kafka.acks", "all")
         .option("kafka.max.request.size", settings.group.max_record_bytes)
-        .options(**_kafka_options(settings))
+        .options(**kafka_options(settings))
         .trigger(processingTime=f"{settings.trigger_interval_ms} milliseconds")
         .start()
     )
@@ -68,10 +69,15 @@ def read_log(spark: SparkSession, settings: Settings) -> DataFrame:
         # At the end of the log the source waits this long for more; the default of 500 ms is paid by
         # every request.
         .option("kafka.fetch.max.wait.ms", "10")
-        .options(**_kafka_options(settings))
+        .options(**kafka_options(settings))
         .load()
     )
     is_tick = F.col("topic") == settings.topics_clock
+    tick = F.col("value").cast("string")
+    previous_ms = F.get_json_object(tick, "$.previous_ms").cast("long")
+    is_late = F.unix_millis("timestamp") - previous_ms > settings.clock_max_gap_ms
+    # Not null, which would make it a request, but long ago, which moves nothing.
+    tick_time = F.when(is_late, F.timestamp_millis(F.lit(0))).otherwise(F.col("timestamp"))
     return (
         log.select(
             "key",
@@ -79,7 +85,7 @@ def read_log(spark: SparkSession, settings: Settings) -> DataFrame:
             "offset",
             F.unix_millis("timestamp").alias("timestamp_ms"),
             "value",
-            F.when(is_tick, F.col("timestamp")).alias("clock"),
+            F.when(is_tick, tick_time).alias("clock"),
         )
         .withWatermark("clock", f"{settings.clock_slack_ms} milliseconds")
         # On this very column, or Spark pushes the filter below the watermark and no tick ever reaches it.
@@ -91,11 +97,16 @@ def decisions(
     log: DataFrame, arguments: FunctionArguments, count: Callable[[Counter[tuple[str, str, str]]], None]
 ) -> DataFrame:
     """What the coordinator decides about `log`, as rows for Kafka's sink."""
+    return per_group(log, StatefulFunction(arguments, count))
+
+
+def per_group(log: DataFrame, function: Callable[..., Iterator[pd.DataFrame]]) -> DataFrame:
+    """The stateful operator, which makes the state in a checkpoint what it is; `function` is run in it."""
     return (
         log.select("key", *INPUT_COLUMNS, "clock")
         .groupBy("key")
         .applyInPandasWithState(
-            stateful_function(arguments, count),
+            function,
             OUTPUT_SCHEMA,
             STATE_SCHEMA,
             "update",
@@ -104,8 +115,8 @@ def decisions(
     )
 
 
-def _kafka_options(settings: Settings) -> dict[str, str]:
-    """The user's own client properties, which win over the ones above."""
+def kafka_options(settings: Settings) -> dict[str, str]:
+    """Where the brokers are, and the user's own client properties, for Spark's source and sink."""
     return {
         "kafka.bootstrap.servers": settings.bootstrap_servers,
         **{f"kafka.{name}": value for name, value in settings.kafka.items()},

@@ -9,20 +9,31 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+import pyspark
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from deploy.jars import fetch
+from streaming.daemon import TESTED_VERSIONS
+from streaming.kafka_config import no_debug
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from streaming.settings import Settings
 
-__all__ = ["create_session"]
+__all__ = ["DELTA", "create_session"]
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
+DELTA = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+"""Delta's tables can only be read and written by a session that was made for it."""
 _DEFAULTS = {
     "spark.app.name": "group-coordinator",
     # Ticks bring batches anyway; an extra one after each would double the time to an answer.
@@ -34,13 +45,19 @@ _DEFAULTS = {
     # Generating and compiling code for each task's projections costs more than it saves on a few rows.
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
+    # Over TCP Spark's second message to a Python worker waits for the first to be acknowledged (Nagle), which
+    # takes 40 ms; and each task of the stateful operator has two workers, one after the other.
+    "spark.python.unix.domain.socket.enabled": "true",
+    # The path of a socket must be short, which those of temporary directories need not be: YARN's are not.
+    "spark.python.unix.domain.socket.dir": "/tmp",  # noqa: S108 - by random names, and open to its owner only
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
 }
 _LOCAL_DEFAULTS = {
-    "spark.master": "local[2]",
+    # Two cores; a task whose Python worker dies is tried again, and need not end the query.
+    "spark.master": "local[2,4]",
     "spark.driver.memory": "1g",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -54,13 +71,23 @@ _LOCAL_FILES = {
 }
 
 
-def create_session(settings: Settings, *, progress: bool = False) -> SparkSession:
+def create_session(
+    settings: Settings,
+    *,
+    progress: bool = False,
+    storage: str | None = None,
+    defaults: Mapping[str, str] = MappingProxyType({}),
+) -> SparkSession:
     """Create the session, or take the one that spark-submit has set up and only fill in what is missing.
 
+    `storage` is where it will write (if not given, to the coordinator's checkpoint), and `defaults` are
+    properties that win over the coordinator's defaults.
     Without `spark.jars` or `spark.jars.packages` the jars of the lock file are fetched and used;
     `progress` shows that. Raises `deploy.jars.JarError` if they cannot be had. To spark-submit the jars have
     to be given: its JVM runs already.
     """
+    # At DEBUG it logs all that is said to the JVM, which is told passwords, too.
+    no_debug("py4j")
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     if submitted:
         # What spark-submit was given is in its JVM, where SparkConf only looks once it knows of it.
@@ -76,17 +103,19 @@ def create_session(settings: Settings, *, progress: bool = False) -> SparkSessio
     is_local = conf.get("spark.master", "local").startswith("local")
     if not (submitted or conf.contains("spark.jars") or conf.contains("spark.jars.packages")):
         # Executors elsewhere would not find the other file system's jar.
-        local_files = is_local and "://" not in settings.checkpoint
+        local_files = is_local and "://" not in (storage or settings.checkpoint)
         _use_locked_jars(conf, progress=progress, local_files=local_files)
-    defaults = _DEFAULTS | {
+    all_defaults = _DEFAULTS | {
         "spark.sql.shuffle.partitions": str(settings.state_partitions),
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
     }
+    if pyspark.__version__ in TESTED_VERSIONS:
+        all_defaults["spark.python.daemon.module"] = "streaming.daemon"
     if is_local:
-        defaults |= _LOCAL_DEFAULTS
+        all_defaults |= _LOCAL_DEFAULTS
         # Spark asks the resolver for this machine's name and warns of what it finds.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    for name, value in defaults.items():
+    for name, value in (all_defaults | dict(defaults)).items():
         conf.setIfMissing(name, value)
     return SparkSession.builder.config(conf=conf).getOrCreate()
 

@@ -16,7 +16,7 @@ import msgspec
 from coordinator_state.config import GroupConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
 __all__ = ["ENVIRONMENT_PREFIX", "Settings", "SettingsError", "load_settings"]
@@ -26,6 +26,7 @@ ENVIRONMENT_PREFIX = "GROUP_COORDINATOR_"
 # Not ours to name or to check: handed to Kafka's clients and to Spark as they are.
 _KAFKA_PREFIX = "kafka."
 _SPARK_PREFIX = "spark."
+_RESPONSES_PREFIX = "responses.topics."
 
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 
@@ -41,8 +42,8 @@ def _dotted(field: str) -> str:
 class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid_unknown_fields=True):
     """Settings of the long-lived job. Names in files are dotted; times are in ms."""
 
-    bootstrap_servers: str
-    checkpoint: str
+    bootstrap_servers: str = ""
+    checkpoint: str = ""
     """Directory or object-store URI; belongs to one coordinator and outlives it."""
 
     topics_requests: str = "coordinator.requests"
@@ -64,12 +65,20 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid
     clock_slack_ms: Annotated[int, msgspec.Meta(ge=0)] = 500
     """How far behind the newest tick the watermark stays: the difference that brokers' clocks may have, and
     the time a record may take from its append to being readable."""
+    clock_max_gap_ms: Positive = 3_000
+    """Time without a tick that may pass at once; more is an outage, and does not count for any deadline. Less
+    than half of the shortest session timeout, or one that beats may be expired by a pause of Kafka."""
     trigger_interval_ms: Annotated[int, msgspec.Meta(ge=0)] = 0
     """Time between the starts of two batches; 0: each begins as soon as the one before is done."""
 
     state_partitions: Positive = 2
     """Partitions of the state, and so the most executors' cores that work on groups at once. Fixed for the
-    life of a checkpoint."""
+    life of a checkpoint: to change it, export and restore."""
+    standby: bool = False
+    """Wait while another coordinator of the same topics runs, and go on when it ends."""
+    max_groups: Positive = 1_000_000
+    """With more groups in the state no new ones are created, until a tenth of them is gone. Groups that are
+    there do not notice."""
     starting_offsets: str = "earliest"
     """Where a new checkpoint begins to read requests: earliest or latest."""
     member_id_secret: str = ""
@@ -77,12 +86,45 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid
 
     metrics_port: Annotated[int, msgspec.Meta(ge=-1, le=65535)] = 9464
     """Port of the Prometheus endpoint; 0: any free one, -1: none."""
+    ui_port: Annotated[int, msgspec.Meta(ge=-1, le=65535)] = -1
+    """Port of the page for people; 0: any free one, -1: none (but `ui`, which is nothing else, has one)."""
+    ui_host: str = "127.0.0.1"
+    """Address that the page is served at. Whoever can reach it can read all that is there."""
+
+    log_level: str = "info"
+    """Least level of what is logged: debug, info, warning or error."""
+    log_format: str = "logfmt"
+    """logfmt or json."""
+
+    history_path: str = ""
+    """Directory or object-store URI of the tables that `write-history` writes and `history` asks."""
+    history_interval_ms: Positive = 30_000
+    """Time between the starts of two batches of the history."""
+    history_max_events: Positive = 200_000
+    """Of one batch: a history that begins late, and has far to go, need not hold it all in memory."""
+    history_retention_days: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """How long the history reaches back; 0: for ever."""
+    history_metrics_port: Annotated[int, msgspec.Meta(ge=-1, le=65535)] = 9466
+    """As `metrics.port`, of `write-history`: another one, since both may run on one machine."""
 
     group: GroupConfig = GroupConfig()
     kafka: dict[str, str] = {}
     """Java client properties, such as security.protocol, without the prefix `kafka.`."""
+    responses_topics: dict[str, str] = {}
+    """Topics for the responses to groups whose id begins so, instead of `topics_responses`; of several such
+    prefixes the longest decides. Topic ACLs can then keep tenants apart."""
     spark: dict[str, str] = {}
     """Spark properties, with their full names (`spark.master`)."""
+
+    @property
+    def stall_ms(self) -> int:
+        """A batch that takes longer is an outage, as nobody is answered meanwhile."""
+        return self.trigger_interval_ms + 3 * self.clock_max_gap_ms
+
+    @property
+    def response_topics(self) -> tuple[str, ...]:
+        """Topics that responses are written to, each once; the one for groups without a prefix first."""
+        return tuple(dict.fromkeys((self.topics_responses, *self.responses_topics.values())))
 
     @property
     def output_topics(self) -> tuple[str, ...]:
@@ -100,7 +142,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid
 _MEASURED = frozenset({"request_partitions", "response_partitions", "state_partitions"})
 _GROUP_FIELDS = {_dotted(field): field for field in GroupConfig.__struct_fields__ if field not in _MEASURED}
 _OWN_FIELDS = [
-    _dotted(field) for field in Settings.__struct_fields__ if field not in ("group", "kafka", "spark")
+    _dotted(field)
+    for field in Settings.__struct_fields__
+    if field not in ("group", "kafka", "responses_topics", "spark")
 ]
 
 
@@ -108,6 +152,7 @@ def load_settings(
     file: Path | None,
     environment: Mapping[str, str],
     overrides: Mapping[str, object],
+    needed: Iterable[str] = ("bootstrap.servers", "checkpoint"),
 ) -> Settings:
     """Put the settings together; `overrides` (from the command line) are by dotted name.
 
@@ -124,6 +169,7 @@ def load_settings(
     group: dict[str, object] = {}
     kafka: dict[str, str] = {}
     spark: dict[str, str] = {}
+    responses: dict[str, str] = {}
     for name, value in values.items():
         if name in _GROUP_FIELDS:
             group[_GROUP_FIELDS[name]] = value
@@ -133,20 +179,43 @@ def load_settings(
             kafka[name.removeprefix(_KAFKA_PREFIX)] = _text(value)
         elif name.startswith(_SPARK_PREFIX):
             spark[name] = _text(value)
+        elif name.startswith(_RESPONSES_PREFIX):
+            responses[name.removeprefix(_RESPONSES_PREFIX)] = _text(value)
         else:
             raise SettingsError(_unknown(name))
-    for name in ("bootstrap.servers", "checkpoint"):
+    for name in needed:
         if not own.get(name):
             raise SettingsError(
                 f"{name} is not set: give --{name.replace('.', '-')}, set "
                 f"{ENVIRONMENT_PREFIX}{name.replace('.', '_').upper()}, or put it in the settings file"
             )
-    settings: Settings = _convert({**own, "kafka": kafka, "spark": spark}, Settings)
-    if settings.starting_offsets not in ("earliest", "latest"):
-        raise SettingsError(
-            f"starting.offsets must be earliest or latest, and is {settings.starting_offsets!r}"
-        )
+    settings: Settings = _convert(
+        {**own, "kafka": kafka, "spark": spark, "responses.topics": responses}, Settings
+    )
+    _check(settings)
     return msgspec.structs.replace(settings, group=_convert(group, GroupConfig))
+
+
+_WORDS = {
+    "starting_offsets": ("earliest", "latest"),
+    "log_level": ("debug", "info", "warning", "error"),
+    "log_format": ("logfmt", "json"),
+}
+
+
+def _check(settings: Settings) -> None:
+    """What the types do not say."""
+    for name, words in _WORDS.items():
+        if (word := getattr(settings, name)) not in words:
+            allowed = f"{', '.join(words[:-1])} or {words[-1]}"
+            raise SettingsError(f"{_dotted(name)} must be {allowed}, and is {word!r}")
+    if "" in settings.responses_topics:
+        raise SettingsError("responses.topics has an empty prefix: for all groups, set topics.responses")
+    others = {*settings.output_topics[1:], settings.topics_requests, settings.topics_clock}
+    if taken := others.intersection(settings.responses_topics.values()):
+        raise SettingsError(
+            f"responses.topics names {min(taken)}, where the coordinator has something else: name another"
+        )
 
 
 def _convert(values: Mapping[str, object], into: type[Any]) -> Any:
@@ -192,6 +261,8 @@ def _read_environment(environment: Mapping[str, str]) -> dict[str, object]:
             name = variable.removeprefix(ENVIRONMENT_PREFIX).lower().replace("_", ".")
             if name.startswith(_SPARK_PREFIX):
                 raise SettingsError(f"{variable}: Spark's properties go into the settings file or --set")
+            if name.startswith(_RESPONSES_PREFIX):
+                raise SettingsError(f"{variable}: responses.topics goes into the settings file or --set")
             raise SettingsError(f"{variable}: {_unknown(name)}")
     return values
 

@@ -9,12 +9,24 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
-from kafka.errors import KafkaError, TopicAlreadyExistsError
+from kafka.admin import ACLOperation, ConfigResource, ConfigResourceType
+from kafka.errors import (
+    ClusterAuthorizationFailedError,
+    KafkaError,
+    NoError,
+    TopicAlreadyExistsError,
+    TopicAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
+    for_code,
+)
+
+from streaming.connection import UnreachableError, admin_client
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from typing import Any
+
+    from kafka.admin import KafkaAdminClient
 
     from streaming.settings import Settings
 
@@ -24,19 +36,21 @@ _DAY_MS = 24 * 60 * 60 * 1000
 
 
 class TopicError(Exception):
-    """Topics are missing or unsuitable; the message has a line for each and says what to do."""
+    """Topics are missing, unsuitable or out of reach; the message is one line and says what to do."""
 
 
 class TopicSpec(NamedTuple):
     """A topic: `required` configs are checked, `initial` ones are only set when it is created.
 
-    A required value of an int is a minimum, any other has to be equal.
+    A required value of an int is a minimum, any other has to be equal. `operations`: what the coordinator
+    does with it, and so must be allowed to do.
     """
 
     name: str
     partitions: int
     required: dict[str, str | int]
     initial: dict[str, str]
+    operations: tuple[ACLOperation, ...]
     exact_partitions: bool = False
 
 
@@ -50,50 +64,101 @@ def topic_specs(settings: Settings) -> list[TopicSpec]:
     large: dict[str, str | int] = {"max.message.bytes": largest, "cleanup.policy": "delete"}
     compacted = large | {"cleanup.policy": "compact"}
     day, hour = {"retention.ms": str(_DAY_MS)}, {"retention.ms": str(_DAY_MS // 24)}
+    week = {"retention.ms": str(7 * _DAY_MS)}
+    # Each is checked, which takes a right, too.
+    write = (ACLOperation.WRITE, ACLOperation.DESCRIBE_CONFIGS)
+    read = (ACLOperation.READ, ACLOperation.DESCRIBE_CONFIGS)
+    both = (ACLOperation.READ, *write)
+    of_requests = settings.requests_partitions
     return [
-        TopicSpec(settings.topics_requests, settings.requests_partitions, append_time, day),
-        TopicSpec(settings.topics_clock, 1, append_time, hour, exact_partitions=True),
-        TopicSpec(settings.topics_responses, settings.responses_partitions, large, hour),
-        TopicSpec(settings.topics_groups, settings.requests_partitions, compacted, {}),
-        TopicSpec(settings.topics_offsets, settings.requests_partitions, compacted, {}),
-        TopicSpec(
-            settings.topics_events,
-            settings.requests_partitions,
-            large,
-            {"retention.ms": str(7 * _DAY_MS)},
+        TopicSpec(settings.topics_requests, of_requests, append_time, day, read),
+        TopicSpec(settings.topics_clock, 1, append_time, hour, both, exact_partitions=True),
+        *(
+            TopicSpec(topic, settings.responses_partitions, large, hour, write)
+            for topic in settings.response_topics
         ),
-        TopicSpec(settings.topics_rejected, 1, large, day),
+        # Read for the metrics.
+        TopicSpec(settings.topics_groups, of_requests, compacted, {}, both),
+        TopicSpec(settings.topics_offsets, of_requests, compacted, {}, write),
+        TopicSpec(settings.topics_events, of_requests, large, week, write),
+        TopicSpec(settings.topics_rejected, 1, large, day, write),
     ]
 
 
 def prepare_topics(settings: Settings, client_config: Mapping[str, Any]) -> dict[str, int]:
     """Create missing topics if the settings say so, check all, and return their numbers of partitions.
 
-    Raises `TopicError` for topics that are missing or unsuitable, or if the brokers cannot be reached.
+    Raises `TopicError` for topics that are missing, unsuitable or not the coordinator's to use, or if the
+    brokers cannot be reached.
     """
     specs = topic_specs(settings)
     try:
-        admin = KafkaAdminClient(**client_config)
-    except KafkaError as error:
+        with admin_client(client_config) as admin:
+            partitions = _partitions(admin, specs)
+            missing = [spec for spec in specs if spec.name not in partitions]
+            if missing and settings.create_topics:
+                _create(admin, _as_the_others(missing, partitions, settings), settings.replication_factor)
+                partitions = _partitions(admin, specs)
+            elif missing:
+                names = ", ".join(spec.name for spec in missing)
+                raise TopicError(f"topics are missing: {names}. Create them, or start with --create-topics")
+            _check(specs, partitions, _configs(admin, specs), settings.response_topics)
+    except UnreachableError as error:
         raise TopicError(f"cannot reach Kafka at {settings.bootstrap_servers}: {error}") from None
-    try:
-        existing = set(admin.list_topics())
-        missing = [spec for spec in specs if spec.name not in existing]
-        if missing and settings.create_topics:
-            _create(admin, missing, settings.replication_factor)
-        elif missing:
-            names = ", ".join(spec.name for spec in missing)
-            raise TopicError(f"topics are missing: {names}. Create them, or start with --create-topics")
-        partitions = {
-            topic["name"]: len(topic["partitions"])
-            for topic in admin.describe_topics([spec.name for spec in specs])
-        }
-        _check(specs, partitions, _configs(admin, specs))
     except KafkaError as error:
         raise TopicError(f"cannot prepare the topics: {error}") from None
-    finally:
-        admin.close()
     return partitions
+
+
+def _partitions(admin: KafkaAdminClient, specs: Iterable[TopicSpec]) -> dict[str, int]:
+    """Look the topics up: number of partitions of each that there is.
+
+    Raises `TopicError` if something of what the coordinator will do is not allowed: it would be found out
+    when the query runs, or, of a topic that is rarely written to, days later.
+    """
+    described = {topic["name"]: topic for topic in admin.describe_topics([spec.name for spec in specs])}
+    partitions, refused = {}, []
+    for spec in specs:
+        topic = described[spec.name]
+        error = for_code(topic["error_code"])
+        if error is UnknownTopicOrPartitionError:
+            continue
+        if error not in (NoError, TopicAuthorizationFailedError):
+            raise error(spec.name)
+        partitions[spec.name] = len(topic["partitions"])
+        # Who may not even look at a topic is not told more; Read or Write would have been enough for that.
+        unknown = [ACLOperation.DESCRIBE_CONFIGS.name]
+        allowed = topic["authorized_operations"] if error is NoError else unknown
+        lacking = [_spelled(it) for it in spec.operations if it.name not in allowed]
+        if lacking:
+            refused.append(f"{' and '.join(lacking)} on topic {spec.name}")
+    if refused:
+        raise TopicError(_rights_missing(*refused))
+    return partitions
+
+
+def _rights_missing(*rights: str) -> str:
+    """Say that each of these, such as "Write on topic t", is not granted."""
+    return (
+        f"rights are missing: {', '.join(rights)}. "
+        "Grant them with kafka-acls.sh; docs/security.md lists all that the coordinator needs"
+    )
+
+
+def _spelled(operation: ACLOperation) -> str:
+    """As Kafka's tools spell it: DescribeConfigs."""
+    return "".join(word.capitalize() for word in operation.name.split("_"))
+
+
+def _as_the_others(
+    missing: list[TopicSpec], partitions: Mapping[str, int], settings: Settings
+) -> list[TopicSpec]:
+    """Give new topics of responses as many partitions as the ones have that are there."""
+    there = [partitions[topic] for topic in settings.response_topics if topic in partitions]
+    return [
+        spec._replace(partitions=there[0]) if there and spec.name in settings.response_topics else spec
+        for spec in missing
+    ]
 
 
 def _create(admin: KafkaAdminClient, specs: list[TopicSpec], replication_factor: int) -> None:
@@ -105,9 +170,15 @@ def _create(admin: KafkaAdminClient, specs: list[TopicSpec], replication_factor:
         }
         for spec in specs
     }
-    # Another coordinator may be starting at the same time; what it makes is checked like any other topic.
-    with contextlib.suppress(TopicAlreadyExistsError):
-        admin.create_topics(topics)
+    try:
+        # Another coordinator may be starting at the same time; what it makes is checked like any other topic.
+        with contextlib.suppress(TopicAlreadyExistsError):
+            admin.create_topics(topics)
+    except (ClusterAuthorizationFailedError, TopicAuthorizationFailedError):
+        names = ", ".join(topics)
+        raise TopicError(
+            f"rights are missing: Create on the cluster, to create {names}. Grant it, or create them yourself"
+        ) from None
     admin.wait_for_topics([spec.name for spec in specs])
 
 
@@ -121,9 +192,18 @@ def _configs(admin: KafkaAdminClient, specs: list[TopicSpec]) -> dict[str, dict[
 
 
 def _check(
-    specs: list[TopicSpec], partitions: Mapping[str, int], configs: Mapping[str, Mapping[str, str]]
+    specs: list[TopicSpec],
+    partitions: Mapping[str, int],
+    configs: Mapping[str, Mapping[str, str]],
+    response_topics: tuple[str, ...],
 ) -> None:
-    problems = []
+    # A request may name the partition to answer on, and does not say of which topic.
+    default, *others = response_topics
+    problems = [
+        f"{topic} has {partitions[topic]} partitions and must have {partitions[default]}, as {default} has"
+        for topic in others
+        if partitions[topic] != partitions[default]
+    ]
     for spec in specs:
         if spec.exact_partitions and partitions[spec.name] != spec.partitions:
             problems.append(

@@ -2,16 +2,80 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary, finalize
 
 import pytest
+from hypothesis import HealthCheck, settings
+from kafka.net.inet import KafkaNetSocket
+from kafka.net.selector import NetworkSelector
+from kafka.net.transport import KafkaTCPTransport
 
 from deploy.broker import EmbeddedBroker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from socket import socket
 
     from pyspark.sql import SparkSession
+
+# How long an example takes depends on what else the machine does, and histories are large.
+settings.register_profile(
+    "patient", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
+settings.load_profile("patient")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _closed_sockets() -> Iterator[None]:
+    """Close what kafka-python 3.0.12 leaves to the garbage collector, which warns in some other test.
+
+    That is the socket of a connection that does not come about, as when a client is closed that is still
+    connecting, of one that is closed with something still to be sent, and of one that comes about when its
+    client is closed already.
+    """
+    connect, close, made = KafkaNetSocket.sock_connect, NetworkSelector.close, KafkaTCPTransport.__init__
+    sockets: WeakKeyDictionary[NetworkSelector, list[socket]] = WeakKeyDictionary()
+
+    async def sock_connect(self: KafkaNetSocket, net: Any, sock: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return await connect(self, net, sock, *args, **kwargs)
+        except BaseException:
+            sock.close()
+            raise
+
+    def init_transport(self: KafkaTCPTransport, net: NetworkSelector, sock: socket, **kwargs: Any) -> None:
+        sockets.setdefault(net, []).append(sock)
+        finalize(net, sock.close)
+        made(self, net, sock, **kwargs)
+
+    def close_all(self: NetworkSelector) -> None:
+        close(self)
+        for sock in sockets.pop(self, ()):
+            sock.close()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(KafkaNetSocket, "sock_connect", sock_connect)
+        patch.setattr(KafkaTCPTransport, "__init__", init_transport)
+        patch.setattr(NetworkSelector, "close", close_all)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _short_lived_java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Spark's JVMs live for a minute here, in which the better compiler costs more than it saves.
+
+    One lives for all tests, though, and has more to compile than the 48 MiB that go with the quick compiler
+    hold: it would throw code away and compile it again all the time.
+    """
+    directory = tmp_path_factory.mktemp("spark-conf")
+    options = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+    (directory / "spark-defaults.conf").write_text(
+        f"spark.driver.defaultJavaOptions {options}\nspark.executor.defaultJavaOptions {options}\n"
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_CONF_DIR", str(directory))
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -31,6 +95,7 @@ def bootstrap_servers(broker: EmbeddedBroker) -> str:
 def spark(bootstrap_servers: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The session of the long-lived job, as it runs on one machine."""
     # Not above: most tests need no pyspark, and it takes its time.
+    from history.storage import DELTA_DEFAULTS
     from streaming.session import create_session
     from streaming.settings import load_settings
 
@@ -41,6 +106,8 @@ def spark(bootstrap_servers: str, tmp_path_factory: pytest.TempPathFactory) -> I
             "bootstrap.servers": bootstrap_servers,
             "checkpoint": str(tmp_path_factory.mktemp("unused")),
             "state.partitions": 2,
+            # For the history, whose own session has them, too; the coordinator does not care.
+            **DELTA_DEFAULTS,
         },
     )
     spark = create_session(settings)

@@ -1,9 +1,9 @@
 """The member's side of the group protocol.
 
 `membership.py` is the protocol (sans-IO) with `offsets.py` for commits and fetches, `work.py` what is shared,
-`channel.py` the way to the coordinator and back, and `member.py` all of them together: the class that
-programs use. `consumer.py` adds the records of the partitions that a member owns, and `positions.py` where to
-go on in them. `admin.py` looks at groups, and changes them, from outside.
+`channel.py` the way to the coordinator and back (`shared.py`: one for many members), and `member.py` all of
+them together: the class that programs use. `consumer.py` adds the records of the partitions that a member
+owns, and `positions.py` where to go on in them. `admin.py` looks at groups, and changes them, from outside.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from group_coordinator.client.errors import (
 )
 from group_coordinator.client.listeners import RebalanceListener
 from group_coordinator.client.member import GroupMember
+from group_coordinator.client.shared import SharedConnection
 from group_coordinator.client.states import MemberState
 from group_coordinator.client.work import MalformedMetadataError
 
@@ -46,4 +47,5 @@ __all__ = [
     "NoAnswerError",
     "RebalanceInProgressError",
     "RebalanceListener",
+    "SharedConnection",
 ]

@@ -7,8 +7,7 @@ import secrets
 import socket
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from types import TracebackType
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from kafka.admin import MemberToRemove
 from kafka.errors import (
@@ -44,6 +43,7 @@ from coordinator_state.responses import (
     Response,
 )
 from group_coordinator.client.channel import Channel, KafkaChannel, MissingTopicError
+from group_coordinator.client.closing import Closing
 from group_coordinator.client.descriptions import Coordinator, GroupDescription, MemberDescription, described
 from group_coordinator.client.groups_log import GroupListing, read_groups
 from group_coordinator.client.log_offsets import Log, LogOffsets, reset_target
@@ -99,15 +99,15 @@ class NoAnswerError(KafkaTimeoutError):  # type: ignore[misc]
         return Exception.__str__(self)
 
 
-class AdminClient:
+class AdminClient(Closing):
     """Looks at groups and changes them. Methods and arguments are those of kafka-python's KafkaAdminClient.
 
     All groups of a call are asked about at once, so thousands of them are one batch of the coordinator. For
     use by one thread at a time.
 
-    Settings: `request_timeout_ms`: longest wait for the next answer. `kafka_config`: any settings of
-    kafka-python's clients, e.g. `security_protocol`. `channel`: another way to the coordinator than Kafka,
-    e.g. for tests.
+    Settings: `request_timeout_ms`: longest wait for the next answer. `response_topic`: several to ask about
+    groups of several tenants. `kafka_config`: any settings of kafka-python's clients, e.g.
+    `security_protocol`. `channel`: another way to the coordinator than Kafka, e.g. for tests.
 
     What is wrong with one group, member or partition is in the result, as kafka-python's class for Kafka's
     error code (NoError if nothing is). What is wrong with all is raised: NoAnswerError, InvalidRequestError
@@ -123,7 +123,7 @@ class AdminClient:
         client_id: str | None = None,
         request_timeout_ms: int = 30_000,
         request_topic: str = "coordinator.requests",
-        response_topic: str = "coordinator.responses",
+        response_topic: str | Collection[str] = "coordinator.responses",
         groups_topic: str = "coordinator.groups",
         channel: Channel | None = None,
         **kafka_config: Any,
@@ -146,14 +146,6 @@ class AdminClient:
             response_topic=response_topic,
             **self._kafka_config,
         )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Disconnect."""

@@ -64,14 +64,23 @@ def partition_for(key: bytes, partitions: int) -> int:
 class KafkaChannel:
     """A channel over Kafka. `kafka_config`: kafka-python's settings, for all of its clients alike.
 
-    `instance` is a part of this member's request ids: answers without it are dropped unread. Raises
-    MissingTopicError, ValueError for a setting that kafka-python does not have, or a KafkaError.
+    `instance` is a part of this member's request ids: answers without it are dropped unread (none, if it is
+    empty). Several
+    response topics are for who asks about groups of several tenants. Raises MissingTopicError, ValueError for
+    a setting that kafka-python does not have, or a KafkaError.
     """
 
     def __init__(
-        self, *, client_id: str, instance: str, request_topic: str, response_topic: str, **kafka_config: Any
+        self,
+        *,
+        client_id: str,
+        instance: str,
+        request_topic: str,
+        response_topic: str | Collection[str],
+        **kafka_config: Any,
     ) -> None:
-        self._key = client_id.encode()
+        response_topics = [response_topic] if isinstance(response_topic, str) else sorted(set(response_topic))
+        self._keys = frozenset({client_id.encode()})
         self._instance = instance.encode()
         self._request_topic = request_topic
         self._delivery = _Delivery()
@@ -82,24 +91,32 @@ class KafkaChannel:
         with ExitStack() as on_error:
             self._admin = KafkaAdminClient(**_ADMIN_DEFAULTS | _settings(KafkaAdminClient, kafka_config))
             on_error.callback(self._admin.close)
-            counts = self.partition_counts([request_topic, response_topic])
-            for topic in (request_topic, response_topic):
+            counts = self.partition_counts([request_topic, *response_topics])
+            for topic in (request_topic, *response_topics):
                 if topic not in counts:
                     raise MissingTopicError(topic)
-            self.reply_partition = partition_for(self._key, counts[response_topic])
+            # The coordinator sees to it that they have equally many.
+            partitions = min(counts[topic] for topic in response_topics)
+            self.reply_partition = partition_for(client_id.encode(), partitions)
             self._consumer = KafkaConsumer(**_consumer_settings(kafka_config))
             on_error.callback(self._consumer.close)
-            self._start_reading(TopicPartition(response_topic, self.reply_partition))
+            self._start_reading([TopicPartition(topic, self.reply_partition) for topic in response_topics])
             self._producer = KafkaProducer(**_producer_settings(kafka_config))
             on_error.callback(self._producer.close)
             # So that no `send` has to wait for metadata, with a lock held and heartbeats due.
             self._producer.partitions_for(request_topic)
             on_error.pop_all()
 
-    def _start_reading(self, partition: TopicPartition) -> None:
-        self._consumer.assign([partition])
+    def _start_reading(self, partitions: list[TopicPartition]) -> None:
+        self._consumer.assign(partitions)
         # A fixed offset, and now: a lazy "from the end" would be the end after the first answer.
-        self._consumer.seek(partition, self._consumer.end_offsets([partition])[partition])
+        for partition, end in self._consumer.end_offsets(partitions).items():
+            self._consumer.seek(partition, end)
+
+    def listen_to(self, client_id: str) -> None:
+        """From now on `receive` returns answers to this client, too: those that come where this one's do."""
+        # Another set, as another thread may be looking into this one.
+        self._keys |= {client_id.encode()}
 
     def send(self, request: AnyRequest) -> None:
         """See `Channel`."""
@@ -128,7 +145,7 @@ class KafkaChannel:
 
     def _read(self, key: bytes | None, value: bytes | None) -> AnyAnswer | None:
         # Other members share the partition, so most records are not worth decoding.
-        if key != self._key or value is None or self._instance not in value:
+        if key not in self._keys or value is None or self._instance not in value:
             return None
         try:
             return _answers.decode(value)
@@ -221,6 +238,9 @@ class _Delivery:
 
 # -- kafka-python's settings -----------------------------------------------------------------------------
 
+# Java's value. With kafka-python's, 30 s, a member may be silent for longer than its session when Kafka comes
+# back after an outage.
+_DEFAULTS = {"reconnect_backoff_max_ms": 1_000}
 # The leader looks topics up within `poll`, which must not hang for long.
 _ADMIN_DEFAULTS = {"request_timeout_ms": 5_000}
 _CONSUMER_SETTINGS = {
@@ -256,7 +276,8 @@ def _check(kafka_config: Mapping[str, Any]) -> None:
 
 def _settings(client: Any, kafka_config: Mapping[str, Any]) -> dict[str, Any]:
     """Those of the settings that this kind of client has."""
-    return {name: value for name, value in kafka_config.items() if name in client.DEFAULT_CONFIG}
+    settings = {**_DEFAULTS, **kafka_config}
+    return {name: value for name, value in settings.items() if name in client.DEFAULT_CONFIG}
 
 
 def _consumer_settings(kafka_config: Mapping[str, Any]) -> dict[str, Any]:

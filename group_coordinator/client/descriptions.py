@@ -8,20 +8,9 @@ from kafka.errors import KafkaError, NoError, for_code
 from kafka.structs import TopicPartition
 
 from coordinator_state.responses import DescribedMember, DescribeGroupResponse
-from group_coordinator.client.work import (
-    MalformedMetadataError,
-    TopicPartitions,
-    Work,
-    WorkUnits,
-    partition_of,
-)
+from group_coordinator.client.work import assigned_partitions
 
 __all__ = ["Coordinator", "GroupDescription", "MemberDescription", "described"]
-
-# How the members of a group share work, by its protocol type; only what decodes assignments is used.
-_WORK: dict[str, Work] = {
-    each.protocol_type: each for each in (TopicPartitions((), lambda _: {}), WorkUnits(()))
-}
 
 
 @dataclass(frozen=True)
@@ -91,17 +80,5 @@ def _member(protocol_type: str, member: DescribedMember) -> MemberDescription:
         client_host=member.client_host,
         member_metadata=member.member_metadata,
         member_assignment=member.member_assignment,
-        topic_partitions=_assigned(protocol_type, member.member_assignment),
+        topic_partitions=assigned_partitions(protocol_type, member.member_assignment),
     )
-
-
-def _assigned(protocol_type: str, assignment: bytes) -> tuple[TopicPartition, ...] | None:
-    if not assignment:
-        return ()
-    work = _WORK.get(protocol_type)
-    if work is None:
-        return None
-    try:
-        return tuple(partition_of(unit) for unit in work.decode(assignment))
-    except MalformedMetadataError:
-        return None

@@ -10,8 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from kafka.errors import KafkaError
 from kafka.future import Future
@@ -20,6 +19,7 @@ from kafka.structs import OffsetAndMetadata
 from coordinator_state.requests import HeartbeatRequest
 from group_coordinator.client.assignors import check_names
 from group_coordinator.client.channel import Channel, KafkaChannel
+from group_coordinator.client.closing import Closing
 from group_coordinator.client.errors import unanswered
 from group_coordinator.client.futures import wait_for
 from group_coordinator.client.listeners import RebalanceListener, check_listener, tell_lost
@@ -41,7 +41,7 @@ CommitCallback = Callable[[Offsets, Exception | None], object]
 """What hears of the end of a commit: its offsets, and None or why it failed. As in kafka-python."""
 
 
-class GroupMember:
+class GroupMember(Closing):
     """One member of a group, and the only one that its `client_id` and process need to be.
 
     A background thread sends heartbeats and reads answers, however busy the program is; everything else
@@ -54,7 +54,8 @@ class GroupMember:
     `heartbeat_interval_ms`: by default a third of that. `assignors`: names of kafka-python's assignors
     ("range", "roundrobin", "sticky"), the most wanted first. `kafka_config`: any settings of kafka-python's
     clients, e.g. `security_protocol`.
-    `channel`: another way to the coordinator than Kafka, e.g. for tests.
+    `channel`: one of a `SharedConnection`, for programs with many members; or another way to the coordinator
+    than Kafka, e.g. for tests.
 
     A static member (KIP-345) is for programs that are restarted, e.g. to be updated: it does not leave when
     it is closed, and when it is started again under its `group_instance_id` it owns what it owned before,
@@ -315,14 +316,6 @@ class GroupMember:
                 self._await_commits(deadline)
                 self._disconnect(timeout_ms, leave=leave)
                 self._run_callbacks()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     # -- the steps of a rebalance, in the caller's thread ----------------------------------------------
 

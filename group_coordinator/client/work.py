@@ -24,6 +24,7 @@ __all__ = [
     "Unit",
     "Work",
     "WorkUnits",
+    "assigned_partitions",
     "partition_of",
 ]
 
@@ -238,3 +239,25 @@ def _read(decode: Callable[[bytes], T], data: bytes, sender: str) -> T:
         return decode(data)
     except Exception as error:  # kafka-python's decoders raise whatever they stumble over
         raise MalformedMetadataError(f"what {sender} sent cannot be read: {error!r}") from error
+
+
+# How the members of a group share work, by its protocol type; only what decodes assignments is used.
+_WORK: dict[str, Work] = {
+    each.protocol_type: each for each in (TopicPartitions((), lambda _: {}), WorkUnits(()))
+}
+
+
+def assigned_partitions(protocol_type: str, assignment: bytes) -> tuple[TopicPartition, ...] | None:
+    """What a member owns, of any group; units as `partition_of` has them.
+
+    None if that cannot be read: the leader sent nonsense, or the group's protocol is somebody's own.
+    """
+    if not assignment:
+        return ()
+    work = _WORK.get(protocol_type)
+    if work is None:
+        return None
+    try:
+        return tuple(partition_of(unit) for unit in work.decode(assignment))
+    except MalformedMetadataError:
+        return None

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from group_coordinator.terminal import fail, need_java, need_spark
+from group_coordinator.signals import stop_event
+from group_coordinator.terminal import fail, need_spark
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from coordinator_state.events import AnyEvent
     from group_coordinator.demo.checks import History
     from group_coordinator.demo.screen import Screen
+    from group_coordinator.signals import StopEvent
 
 __all__ = ["demo"]
 
 _INTERRUPTED = 130
 _FILE_WIDTH = 200
+_AROUND_MS = 1_000
 
 
 @click.command()
@@ -37,14 +41,14 @@ def demo(*, keep: bool) -> None:
     """
     start = time.monotonic()
     need_spark()
-    os.environ["JAVA_HOME"] = str(need_java().parent.parent)
     from deploy.jars import JarError, fetch
 
     try:
         fetch("broker", "spark", "local", progress=True)
     except JarError as error:
         fail(error)
-    stopping = _on_stop_signals()
+    # An event, not an exception, so that nothing is lost halfway through being started or ended.
+    stopping = stop_event(signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     directory = Path(tempfile.mkdtemp(prefix="group-coordinator-demo-"))
     exit_code = 1
     try:
@@ -58,7 +62,7 @@ def demo(*, keep: bool) -> None:
     sys.exit(exit_code)
 
 
-def _play(directory: Path, stopping: threading.Event, start: float) -> int:
+def _play(directory: Path, stopping: StopEvent, start: float) -> int:
     from kafka.errors import KafkaError
     from rich.console import Console
 
@@ -100,13 +104,20 @@ def _judge(history: History, screen: Screen, start: float) -> int:
     begun_ms = (time.time() - took) * 1000
     first_s = (min(told.at_ms for told in history.ownership) - begun_ms) / 1000
     screen.step(f"First assignment {first_s:.1f} s after the start of this command; {took:.0f} s in all.")
+    screen.step(f"The story as a picture, to open in a browser: {_draw(history.events)}")
     return 0 if all(check.held for check in checks) else 1
 
 
-def _on_stop_signals() -> threading.Event:
-    """Return an event that SIGINT, SIGTERM and SIGHUP set from now on, to the end of this process."""
-    # An event, not an exception, so that nothing is lost halfway through being started or ended.
-    stopping = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: stopping.set())
-    return stopping
+def _draw(events: Sequence[AnyEvent]) -> Path:
+    """The timeline of the group, in a file that stays."""
+    from history.rows import time_of
+    from history.story import Story
+    from history.timeline import timeline_html
+
+    story = Story.of_events(events[0].group_id, enumerate(events))
+    since, until = time_of(events[0].at_ms - _AROUND_MS), time_of(events[-1].at_ms + _AROUND_MS)
+    with tempfile.NamedTemporaryFile(
+        "w", prefix="group-coordinator-demo-", suffix=".html", encoding="utf-8", delete=False
+    ) as file:
+        file.write(timeline_html(story, since, until))
+    return Path(file.name)

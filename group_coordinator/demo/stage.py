@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -25,6 +24,7 @@ from group_coordinator.demo.probe import Probe
 from group_coordinator.demo.processes import Child, end_all
 from group_coordinator.demo.screen import Screen
 from group_coordinator.demo.store import OrderStore
+from group_coordinator.signals import StopEvent
 
 __all__ = ["Interrupted", "Stage", "StoryError"]
 
@@ -61,7 +61,7 @@ class Stage:
     in vain or when a process ends that should not.
     """
 
-    def __init__(self, directory: Path, screen: Screen, stopping: threading.Event) -> None:
+    def __init__(self, directory: Path, screen: Screen, stopping: StopEvent) -> None:
         self.screen = screen
         self.workers: dict[str, Child] = {}
         self._directory = directory

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import signal
-import threading
 import time
 from collections.abc import Collection
 from pathlib import Path
@@ -18,6 +17,7 @@ from kafka import TopicPartition
 
 from group_coordinator.client import GroupConsumer
 from group_coordinator.demo.store import OrderStore, Owner
+from group_coordinator.signals import stop_event
 
 _POLL_MS = 200
 _AUTO_COMMIT_INTERVAL_MS = 1_000
@@ -73,8 +73,7 @@ def main(
     *, name: str, group: str, topic: str, bootstrap_servers: str, session_timeout_ms: int, store_path: Path
 ) -> None:
     """Work until SIGTERM, then leave the group."""
-    stopping = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stopping.set())
+    stopping = stop_event(signal.SIGTERM)
     store = OrderStore(store_path)
     with GroupConsumer(
         group_id=group,

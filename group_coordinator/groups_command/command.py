@@ -154,9 +154,11 @@ def _parsed(parse: Callable[[str], Any]) -> Callable[[click.Context, click.Param
 )
 @click.option(
     "--response-topic",
-    default="coordinator.responses",
+    multiple=True,
+    default=["coordinator.responses"],
     show_default=True,
     envvar="GROUP_COORDINATOR_TOPICS_RESPONSES",
+    help="Where the groups' answers come (repeatable: tenants have topics of their own).",
 )
 @click.option(
     "--groups-topic",
@@ -170,7 +172,7 @@ def groups(
     command_config: str | None,
     timeout: int,
     request_topic: str,
-    response_topic: str,
+    response_topic: tuple[str, ...],
     groups_topic: str,
     **options: Any,
 ) -> None:

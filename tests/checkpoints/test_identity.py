@@ -20,6 +20,7 @@ VALUES: dict[str, Any] = {
     "clock_topic": "clock",
     "state_partitions": 2,
     "secret": "",
+    "topic_ids": {"requests": "id-1", "clock": "id-2"},
 }
 
 
@@ -112,6 +113,113 @@ def test_refuses_what_the_checkpoint_was_not_made_with(
     assert refusal(spark, checkpoint, **{name: value}) == (
         f"checkpoint {checkpoint} was made with {setting} = {VALUES[name]}, and now it is {value}: "
         "set it back, or start with a new checkpoint"
+    )
+
+
+def test_refuses_a_topic_that_was_made_again(spark: SparkSession, checkpoint: Path) -> None:
+    open_checkpoint(spark, str(checkpoint), **VALUES)
+
+    assert refusal(spark, checkpoint, topic_ids={"requests": "id-1", "clock": "id-3"}) == (
+        f"topic clock is not the one that checkpoint {checkpoint} was made with (its id is id-3, and was "
+        "id-2): it was deleted and made again, so the checkpoint's offsets mean nothing in it. To keep the "
+        "groups, run `group-coordinator checkpoint export` and `restore`; to begin without them, choose a "
+        "new checkpoint"
+    )
+    assert contents(checkpoint)["topic_ids"] == VALUES["topic_ids"]
+
+
+def test_brokers_that_tell_no_topic_ids_do_not_matter(spark: SparkSession, checkpoint: Path) -> None:
+    open_checkpoint(spark, str(checkpoint), **VALUES)
+    open_checkpoint(spark, str(checkpoint), **(VALUES | {"topic_ids": {}}))
+
+    assert contents(checkpoint)["topic_ids"] == VALUES["topic_ids"]
+
+
+def test_completes_what_an_older_program_wrote(spark: SparkSession, checkpoint: Path) -> None:
+    secret = open_checkpoint(spark, str(checkpoint), **VALUES)
+    complete = contents(checkpoint)
+    older = {name: value for name, value in complete.items() if name != "topic_ids"} | {"schema_version": 1}
+    (checkpoint / "coordinator.json").write_text(json.dumps(older))
+    (checkpoint / ".coordinator.json.crc").unlink()
+
+    assert secret == open_checkpoint(spark, str(checkpoint), **VALUES)
+    assert complete == contents(checkpoint)
+    assert stat.filemode((checkpoint / "coordinator.json").stat().st_mode) == "-rw-------"
+
+
+def test_a_refused_checkpoint_is_left_as_it_was(spark: SparkSession, checkpoint: Path) -> None:
+    open_checkpoint(spark, str(checkpoint), **VALUES)
+    change(checkpoint, schema_version=1, topic_ids={})
+    refusal(spark, checkpoint, state_partitions=3)
+
+    assert (1, {}) == (contents(checkpoint)["schema_version"], contents(checkpoint)["topic_ids"])
+
+
+# -- what Spark has noted ------------------------------------------------------------------------------
+
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+SPARKS = "org.apache.spark.sql.execution.streaming.state."
+
+
+def plan(checkpoint: Path, topic: str = "requests", **conf: str) -> None:
+    (checkpoint / "offsets").mkdir()
+    metadata = {"batchWatermarkMs": 0, "batchTimestampMs": 0, "conf": conf}
+    offsets = {topic: {"0": 7}, "clock": {"0": 9}}
+    (checkpoint / "offsets/0").write_text("\n".join(["v1", json.dumps(metadata), json.dumps(offsets)]))
+
+
+def test_accepts_what_it_has_written(spark: SparkSession, checkpoint: Path) -> None:
+    secret = open_checkpoint(spark, str(checkpoint), **VALUES)
+    plan(checkpoint, **{"spark.sql.shuffle.partitions": "2", PROVIDER: f"{SPARKS}RocksDBStateStoreProvider"})
+
+    assert secret == open_checkpoint(spark, str(checkpoint), **VALUES)
+
+
+def test_refuses_another_state_store(spark: SparkSession, checkpoint: Path) -> None:
+    open_checkpoint(spark, str(checkpoint), **VALUES)
+    plan(checkpoint, **{PROVIDER: f"{SPARKS}HDFSBackedStateStoreProvider"})
+
+    assert refusal(spark, checkpoint) == (
+        f"checkpoint {checkpoint} was made with {PROVIDER} = {SPARKS}HDFSBackedStateStoreProvider, and now "
+        f"it is {SPARKS}RocksDBStateStoreProvider: set it back, or start with a new checkpoint"
+    )
+
+
+def test_refuses_a_state_with_other_partitions(spark: SparkSession, checkpoint: Path) -> None:
+    open_checkpoint(spark, str(checkpoint), **VALUES)
+    plan(checkpoint, **{"spark.sql.shuffle.partitions": "5"})
+
+    assert refusal(spark, checkpoint) == (
+        f"checkpoint {checkpoint} has 5 state partitions in Spark's log, and 2 in its coordinator.json: the "
+        "two do not belong together. Restore an export"
+    )
+
+
+def test_refuses_offsets_of_other_topics(spark: SparkSession, checkpoint: Path) -> None:
+    open_checkpoint(spark, str(checkpoint), **VALUES)
+    plan(checkpoint, topic="others")
+
+    assert f"checkpoint {checkpoint} has offsets of topic others, which is none of its" in refusal(
+        spark, checkpoint
+    )
+
+
+def test_refuses_a_new_checkpoint_with_two_numbers_of_partitions(
+    spark: SparkSession, checkpoint: Path
+) -> None:
+    """The session of the tests has 2."""
+    assert refusal(spark, checkpoint, state_partitions=3) == (
+        "spark.sql.shuffle.partitions is 2, and state.partitions is 3: set only the latter"
+    )
+    assert not checkpoint.exists()
+
+
+def test_refuses_what_was_not_restored_to_the_end(spark: SparkSession, checkpoint: Path) -> None:
+    checkpoint.mkdir(parents=True)
+    (checkpoint / "restoring").touch()
+
+    assert refusal(spark, checkpoint) == (
+        f"checkpoint {checkpoint} was not restored to the end: delete the directory and restore it again"
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
+from contextlib import ExitStack, contextmanager
 
 import msgspec
 from kafka.consumer.subscription_state import ConsumerRebalanceListener
@@ -16,8 +17,9 @@ from coordinator_state.requests import AnyRequest
 from coordinator_state.responses import AnyResponse
 from coordinator_state.step import Channel as Kind
 from coordinator_state.step import step
+from group_coordinator import GroupMember
+from tests.patience import PATIENCE_S
 
-PATIENCE_S = 60
 CONFIG = GroupConfig(
     group_initial_rebalance_delay_ms=0,
     group_min_session_timeout_ms=3_000,
@@ -92,7 +94,11 @@ class MemoryChannel:
         self.receive_error = self.send_error = None
         self.lookup_errors = []
         self.closed = False
-        coordinator.channels[client_id].append(self)
+        self.listen_to(client_id)
+
+    def listen_to(self, client_id):
+        if self not in self.coordinator.channels[client_id]:
+            self.coordinator.channels[client_id].append(self)
 
     def put(self, answer):
         with self.arrived:
@@ -121,6 +127,29 @@ class MemoryChannel:
 
     def close(self, timeout_ms):
         self.closed = True
+
+
+@contextmanager
+def member_maker(coordinator):
+    """`make(group_id, client_id, topics=... or units=...)` is a member that owns something."""
+    with ExitStack() as members:
+
+        def make(group_id="orders", client_id="c1", group_instance_id=None, **what):
+            member = GroupMember(
+                group_id=group_id,
+                client_id=client_id,
+                client_host="h1",
+                group_instance_id=group_instance_id,
+                session_timeout_ms=90_000,
+                heartbeat_interval_ms=30,
+                channel=MemoryChannel(coordinator, client_id),
+            )
+            members.callback(member.close, leave=True)
+            member.subscribe(**what)
+            assert member.poll(timeout_ms=PATIENCE_S * 1000)
+            return member
+
+        yield make
 
 
 def now_ms():

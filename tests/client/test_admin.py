@@ -29,12 +29,12 @@ from coordinator_state.requests import (
     SyncGroupRequest,
 )
 from coordinator_state.responses import HeartbeatResponse, InvalidRequestResponse
-from group_coordinator import GroupMember
 from group_coordinator.client import admin as admin_module
 from group_coordinator.client.admin import AdminClient, GroupListing, NoAnswerError, ResetOutcome
 from group_coordinator.client.channel import MissingTopicError
 from group_coordinator.client.log_offsets import Log
-from tests.client.memory import PATIENCE_S, MemoryChannel
+from tests.client.memory import MemoryChannel, member_maker
+from tests.patience import PATIENCE_S
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 NOTHING = OffsetAndMetadata(-1, "", -1)
@@ -53,26 +53,8 @@ def admin(channel):
 
 @pytest.fixture
 def make_member(coordinator):
-    members = []
-
-    def make(name, group_id="orders", **what):
-        settings = {key: what.pop(key) for key in ("group_instance_id",) if key in what}
-        member = GroupMember(
-            group_id=group_id,
-            client_id=name,
-            session_timeout_ms=90_000,
-            heartbeat_interval_ms=30,
-            channel=MemoryChannel(coordinator, name),
-            **settings,
-        )
-        members.append(member)
-        member.subscribe(**what)
-        assert member.poll(timeout_ms=PATIENCE_S * 1000)
-        return member
-
-    yield make
-    for member in members:
-        member.close(leave=True)
+    with member_maker(coordinator) as make:
+        yield make
 
 
 def impatient(channel):
@@ -83,7 +65,7 @@ def impatient(channel):
 
 
 def test_group_that_shares_topics_is_described(admin, make_member):
-    member = make_member("c1", topics=["a"])
+    member = make_member(topics=["a"])
 
     group = admin.describe_groups(["orders"])["orders"]
 
@@ -106,7 +88,7 @@ def test_group_that_shares_topics_is_described(admin, make_member):
 
 
 def test_units_are_described_as_partition_0_under_their_names(admin, make_member):
-    make_member("c1", units=["north", "south"], group_instance_id="w1")
+    make_member(units=["north", "south"], group_instance_id="w1")
 
     (member,) = admin.describe_groups(["orders"])["orders"].members
 
@@ -177,7 +159,7 @@ def test_a_single_name_is_one_group(admin):
 
 
 def test_description_and_offsets_come_together(admin, make_member):
-    make_member("c1", topics=["a"])
+    make_member(topics=["a"])
     admin.alter_group_offsets("done", {B0: OffsetAndMetadata(7, "m", 3)})
 
     both = admin.describe_groups_and_offsets(["orders", "done", "absent"])
@@ -231,7 +213,7 @@ def test_list_says_which_topic_is_missing(admin):
 
 
 def test_groups_without_members_are_deleted_with_their_offsets(admin, make_member):
-    make_member("c1", units=["u"])
+    make_member(units=["u"])
     admin.alter_group_offsets("done", {A0: OffsetAndMetadata(1)})
 
     errors = admin.delete_groups(["orders", "done", "absent"])
@@ -262,7 +244,7 @@ def test_partitions_are_refused_one_by_one(admin):
 
 
 def test_offsets_of_a_group_with_members_are_theirs(admin, make_member):
-    make_member("c1", topics=["a"])
+    make_member(topics=["a"])
 
     errors = admin.alter_offsets_of_groups(
         {"orders": {A0: OffsetAndMetadata(1)}, "g": {A0: OffsetAndMetadata(1)}}
@@ -288,14 +270,14 @@ def test_more_offsets_than_a_request_holds_go_in_several(admin, coordinator):
 
 def test_offsets_are_deleted_unless_members_need_them(admin, make_member):
     admin.alter_group_offsets("orders", {A0: OffsetAndMetadata(1), B0: OffsetAndMetadata(2)})
-    make_member("c1", topics=["a"])
+    make_member(topics=["a"])
 
     assert {A0: GroupSubscribedToTopicError, B0: NoError} == admin.delete_group_offsets("orders", [A0, B0])
     assert [A0] == list(admin.list_group_offsets(["orders"])["orders"])
 
 
 def test_deleting_offsets_raises_what_is_wrong_with_the_group(admin, make_member):
-    make_member("c1", units=["u"])
+    make_member(units=["u"])
 
     with pytest.raises(NonEmptyGroupError, match="'orders'"):
         admin.delete_group_offsets("orders", [TopicPartition("u", 0)])
@@ -312,8 +294,8 @@ def test_nothing_to_change_is_not_asked_for(admin, coordinator):
 
 
 def test_members_are_removed_by_either_id(admin, make_member):
-    dynamic = make_member("c1", units=["u"])
-    make_member("c2", group_id="static", units=["u"], group_instance_id="w1")
+    dynamic = make_member(units=["u"])
+    make_member("static", "c2", units=["u"], group_instance_id="w1")
 
     gone = MemberToRemove(member_id="nobody")
     assert {dynamic.member_id: NoError, "nobody": UnknownMemberIdError} == admin.remove_group_members(

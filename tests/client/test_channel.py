@@ -55,7 +55,12 @@ class FakeClient:
 
 
 class FakeAdmin(FakeClient):
-    DEFAULT_CONFIG: ClassVar = {"bootstrap_servers": None, "client_id": None, "security_protocol": None}
+    DEFAULT_CONFIG: ClassVar = {
+        "bootstrap_servers": None,
+        "client_id": None,
+        "security_protocol": None,
+        "reconnect_backoff_max_ms": 30_000,
+    }
 
     def describe_topics(self, topics):
         counts = self.kafka.topics
@@ -121,10 +126,10 @@ def kafka(monkeypatch):
     return kafka
 
 
-def make_channel(**kafka_config):
+def make_channel(instance="abcdef", **kafka_config):
     return KafkaChannel(
         client_id="c1",
-        instance="abcdef",
+        instance=instance,
         request_topic="coordinator.requests",
         response_topic="coordinator.responses",
         bootstrap_servers="localhost:1",
@@ -203,11 +208,23 @@ def test_settings_reach_the_clients_that_have_them(kafka):
         kafka.settings[each] for each in ("FakeAdmin", "FakeConsumer", "FakeProducer")
     )
     assert admin.pop("request_timeout_ms") == 5_000
-    assert admin == {"bootstrap_servers": "localhost:1", "client_id": "c1", "security_protocol": "SSL"}
+    assert admin == {
+        "bootstrap_servers": "localhost:1",
+        "client_id": "c1",
+        "security_protocol": "SSL",
+        # A member that waits for longer may be out of its group when Kafka comes back.
+        "reconnect_backoff_max_ms": 1_000,
+    }
     assert admin.items() <= consumer.items()
     assert (consumer["fetch_max_wait_ms"], consumer["group_id"]) == (10, None)
     assert admin.items() <= producer.items()
     assert (producer["acks"], producer["linger_ms"], producer["compression_type"]) == ("all", 0, "gzip")
+
+
+def test_the_longest_wait_for_kafka_may_be_chosen(kafka):
+    make_channel(reconnect_backoff_max_ms=5_000)
+    waits = [kafka.settings[each]["reconnect_backoff_max_ms"] for each in ("FakeConsumer", "FakeProducer")]
+    assert waits == [5_000, 5_000]
 
 
 @pytest.mark.parametrize(("name", "message"), [("nonsense", "neither"), ("acks", "cannot be chosen")])
@@ -297,6 +314,18 @@ def test_records_for_others_are_not_even_decoded(kafka, monkeypatch, record):
     kafka.inbox.append([record])
 
     assert make_channel().receive(0) == []
+
+
+def test_answers_to_several_client_ids(kafka):
+    channel = make_channel(instance="")
+    channel.listen_to("c2")
+    answers = [response("c1-1"), HeartbeatResponse(request_id="c2-1", client_id="c2", group_id="g")]
+    kafka.inbox.append(
+        [Record(key, msgspec.json.encode(each)) for key, each in zip((b"c1", b"c2"), answers, strict=True)]
+        + [Record(b"c3", msgspec.json.encode(response("c3-1")))]
+    )
+
+    assert channel.receive(0) == answers
 
 
 def test_answer_to_an_unreadable_request_is_one(kafka):

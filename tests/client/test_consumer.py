@@ -16,7 +16,8 @@ from coordinator_state.responses import OffsetCommitResponse, OffsetFetchRespons
 from group_coordinator import CommitFailedError, GroupConsumer, GroupMember
 from group_coordinator.client import consumer as consumer_module
 from group_coordinator.client.errors import UnsupportedVersionError
-from tests.client.memory import PATIENCE_S, Listener, MemoryChannel, poll_until, wait_until
+from tests.client.memory import Listener, MemoryChannel, poll_until, wait_until
+from tests.patience import PATIENCE_S
 
 A = [TopicPartition("a", i) for i in range(4)]
 

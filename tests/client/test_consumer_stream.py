@@ -12,10 +12,10 @@ from kafka.errors import NoOffsetForPartitionError
 from kafka.structs import TopicPartition
 
 from group_coordinator import CommitFailedError, FencedInstanceIdError, GroupConsumer
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.spark
 
-PATIENCE_S = 60
 PARTITIONS = 4
 
 _numbers = itertools.count(1)

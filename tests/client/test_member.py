@@ -28,7 +28,6 @@ from group_coordinator.client.errors import (
 )
 from group_coordinator.client.work import MalformedMetadataError
 from tests.client.memory import (
-    PATIENCE_S,
     Listener,
     MemoryChannel,
     now_ms,
@@ -36,6 +35,7 @@ from tests.client.memory import (
     poll_until,
     wait_until,
 )
+from tests.patience import PATIENCE_S
 
 UNITS = ["u1", "u2", "u3", "u4"]
 

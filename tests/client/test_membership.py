@@ -937,7 +937,7 @@ RARE_MOVES = [
 ]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.sampled_from([SETTINGS, STATIC]),
     st.lists(st.one_of(*MOVES, *MOVES, *MOVES, *RARE_MOVES), min_size=50, max_size=100),

@@ -56,7 +56,7 @@ def test_all_partitions_are_assigned_once(name, count):
     assert all_units(owned) == Counter(expected)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.sampled_from(ASSIGNORS),
     st.lists(st.sets(st.sampled_from([*COUNTS, "missing"])), min_size=1, max_size=6),

@@ -8,12 +8,16 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from typing import Any, NamedTuple
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
 
 from tests.conformance.messages import frame, offsets_by_partition, read
 from tests.conformance.sequence import PARTITIONS, TOPICS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 DESCRIBE_VERSION = 5
 """The last version that answers a group that is not there without an error, as a Dead one."""
@@ -138,9 +142,14 @@ class BrokerClient:
 
         Two requests, one after the other: when the first is answered, all answers that came before it are
         on their way; when the second is, they have been read.
+
+        A broker can be slow for one group or one connection alone, so each look is timed, too.
         """
-        fetched = await self._told(group_id, "offset_fetch", FETCH_VERSION, topics=None, require_stable=False)
-        described = await self._told(group_id, "describe_group", DESCRIBE_VERSION)
+        with self._timed():
+            fetched = await self._told(
+                group_id, "offset_fetch", FETCH_VERSION, topics=None, require_stable=False
+            )
+            described = await self._told(group_id, "describe_group", DESCRIBE_VERSION)
         return described | {"offsets": offsets_by_partition(fetched["topics"])}
 
     async def delete(self, group_id: str) -> None:
@@ -172,12 +181,10 @@ class BrokerClient:
     async def watch(self) -> None:
         """Ask for something small again and again, to know when the machine is held up. Never ends."""
         while True:
-            asked_ms = now_ms()
-            await self._told("watched", "describe_group", DESCRIBE_VERSION)
-            took_ms = now_ms() - asked_ms
-            if took_ms >= _NOTED_MS:
-                self._held_up.append((asked_ms, took_ms))
-            await asyncio.sleep(_WATCH_S)
+            # The pause, too: this process may be held up at any time.
+            with self._timed(_WATCH_S * 1_000):
+                await self._told("watched", "describe_group", DESCRIBE_VERSION)
+                await asyncio.sleep(_WATCH_S)
 
     def held_up_ms(self, since_ms: int) -> int:
         """For how long at most the broker, or this process, was held up since then."""
@@ -189,6 +196,15 @@ class BrokerClient:
             connection.close()
         self._all.clear()
         self._idle.clear()
+
+    @contextmanager
+    def _timed(self, expected_ms: float = 0) -> Iterator[None]:
+        """Note it if what is done in this context takes longer than it ought to."""
+        asked_ms = now_ms()
+        yield
+        took_ms = round(now_ms() - asked_ms - expected_ms)
+        if took_ms >= _NOTED_MS:
+            self._held_up.append((asked_ms, took_ms))
 
     async def _told(self, group_id: str, api: str, version: int, **fields: Any) -> dict[str, Any]:
         """Ask, and wait for the answer."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ import msgspec
 from coordinator_state.config import GroupConfig
 from coordinator_state.group import Group
 from coordinator_state.offsets import CommittedOffset, CommittedOffsets, offset_key
+from coordinator_state.outages import NO_OUTAGES, Outage, Outages
 from coordinator_state.responses import FetchedOffset, FetchedOffsetsOfTopic
 from coordinator_state.states import GroupState
 from coordinator_state.step import Channel, StepResult, decode_group, encode_group
@@ -18,7 +20,13 @@ Committed = dict[tuple[str, int], CommittedOffset]
 """All that is committed for a group, by topic and partition."""
 
 
-def check(before: bytes | None, result: StepResult, watermark_ms: int, config: GroupConfig) -> Group | None:
+def check(
+    before: bytes | None,
+    result: StepResult,
+    watermark_ms: int,
+    config: GroupConfig,
+    outages: Outages = NO_OUTAGES,
+) -> Group | None:
     """Check what a call that found the state `before` has come to; the group is handed back."""
     old = decode_group(before) if before is not None else None
     new = decode_group(result.state) if result.state is not None else None
@@ -37,7 +45,7 @@ def check(before: bytes | None, result: StepResult, watermark_ms: int, config: G
     _members_fit_the_state(new)
     if old is None or old.offsets != new.offsets:
         _offsets_are_what_is_counted(new)
-    _what_is_not_used_is_looked_for(old, new, config)
+    _what_is_not_used_is_looked_for(old, new, config, outages)
     # Spark refuses a time-out that is not later than the watermark, and ends the query.
     assert result.deadline_ms is not None
     assert result.deadline_ms > max(watermark_ms, new.now_ms)
@@ -169,8 +177,13 @@ def _offsets_are_what_is_counted(group: Group) -> None:
     assert len(msgspec.json.encode(listed)) - len("[]") <= offsets.bytes_held
 
 
-def _what_is_not_used_is_looked_for(old: Group | None, new: Group, config: GroupConfig) -> None:
-    """In time, that is no more than the check interval late, and no sooner than is of use."""
+def _what_is_not_used_is_looked_for(
+    old: Group | None, new: Group, config: GroupConfig, outages: Outages
+) -> None:
+    """In time, that is no more than the check interval late, and no sooner than is of use.
+
+    Time without a coordinator does not count.
+    """
     look_ms, interval_ms = new.cleanup_deadline_ms, config.offsets_retention_check_interval_ms
     if new.state in (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE):
         assert look_ms is None, "a group that rebalances loses nothing"
@@ -186,10 +199,18 @@ def _what_is_not_used_is_looked_for(old: Group | None, new: Group, config: Group
         assert not due
         return
     if due:
-        assert look_ms <= max(min(due), new.now_ms + interval_ms)
+        assert look_ms <= max(min(due), new.now_ms + interval_ms) + _length(outages)
     assert look_ms >= new.state_timestamp_ms + interval_ms
-    if old is not None and old.cleanup_deadline_ms != look_ms:
-        assert look_ms >= old.now_ms + interval_ms
+    if old is not None:
+        awaited_ms = old.cleanup_deadline_ms
+        if awaited_ms is not None:
+            awaited_ms += _length(outages.between(old.now_ms, new.now_ms))
+        if look_ms != awaited_ms:
+            assert look_ms >= old.now_ms + interval_ms
+
+
+def _length(outages: Iterable[Outage]) -> int:
+    return sum(outage.end_ms - outage.start_ms for outage in outages)
 
 
 def _end_of(group: Group, topic: str, offset: CommittedOffset, config: GroupConfig) -> int | None:

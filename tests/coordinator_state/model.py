@@ -239,6 +239,8 @@ class Model:
         self._answers: dict[str, Any] = {}
         self._ask: Ask | None = None
         self._own_events: list[AnyEvent] = []
+        self._rebalance: tuple[int, str] | None = None
+        self._must_rejoin: tuple[str, str, str | None] | None = None
         self._must_rebalance = False
         self._must_leave: set[str] = set()
         self._is_full_for: str | None = None
@@ -276,6 +278,7 @@ class Model:
             own = [event for event in events if event.event_id.startswith(f"{place}-")]
             after = events[len(before) + len(own) :]
             assert before + own + after == events, "what a record does comes in one piece"
+            assert all(event.request_id == ask.request_id for event in own)
             self._happen(before)
             self._let_pass(at_ms)
             self.now = at_ms
@@ -292,6 +295,7 @@ class Model:
         for event in events:
             assert event.at_ms >= self.now, "time went back"
             assert "@" not in event.event_id or event.event_id.startswith(f"{GROUP}@{event.at_ms}-")
+            assert ("@" in event.event_id) is (event.request_id is None)
             self._begin_rounds(event.at_ms)
             self._forget_pending(event.at_ms)
             self._nothing_was_due_before(event.at_ms)
@@ -299,6 +303,7 @@ class Model:
             self._HANDLERS[type(event)](self, event)
             self._look_whether_it_is_used(event.at_ms)
         assert not self._must_rebalance, "the group has changed and does not rebalance"
+        assert self._must_rejoin is None, "a join that nobody is told of"
 
     def _let_pass(self, to_ms: int) -> None:
         """Nothing has happened until `to_ms`: then nothing was due, that millisecond included."""
@@ -440,7 +445,7 @@ class Model:
             self._tells_generation(self._take(ask), known, ask)
         else:
             known.take_over(ask)
-            self._park_join(known, ask)
+            self._park_again(known, ask)
 
     def _error_of_join(self, ask: Ask, known: Member | None) -> str:
         """The first of these that holds is the answer."""
@@ -492,6 +497,11 @@ class Model:
         """It has not got the answer to its join, or it would know; but a leader may want to divide anew."""
         leads_stable = self.state == STABLE and self.leader == known.member_id
         return self.state != PREPARING and ask.protocols == known.protocols and not leads_stable
+
+    def _park_again(self, member: Member, ask: Ask) -> None:
+        if member.parked_join is None:
+            self._must_rejoin = member.member_id, ask.client_id, ask.instance_id
+        self._park_join(member, ask)
 
     def _park_join(self, member: Member, ask: Ask) -> None:
         # An earlier one is given up: should it be answered, nobody will have waited for that.
@@ -691,6 +701,7 @@ class Model:
         if event.to == DEAD:
             self._group_ends(event)
         self.state, self.since_ms = event.to, event.at_ms
+        self._tells_cause(event)
         match event.to:
             case "PreparingRebalance":
                 self._join_phase_begins(event)
@@ -701,6 +712,20 @@ class Model:
                 self.offsets.read_by([])
             case "Stable":
                 assert self._must_assign is not None, "only the leader's sync can bring this about"
+
+    def _tells_cause(self, event: told.StateChanged) -> None:
+        """Once a rebalance is over, why it began, and when: the group has not been Stable or Empty since."""
+        if event.to == PREPARING:
+            assert event.cause is not None
+            self._rebalance = self._rebalance or (event.at_ms, event.cause)
+            assert event.rebalance_ms is None
+        elif event.to in (STABLE, EMPTY):
+            assert self._rebalance is not None
+            since_ms, cause = self._rebalance
+            assert (cause, event.at_ms - since_ms) == (event.cause, event.rebalance_ms)
+            self._rebalance = None
+        else:
+            assert (None, None) == (event.cause, event.rebalance_ms)
 
     def _group_ends(self, event: told.StateChanged) -> None:
         assert {} == self.offsets.kept, "offsets go before their group"
@@ -759,6 +784,7 @@ class Model:
         assert ask is not None
         assert ask.api == "join_group"
         assert (ask.client_id, ask.instance_id) == (event.client_id, event.group_instance_id)
+        assert self._join_phase_ms(event.at_ms) == event.join_phase_ms
         if ask.member_id:
             assert ask.member_id == event.member_id
             del self.pending[ask.member_id]
@@ -781,6 +807,14 @@ class Model:
         self.members[event.member_id] = member
         self.somebody_came |= self.state == PREPARING and self.is_initial
         self._park_join(member, ask)
+
+    def _member_rejoined(self, event: told.MemberRejoined) -> None:
+        assert self._must_rejoin == (event.member_id, event.client_id, event.group_instance_id)
+        assert self._join_phase_ms(event.at_ms) == event.join_phase_ms
+        self._must_rejoin = None
+
+    def _join_phase_ms(self, at_ms: int) -> int:
+        return at_ms - self.since_ms if self.state == PREPARING else 0
 
     def _member_fenced(self, event: told.MemberFenced) -> None:
         ask, member = self._ask, self._static(event.group_instance_id)
@@ -811,7 +845,7 @@ class Model:
             assert all(self.protocol_name in dict(it.protocols) for it in self.members.values())
             self._tells_restarted(ask, member, old_leader)
         else:
-            self._park_join(member, ask)
+            self._park_again(member, ask)
 
     def _tells_restarted(self, ask: Ask, member: Member, old_leader: str | None) -> None:
         """It takes over what it had; a leader must not think that it has to divide anew."""
@@ -935,6 +969,7 @@ class Model:
         told.GroupCreated: _group_created,
         told.StateChanged: _state_changed,
         told.MemberAdded: _member_added,
+        told.MemberRejoined: _member_rejoined,
         told.MemberFenced: _member_fenced,
         told.MemberRemoved: _member_removed,
         told.GenerationCompleted: _generation_completed,

@@ -20,6 +20,7 @@ import msgspec
 from coordinator_state.config import GroupConfig
 from coordinator_state.group import Group
 from coordinator_state.log import Record
+from coordinator_state.outages import NO_OUTAGES
 from coordinator_state.responses import AnyResponse, JoinGroupMember
 from coordinator_state.step import Channel, Output, StepResult, decode_group, step
 from tests.coordinator_state import invariants
@@ -88,6 +89,7 @@ class Scenario:
         self.config = GroupConfig(**({"group_initial_rebalance_delay_ms": 0} | config))
         self.versions = versions
         self.now = 0
+        self.outages = NO_OUTAGES
         self.state: bytes | None = None
         self.deadline: int | None = None
         self.log: list[Record] = []
@@ -183,6 +185,15 @@ class Scenario:
             "generation_id": self.generations.get(client, -1),
         } | fields
         return self.send("heartbeat", client, **fields)
+
+    def heartbeat_of(self, *clients: str, **fields: Any) -> list[AnyResponse]:
+        """Send a heartbeat of several members, in one request of the first."""
+        members = [
+            {"member_id": self.ids.get(client, ""), "generation_id": self.generations.get(client, -1)}
+            | ({"group_instance_id": self.instances[client]} if client in self.instances else {})
+            for client in clients
+        ]
+        return self.send("heartbeat", clients[0], **({"members": members} | fields))
 
     def leave(self, *clients: str, **fields: Any) -> list[AnyResponse]:
         """Let `clients` leave in one request of the first."""
@@ -330,8 +341,8 @@ class Scenario:
     # -- the machine -------------------------------------------------------------------------------
 
     def _step(self, records: list[Record]) -> list[AnyResponse]:
-        result = step(GROUP.encode(), self.state, records, self.now, self.config, SECRET)
-        invariants.check(self.state, result, self.now, self.config)
+        result = step(GROUP.encode(), self.state, records, self.now, self.config, SECRET, self.outages)
+        invariants.check(self.state, result, self.now, self.config, self.outages)
         self.state, self.deadline = result.state, result.deadline_ms
         self.outputs += result.outputs
         self.events += [

@@ -137,3 +137,28 @@ def test_index_agrees_with_the_group_whatever_is_set(moves):
     expected += [(at_ms, "SYNC", "") for at_ms in [its.sync_deadline_ms] if at_ms is not None]
     expected.sort(key=lambda it: (it[0], DeadlineKind[it[1]], it[2]))
     assert drain(deadlines, 9, its) == expected
+
+
+def test_all_are_put_off():
+    its = group("c1", "c2")
+    deadlines = Deadlines(its)
+    deadlines.set_session(its.members["c1"], 1)
+    deadlines.set_pending("p", 2)
+    deadlines.set_join(3)
+    deadlines.set_sync(4)
+    deadlines.set_cleanup(5)
+    deadlines.put_off(10)
+    expected = [
+        (11, "SESSION", "c1"),
+        (12, "PENDING", "p"),
+        (13, "JOIN", ""),
+        (14, "SYNC", ""),
+        (15, "CLEANUP", ""),
+    ]
+    assert drain(deadlines, 100, its) == expected
+
+
+def test_none_to_be_put_off():
+    deadlines = Deadlines(group("c1"))
+    deadlines.put_off(10)
+    assert deadlines.next_ms() is None

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coordinator_state.config import GroupConfig
@@ -28,11 +28,6 @@ KEY = b"orders"
 NOW_MS = 20_000
 # Not the one that the groups come from: a place of the log is taken by one record only.
 PARTITION = 1
-
-
-def bounded(max_examples: int) -> settings:
-    checks = [HealthCheck.too_slow, HealthCheck.data_too_large]
-    return settings(max_examples=max_examples, deadline=None, suppress_health_check=checks)
 
 
 def groups() -> list[bytes | None]:
@@ -129,6 +124,7 @@ VALID = [
         "assignments": [{"member_id": "m", "assignment": "AAE="}],
     },
     {"api": "heartbeat", **COMMON, "generation_id": 2, "member_id": "m", "reply_partition": 3},
+    {"api": "heartbeat", **COMMON, "members": [{"generation_id": 2, "member_id": "m"}]},
     {"api": "leave_group", **COMMON, "api_version": 5, "members": [{"member_id": "m", "reason": "bye"}]},
     {
         "api": "offset_commit",
@@ -194,7 +190,7 @@ def encode(request: object) -> bytes:
     return json.dumps(request).encode()
 
 
-@bounded(1_200)
+@settings(max_examples=1_200)
 @given(st.sampled_from(VALID), changes, st.sets(st.sampled_from(FIELDS), max_size=1), keys, times)
 def test_fields_of_every_kind(valid, changed, missing, key, at_ms):
     request = {name: it for name, it in (valid | changed).items() if name not in missing}
@@ -215,7 +211,7 @@ def topics_of(field: str, partitions: st.SearchStrategy) -> st.SearchStrategy:
     return st.lists(topic, max_size=4)
 
 
-@bounded(600)
+@settings(max_examples=600)
 @given(
     st.fixed_dictionaries({"api": st.just("offset_commit"), "topics": topics_of("partitions", commits)})
     | st.fixed_dictionaries(
@@ -232,13 +228,13 @@ def test_offsets_of_every_kind(request, version, retention, at_ms):
     check(Record("requests", PARTITION, 7, at_ms, KEY, encode(COMMON | request | version)))
 
 
-@bounded(300)
+@settings(max_examples=300)
 @given(values, keys, times)
 def test_json_of_every_kind(value, key, at_ms):
     check(Record("requests", PARTITION, 7, at_ms, key, encode(value)))
 
 
-@bounded(300)
+@settings(max_examples=300)
 @given(st.none() | st.binary(max_size=60), keys, times)
 def test_bytes_of_every_kind(value, key, at_ms):
     check(Record("requests", PARTITION, 7, at_ms, key, value))
@@ -283,7 +279,7 @@ def damage(rng: random.Random, value: bytes) -> bytes:
     return value[:at] + new + value[to:]
 
 
-@bounded(200)
+@settings(max_examples=200)
 @given(st.integers(0, 2**32))
 def test_damaged_requests(seed):
     rng = random.Random(seed)

@@ -317,6 +317,20 @@ def test_subscription_that_just_fits(ask_first):
     assert errors(refused) == {"c1": "GROUP_MAX_SIZE_REACHED"}
 
 
+def test_ids_that_are_given_out_are_room_that_is_promised():
+    measured = Scenario()
+    measured.join("c0")
+    s = Scenario(max_group_bytes=3 * measured.group.bytes_held)
+    told = [only(s.ask(f"c{number}", member_id="")).error for number in range(5)]
+    assert told == ["MEMBER_ID_REQUIRED"] * 3 + ["GROUP_MAX_SIZE_REACHED"] * 2
+    # Who has one may use it.
+    assert errors(s.join("c0")) == {"c0": "NONE"}
+    assert len(s.group.pending_members) == 2
+    # And there is room again when they are not used.
+    s.wait(10_000)
+    assert only(s.ask("c4", member_id="")).error == "MEMBER_ID_REQUIRED"
+
+
 @pytest.mark.parametrize("version", [3, 9])
 def test_all_names_of_a_member_count(version):
     names = {"client_host": "the-host", "api_version": version}

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, event, settings
+from hypothesis import event, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -883,13 +883,9 @@ class GroupMachine(RuleBasedStateMachine):
         self.world.is_gone_if_nobody_comes()
 
 
-# Time for a failure to be made short.
-@pytest.mark.timeout(900)
 class TestGroupMachine(GroupMachine.TestCase):
     settings = settings(
         max_examples=EXAMPLES,
         stateful_step_count=STEPS,
-        deadline=None,
         report_multiple_bugs=False,
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )

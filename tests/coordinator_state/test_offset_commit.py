@@ -265,6 +265,7 @@ def test_event():
         "at_ms": 1_000,
         "group_id": GROUP,
         "generation_id": 1,
+        "request_id": f"c1-{len(s.log) - 1}",
         "member_id": s.ids["c1"],
         "client_id": "c1",
         "topics": [{"name": "t", "partitions": [partition]}],

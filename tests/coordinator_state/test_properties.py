@@ -8,19 +8,20 @@ import random
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coordinator_state.config import GroupConfig
 from coordinator_state.group import Group
 from coordinator_state.log import Record
 from coordinator_state.member_ids import member_id_of
+from coordinator_state.outages import Outage, Outages
 from coordinator_state.requests import (
     AnyRequest,
     JoinGroupRequest,
@@ -48,11 +49,7 @@ pytestmark = pytest.mark.drawn
 DAY_MS = 86_400_000
 RETENTION_MINUTES = 10_080
 
-bounded = settings(
-    max_examples=120,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+bounded = settings(max_examples=120)
 
 configs = st.builds(
     GroupConfig,
@@ -90,12 +87,16 @@ class Outcome(NamedTuple):
     deadline_ms: int | None
 
 
-def run(batches: list[Batch], config: GroupConfig) -> Outcome:
+def run(batches: list[Batch], config: GroupConfig, outages: Iterable[Outage] = ()) -> Outcome:
     outputs: list[Output] = []
     state, deadline_ms = None, None
+    newest_ms = 0
     for records, watermark_ms in batches:
-        result = step(GROUP, state, records, watermark_ms, config, SECRET)
-        invariants.check(state, result, watermark_ms, config)
+        newest_ms = max([newest_ms, watermark_ms, *(record.timestamp_ms for record in records)])
+        # Of an outage it is not known before it is over.
+        known = Outages(outage for outage in outages if outage.start_ms < newest_ms)
+        result = step(GROUP, state, records, watermark_ms, config, SECRET, known)
+        invariants.check(state, result, watermark_ms, config, known)
         outputs += result.outputs
         state, deadline_ms = result.state, result.deadline_ms
 
@@ -164,6 +165,22 @@ def test_how_the_log_is_cut_into_batches_makes_no_difference(data):
     assert in_many.offsets == in_one.offsets
     assert in_many.state == in_one.state
     assert in_many.deadline_ms == in_one.deadline_ms
+
+
+@st.composite
+def outages_of(draw: st.DrawFn, log: list[Record]) -> list[Outage]:
+    times = draw(st.lists(st.integers(0, latest(log) + 60_000), max_size=8, unique=True).map(sorted))
+    pairs = zip(times[::2], times[1::2], strict=False)
+    return [Outage(*pair, closed=draw(st.sampled_from([False, False, True]))) for pair in pairs]
+
+
+@bounded
+@given(st.data())
+def test_how_it_is_cut_makes_no_difference_with_outages_either(data):
+    config, log = data.draw(logs())
+    outages = data.draw(outages_of(log))
+    last = latest(log) + data.draw(st.sampled_from([0, 1, 7_000, 50_000, DAY_MS]))
+    assert run(data.draw(batches_of(log, last)), config, outages) == run([Batch(log, last)], config, outages)
 
 
 @bounded

@@ -443,6 +443,7 @@ def test_events_bear_the_id_of_what_caused_them():
         "orders@10000-2",
     ]
     assert [event["at_ms"] for event in s.events] == [0] * 5 + [10_000] * 3
+    assert [event["request_id"] for event in s.events] == ["c1-0"] + ["c1-1"] * 4 + [None] * 3
 
 
 def test_events_of_the_same_millisecond_have_ids_of_their_own():

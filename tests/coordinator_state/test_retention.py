@@ -50,6 +50,7 @@ def test_offset_of_a_simple_group_goes_by_its_commit():
         "at_ms": MINUTE,
         "group_id": GROUP,
         "generation_id": 0,
+        "request_id": None,
         "topics": [{"name": "t", "partition_indexes": [0]}],
     }
     assert list(s.published()) == [(GROUP, "t", 1)]

@@ -288,6 +288,7 @@ def test_member_fenced_tells_of_both_runs():
         "at_ms": 0,
         "group_id": GROUP,
         "generation_id": 2,
+        "request_id": f"d2-{len(s.log) - 1}",
         "member_id": old,
         "group_instance_id": "C2",
         "replaced_by": s.ids["d2"],

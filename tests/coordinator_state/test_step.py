@@ -8,7 +8,17 @@ import pytest
 from coordinator_state.config import GroupConfig
 from coordinator_state.group import Group
 from coordinator_state.log import Record
-from coordinator_state.step import SCHEMA_VERSION, Channel, Output, decode_group, encode_group, step
+from coordinator_state.step import (
+    REBALANCE_BOUNDS_MS,
+    SCHEMA_VERSION,
+    Channel,
+    Output,
+    StepResult,
+    decode_group,
+    encode_group,
+    step,
+)
+from coordinator_state.wire import rejected_record
 from tests.coordinator_state.scenario import Scenario, errors, only
 
 CONFIG = GroupConfig()
@@ -36,7 +46,7 @@ def call(state: bytes | None, *records: Record, watermark_ms: int = 0, config: G
 
 
 def test_nothing():
-    assert call(None) == (None, None, [], {})
+    assert call(None) == (None, None, [], {}, [], [], [])
 
 
 def test_first_join():
@@ -47,6 +57,7 @@ def test_first_join():
         ("events", "group_created", ""): 1,
         ("events", "member_added", ""): 1,
         ("events", "state_changed", "PreparingRebalance"): 1,
+        ("rebalances", "member_joined", ""): 1,
     }
     assert [(output.channel, output.key) for output in result.outputs] == [
         (Channel.EVENTS, b"orders"),
@@ -118,6 +129,68 @@ def test_group_that_came_and_went_within_a_call_leaves_a_tombstone():
     assert result.outputs[-1] == Output(Channel.GROUPS, b"orders", None)
     assert result.counts["events", "group_deleted", ""] == 1
     assert result.counts["events", "member_removed", "session_expired"] == 1
+
+
+def test_what_was_decided_comes_as_it_is_too():
+    first = call(None, join(0, 5_000))
+    result = call(first.state, request(1, 6_000, api="fly"), watermark_ms=8_000)
+    decided = {
+        Channel.RESPONSES: [reply.response for reply in result.replies],
+        Channel.EVENTS: result.events,
+        Channel.REJECTED: [rejected_record(record, why.reason, CONFIG) for record, why in result.rejections],
+    }
+    for channel, expected in decided.items():
+        assert expected
+        assert [msgspec.json.encode(each) for each in expected] == [
+            output.value for output in result.outputs if output.channel is channel
+        ]
+
+
+def about(s: Scenario, *records: Record) -> dict[str, str]:
+    """Which member the answer to each request is about."""
+    result = step(b"orders", s.state, records, 0, s.config, b"secret")
+    return {reply.response.request_id: reply.member_id for reply in result.replies}
+
+
+def test_an_answer_comes_with_the_member_that_it_is_about():
+    s = Scenario()
+    s.stabilise("c1", "c2")
+    member, other = s.ids["c1"], s.ids["c2"]
+    own = {"member_id": member, "generation_id": 1}
+    commit = {"topics": [{"name": "t", "partitions": [{"partition_index": 0, "committed_offset": 1}]}]}
+    both = [{"member_id": member}, {"member_id": other}]
+    for asked, expected in [
+        ({"api": "heartbeat", **own}, member),
+        ({"api": "heartbeat", **own, "api_version": 99}, member),
+        ({"api": "sync_group", **own, **PROTOCOL}, member),
+        ({"api": "sync_group", **own, "member_id": "nobody", **PROTOCOL}, "nobody"),
+        ({"api": "offset_commit", **own, **commit}, member),
+        ({"api": "offset_commit", **own, "generation_id": 7, **commit}, member),
+        ({"api": "offset_fetch"}, ""),
+        ({"api": "leave_group", "api_version": 2, "members": both[:1]}, member),
+        ({"api": "leave_group", "members": both}, ""),
+    ]:
+        assert about(s, request(100, 0, **asked)) == {"r100": expected}
+    (asked_for,) = about(s, join(100, 0, api_version=9, client_id="c3")).values()
+    assert asked_for.startswith("c3-")
+
+
+def test_an_answer_that_had_to_wait_comes_with_the_member_that_waited():
+    s = Scenario()
+    s.stabilise("c1", "c2")
+    leader, other = s.ids["c1"], s.ids["c2"]
+    joins = [join(100, 0, member_id=leader), join(101, 0, member_id=other)]
+    syncs = [
+        request(102, 0, api="sync_group", generation_id=2, member_id=other, **PROTOCOL),
+        request(103, 0, api="sync_group", generation_id=2, member_id=leader, **PROTOCOL),
+    ]
+    again = join(104, 0, member_id=leader, protocols=[{"name": "range", "metadata": "eA=="}])
+    joined = {"r100": leader, "r101": other}
+    assert about(s, *joins) == joined
+    assert about(s, *joins, *syncs) == joined | {"r102": other, "r103": leader}
+    assert about(s, *joins, syncs[0], again) == joined | {"r102": other}
+    left = request(102, 0, api="leave_group", members=[{"member_id": leader}])
+    assert about(s, joins[0], left) == {"r100": leader, "r102": leader}
 
 
 def test_rejected_record_is_kept_answered_and_counted():
@@ -252,6 +325,53 @@ def test_offsets_are_counted():
     )
     counted = {change: count for (what, change, _), count in result.counts.items() if what == "offsets"}
     assert counted == {"committed": 7, "deleted": 1, "expired": 6}
+
+
+# -- rebalances --------------------------------------------------------------------------------------
+
+
+def of_rebalances(result: StepResult) -> dict[tuple[str, ...], int]:
+    return {key: count for key, count in result.counts.items() if key[0].startswith("rebalance")}
+
+
+def sync(offset: int, at_ms: int, state: bytes) -> Record:
+    (member_id,) = decode_group(state).members
+    assignments = [{"member_id": member_id, "assignment": ""}]
+    who = {"member_id": member_id, "generation_id": 1, "assignments": assignments}
+    return request(offset, at_ms, api="sync_group", **who, **PROTOCOL)
+
+
+@pytest.mark.parametrize(
+    ("duration_ms", "bucket"),
+    [(0, 0), (200, 0), (201, 1), (3_000, 4), (3_001, 5), (300_000, 11), (300_001, 12), (900_000, 12)],
+)
+def test_completed_rebalance_is_counted_by_its_cause_and_duration(duration_ms, bucket):
+    config = GroupConfig(group_initial_rebalance_delay_ms=0)
+    patient = {"session_timeout_ms": 1_000_000, "rebalance_timeout_ms": 1_000_000}
+    joined = call(None, join(0, 5_000, **patient), watermark_ms=5_000, config=config)
+    result = call(joined.state, sync(1, 5_000 + duration_ms, joined.state), config=config)
+    assert of_rebalances(joined) == {("rebalances", "member_joined", ""): 1}
+    assert of_rebalances(result) == {
+        ("rebalances_completed", "member_joined", str(bucket)): 1,
+        ("rebalance_ms", "member_joined", ""): duration_ms,
+    }
+    assert bucket <= len(REBALANCE_BOUNDS_MS)
+
+
+def test_rebalance_that_nobody_is_left_of_is_not_completed():
+    joined = call(None, join(0, 5_000), watermark_ms=8_000)
+    result = call(joined.state, watermark_ms=20_000)
+    assert result.counts["events", "state_changed", "Empty"] == 1
+    assert of_rebalances(result) == {("rebalances", "session_expired", ""): 1}
+
+
+def test_rebalance_that_began_before_its_beginning_was_kept_is_not_counted():
+    joined = call(None, join(0, 5_000), watermark_ms=8_000)
+    version, group = msgspec.msgpack.decode(joined.state)
+    older = msgspec.msgpack.encode((version, group[: Group.__struct_fields__.index("rebalance_since_ms")]))
+    result = call(older, sync(1, 9_000, older))
+    assert result.counts["events", "state_changed", "Stable"] == 1
+    assert of_rebalances(result) == {}
 
 
 # -- stored state ----------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import pytest
 from coordinator_state.config import GroupConfig
 from coordinator_state.log import Record
 from coordinator_state.requests import (
+    BeatingMember,
     HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,
@@ -94,6 +95,34 @@ def test_heartbeat_and_who_is_to_be_answered_where():
     assert isinstance(request, HeartbeatRequest)
     assert msgspec.structs.astuple(request.reply_to) == ("r1", "c1", 7, 2)
     assert request.client_host == "10.0.0.7"
+
+
+def test_heartbeat_of_several():
+    beating = [
+        {"generation_id": 1, "member_id": "m"},
+        {"generation_id": 2, "member_id": "", "group_instance_id": "i"},
+    ]
+    request = read({"api": "heartbeat", **COMMON, "members": beating})
+    assert isinstance(request, HeartbeatRequest)
+    assert request.beats == [
+        BeatingMember(generation_id=1, member_id="m"),
+        BeatingMember(generation_id=2, member_id="", group_instance_id="i"),
+    ]
+
+
+@pytest.mark.parametrize("own", [{"member_id": "m"}, {"generation_id": 1}, {"group_instance_id": "i"}])
+def test_a_heartbeat_is_of_one_or_of_several(own):
+    expected = "Each of `members` has a `generation_id` and a `member_id` of its own"
+    assert reason({"api": "heartbeat", **COMMON, "members": []} | own) == expected
+
+
+def test_a_heartbeat_of_too_many():
+    beating = {"generation_id": 1, "member_id": ""}
+    config = GroupConfig(max_request_bytes=1_000_000)
+    request = {"api": "heartbeat", **COMMON, "members": [beating] * 10_000}
+    assert isinstance(read(request, config=config), HeartbeatRequest)
+    request["members"].append(beating)
+    assert reason(request, config=config) == "Expected `array` of length <= 10000 - at `$.members`"
 
 
 def test_leave_group():
@@ -184,15 +213,22 @@ def test_field_of_a_join_that_is_wrong_is_named(change, expected):
 
 # The APIs that have a group_instance_id, where it stands in them, and its path.
 LEAVE = {"api": "leave_group", **COMMON}
+BEATS = {"api": "heartbeat", **COMMON}
 WITH_INSTANCE = [
     (lambda it: JOIN | {"group_instance_id": it}, "group_instance_id"),
     (lambda it: HEARTBEAT | {"group_instance_id": it}, "group_instance_id"),
     (lambda it: HEARTBEAT | {"api": "sync_group", "group_instance_id": it}, "group_instance_id"),
     (lambda it: COMMIT | {"topics": [], "group_instance_id": it}, "group_instance_id"),
     (lambda it: LEAVE | {"members": [{}, {"group_instance_id": it}]}, "members[1].group_instance_id"),
+    (
+        lambda it: BEATS | {"members": [{"generation_id": 1, "member_id": "m", "group_instance_id": it}]},
+        "members[0].group_instance_id",
+    ),
 ]
 with_instance = pytest.mark.parametrize(
-    ("request_of", "path"), WITH_INSTANCE, ids=["join", "heartbeat", "sync", "commit", "leave"]
+    ("request_of", "path"),
+    WITH_INSTANCE,
+    ids=["join", "heartbeat", "sync", "commit", "leave", "heartbeat of several"],
 )
 
 

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_S
+
 pytestmark = pytest.mark.spark
 
 ROOT = Path(__file__).parents[2]
@@ -63,7 +65,7 @@ def audience(tmp_path: Path) -> Iterator[Audience]:
 
 
 def test_the_story_ends_well(audience: Audience) -> None:
-    exit_code = audience.process.wait(timeout=240)
+    exit_code = audience.process.wait(timeout=PATIENCE_S)
 
     told = audience.output.read_text()
     assert exit_code == 0, told
@@ -84,7 +86,12 @@ def test_the_story_ends_well(audience: Audience) -> None:
     assert "FAILED" not in told
     assert re.search(r"First assignment \d+\.\d s after the start", told)
     assert audience.survivors() == []
-    assert audience.left_files() == set()
+    # But for the picture, which it says where to find.
+    (picture,) = audience.left_files()
+    assert str(audience.directory / picture) in told.replace("\n", "")
+    drawn = (audience.directory / picture).read_text()
+    for name in ("worker-1", "worker-2", "worker-3", "worker-4", "worker-5"):
+        assert name in drawn
 
 
 @pytest.mark.parametrize(
@@ -97,12 +104,12 @@ def test_the_story_ends_well(audience: Audience) -> None:
 def test_whoever_leaves_early_leaves_nothing_behind(
     audience: Audience, scene: str, number: signal.Signals
 ) -> None:
-    audience.wait_to_read(scene, timeout_s=60)
+    audience.wait_to_read(scene, timeout_s=PATIENCE_S)
     assert len(audience.survivors()) > 1 or scene == "Kafka starts"
 
     audience.process.send_signal(number)
 
-    assert audience.process.wait(timeout=30) == 130
+    assert audience.process.wait(timeout=PATIENCE_S) == 130
     assert "Interrupted; everything that was started has ended." in audience.output.read_text()
     assert audience.survivors() == []
     assert audience.left_files() == set()

@@ -4,11 +4,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 from group_coordinator.demo.processes import Child, end_all, end_of
+from tests.patience import wait_for
 
 ROOT = Path(__file__).parents[2]
 # Says the process ids of itself, of a child in its group, and of one in a group of its own.
@@ -27,13 +26,6 @@ time.sleep(600)
 """
 
 
-def eventually(condition: Callable[[], object], timeout_s: float = 20) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "did not happen in time"
-        time.sleep(0.02)
-
-
 def alive(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
@@ -48,7 +40,7 @@ def said(log: Path) -> str:
 def test_kill_leaves_nobody_of_the_family(tmp_path: Path) -> None:
     log = tmp_path / "log"
     child = Child("family", [sys.executable, "-c", FAMILY], log)
-    eventually(lambda: said(log).endswith("\n"))
+    wait_for(lambda: said(log).endswith("\n"))
     pids = [int(pid) for pid in said(log).split()]
     assert len(pids) == 3
     assert all(alive(pid) for pid in pids)
@@ -62,7 +54,7 @@ def test_kill_leaves_nobody_of_the_family(tmp_path: Path) -> None:
 def test_ends_politely_if_it_obeys_and_by_force_if_not(tmp_path: Path) -> None:
     polite = Child("polite", [sys.executable, "-c", "import time; time.sleep(600)"], tmp_path / "polite")
     stubborn = Child("stubborn", [sys.executable, "-c", STUBBORN], tmp_path / "stubborn")
-    eventually(lambda: said(tmp_path / "stubborn"))
+    wait_for(lambda: said(tmp_path / "stubborn"))
 
     end_all([polite, stubborn], timeout_s=0.5)
 
@@ -73,7 +65,7 @@ def test_ends_politely_if_it_obeys_and_by_force_if_not(tmp_path: Path) -> None:
 def test_knows_who_ended_unasked_and_what_it_wrote_last(tmp_path: Path) -> None:
     code = "import sys; print('1\\n2\\n3'); sys.exit(3)"
     child = Child("short", [sys.executable, "-c", code], tmp_path / "log", {"ADDED": "yes"})
-    eventually(lambda: child.exit_code is not None)
+    wait_for(lambda: child.exit_code is not None)
 
     assert (child.exit_code, child.ending) == (3, False)
     assert end_of(child.log, 2) == "2\n3"
@@ -100,4 +92,4 @@ time.sleep(600)
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
 
-    eventually(lambda: not alive(pid))
+    wait_for(lambda: not alive(pid))

@@ -9,12 +9,14 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
 
 from deploy import broker as module
 from deploy.broker import BrokerError, EmbeddedBroker
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.spark
 
@@ -42,7 +44,7 @@ def gone(pid: int) -> bool:
 def produce(address: str, topic: str, *values: bytes) -> None:
     producer = KafkaProducer(bootstrap_servers=address)
     for value in values:
-        producer.send(topic, value).get(timeout=20)
+        producer.send(topic, value).get(PATIENCE_S)
     producer.close()
 
 
@@ -156,7 +158,7 @@ def test_dies_with_its_owner(tmp_path: Path) -> None:
         owner.kill()
         owner.wait()
 
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE_S
     while answers(address):
         assert time.monotonic() < deadline, "the broker outlived its owner"
         time.sleep(0.05)
@@ -218,9 +220,11 @@ def test_a_chosen_port_that_is_in_use_is_refused_at_once(tmp_path: Path) -> None
             broker.start()
 
 
-def test_a_chosen_port_is_used(tmp_path: Path) -> None:
+def test_port_heap_and_java_options_are_as_chosen(tmp_path: Path) -> None:
     port = module._free_port()
+    flags = ("-XX:TieredStopAtLevel=1", "-Dchosen=this")
 
-    with EmbeddedBroker(tmp_path, port=port) as broker:
+    with EmbeddedBroker(tmp_path, port=port, heap_mb=300, jvm_flags=flags) as broker:
         assert broker.bootstrap_servers == f"127.0.0.1:{port}"
         assert answers(broker.bootstrap_servers)
+        assert {*flags, "-Xmx300m"} <= set(psutil.Process(broker.pid).cmdline())

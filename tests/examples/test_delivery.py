@@ -8,7 +8,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,10 +16,10 @@ from typing import Any, NamedTuple, Self
 import pytest
 from kafka.structs import TopicPartition
 
+from tests.patience import PATIENCE_S, wait_for
 from tests.streaming.harness import Harness
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-PATIENCE_S = 60
 COUNT, BATCH = 40, 10
 
 
@@ -100,13 +99,6 @@ class Stage:
             return [number for (number,) in db.execute("SELECT number FROM results")]
         finally:
             db.close()
-
-
-def wait_for(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 @pytest.fixture(scope="module")

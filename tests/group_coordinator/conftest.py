@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import os
+from typing import TYPE_CHECKING
 
 import pytest
 
-from group_coordinator import GroupMember
-from tests.client.memory import PATIENCE_S, Coordinator, MemoryChannel
+from tests.client.memory import Coordinator, member_maker
 from tests.group_coordinator.job import Job
 from tests.group_coordinator.memory_admin import MemoryAdmin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from group_coordinator import GroupMember
 
 
 @pytest.fixture
@@ -28,6 +30,15 @@ def start(bootstrap_servers: str, tmp_path: Path) -> Iterator[Callable[..., Job]
     yield start
     for job in jobs:
         job.kill()
+
+
+@pytest.fixture
+def own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the command changes is put back, and settings of this machine do not count."""
+    monkeypatch.setenv("JAVA_HOME", os.environ.get("JAVA_HOME", ""))
+    for name in list(os.environ):
+        if name.startswith("GROUP_COORDINATOR_") and name != "GROUP_COORDINATOR_CACHE":
+            monkeypatch.delenv(name)
 
 
 # -- groups in memory ------------------------------------------------------------------------------------
@@ -49,26 +60,5 @@ def admin(coordinator: Coordinator) -> MemoryAdmin:
 
 @pytest.fixture
 def make_member(coordinator: Coordinator) -> Iterator[Callable[..., GroupMember]]:
-    """`make_member(group_id, client_id, topics=... or units=...)` is a member that owns something."""
-    members: list[GroupMember] = []
-
-    def make(
-        group_id: str, client_id: str = "c1", group_instance_id: str | None = None, **what: Any
-    ) -> GroupMember:
-        member = GroupMember(
-            group_id=group_id,
-            client_id=client_id,
-            client_host="h1",
-            group_instance_id=group_instance_id,
-            session_timeout_ms=90_000,
-            heartbeat_interval_ms=30,
-            channel=MemoryChannel(coordinator, client_id),
-        )
-        members.append(member)
-        member.subscribe(**what)
-        assert member.poll(timeout_ms=PATIENCE_S * 1000)
-        return member
-
-    yield make
-    for member in members:
-        member.close(leave=True)
+    with member_maker(coordinator) as make:
+        yield make

@@ -1,48 +1,36 @@
-"""`group-coordinator run` as a process of its own, for the tests that start, stop and kill it."""
+"""`run` and `write-history` as processes of their own, for the tests that start, stop and kill them."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
 import sys
-import time
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from streaming.settings import Settings, load_settings
+from tests.patience import PATIENCE_S, wait_for
+
 ROOT = Path(__file__).parents[2]
-DEADLINE_S = 90
-COMMAND = [sys.executable, "-m", "group_coordinator", "run"]
+_numbers = itertools.count(1)
+COMMAND = [sys.executable, "-m", "group_coordinator"]
 
 
-class Job:
-    """`run` as a process of its own, with a session of its own: so its children can be told from others."""
+class Process:
+    """A command of the program, with a session of its own: so its children can be told from others."""
 
-    def __init__(self, bootstrap_servers: str, directory: Path, name: str, *arguments: str) -> None:
-        self.checkpoint = directory / "checkpoint"
-        self.topics = {
-            topic: f"{name}.{topic}"
-            for topic in ("requests", "clock", "responses", "groups", "offsets", "events", "rejected")
-        }
-        settings = {f"topics.{topic}": it for topic, it in self.topics.items()} | {
-            "clock.interval.ms": "200",
-            "group.initial.rebalance.delay.ms": "0",
-            "group.min.session.timeout.ms": "1000",
-            "spark.sql.shuffle.partitions": "2",
-        }
-        self._log = directory / "stderr"
+    def __init__(self, directory: Path, *arguments: str) -> None:
+        self._log = directory / f"stderr{next(_numbers)}"
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                [
-                    *COMMAND,
-                    *("--bootstrap-servers", bootstrap_servers, "--checkpoint", str(self.checkpoint)),
-                    *("--create-topics", "--metrics-port", "0"),
-                    *(word for name, value in settings.items() for word in ("--set", f"{name}={value}")),
-                    *arguments,
-                ],
+                [*COMMAND, *arguments],
                 cwd=ROOT,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -67,7 +55,7 @@ class Job:
     def metrics(self) -> dict[tuple[str, ...], float]:
         """What /metrics says, by sample name and label values."""
         url = self.wait_for("metrics are at ")
-        with urllib.request.urlopen(url, timeout=DEADLINE_S) as answer:
+        with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
             families = text_string_to_metric_families(answer.read().decode())
         return {
             (sample.name, *sample.labels.values()): sample.value
@@ -84,15 +72,34 @@ class Job:
         self._process.terminate()
 
     def exit_code(self) -> int:
-        self._process.communicate(timeout=DEADLINE_S)
+        self._process.communicate(timeout=PATIENCE_S)
         return self._process.returncode
+
+    def pause(self) -> None:
+        """Stop all its processes where they are, until `resume` or `kill`."""
+        os.killpg(self._process.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let its processes go on."""
+        os.killpg(self._process.pid, signal.SIGCONT)
 
     def processes(self) -> list[str]:
         """Command lines of all processes of its session."""
         done = subprocess.run(
-            ["ps", "-o", "args=", "-s", str(self._process.pid)], capture_output=True, text=True, check=False
+            ["ps", "-ww", "-o", "args=", "-s", str(self._process.pid)],
+            capture_output=True,
+            text=True,
+            check=False,
         )
         return done.stdout.splitlines()
+
+    def kill_java(self) -> None:
+        """Kill the JVM alone, as a machine short of memory does."""
+        pids = subprocess.run(
+            ["pgrep", "--session", str(self._process.pid), "java"], capture_output=True, text=True, check=True
+        )
+        (pid,) = pids.stdout.split()
+        os.kill(int(pid), signal.SIGKILL)
 
     def kill(self) -> None:
         if self._process.poll() is None:
@@ -100,12 +107,61 @@ class Job:
         with self._process:
             pass  # waits for it, and closes its output
 
+
+class Job(Process):
+    """`group-coordinator run`."""
+
+    def __init__(self, bootstrap_servers: str, directory: Path, name: str, *arguments: str) -> None:
+        self._bootstrap_servers = bootstrap_servers
+        self.checkpoint = directory / "checkpoint"
+        self.topics = {
+            topic: f"{name}.{topic}"
+            for topic in ("requests", "clock", "responses", "groups", "offsets", "events", "rejected")
+        }
+        settings = {f"topics.{topic}": it for topic, it in self.topics.items()} | {
+            "clock.interval.ms": "200",
+            "group.initial.rebalance.delay.ms": "0",
+            "group.min.session.timeout.ms": "1000",
+            "spark.sql.shuffle.partitions": "2",
+        }
+        super().__init__(
+            directory,
+            *("run", "--bootstrap-servers", bootstrap_servers, "--checkpoint", str(self.checkpoint)),
+            *("--create-topics", "--metrics-port", "0"),
+            *_set(settings),
+            *arguments,
+        )
+
+    @property
+    def settings(self) -> Settings:
+        """What it was started with."""
+        words: Any = self._process.args
+        given = dict(it.split("=", 1) for option, it in pairwise(words) if option == "--set")
+        named = {"bootstrap.servers": self._bootstrap_servers, "checkpoint": str(self.checkpoint)}
+        return load_settings(None, {}, given | named)
+
     def batches(self, log: str) -> set[str]:
         return {file.name for file in (self.checkpoint / log).iterdir() if file.name.isdigit()}
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to that in time"
-        time.sleep(0.05)
+class HistoryJob(Process):
+    """`group-coordinator write-history` of a topic, into `directory`."""
+
+    def __init__(self, bootstrap_servers: str, directory: Path, topic: str) -> None:
+        settings = {
+            "topics.events": topic,
+            "history.interval.ms": "500",
+            "history.retention.days": "7",
+            "spark.sql.shuffle.partitions": "1",
+            "spark.driver.memory": "768m",
+        }
+        super().__init__(
+            directory,
+            *("write-history", "--bootstrap-servers", bootstrap_servers),
+            *("--history-path", str(directory / "history"), "--metrics-port", "0"),
+            *_set(settings),
+        )
+
+
+def _set(settings: Mapping[str, str]) -> list[str]:
+    return [word for name, it in settings.items() for word in ("--set", f"{name}={it}")]

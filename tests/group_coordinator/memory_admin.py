@@ -11,7 +11,8 @@ from coordinator_state.step import decode_group
 from group_coordinator.client.admin import AdminClient
 from group_coordinator.client.groups_log import GroupListing
 from group_coordinator.client.log_offsets import LogOffsets
-from tests.client.memory import PATIENCE_S, MemoryChannel
+from tests.client.memory import MemoryChannel
+from tests.patience import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

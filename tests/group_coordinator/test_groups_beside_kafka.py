@@ -29,7 +29,8 @@ from group_coordinator import GroupMember
 from group_coordinator.cli import main
 from group_coordinator.client.admin import AdminClient
 from group_coordinator.client.assignors import subscription, to_assignment
-from tests.conformance.wire import BrokerClient
+from tests.conformance.wire import BrokerClient, Question
+from tests.patience import PATIENCE_S
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-PATIENCE_S = 120
 TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 FIRST_TIMESTAMP_MS = 1_700_000_000_000  # 2023-11-14T22:13:20Z
 
@@ -204,24 +204,55 @@ async def _form_kafkas_group(bootstrap_servers: str, group_id: str, members: Mem
     not hear of the next.
     """
     client = BrokerClient(bootstrap_servers)
+    # It first loads what belongs to the group, which takes its time.
+    await _until(client, group_id, "Dead", "Empty")
 
-    async def ask_all(requests: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        questions = [await client.ask({"group_id": group_id, "request_id": ""} | each) for each in requests]
+    async def ask(request: dict[str, Any]) -> Question:
+        return await client.ask({"group_id": group_id, "request_id": ""} | request)
+
+    async def answers_to(questions: list[Question]) -> list[dict[str, Any]]:
         answers = [(await question.answer()).fields for question in questions]
         assert [0] * len(answers) == [answer["error_code"] for answer in answers]
         return answers
 
     joined: dict[str, str] = {}
     for newcomer in members:
-        who = [newcomer, *joined]
-        answers = await ask_all([_join(each, *members[each], joined.get(each, "")) for each in who])
-        joined |= {each: answer["member_id"] for each, answer in zip(who, answers, strict=True)}
+        questions = [await ask(_join(newcomer, *members[newcomer], ""))]
+        if joined:
+            # Whoever joins again before the newcomer has joined is told of the generation that is, and then
+            # waited for.
+            await _until(client, group_id, "PreparingRebalance")
+        questions += [await ask(_join(each, *members[each], joined[each])) for each in joined]
+        answers = await answers_to(questions)
+        joined |= {
+            each: answer["member_id"] for each, answer in zip([newcomer, *joined], answers, strict=True)
+        }
     generation_id = answers[0]["generation_id"]
-    await ask_all([_sync(each, members[each][1], joined, generation_id) for each in joined])
+    await answers_to([await ask(_sync(each, members[each][1], joined, generation_id)) for each in joined])
     if group_id == LEFT:
         leaving = [{"member_id": member_id} for member_id in joined.values()]
-        await ask_all([{"api": "leave_group", "api_version": 3, "client_id": "", "members": leaving}])
+        await answers_to(
+            [await ask({"api": "leave_group", "api_version": 3, "client_id": "", "members": leaving})]
+        )
     client.close()
+
+
+async def _until(client: BrokerClient, group_id: str, *states: str) -> None:
+    """Wait until the broker says that the group is in one of the states."""
+    deadline = time.monotonic() + PATIENCE_S
+    fields: dict[str, Any] = {}
+    while fields.get("error_code") != 0 or fields["group_state"] not in states:
+        assert time.monotonic() < deadline, fields
+        question = await client.ask(
+            {
+                "api": "describe_group",
+                "api_version": 5,
+                "group_id": group_id,
+                "request_id": "",
+                "client_id": "",
+            }
+        )
+        fields = (await question.answer()).fields
 
 
 def _join(client_id: str, topics: list[str], instance_id: str | None, member_id: str) -> dict[str, Any]:
@@ -267,6 +298,8 @@ def _member(
         client_host="/127.0.0.1",
         group_instance_id=instance_id,
         session_timeout_ms=STAYS_MS,
+        # By which it hears that another one has joined.
+        heartbeat_interval_ms=500,
         max_poll_interval_ms=STAYS_MS,
         **topics,
     )

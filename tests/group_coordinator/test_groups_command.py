@@ -324,7 +324,7 @@ def test_defaults_of_the_connection(settings: list[dict[str, Any]]) -> None:
             "bootstrap_servers": "localhost:9092",
             "request_timeout_ms": 30_000,
             "request_topic": "coordinator.requests",
-            "response_topic": "coordinator.responses",
+            "response_topic": ("coordinator.responses",),
             "groups_topic": "coordinator.groups",
             "bootstrap_timeout_ms": 10_000,
         }
@@ -339,14 +339,14 @@ def test_connection_from_options_and_from_the_coordinators_environment(
     names = {
         "GROUP_COORDINATOR_BOOTSTRAP_SERVERS": "k:1",
         "GROUP_COORDINATOR_TOPICS_REQUESTS": "a",
-        "GROUP_COORDINATOR_TOPICS_RESPONSES": "b",
+        "GROUP_COORDINATOR_TOPICS_RESPONSES": "b b.tenant",
         "GROUP_COORDINATOR_TOPICS_GROUPS": "c",
     }
     run("--list", **names)
     run("--list", "--bootstrap-server", "k:2", "--timeout", "5", "--command-config", str(properties))
 
     topics = ("bootstrap_servers", "request_topic", "response_topic", "groups_topic")
-    assert ["k:1", "a", "b", "c"] == [settings[0][name] for name in topics]
+    assert ["k:1", "a", ("b", "b.tenant"), "c"] == [settings[0][name] for name in topics]
     assert (["k:2"], 5, "SSL") == (
         settings[1]["bootstrap_servers"],
         settings[1]["request_timeout_ms"],

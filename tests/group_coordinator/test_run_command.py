@@ -1,28 +1,24 @@
 from __future__ import annotations
 
 import json
-import os
+import re
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click import Command
 from click.testing import CliRunner, Result
 from kafka import KafkaProducer
 
 from group_coordinator import terminal
 from group_coordinator.run_command import run
-from tests.group_coordinator.job import DEADLINE_S, Job, wait_for
+from group_coordinator.write_history_command import write_history
+from tests.group_coordinator.job import Job
+from tests.patience import PATIENCE_S, wait_for
 
-
-@pytest.fixture(autouse=True)
-def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the command changes is put back, and settings of this machine do not count."""
-    monkeypatch.setenv("JAVA_HOME", os.environ.get("JAVA_HOME", ""))
-    for name in list(os.environ):
-        if name.startswith("GROUP_COORDINATOR_") and name != "GROUP_COORDINATOR_CACHE":
-            monkeypatch.delenv(name)
+pytestmark = pytest.mark.usefixtures("own_environment")
 
 
 def invoke(*arguments: str) -> Result:
@@ -143,6 +139,26 @@ def test_an_option_wins_over_the_settings_file(monkeypatch: pytest.MonkeyPatch, 
     assert "is 'last'" in error("--config", str(file), "--set", "starting.offsets=last")
 
 
+@pytest.mark.parametrize(
+    ("command", "where"), [(run, "--checkpoint"), (write_history, "--history-path")], ids=["run", "write"]
+)
+def test_where_the_log_is_json_the_error_is_too(
+    command: Command, where: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    fake_java(tmp_path, "17.0.1")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    settings = ["log.format=json", "kafka.security.protocol=NONE"]
+    words = [word for setting in settings for word in ("--set", setting)]
+    result = CliRunner().invoke(command, ["--bootstrap-servers", "kafka:9092", where, "there", *words])
+
+    assert (result.exit_code, result.stdout) == (1, "")
+    (line,) = map(json.loads, result.stderr.splitlines())
+    assert (line["level"], line["event"].partition(",")[0]) == (
+        "error",
+        "kafka.security.protocol is NONE",
+    )
+
+
 # -- with a real broker ------------------------------------------------------------------------------
 
 
@@ -169,11 +185,15 @@ def send(bootstrap_servers: str, topic: str, group_id: str, **request: Any) -> N
     producer.close()
 
 
+# On a busy machine a tick may be late, upon which the query would begin anew, and Spark says so.
+PATIENT = ("--set", "clock.max.gap.ms=60000")
+
+
 @pytest.mark.spark
 def test_it_runs_until_it_is_told_to_stop_and_goes_on_when_started_again(
     start: Callable[..., Job], bootstrap_servers: str
 ) -> None:
-    job = start()
+    job = start(*PATIENT)
     job.wait_for("the coordinator is running")
     join = {
         "api": "join_group",
@@ -186,8 +206,11 @@ def test_it_runs_until_it_is_told_to_stop_and_goes_on_when_started_again(
     # Nobody sends a heartbeat: the session ends by the clock, and the group stays, empty.
     wait_for(lambda: job.metrics().get(("group_coordinator_session_expirations_total",)) == 1)
     wait_for(lambda: job.metrics()["group_coordinator_groups", "Empty"] == 1)
+    # Spark tells of a batch some time after it has ended.
+    wait_for(lambda: job.metrics()["group_coordinator_watermark_age_seconds",] > 0)
     metrics = job.metrics()
     during = job.processes()
+    wait_for(lambda: any("event=member_removed" in line for line in job.said))
     job.terminate()
 
     assert job.exit_code() == 0
@@ -196,10 +219,18 @@ def test_it_runs_until_it_is_told_to_stop_and_goes_on_when_started_again(
     assert any("java" in process for process in during)
     wait_for(lambda: not job.processes())
 
+    (added,) = [line for line in job.said if " level=info event=member_added " in line]
+    member = re.search(r" group=g member=(c1-[0-9a-f-]+) request_id=r1 generation=0 ", added)
+    assert member is not None, added
+    (removed,) = [line for line in job.said if " level=info event=member_removed " in line]
+    assert f" group=g member={member[1]} generation=1 " in removed
+    assert removed.endswith(" client_id=c1 reason=session_expired")
+
     promised = {
         ("group_coordinator_requests_total", "join_group"): 1,
         ("group_coordinator_responses_total", "join_group", "NONE"): 1,
-        ("group_coordinator_rebalances_total",): 2,  # it came, it went
+        ("group_coordinator_rebalances_total", "member_joined"): 1,
+        ("group_coordinator_rebalances_total", "session_expired"): 1,
         ("group_coordinator_members",): 0,
         ("group_coordinator_state_rows",): 1,
         ("group_coordinator_input_lag_records",): 0,
@@ -207,14 +238,24 @@ def test_it_runs_until_it_is_told_to_stop_and_goes_on_when_started_again(
     }
     assert {name: metrics.get(name) for name in promised} == promised
     assert metrics["group_coordinator_batch_duration_seconds_count",] > 0
-    assert 0 < metrics["group_coordinator_watermark_age_seconds",] < DEADLINE_S
+    assert 0 < metrics["group_coordinator_watermark_age_seconds",] < PATIENCE_S
 
     done = job.batches("commits")
-    job = start()
-    wait_for(lambda: "the coordinator is running" in job.said and job.batches("commits") > done)
+    job = start(*PATIENT, "--set", "log.format=json")
+    wait_for(lambda: '"the coordinator is running"' in "".join(job.said) and job.batches("commits") > done)
+    send(bootstrap_servers, job.topics["requests"], "g", api="heartbeat", member_id="m\n", generation_id=1)
+    wait_for(lambda: "request_refused" in "".join(job.said))
     job.interrupt()
 
     assert job.exit_code() == 0
+    # The rest is Java's.
+    told = [json.loads(line) for line in job.said if line.startswith("{")]
+    for_people = [line["event"] for line in told if "logger" not in line and "group" not in line]
+    assert for_people[-3:] == ["the coordinator is running", "stopping after the running batch", "stopped"]
+    assert not {"the coordinator is running", "stopped"}.intersection(job.said)
+    (refused,) = [line for line in told if line["event"] == "request_refused"]
+    assert (refused["level"], refused["group"], refused["member"]) == ("warning", "g", "m\n")
+    assert (refused["request_id"], refused["error"]) == ("r1", "UNKNOWN_MEMBER_ID")
     assert [line for line in job.said if "Traceback" in line or "ERROR" in line] == []
     assert job.batches("offsets") == job.batches("commits")
     wait_for(lambda: not job.processes())

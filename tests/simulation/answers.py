@@ -78,7 +78,9 @@ class Answers:
             newest = request_ids[-1]
             if (request_id := parked.get(place)) is not None:
                 assert request_id in request_ids, f"{request_id} was not asked, or given up"
-                newer = set(request_ids[request_ids.index(request_id) :]) - {request_id}
+                # Parked is the last copy, if it came more than once.
+                copies = [index for index, it in enumerate(request_ids) if it == request_id]
+                newer = set(request_ids[copies[-1] :]) - {request_id}
                 assert newer <= answered, f"{newer - answered} are lost"
             elif place not in self._repeats and (kind is JoinGroupRequest or member_id in members):
                 assert newest in answered, f"{newest} is lost"

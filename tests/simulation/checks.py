@@ -1,4 +1,7 @@
-"""What must be true all the time: seen by an observer who reads the log and everything that is written."""
+"""What must be true all the time: seen by an observer who reads the log and everything that is written.
+
+The observer's clock stands still while there is no coordinator: by it nothing is put off by an outage.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from coordinator_state.log import in_log_order
+from coordinator_state.outages import Outages
 from coordinator_state.responses import AnyResponse
 from coordinator_state.step import Channel
 from tests.coordinator_state import invariants
@@ -65,7 +69,9 @@ class Checks:
         self, state: bytes | None, entries: list[Entry], watermark: int, result: StepResult
     ) -> list[Answer]:
         """A batch was run for the first time, from `state`; its answers are returned."""
-        self.group = invariants.check(state, result, watermark, self._world.conditions.config)
+        self.group = invariants.check(
+            state, result, watermark, self._world.conditions.config, Outages(self._world.outages)
+        )
         answers, events = [], []
         for channel, _, value, partition in result.outputs:
             match channel:
@@ -80,7 +86,7 @@ class Checks:
         self.progress.answered(answer.response for answer in answers)
         self._replay(entries, events)
         if self.history.exists:
-            self._now = max(self._now, watermark)
+            self._now = max(self._now, self._up(watermark))
         self.history.check(self.group)
         self.progress.check(self.group)
         in_order = {entry.record: entry for entry in entries}
@@ -94,7 +100,7 @@ class Checks:
 
     def idled(self, watermark: int) -> None:
         """Nothing came, and there was nothing to do: rightly so?"""
-        self._sessions.check(watermark)
+        self._sessions.check(self._up(watermark))
 
     def _check_picture(self, value: bytes | None) -> None:
         self.has_picture = value is not None
@@ -118,33 +124,44 @@ class Checks:
 
         for event in events:
             cause = event["event_id"].rpartition("-")[0]
-            _, is_deadline, at_ms = cause.rpartition("@")
+            _, is_deadline, fired_ms = cause.rpartition("@")
             if is_deadline:
-                while unread and self._time_of(unread[-1].timestamp_ms) < int(at_ms):
+                at_ms = self._up(int(fired_ms))
+                while unread and self._time_of(unread[-1].timestamp_ms) < at_ms:
                     place = read()
-                assert self._now <= int(at_ms), f"time goes back from {self._now}: {event}"
-                self._now = int(at_ms)
+                assert self._now <= at_ms, f"time goes back from {self._now}: {event}"
+                self._now = at_ms
             else:
                 while place != cause:
                     assert unread, f"nothing caused this: {event}"
                     place = read()
-            assert event["at_ms"] == self._now, f"it is {self._now}: {event}"
+            assert self._up(event["at_ms"]) == self._now, f"it is {self._now}: {event}"
             self._tell(event)
         while unread:
             read()
 
     def _time_of(self, timestamp_ms: int) -> int:
         # A group's time does not go back, and it takes a group to have one.
-        return max(self._now, timestamp_ms) if self.history.exists else timestamp_ms
+        time = self._up(timestamp_ms)
+        return max(self._now, time) if self.history.exists else time
 
-    def _tell(self, event: dict[str, Any]) -> None:
+    def _up(self, log_ms: int) -> int:
+        """What the observer's clock says at that log time: how long there has been a coordinator."""
+        down = (
+            min(log_ms, end_ms) - start_ms for start_ms, end_ms, _ in self._world.outages if start_ms < log_ms
+        )
+        return log_ms - sum(down)
+
+    def _tell(self, logged: dict[str, Any]) -> None:
+        times = {name: self._up(logged[name]) for name in ("at_ms", "until_ms") if name in logged}
+        event = logged | times | {"log_ms": logged["at_ms"]}
         self._phases.tell(event)
         self.history.add(event)
         self._sessions.tell(event)
-        self.progress.tell(event)
-        self._world.note("coordinator", "{}", event)
+        self.progress.tell(logged)
+        self._world.note("coordinator", "{}", logged)
         if event["event"] == "member_removed":
-            self._world.removed(event)
+            self._world.removed(logged)
 
     # -- the members ---------------------------------------------------------------------------------
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 GROUP = "orders"
 PROTOCOL_TYPE = "units"
+_LONG_MS = 300
 
 
 def settings_of(client_id: str, timeouts: Timeouts, instance_id: str | None) -> MemberSettings:
@@ -85,6 +86,8 @@ class Client:
         self.up_line, self.down_line = Line(world), Line(world)
         self.disturbed_at = world.now
         """When it last was not able to send heartbeats, or to get them to the log in time."""
+        self.worked_until = 0
+        """Until when it was last kept busy for long, and did not look at what it is told."""
         self.beats_since: int | None = None
         """Since when it sends heartbeats; None if it does not."""
         self.owned: tuple[int, ...] = ()
@@ -210,8 +213,10 @@ class Client:
         """Be busy for so long, though not when the storm is over; then go on."""
         assert not self._is_busy
         self._is_busy = True
-        longest = max(self._world.storm_ends - self._world.now, CALM_THINK_MS)
-        self._world.after(min(ms, longest), self._go_on, then)
+        ms = min(ms, max(self._world.storm_ends - self._world.now, CALM_THINK_MS))
+        if ms > _LONG_MS:
+            self.worked_until = self._world.now + ms
+        self._world.after(ms, self._go_on, then)
 
     def _go_on(self, then: Callable[[], None] | None) -> None:
         if self._is_running(self._go_on, then):

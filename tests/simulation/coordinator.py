@@ -4,6 +4,9 @@ As Spark does it: what a batch consists of (its records and its watermark) is fi
 batch whose commit was lost runs again with just that, from the snapshot before it. The watermark of a batch
 is the newest tick of the batches before it, less some slack, and ticks are written only while the process is
 up: so nothing that is still to come is earlier than the watermark, clocks that are set back aside.
+
+When it comes back it notes the outage: since the newest record that a batch was planned with, a tick or a
+request.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from coordinator_state.outages import Outage, Outages
 from tests.simulation.checks import Violation
 from tests.simulation.conditions import CALM_BATCH_MS, KEY, SECRET, TICK_MS
 
@@ -50,6 +54,7 @@ class Coordinator:
         self.restarts = 0
         self.reruns = 0
         self._read = 0
+        self._newest_read = 0
         self._started = world.now
         self._newest_tick = 0
         self._crash_at: int | None = None
@@ -66,6 +71,8 @@ class Coordinator:
             return
         entries = self._world.log.entries[self._read :]
         self._read += len(entries)
+        times = [entry.record.timestamp_ms for entry in entries]
+        self._newest_read = max([self._newest_read, self._newest_tick, *times])
         watermark = self.watermark = max(self.watermark, self._newest_tick - self._conditions.clock_slack_ms)
         self._newest_tick = self._world.now - (self._world.now - self._started) % TICK_MS
         if entries or (self.deadline is not None and self.deadline < watermark):
@@ -95,7 +102,9 @@ class Coordinator:
         records = [entry.record for entry in entries]
         # Spark gives a group's rows in any order.
         self._world.rng.shuffle(records)
-        return self._step(KEY, state, records, watermark, self._conditions.config, SECRET)
+        return self._step(
+            KEY, state, records, watermark, self._conditions.config, SECRET, Outages(self._world.outages)
+        )
 
     def _finish_later(self, batch: Batch) -> None:
         self._world.after(self._duration(), self._finish, batch)
@@ -144,7 +153,10 @@ class Coordinator:
 
     def _restart(self) -> None:
         self.restarts += 1
-        self._started = self._world.now
+        # It may crash again before it has read anything new.
+        begin = max([self._newest_read, *(outage.end_ms for outage in self._world.outages)])
+        self._world.outages.append(Outage(begin, self._world.now))
+        self._started = self._newest_tick = self._world.now
         self._draw_crash()
         self._world.note("coordinator", "is back")
         self._next_batch()

@@ -14,13 +14,14 @@ class History:
     """A group as its events tell it.
 
     `life`: how many groups of this id there have been, since generations begin anew with each. `since`: when
-    the state was entered.
+    the state was entered; `since_log_ms` is the same in log time.
     """
 
     def __init__(self) -> None:
         self.life = 0
         self.state = GroupState.DEAD
         self.since = 0
+        self.since_log_ms = 0
         self.generation = 0
         self.members: set[str] = set()
         self.in_generation: set[str] = set()
@@ -47,10 +48,12 @@ class History:
                 assert not self.exists
                 assert not self.members
                 self.life += 1
-                self.state, self.since, self.generation = GroupState.EMPTY, event["at_ms"], 0
+                self.state, self.generation = GroupState.EMPTY, 0
+                self.since, self.since_log_ms = event["at_ms"], event["log_ms"]
             case "state_changed":
                 assert event["from"] == self.state, event
-                self.state, self.since = GroupState(event["to"]), event["at_ms"]
+                self.state = GroupState(event["to"])
+                self.since, self.since_log_ms = event["at_ms"], event["log_ms"]
                 self.postponed_until = 0
             case "member_added" | "member_removed" | "member_fenced":
                 self._change_members(event)
@@ -103,7 +106,7 @@ class History:
         if group is None:
             assert not self.exists, "there is no group, and nothing tells why"
             return
-        told = (self.state, self.members, self.since)
+        told = (self.state, self.members, self.since_log_ms)
         assert told == (group.state, set(group.members), group.state_timestamp_ms), "untold changes"
         if group.state in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
             assert group.generation_id == self.generation

@@ -93,7 +93,7 @@ class Progress:
                 gone = {(topic["name"], it) for topic in event["topics"] for it in topic["partition_indexes"]}
                 assert gone == self._kept.keys(), f"not all or more has expired: {event}"
                 assert self._history.state is GroupState.EMPTY, f"it was in use: {event}"
-                assert event["at_ms"] >= self._history.since + self._retention_ms, f"too soon: {event}"
+                assert event["at_ms"] >= self._history.since_log_ms + self._retention_ms, f"too soon: {event}"
                 self._kept.clear()
             case "offsets_deleted":
                 raise AssertionError(f"nobody has asked for that: {event}")

@@ -89,6 +89,7 @@ def first_failure(faulty_step=step) -> Failed:
         (faults.gives_units_twice, "has two owners"),
         (faults.CountsItsCalls(), "ran again decided otherwise"),
         (faults.lets_time_pass_first, "it was heard of at"),
+        (faults.counts_outages, "it was heard of at"),
         (faults.never_expires, "something should have ended"),
         (faults.tells_other_assignments, "was told"),
         (faults.answers_joins_twice, "was answered twice"),

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from coordinator_state.group import Group
+    from coordinator_state.outages import Outage
     from tests.simulation.checks import Answer
 
 Step = Callable[..., StepResult]
@@ -95,6 +96,8 @@ class World:
         self._agenda: list[tuple[int, int, Callable[..., None], tuple[object, ...]]] = []
         self._entries = 0
 
+        self.outages: list[Outage] = []
+        """When there was no coordinator, in log time."""
         self.log = Log(self, self.conditions.partitions)
         self.checks = Checks(self)
         self.coordinator = Coordinator(self, step)
@@ -296,15 +299,22 @@ class World:
     def removed(self, event: dict[str, Any]) -> None:
         """The coordinator has put a member out: not one that works, and whose requests all arrive."""
         conditions = self.conditions
-        if event["reason"] != "session_expired":
-            return
         if conditions.has_setbacks or not conditions.weather.is_reliable:
             return
         for client in self.clients:
             if client.membership.member_id != event["member_id"] or client.beats_since is None:
                 continue
-            beats_since = max(client.beats_since, client.disturbed_at)
-            if beats_since < event["at_ms"] - client.settings.session_timeout_ms:
+            works_since = max(client.beats_since, client.disturbed_at)
+            match event["reason"]:
+                case "session_expired":
+                    allowed_ms = client.settings.session_timeout_ms
+                case "not_rejoined" | "not_synced" if not conditions.slow_batch:
+                    # It hears of a rebalance with a heartbeat, and looks at once unless it is busy.
+                    works_since = max(works_since, client.worked_until)
+                    allowed_ms = client.settings.max_poll_interval_ms
+                case _:
+                    continue
+            if works_since < event["at_ms"] - allowed_ms:
                 raise Violation(f"{client.name} was put out although it works: {event}")
 
     # -- the calm ------------------------------------------------------------------------------------

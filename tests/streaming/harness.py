@@ -7,6 +7,7 @@ import json
 import time
 from collections import Counter
 from contextlib import ExitStack
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
@@ -19,6 +20,7 @@ from streaming.query import start_query
 from streaming.settings import Settings, load_settings
 from streaming.stopping import stop_after_batch
 from streaming.topics import prepare_topics
+from tests.patience import PATIENCE_S
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-DEADLINE_S = 60
 SECRET = b"a secret of the tests"
 
 _numbers = itertools.count(1)
@@ -51,6 +52,8 @@ class Harness:
                 "requests.partitions": 2,
                 "responses.partitions": 2,
                 "clock.interval.ms": 200,
+                # On a busy machine time goes on, too.
+                "clock.max.gap.ms": 60_000,
                 "state.partitions": 2,
                 "group.initial.rebalance.delay.ms": 0,
                 **{
@@ -68,8 +71,6 @@ class Harness:
 
     def __enter__(self) -> Self:
         self.partitions = prepare_topics(self.settings, self._client_config)
-        self.producer = KafkaProducer(**self._client_config, acks="all", linger_ms=0)
-        self._resources.callback(self.producer.close)
         self.responses = self._reader(self.settings.topics_responses)
         self.events = self._reader(self.settings.topics_events)
         self.groups = self._reader(self.settings.topics_groups)
@@ -82,6 +83,12 @@ class Harness:
             self.query.stop()
         self._resources.close()
 
+    @cached_property
+    def producer(self) -> KafkaProducer:
+        producer = KafkaProducer(**self._client_config, acks="all", linger_ms=0)
+        self._resources.callback(producer.close)
+        return producer
+
     def _reader(self, topic: str) -> Reader:
         reader = Reader(topic, self.partitions[topic], self._client_config)
         self._resources.callback(reader.close)
@@ -92,9 +99,7 @@ class Harness:
     def start(self, *, clock: bool = True) -> None:
         """Start the query, from where it was."""
         if clock:
-            self._resources.enter_context(
-                Clock(self.settings.topics_clock, self.settings.clock_interval_ms, self._client_config)
-            )
+            self._resources.enter_context(Clock.of(self.settings, self._client_config, "harness"))
         arguments = FunctionArguments.of(self.settings, SECRET, self.partitions)
         self.query = start_query(self.spark, self.settings, arguments, self.counts.add)
 
@@ -108,7 +113,7 @@ class Harness:
     def stop(self) -> bool:
         """Stop the query after its batch, as the long-lived job does."""
         assert self.query is not None
-        return stop_after_batch(self.spark, self.query, DEADLINE_S)
+        return stop_after_batch(self.spark, self.query, PATIENCE_S)
 
     # -- requests and answers --------------------------------------------------------------------
 
@@ -127,7 +132,7 @@ class Harness:
 
     def send_raw(self, key: bytes | None, value: bytes | None, **arguments: Any) -> None:
         """Put any record on the request topic."""
-        self.producer.send(self.settings.topics_requests, key=key, value=value, **arguments).get(DEADLINE_S)
+        self.producer.send(self.settings.topics_requests, key=key, value=value, **arguments).get(PATIENCE_S)
 
     def answer(self, request_id: str) -> dict[str, Any]:
         """Wait for the answer to a request."""
@@ -162,6 +167,8 @@ class Reader:
         assigned = [TopicPartition(topic, number) for number in range(partitions)]
         self._consumer.assign(assigned)
         self._consumer.seek_to_beginning(*assigned)
+        # So that it is connected: kafka-python 3.0.12 leaks the socket of a client closed while it connects.
+        self._consumer.end_offsets(assigned)
 
     def close(self) -> None:
         self._consumer.close()
@@ -178,7 +185,7 @@ class Reader:
     def first(self, wanted: Any, harness: Harness) -> Any:
         """Wait for a value that is `wanted`, and return the first such."""
         seen = 0
-        deadline = time.monotonic() + DEADLINE_S
+        deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
             for record in self.records[seen:]:
                 value = record.value and json.loads(record.value)
@@ -191,7 +198,7 @@ class Reader:
 
     def until(self, enough: Any, harness: Harness) -> list[Any]:
         """Wait until `enough(values)`, and return the values."""
-        deadline = time.monotonic() + DEADLINE_S
+        deadline = time.monotonic() + PATIENCE_S
         while not enough(self.values()):
             if time.monotonic() > deadline:
                 raise AssertionError(f"not enough: {self.values()}")

@@ -1,22 +1,24 @@
 from __future__ import annotations
 
 import itertools
-import json
 import threading
 import time
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
-from kafka import KafkaConsumer, TopicPartition
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient
+from kafka.errors import KafkaError
 
-from streaming.clock import Clock
+from streaming.clock import Clock, ClockStoppedError
 from streaming.kafka_config import python_client_config
+from streaming.ticks import Tick
+from tests.patience import PATIENCE_S, wait_for
 
 pytestmark = pytest.mark.spark
 
-DEADLINE_S = 30
 _numbers = itertools.count(1)
 
 
@@ -39,10 +41,14 @@ def topic(admin: KafkaAdminClient) -> str:
     return name
 
 
-def create(admin: KafkaAdminClient, topic: str) -> None:
-    configs = {"message.timestamp.type": "LogAppendTime"}
+def create(admin: KafkaAdminClient, topic: str, more: dict[str, str] | None = None) -> None:
+    configs = {"message.timestamp.type": "LogAppendTime"} | (more or {})
     admin.create_topics({topic: {"num_partitions": 1, "replication_factor": 1, "configs": configs}})
     admin.wait_for_topics([topic])
+
+
+def make(topic: str, interval_ms: int, config: dict[str, Any], max_gap_ms: int = 60_000) -> Clock:
+    return Clock(topic, interval_ms, max_gap_ms, config, "me")
 
 
 def read(topic: str, config: dict[str, Any], at_least: int) -> list[Any]:
@@ -52,7 +58,7 @@ def read(topic: str, config: dict[str, Any], at_least: int) -> list[Any]:
     consumer.assign([partition])
     consumer.seek_to_beginning(partition)
     records: list[Any] = []
-    deadline = time.monotonic() + DEADLINE_S
+    deadline = time.monotonic() + PATIENCE_S
     while len(records) < at_least and time.monotonic() < deadline:
         records += consumer.poll(timeout_ms=100).get(partition, [])
     consumer.close()
@@ -67,16 +73,27 @@ def end_of(topic: str, config: dict[str, Any]) -> int:
     return int(end)
 
 
+def ticks(records: list[Any]) -> list[Tick]:
+    return [msgspec.json.decode(record.value, type=Tick) for record in records]
+
+
+# -- ticks -----------------------------------------------------------------------------------------
+
+
 def test_ticks_come_one_after_the_other(topic: str, config: dict[str, Any]) -> None:
-    with Clock(topic, 50, config):
+    with make(topic, 50, config) as clock:
         records = read(topic, config, at_least=5)
 
-    assert [json.loads(record.value) for record in records[:5]] == [{"tick": n} for n in range(1, 6)]
+    first, *others = ticks(records)
+    assert first == Tick(tick=1, coordinator="me")
+    assert [tick.tick for tick in others[:4]] == [2, 3, 4, 5]
+    assert [tick.previous_ms for tick in others] == [record.timestamp for record in records[:-1]]
+    assert clock.started_ms == records[0].timestamp
     assert {record.key for record in records} == {None}
 
 
 def test_time_is_the_brokers(topic: str, config: dict[str, Any]) -> None:
-    with Clock(topic, 50, config):
+    with make(topic, 50, config):
         record = read(topic, config, at_least=1)[0]
 
     log_append_time = 1
@@ -84,7 +101,7 @@ def test_time_is_the_brokers(topic: str, config: dict[str, Any]) -> None:
 
 
 def test_the_interval_is_kept(topic: str, config: dict[str, Any]) -> None:
-    with Clock(topic, 200, config):
+    with make(topic, 200, config):
         times = [record.timestamp for record in read(topic, config, at_least=6)]
 
     # A busy machine may make the first one late, and any of the others.
@@ -92,38 +109,114 @@ def test_the_interval_is_kept(topic: str, config: dict[str, Any]) -> None:
     assert times[5] - times[0] < 5 * 200 + 5_000
 
 
-def test_no_tick_comes_before_the_first_interval_is_over(topic: str, config: dict[str, Any]) -> None:
-    with Clock(topic, 3_600_000, config):
+def test_the_first_tick_is_there_at_once(topic: str, config: dict[str, Any]) -> None:
+    with make(topic, 3_600_000, config):
+        assert [tick.tick for tick in ticks(read(topic, config, at_least=1))] == [1]
+
+
+def test_a_clock_that_cannot_tick_does_not_start(admin: KafkaAdminClient, config: dict[str, Any]) -> None:
+    topic = f"clock{next(_numbers)}"
+    create(admin, topic, {"max.message.bytes": "10"})
+    clock = make(topic, 50, config)
+
+    with pytest.raises(KafkaError), clock:
         pass
 
-    assert end_of(topic, config) == 0
+    assert "clock" not in {thread.name for thread in threading.enumerate()}
 
 
-def test_the_clock_stops_with_its_context(topic: str, config: dict[str, Any]) -> None:
-    with Clock(topic, 10, config):
+# -- the end ---------------------------------------------------------------------------------------
+
+
+def test_the_clock_stops_with_its_context_and_says_so(topic: str, config: dict[str, Any]) -> None:
+    with make(topic, 10, config) as clock:
         read(topic, config, at_least=1)
     threads = {thread.name for thread in threading.enumerate()}
     end = end_of(topic, config)
+    records = read(topic, config, at_least=2)
 
+    assert clock.failure is None
     assert "clock" not in threads
+    assert [tick.last for tick in ticks(records)] == [False] * (len(records) - 1) + [True]
     # What was sent has arrived: nothing trickles in later.
-    assert len(read(topic, config, at_least=end)) == end
+    assert records[-1].offset == end - 1
 
 
 def test_the_end_does_not_wait_for_the_interval(topic: str, config: dict[str, Any]) -> None:
     begun = time.monotonic()
-    with Clock(topic, 3_600_000, config):
+    with make(topic, 3_600_000, config):
         pass
 
     assert time.monotonic() - begun < 20
 
 
-def test_the_clock_goes_on_after_kafka_was_of_no_use(admin: KafkaAdminClient, config: dict[str, Any]) -> None:
-    topic = f"clock{next(_numbers)}"
-    # Without the topic a send gives up after this time, and says so with an exception.
-    with Clock(topic, 50, config | {"max_block_ms": 200, "metadata_max_age_ms": 200}):
-        threading.Event().wait(1)
-        create(admin, topic)
-        records = read(topic, config, at_least=1)
+# -- the clock stops by itself ---------------------------------------------------------------------
 
-    assert json.loads(records[0].value)["tick"] > 1
+
+def test_a_clock_stops_when_another_coordinator_begins(topic: str, config: dict[str, Any]) -> None:
+    with make(topic, 50, config) as old, Clock(topic, 50, 60_000, config, "another") as new:
+        wait_for(lambda: old.failure)
+        begun = len(read(topic, config, at_least=1))
+        records = read(topic, config, at_least=begun + 3)
+
+        assert str(old.failure) == "another coordinator of these topics has begun, another"
+        first = ticks(records)[old.look_from]
+        assert (first.tick, first.coordinator) == (1, "another")
+        assert new.failure is None
+    # Not a word from the old one since, nor of farewell.
+    assert {tick.coordinator for tick in ticks(records[begun:])} == {"another"}
+    (last,) = [tick for tick in ticks(read(topic, config, at_least=begun + 4)) if tick.last]
+    assert last.coordinator == "another"
+
+
+def test_the_tick_of_an_older_coordinator_stops_nobody(topic: str, config: dict[str, Any]) -> None:
+    producer = KafkaProducer(**config)
+    with make(topic, 50, config) as clock:
+        # As one that was paused, and does not know yet.
+        producer.send(topic, b'{"tick":7,"coordinator":"older","previous_ms":1}').get(PATIENCE_S)
+        seen = len(read(topic, config, at_least=2))
+        read(topic, config, at_least=seen + 3)
+        assert clock.failure is None
+    producer.close()
+
+
+def test_a_clock_that_cannot_write_stops(topic: str, admin: KafkaAdminClient, config: dict[str, Any]) -> None:
+    with make(topic, 50, config | {"metadata_max_age_ms": 200}, max_gap_ms=1_000) as clock:
+        admin.delete_topics([topic])
+        wait_for(lambda: clock.failure)
+
+        assert isinstance(clock.failure, ClockStoppedError)
+    assert "clock" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_a_clock_that_stood_still_stops(topic: str, config: dict[str, Any]) -> None:
+    # A process that is stopped and goes on finds that its interval is over.
+    with make(topic, 2_000, config, max_gap_ms=1_000) as clock:
+        wait_for(lambda: clock.failure)
+        late = ticks(read(topic, config, at_least=2))
+
+        assert str(clock.failure).startswith("the clock stood still for ")
+    assert [tick.previous_ms for tick in late] == [None, clock.started_ms]
+
+
+def test_a_clock_stops_when_batches_do_not_end(topic: str, config: dict[str, Any]) -> None:
+    keeps_up = threading.Event()
+    keeps_up.set()
+    with Clock(topic, 50, 60_000, config, "me", keeps_up.is_set) as clock:
+        read(topic, config, at_least=3)
+        assert clock.failure is None
+        keeps_up.clear()
+        wait_for(lambda: clock.failure)
+        end = end_of(topic, config)
+
+    assert str(clock.failure) == "no batch has ended for long"
+    assert end_of(topic, config) == end
+
+
+def test_a_clock_that_another_one_follows_says_no_farewell(topic: str, config: dict[str, Any]) -> None:
+    with make(topic, 50, config) as clock:
+        read(topic, config, at_least=2)
+        clock.stop()
+
+    assert clock.failure is None
+    assert not any(tick.last for tick in ticks(read(topic, config, at_least=2)))

@@ -12,7 +12,8 @@ from pyspark.sql.types import Row, StructType
 from coordinator_state.config import GroupConfig
 from coordinator_state.log import Record
 from coordinator_state.step import Channel, StepResult, step
-from streaming.function import INPUT_COLUMNS, FunctionArguments, stateful_function
+from streaming.function import INPUT_COLUMNS, FunctionArguments, StatefulFunction
+from streaming.settings import load_settings
 
 KEY = b"orders"
 TOPICS = {channel: f"t.{channel.value}" for channel in Channel}
@@ -68,7 +69,7 @@ def join(client_id: str, **fields: Any) -> bytes:
 def call(key: bytes | None, state: GroupState, *frames: pd.DataFrame) -> tuple[pd.DataFrame, Counter[Any]]:
     """Call the function; its one frame (empty if there is none) and what it counted."""
     counted: list[Counter[Any]] = []
-    function = stateful_function(ARGUMENTS, counted.append)
+    function = StatefulFunction(ARGUMENTS, counted.append)
     made = list(function((key,), iter(frames), state))
     assert len(made) <= 1
     (counts,) = counted
@@ -216,3 +217,28 @@ def test_no_frame_without_outputs() -> None:
     made, _ = call(KEY, group_state(stored, 1_500))
 
     assert rows_in(made) == []
+
+
+# -- the log ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("level", "told"), [("info", True), ("warning", False)])
+def test_what_is_decided_is_logged_here(level: str, told: bool, capfd: pytest.CaptureFixture[str]) -> None:
+    function = StatefulFunction(ARGUMENTS._replace(log_level=level, log_format="json"), lambda _: None)
+    list(function((KEY,), iter([frame((0, 0, 1_000, join("c1")))]), group_state(None, 0)))
+
+    events = [json.loads(line)["event"] for line in capfd.readouterr().err.splitlines()]
+    assert ("member_added" in events) is told
+
+
+def test_it_logs_as_the_settings_say() -> None:
+    settings = load_settings(
+        None,
+        {},
+        {"bootstrap.servers": "b", "checkpoint": "c", "log.level": "debug", "log.format": "json"},
+    )
+    arguments = FunctionArguments.of(
+        settings, b"", dict.fromkeys(["coordinator.requests", "coordinator.responses"], 1)
+    )
+
+    assert (arguments.log_level, arguments.log_format) == ("debug", "json")

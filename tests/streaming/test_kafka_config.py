@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import pytest
@@ -129,6 +130,23 @@ def test_pem_files(pem: str) -> None:
         "ssl_certfile": pem,
         "ssl_password": SECRET,
     }
+
+
+def test_nobody_is_asked_for_a_password_that_is_not_given(pem: str) -> None:
+    config = config_of(security_protocol="SSL", ssl_keystore_type="PEM", ssl_keystore_location=pem)
+
+    assert config["ssl_password"] == ""
+
+
+@pytest.mark.parametrize("name", ["kafka.admin.client", "kafka.net.connection"])
+def test_loggers_that_tell_passwords_do_not_go_down_to_debug(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, name)
+
+    python_client_config("kafka:9092", SASL)
+
+    assert logging.getLogger(name).level == logging.INFO
 
 
 @pytest.mark.parametrize("store", ["truststore", "keystore"])

@@ -1,34 +1,20 @@
 from __future__ import annotations
 
-import itertools
 import json
-import math
 import re
-import time
-import urllib.request
 from collections import Counter
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
 
 import pytest
 from kafka import KafkaProducer
-from kafka.admin import KafkaAdminClient
 from prometheus_client import CollectorRegistry
-from prometheus_client.parser import text_string_to_metric_families
-from pyspark.sql.streaming.listener import StreamingQueryListener
 
+from coordinator_state.events import RebalanceCause
+from coordinator_state.outages import Outage
 from streaming.kafka_config import python_client_config
-from streaming.metrics import BatchMetrics, DecisionMetrics, GroupMetrics, serve_metrics
-from streaming.settings import SettingsError
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-DEADLINE_S = 30
-NAME = "the-query-under-test"
-
-_numbers = itertools.count(1)
+from streaming.metrics import BatchMetrics, DecisionMetrics, GroupMetrics, JobMetrics
+from tests.patience import wait_for
+from tests.streaming.registry import create_topic, samples
 
 COUNTS = Counter(
     {
@@ -50,31 +36,19 @@ COUNTS = Counter(
 )
 
 
-def samples(registry: CollectorRegistry) -> dict[tuple[str, ...], float]:
-    """All samples by name and label values, without creation times."""
-    return {
-        (sample.name, *sample.labels.values()): sample.value
-        for family in registry.collect()
-        for sample in family.samples
-        if not sample.name.endswith("_created")
-    }
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to that in time"
-        time.sleep(0.02)
-
-
 # -- decisions ---------------------------------------------------------------------------------------
+
+
+def known(registry: CollectorRegistry) -> dict[tuple[str, ...], float]:
+    """Samples that are not 0."""
+    return {name: value for name, value in samples(registry).items() if value}
 
 
 def test_decisions_from_counts() -> None:
     registry = CollectorRegistry()
     registry.register(DecisionMetrics(lambda: COUNTS))
 
-    assert samples(registry) == {
+    assert known(registry) == {
         ("group_coordinator_requests_total", "join_group"): 5,
         ("group_coordinator_requests_total", "heartbeat"): 7,
         ("group_coordinator_responses_total", "join_group", "NONE"): 3,
@@ -84,23 +58,77 @@ def test_decisions_from_counts() -> None:
         ("group_coordinator_offsets_total", "deleted"): 11,
         ("group_coordinator_offsets_total", "expired"): 12,
         ("group_coordinator_requests_rejected_total",): 4,
+        ("group_coordinator_events_total", "member_added"): 9,
+        ("group_coordinator_events_total", "member_removed"): 3,
+        ("group_coordinator_events_total", "state_changed"): 14,
         ("group_coordinator_members_removed_total", "left"): 1,
         ("group_coordinator_members_removed_total", "session_expired"): 2,
         ("group_coordinator_state_changes_total", "PreparingRebalance"): 6,
         ("group_coordinator_state_changes_total", "Stable"): 8,
-        ("group_coordinator_rebalances_total",): 6,
         ("group_coordinator_session_expirations_total",): 2,
     }
 
 
-def test_figures_without_labels_are_there_from_the_start() -> None:
+def test_rebalances_by_cause() -> None:
+    counts = Counter(
+        {
+            ("rebalances", "member_joined", ""): 4,
+            ("rebalances", "session_expired", ""): 1,
+            ("rebalances_completed", "member_joined", "0"): 1,
+            ("rebalances_completed", "member_joined", "4"): 2,
+            ("rebalances_completed", "session_expired", "12"): 1,
+            ("rebalance_ms", "member_joined", ""): 5_250,
+            ("rebalance_ms", "session_expired", ""): 301_000,
+        }
+    )
+    registry = CollectorRegistry()
+    registry.register(DecisionMetrics(lambda: counts))
+    found = samples(registry)
+
+    name = "group_coordinator_rebalance_duration_seconds"
+    bounds = [
+        "0.2",
+        "0.5",
+        "1.0",
+        "2.0",
+        "3.0",
+        "5.0",
+        "10.0",
+        "20.0",
+        "30.0",
+        "60.0",
+        "120.0",
+        "300.0",
+        "+Inf",
+    ]
+    durations = {cause: [found[f"{name}_bucket", cause, le] for le in bounds] for cause in RebalanceCause}
+    assert durations.pop(RebalanceCause.MEMBER_JOINED) == [1, 1, 1, 1, *[3] * 9]
+    assert durations.pop(RebalanceCause.SESSION_EXPIRED) == [*[0] * 12, 1]
+    assert list(durations.values()) == [[0] * 13] * 5
+    assert (found[f"{name}_count", "member_joined"], found[f"{name}_sum", "member_joined"]) == (3, 5.25)
+    assert (found[f"{name}_count", "session_expired"], found[f"{name}_sum", "session_expired"]) == (1, 301)
+    begun = {key[1]: value for key, value in found.items() if key[0] == "group_coordinator_rebalances_total"}
+    assert begun == dict.fromkeys(RebalanceCause, 0) | {"member_joined": 4, "session_expired": 1}
+
+
+def test_what_is_known_beforehand_is_there_from_the_start() -> None:
     registry = CollectorRegistry()
     registry.register(DecisionMetrics(Counter))
+    found = samples(registry)
 
-    assert samples(registry) == {
-        ("group_coordinator_requests_rejected_total",): 0,
-        ("group_coordinator_rebalances_total",): 0,
-        ("group_coordinator_session_expirations_total",): 0,
+    assert set(found.values()) == {0}
+    series = Counter(name[0].removeprefix("group_coordinator_") for name in found)
+    assert series == {
+        "requests_total": 10,
+        "requests_rejected_total": 1,
+        "events_total": 14,
+        "state_changes_total": 5,
+        "rebalances_total": 7,
+        "rebalance_duration_seconds_bucket": 7 * 13,
+        "rebalance_duration_seconds_count": 7,
+        "rebalance_duration_seconds_sum": 7,
+        "session_expirations_total": 1,
+        "offsets_total": 3,
     }
 
 
@@ -115,127 +143,6 @@ def test_decisions_are_read_anew_each_time() -> None:
     assert (before[name], samples(registry)[name]) == (1, 2)
 
 
-# -- batches -----------------------------------------------------------------------------------------
-
-
-def test_before_the_first_batch() -> None:
-    registry = CollectorRegistry()
-    BatchMetrics(registry, NAME)
-    found = samples(registry)
-
-    assert found["group_coordinator_query_up",] == 0
-    assert found["group_coordinator_batch_duration_seconds_count",] == 0
-    assert math.isnan(found["group_coordinator_watermark_age_seconds",])
-
-
-@pytest.mark.spark
-def test_batches_of_a_real_query(spark: SparkSession, tmp_path: Path) -> None:
-    registry = CollectorRegistry()
-    metrics = BatchMetrics(registry, NAME)
-    spark.streams.addListener(metrics)
-    # Stateful, with a watermark an hour behind the rows, which are of now.
-    counted = (
-        spark.readStream.format("rate-micro-batch")
-        .option("rowsPerBatch", 10)
-        .option("startTimestamp", int(time.time() * 1000))
-        .option("numPartitions", 1)
-        .load()
-        .withWatermark("timestamp", "1 hour")
-        .selectExpr("timestamp", "value % 3 AS remainder")
-        .dropDuplicatesWithinWatermark(["remainder"])
-    )
-    query = (
-        counted.writeStream.queryName(NAME)
-        .format("noop")
-        .option("checkpointLocation", str(tmp_path / "checkpoint"))
-        .start()
-    )
-    try:
-        wait_for(lambda: not math.isnan(samples(registry)["group_coordinator_watermark_age_seconds",]))
-        running = samples(registry)
-    finally:
-        query.stop()
-    wait_for(lambda: samples(registry)["group_coordinator_query_up",] == 0)
-    spark.streams.removeListener(metrics)
-
-    assert running["group_coordinator_query_up",] == 1
-    assert running["group_coordinator_state_rows",] == 3
-    assert running["group_coordinator_input_lag_records",] == 0
-    assert running["group_coordinator_batch_duration_seconds_count",] >= 2
-    assert 0 < running["group_coordinator_batch_duration_seconds_sum",] < DEADLINE_S
-    age = running["group_coordinator_watermark_age_seconds",]
-    assert 3_600 - DEADLINE_S < age < 3_600 + DEADLINE_S
-
-
-@pytest.mark.spark
-def test_the_lag_of_a_kafka_source(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
-    topic = create(bootstrap_servers, partitions=1)
-    producer = KafkaProducer(bootstrap_servers=bootstrap_servers)
-    for _ in range(50):
-        producer.send(topic, b"x")
-    producer.close()
-    registry = CollectorRegistry()
-    metrics = BatchMetrics(registry, NAME)
-    spark.streams.addListener(metrics)
-    query = (
-        spark.readStream.format("kafka")
-        .option("kafka.bootstrap.servers", bootstrap_servers)
-        .option("subscribe", topic)
-        .option("startingOffsets", "earliest")
-        .option("maxOffsetsPerTrigger", 30)
-        .load()
-        .writeStream.queryName(NAME)
-        .format("noop")
-        .option("checkpointLocation", str(tmp_path / "checkpoint"))
-        .trigger(processingTime="1 hour")  # one batch: it leaves 20 of 50 unread
-        .start()
-    )
-    try:
-        wait_for(lambda: samples(registry)["group_coordinator_batch_duration_seconds_count",] == 1)
-        lag = samples(registry)["group_coordinator_input_lag_records",]
-    finally:
-        query.stop()
-        spark.streams.removeListener(metrics)
-
-    assert lag == 20
-
-
-class Journal(StreamingQueryListener):
-    """Added after the metrics, so that what it has heard they have heard."""
-
-    def __init__(self) -> None:
-        self.ended: list[object] = []
-
-    def onQueryStarted(self, event) -> None: ...
-
-    def onQueryProgress(self, event) -> None: ...
-
-    def onQueryIdle(self, event) -> None: ...
-
-    def onQueryTerminated(self, event) -> None:
-        self.ended.append(event.runId)
-
-
-@pytest.mark.spark
-def test_other_queries_of_the_session_do_not_count(spark: SparkSession, tmp_path: Path) -> None:
-    registry = CollectorRegistry()
-    metrics, journal = BatchMetrics(registry, NAME), Journal()
-    spark.streams.addListener(metrics)
-    spark.streams.addListener(journal)
-    rows = spark.readStream.format("rate").load().writeStream.format("noop")
-    query = rows.queryName(NAME).option("checkpointLocation", str(tmp_path / "ours")).start()
-    try:
-        wait_for(lambda: samples(registry)["group_coordinator_query_up",] == 1)
-        other = rows.queryName("other").option("checkpointLocation", str(tmp_path / "other")).start()
-        other.stop()
-        wait_for(lambda: len(journal.ended) == 1)
-        assert samples(registry)["group_coordinator_query_up",] == 1
-    finally:
-        query.stop()
-        spark.streams.removeListener(metrics)
-        spark.streams.removeListener(journal)
-
-
 # -- groups ------------------------------------------------------------------------------------------
 
 
@@ -248,16 +155,7 @@ def producer(bootstrap_servers: str) -> Iterator[KafkaProducer]:
 
 @pytest.fixture
 def topic(bootstrap_servers: str) -> str:
-    return create(bootstrap_servers, partitions=2, **{"cleanup.policy": "compact"})
-
-
-def create(bootstrap_servers: str, partitions: int, **configs: str) -> str:
-    topic = f"metrics{next(_numbers)}"
-    admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers)
-    admin.create_topics({topic: {"num_partitions": partitions, "replication_factor": 1, "configs": configs}})
-    admin.wait_for_topics([topic])
-    admin.close()
-    return topic
+    return create_topic(bootstrap_servers, partitions=2, **{"cleanup.policy": "compact"})
 
 
 def picture(state: str, members: int) -> bytes:
@@ -333,44 +231,34 @@ def test_states_without_groups_are_zero(topic: str, bootstrap_servers: str) -> N
 # -- all of them -------------------------------------------------------------------------------------
 
 
-def test_served_over_http_until_closed() -> None:
-    registry = CollectorRegistry()
-    registry.register(DecisionMetrics(lambda: COUNTS))
-    port, close = serve_metrics(0, registry)
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=DEADLINE_S) as answer:
-        text = answer.read().decode()
-    close()
-
-    assert "group_coordinator_rebalances_total 6.0\n" in text
-    with pytest.raises(OSError, match="refused"):
-        urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=DEADLINE_S)
-
-
-def test_a_port_that_somebody_else_has() -> None:
-    port, close = serve_metrics(0, CollectorRegistry())
-    with pytest.raises(SettingsError) as caught:
-        serve_metrics(port, CollectorRegistry())
-    close()
-
-    assert str(caught.value).startswith(f"cannot listen on metrics.port {port}: Address already in use; ")
-
-
 @pytest.mark.spark
 def test_names_are_as_prometheus_wants_them(topic: str, bootstrap_servers: str) -> None:
     registry = CollectorRegistry()
     registry.register(DecisionMetrics(lambda: COUNTS))
-    BatchMetrics(registry, NAME)
+    BatchMetrics(registry, "the-query-under-test")
+    JobMetrics(registry)
     with GroupMetrics(topic, python_client_config(bootstrap_servers, {})) as metrics:
         registry.register(metrics)
-        port, close = serve_metrics(0, registry)
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=DEADLINE_S) as answer:
-            families = list(text_string_to_metric_families(answer.read().decode()))
-        close()
+        families = list(registry.collect())
 
-    ours: list[Any] = [family for family in families if not family.name.endswith("_created")]
-    assert len(ours) == 15
-    for family in ours:
+    assert len(families) == 34
+    for family in families:
         assert re.fullmatch(r"group_coordinator(_[a-z]+)+", family.name)
         assert family.documentation.endswith(".")
-        is_counter = all(sample.name.endswith("_total") for sample in family.samples)
-        assert is_counter == (family.type == "counter")
+        is_counter = all(re.search("_(total|created)$", sample.name) for sample in family.samples)
+        assert is_counter == (family.type == "counter") or not family.samples
+
+
+# -- the job ---------------------------------------------------------------------------------------
+
+
+def test_outages_are_counted_and_measured() -> None:
+    registry = CollectorRegistry()
+    metrics = JobMetrics(registry)
+    metrics.outage(Outage(1_000, 3_500))
+    metrics.outage(Outage(10_000, 11_000))
+    metrics.standby.set(1)
+
+    assert registry.get_sample_value("group_coordinator_outages_total") == 2
+    assert registry.get_sample_value("group_coordinator_outage_seconds_total") == 3.5
+    assert registry.get_sample_value("group_coordinator_standby") == 1

@@ -11,6 +11,7 @@ import pyspark
 import pytest
 
 from deploy.jars import fetch
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.spark
 
@@ -26,8 +27,12 @@ settings = load_settings(None, {}, {"bootstrap.servers": "unused:9092", "checkpo
 spark = create_session(settings)
 conf = dict(spark.sparkContext.getConf().getAll())
 conf |= {name: spark.conf.get(name) for name in ("spark.sql.shuffle.partitions",)}
-worker = spark.sparkContext.parallelize([1], 1).map(lambda _: sys.executable).first()
-print(json.dumps({"conf": conf, "worker": worker}))
+def look(_):
+    import os, pyspark.worker
+    socket = os.environ.get("PYTHON_UNIX_DOMAIN_ENABLED", "").lower()
+    return sys.executable, pyspark.worker.ApplyInPandasWithStateSerializer.__module__, socket
+worker, serializer, socket = spark.sparkContext.parallelize([1], 1).map(look).first()
+print(json.dumps({"conf": conf, "worker": worker, "serializer": serializer, "unix_socket": socket}))
 spark.stop()
 """
 
@@ -45,7 +50,7 @@ def session(
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -58,10 +63,11 @@ def test_defaults_with_the_locked_jars() -> None:
     conf = made["conf"]
     assert conf["spark.jars"].split(",") == [str(jar) for jar in fetch("spark")]
     assert conf["spark.driver.extraClassPath"] == str(fetch("local")[0])
-    assert conf["spark.master"] == "local[2]"
+    assert conf["spark.master"] == "local[2,4]"
     assert conf["spark.sql.shuffle.partitions"] == "3"
     assert conf["spark.sql.streaming.noDataMicroBatches.enabled"] == "false"
-    assert made["worker"] == sys.executable
+    assert (made["worker"], made["serializer"]) == (sys.executable, "streaming.worker")
+    assert made["unix_socket"] == "true"
 
 
 def test_settings_win_over_defaults(tmp_path: Path) -> None:
@@ -72,17 +78,21 @@ def test_settings_win_over_defaults(tmp_path: Path) -> None:
         "spark.app.name": "mine",
         "spark.sql.shuffle.partitions": "7",
         "spark.sql.codegen.factoryMode": "FALLBACK",
+        "spark.python.daemon.module": "pyspark.daemon",
         "spark.pyspark.python": str(python),
         # A jar of one's own: then no other is fetched, and the cache stays as it is.
         "spark.jars": str(fetch("spark")[0]),
     }
     cache = tmp_path / "cache"
-    made = session(given, {"GROUP_COORDINATOR_CACHE": str(cache)})
+    # Longer than the path of a socket may be.
+    temporary = tmp_path / ("t" * 100)
+    temporary.mkdir()
+    made = session(given, {"GROUP_COORDINATOR_CACHE": str(cache), "TMPDIR": str(temporary)})
 
     assert {name: made["conf"][name] for name in given} == given
     assert not cache.exists()
     assert "spark.hadoop.fs.file.impl" not in made["conf"]
-    assert made["worker"] == str(python)
+    assert (made["worker"], made["serializer"]) == (str(python), "pyspark.sql.pandas.serializers")
 
 
 def test_what_spark_submit_is_given_wins(tmp_path: Path) -> None:

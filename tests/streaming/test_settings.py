@@ -227,6 +227,24 @@ def test_starting_offsets_that_spark_does_not_know() -> None:
     assert message == "starting.offsets must be earliest or latest, and is 'newest'"
 
 
+def test_how_to_log() -> None:
+    settings = from_environment(LOG_LEVEL="debug", LOG_FORMAT="json")
+
+    assert (settings.log_level, settings.log_format) == ("debug", "json")
+    assert (load().log_level, load().log_format) == ("info", "logfmt")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("log.level", "INFO", "log.level must be debug, info, warning or error, and is 'INFO'"),
+        ("log.format", "text", "log.format must be logfmt or json, and is 'text'"),
+    ],
+)
+def test_a_log_that_there_is_not(name: str, value: str, message: str) -> None:
+    assert refusal(None, {}, NEEDED | {name: value}) == message
+
+
 def test_a_secret_of_the_wrong_type_is_not_told() -> None:
     message = refusal(None, {}, NEEDED | {"member.id.secret": 12345})
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from streaming.stopping import stop_after_batch
+from tests.patience import PATIENCE_S
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 STOPS = 15
-DEADLINE_S = 30
 
 
 @contextmanager
@@ -117,7 +117,7 @@ def test_a_batch_that_never_ends_is_interrupted(spark: SparkSession, tmp_path: P
 def test_a_batch_that_fails_meanwhile_is_not_committed(spark: SparkSession, tmp_path: Path) -> None:
     query = start(spark, tmp_path, lambda: 1 / 0)
 
-    assert stop_after_batch(spark, query, DEADLINE_S) is False
+    assert stop_after_batch(spark, query, PATIENCE_S) is False
     assert batches(tmp_path / "checkpoint", "commits") == []
     assert "ZeroDivisionError" in str(query.exception())
 
@@ -140,7 +140,7 @@ def start(spark: SparkSession, directory: Path, work: Callable[[], object]) -> S
         .option("checkpointLocation", str(directory / "checkpoint"))
         .start()
     )
-    deadline = time.monotonic() + DEADLINE_S
+    deadline = time.monotonic() + PATIENCE_S
     while not begun.exists():
         assert time.monotonic() < deadline, query.exception()
         time.sleep(0.02)

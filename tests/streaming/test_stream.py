@@ -14,6 +14,8 @@ import pytest
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 from kafka.partitioner.default import murmur2
 
+from tests.patience import PATIENCE_S
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -138,8 +140,9 @@ def sync_all(harness: Harness, *members: Member) -> None:
 
 def test_three_consumers_one_rebalance(harness: Harness) -> None:
     """Two more join while the first one, already told that it leads, is still dividing the work."""
-    harness.start()
-    c1, c2, c3 = (Member(harness, "orders", f"c{number}") for number in (1, 2, 3))
+    harness.start_and_warm_up()
+    patient = {"session_timeout_ms": 30_000}
+    c1, c2, c3 = (Member(harness, "orders", f"c{number}", **patient) for number in (1, 2, 3))
     for member in (c3, c2, c1):
         member.get_id()
     c3.take_join(c3.send_join())
@@ -171,8 +174,9 @@ def test_three_consumers_one_rebalance(harness: Harness) -> None:
 
 def test_three_consumers_two_rebalances(harness: Harness) -> None:
     """The first one is Stable when the other two come."""
-    harness.start()
-    c1, c2, c3 = (Member(harness, "orders", f"c{number}") for number in (1, 2, 3))
+    harness.start_and_warm_up()
+    patient = {"session_timeout_ms": 30_000}
+    c1, c2, c3 = (Member(harness, "orders", f"c{number}", **patient) for number in (1, 2, 3))
     make_stable(harness, "orders", c1)
     c2.get_id()
     c3.get_id()
@@ -386,7 +390,7 @@ def test_no_request_is_dropped_as_late(harness: Harness, bootstrap_servers: str)
 
 
 def wait_for_watermark(harness: Harness) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         harness.fail_if_query_failed()
         progress = harness.query.lastProgress if harness.query else None
@@ -468,10 +472,11 @@ def test_answers_come_on_the_partition_asked_for(harness: Harness) -> None:
 
 def test_a_batch_that_runs_again_gives_the_same_bytes(harness: Harness) -> None:
     """As after a crash between the last answer and the commit: member ids and all."""
-    harness.start(clock=False)
-    assert harness.query is not None
     requests = [harness.join("orders", f"c{number}") for number in range(5)]
     requests += [harness.join("returns", f"c{number}", api_version=3) for number in range(5)]
+    # They are all there before, and so in one batch.
+    harness.start(clock=False)
+    assert harness.query is not None
     harness.query.processAllAvailable()
     harness.query.stop()
     harness.responses.until(lambda values: len(values) >= 6, harness)  # one of "returns" is answered

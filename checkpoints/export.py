@@ -1,0 +1,140 @@
+"""An export: all groups as of a batch, with what is needed to make a checkpoint of them again.
+
+It is a header and a row for each group. The row has the stored group as it is, which is what a restore reads,
+and next to it the same for people.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from checkpoints.errors import CheckpointError
+from checkpoints.files import CheckpointFiles
+from checkpoints.identity import Identity, known_identity
+from checkpoints.offset_log import Offsets, newest_committed, read_batch
+from checkpoints.outages import read_outages
+from checkpoints.readable import readable
+from checkpoints.state import State
+from coordinator_state.outages import Outage
+from coordinator_state.step import SCHEMA_VERSION, decode_group
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+    from checkpoints.offset_log import PlannedBatch
+
+__all__ = [
+    "Export",
+    "ExportHeader",
+    "ExportedGroup",
+    "checked_export",
+    "committed_batch",
+    "export_checkpoint",
+]
+
+_FORMAT_VERSION = 1
+
+
+class ExportHeader(msgspec.Struct, frozen=True, kw_only=True):
+    """What an export is of. Times are in ms of log time.
+
+    `schema_version`: the newest that a group in it may have. `offsets`: the next record to be read, by topic
+    and partition. `watermark_ms`: deadlines up to it have fired, or fire next. `groups`: how many follow.
+    `identity`: the checkpoint's, without the secret unless that was asked for. `outages`: deadlines depend on
+    them, so they go where the groups go.
+    """
+
+    format_version: int = _FORMAT_VERSION
+    schema_version: int
+    batch_id: int
+    offsets: Offsets
+    watermark_ms: int
+    groups: int
+    identity: Identity
+    outages: list[Outage] = []
+
+
+class ExportedGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """A group: `state` is what the checkpoint has, and `group` the same to be read by people.
+
+    `deadline_ms`: when the query looks at it next if nothing comes; None: never.
+    """
+
+    group_id: str
+    deadline_ms: int | None
+    state: bytes
+    group: dict[str, Any]
+
+
+class Export(msgspec.Struct, frozen=True):
+    """A header and its groups, by group id. They can be read once."""
+
+    header: ExportHeader
+    groups: Iterator[ExportedGroup]
+
+
+def export_checkpoint(
+    spark: SparkSession, checkpoint: str, batch_id: int | None = None, *, with_secret: bool = False
+) -> Export:
+    """Read the groups as of a batch, the newest one that is committed if none is given.
+
+    The query may run meanwhile. Raises `CheckpointError`, also while the groups are read.
+    """
+    files = CheckpointFiles(spark, checkpoint)
+    identity = known_identity(files)
+    batch, watermark_ms = committed_batch(files, batch_id)
+    state = State(spark, checkpoint, batch.batch_id)
+    header = ExportHeader(
+        schema_version=SCHEMA_VERSION,
+        batch_id=batch.batch_id,
+        offsets=batch.offsets,
+        watermark_ms=watermark_ms,
+        groups=state.count(),
+        identity=identity if with_secret else msgspec.structs.replace(identity, secret=""),
+        outages=read_outages(files),
+    )
+    return Export(header, _groups(state))
+
+
+def committed_batch(files: CheckpointFiles, batch_id: int | None = None) -> tuple[PlannedBatch, int]:
+    """A batch that is done, the newest if none is given, and the watermark after it."""
+    batch = newest_committed(files) if batch_id is None else read_batch(files, batch_id)
+    if batch is None:
+        raise CheckpointError(f"checkpoint {files.checkpoint} has no committed batch yet: nothing is in it")
+    if batch.next_watermark_ms is None:
+        raise CheckpointError(
+            f"batch {batch.batch_id} of checkpoint {files.checkpoint} is not committed: wait, or name the "
+            "one before it"
+        )
+    return batch, batch.next_watermark_ms
+
+
+def checked_export(name: str, header: ExportHeader, groups: Iterator[ExportedGroup]) -> Export:
+    """An export that was kept as `name`. Raises `CheckpointError` for a newer program's, or half of one."""
+    newer = max(header.format_version - _FORMAT_VERSION, header.schema_version - SCHEMA_VERSION)
+    if newer > 0:
+        raise CheckpointError(f"{name} was written by a newer version of this program: use that one")
+    return Export(header, _counted(name, header.groups, groups))
+
+
+def _counted(name: str, expected: int, groups: Iterator[ExportedGroup]) -> Iterator[ExportedGroup]:
+    count = 0
+    for group in groups:
+        count += 1
+        yield group
+    if count != expected:
+        raise CheckpointError(f"{name} has {count} groups and should have {expected}: export again")
+
+
+def _groups(state: State) -> Iterator[ExportedGroup]:
+    for stored in state.groups():
+        yield ExportedGroup(
+            group_id=stored.group_id,
+            deadline_ms=stored.deadline_ms,
+            state=stored.state,
+            group=readable(decode_group(stored.state)),
+        )

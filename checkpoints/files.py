@@ -1,0 +1,116 @@
+"""The files of a checkpoint through Hadoop's file systems, so that an object store works as a disk does."""
+
+from __future__ import annotations
+
+import secrets
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+from checkpoints.errors import CheckpointError, first_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+__all__ = ["CheckpointFiles"]
+
+
+class CheckpointFiles:
+    """Small files below `checkpoint`, a directory or a URI of any Hadoop file system.
+
+    Names are relative to it, with slashes (`offsets/3`). All methods raise `CheckpointError` if the place
+    cannot be reached, read or written.
+    """
+
+    def __init__(self, spark: SparkSession, checkpoint: str) -> None:
+        self.checkpoint = checkpoint
+        # pyspark has no file API of its own.
+        session: Any = spark
+        self._jvm = session._jvm  # noqa: SLF001
+        self._gateway = session.sparkContext._gateway  # noqa: SLF001
+        with self._errors():
+            self._root = self._jvm.org.apache.hadoop.fs.Path(checkpoint)
+            self._system = self._root.getFileSystem(session._jsc.hadoopConfiguration())  # noqa: SLF001
+
+    def name(self, name: str) -> str:
+        """The whole name of a file, for messages."""
+        return f"{self.checkpoint.rstrip('/')}/{name}"
+
+    def exists(self, name: str) -> bool:
+        """Whether there is such a file or directory."""
+        with self._errors():
+            return bool(self._system.exists(self._path(name)))
+
+    def list(self, directory: str = "") -> list[str]:
+        """Names of what is in `directory`, without its own name, sorted; empty if it is not there."""
+        with self._errors():
+            path = self._path(directory)
+            if not self._system.exists(path):
+                return []
+            return sorted(str(status.getPath().getName()) for status in self._system.listStatus(path))
+
+    def read(self, name: str) -> str | None:
+        """The text of a file; None if it is not there."""
+        with self._errors():
+            if not self._system.exists(self._path(name)):
+                return None
+            stream = self._system.open(self._path(name))
+            try:
+                return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+            finally:
+                stream.close()
+
+    def write(self, name: str, content: bytes, *, private: bool = False) -> None:
+        """Write a file, in the place of one that is there. `private`: only its owner may read it."""
+        with self._errors():
+            path = self._path(name)
+            self._system.mkdirs(path.getParent())
+            # Under another name first: who dies in between leaves no half a file behind.
+            temporary = self._jvm.org.apache.hadoop.fs.Path(
+                path.getParent(), f".{path.getName()}.{secrets.token_hex(4)}"
+            )
+            stream = self._system.create(temporary)
+            if private:
+                # Stores without permissions ignore this.
+                mode = self._jvm.org.apache.hadoop.fs.permission.FsPermission("600")
+                self._system.setPermission(temporary, mode)
+            try:
+                stream.write(content)
+            finally:
+                stream.close()
+            self._rename(temporary, path)
+
+    def delete(self, name: str) -> None:
+        """Delete a file, or a directory with all that is in it; nothing if it is not there."""
+        with self._errors():
+            self._system.delete(self._path(name), True)
+
+    def size(self) -> int:
+        """Bytes of all files."""
+        with self._errors():
+            return int(self._system.getContentSummary(self._root).getLength())
+
+    def _rename(self, temporary: Any, path: Any) -> None:
+        if self._system.exists(path):
+            # FileSystem's rename does not replace a file everywhere; FileContext's does, in one step.
+            hadoop = self._jvm.org.apache.hadoop.fs
+            rename = getattr(hadoop, "Options$Rename")
+            options = self._gateway.new_array(rename, 1)
+            options[0] = rename.OVERWRITE
+            hadoop.FileContext.getFileContext(path.toUri()).rename(temporary, path, options)
+        elif not self._system.rename(temporary, path):
+            raise CheckpointError(f"cannot write {path.toString()}")
+
+    def _path(self, name: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(self._root, name) if name else self._root
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (Py4JJavaError, PySparkException) as error:
+            raise CheckpointError(f"cannot use checkpoint {self.checkpoint}: {first_line(error)}") from None

@@ -1,0 +1,139 @@
+"""What is in a checkpoint, for people and for monitoring."""
+
+from __future__ import annotations
+
+from collections import Counter
+from heapq import nlargest
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from checkpoints.files import CheckpointFiles
+from checkpoints.identity import Identity, known_identity
+from checkpoints.offset_log import (
+    Offsets,
+    PlannedBatch,
+    committed_batches,
+    newest_planned,
+    planned_batches,
+    read_batch,
+)
+from checkpoints.outages import read_outages
+from checkpoints.state import State
+from coordinator_state.offsets import CommittedOffsets
+from coordinator_state.outages import Outage
+from coordinator_state.step import decode_group
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["GroupSize", "GroupsSummary", "Inspection", "inspect_checkpoint"]
+
+_LARGEST = 10
+
+
+class GroupSize(msgspec.Struct, frozen=True, kw_only=True):
+    """A group and how much there is of it. `bytes`: of its row of state."""
+
+    group_id: str
+    state: str
+    members: int
+    offsets: int
+    bytes: int
+
+
+class GroupsSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """All groups as of a batch. `bytes`: of their rows of state; `partitions`: groups in each partition."""
+
+    total: int
+    by_state: dict[str, int]
+    members: int
+    offsets: int
+    bytes: int
+    partitions: dict[int, int]
+    largest: list[GroupSize]
+
+
+class Inspection(msgspec.Struct, frozen=True, kw_only=True):
+    """A checkpoint as of a batch. Times are in ms.
+
+    `identity`: without the secret. `planned` and `committed`: the oldest and the newest batch of which this
+    is kept, None if none is. `batch`: the one that was asked for, or the newest committed one. `groups`: None
+    if it is not committed. `bytes`: of all files.
+    """
+
+    checkpoint: str
+    identity: Identity
+    planned: tuple[int, int] | None
+    committed: tuple[int, int] | None
+    batch: PlannedBatch | None
+    groups: GroupsSummary | None
+    bytes: int
+    outages: list[Outage]
+
+    @property
+    def offsets(self) -> Offsets:
+        """Where the batch ends."""
+        return self.batch.offsets if self.batch else {}
+
+
+def inspect_checkpoint(spark: SparkSession, checkpoint: str, batch_id: int | None = None) -> Inspection:
+    """Look at a checkpoint as of a batch, the newest one that is committed if none is given.
+
+    The query may run meanwhile. Raises `CheckpointError`.
+    """
+    files = CheckpointFiles(spark, checkpoint)
+    identity = known_identity(files)
+    planned, committed = planned_batches(files), committed_batches(files)
+    if batch_id is None and committed:
+        batch_id = committed[-1]
+    batch = newest_planned(files) if batch_id is None else read_batch(files, batch_id)
+    groups = None
+    if batch is not None and batch.is_committed:
+        groups = _summary(State(spark, checkpoint, batch.batch_id))
+    return Inspection(
+        checkpoint=checkpoint,
+        identity=msgspec.structs.replace(identity, secret=""),
+        planned=_ends(planned),
+        committed=_ends(committed),
+        batch=batch,
+        groups=groups,
+        bytes=files.size(),
+        outages=read_outages(files),
+    )
+
+
+def _summary(state: State) -> GroupsSummary:
+    by_state: Counter[str] = Counter()
+    partitions: Counter[int] = Counter()
+    members = offsets = size = 0
+    largest: list[GroupSize] = []
+    for stored in state.groups():
+        group = decode_group(stored.state)
+        committed = len(CommittedOffsets(group.offsets))
+        by_state[group.state] += 1
+        partitions[stored.partition] += 1
+        members += len(group.members)
+        offsets += committed
+        size += len(stored.state)
+        it = GroupSize(
+            group_id=group.group_id,
+            state=group.state,
+            members=len(group.members),
+            offsets=committed,
+            bytes=len(stored.state),
+        )
+        largest = nlargest(_LARGEST, [*largest, it], key=lambda each: each.bytes)
+    return GroupsSummary(
+        total=by_state.total(),
+        by_state=dict(sorted(by_state.items())),
+        members=members,
+        offsets=offsets,
+        bytes=size,
+        partitions=dict(sorted(partitions.items())),
+        largest=largest,
+    )
+
+
+def _ends(batches: list[int]) -> tuple[int, int] | None:
+    return (batches[0], batches[-1]) if batches else None

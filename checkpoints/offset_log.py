@@ -1,0 +1,174 @@
+"""Spark's own record of a query's batches: what each was planned to read, and which are committed.
+
+A batch is planned by writing `offsets/N` - `v1`, a line of metadata, and a line for each source, here
+Kafka's end offsets - and done when `commits/N` is there. Planned and not committed is at most the newest one:
+it was running, and runs again at the next start, with the same records.
+
+Source: org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqLog and CommitLog of Spark 4.2.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+
+from checkpoints.errors import CheckpointError
+
+if TYPE_CHECKING:
+    from checkpoints.files import CheckpointFiles
+
+__all__ = [
+    "Offsets",
+    "PlannedBatch",
+    "committed_batches",
+    "newest_committed",
+    "newest_planned",
+    "planned_batches",
+    "read_batch",
+    "rewrite_first_batch",
+]
+
+Offsets = dict[str, dict[int, int]]
+"""Of topics and partitions; as an end offset: of the first record that is not in the batch."""
+
+_VERSION = "v1"
+_NO_OFFSET = "-"
+"""What Spark writes for a source that has nothing yet."""
+
+_T = TypeVar("_T")
+
+
+class PlannedBatch(msgspec.Struct, frozen=True, kw_only=True):
+    """A batch as it was planned. Times are in ms.
+
+    `watermark_ms`: log time up to which deadlines fire in this batch; 0 before the first tick.
+    `next_watermark_ms`: the watermark of the batch after it; None as long as this one is not committed.
+    `timestamp_ms`: when it was planned, by the driver's clock.
+    `offsets`: where it ends. `conf`: the properties of Spark that are kept as they were.
+    """
+
+    batch_id: int
+    watermark_ms: int
+    timestamp_ms: int
+    offsets: Offsets
+    next_watermark_ms: int | None
+    conf: dict[str, str]
+
+    @property
+    def is_committed(self) -> bool:
+        """Whether it is done, and its state complete."""
+        return self.next_watermark_ms is not None
+
+
+class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
+    batch_watermark_ms: int
+    batch_timestamp_ms: int
+    conf: dict[str, str] = {}
+
+
+class _Commit(msgspec.Struct, frozen=True, rename="camel"):
+    next_batch_watermark_ms: int
+
+
+def planned_batches(files: CheckpointFiles) -> list[int]:
+    """The batches whose plans are kept, oldest first."""
+    return _numbers(files, "offsets")
+
+
+def committed_batches(files: CheckpointFiles) -> list[int]:
+    """The batches whose commits are kept, oldest first."""
+    return _numbers(files, "commits")
+
+
+def newest_planned(files: CheckpointFiles) -> PlannedBatch | None:
+    """The newest batch, committed or not; None if none was ever planned."""
+    batches = planned_batches(files)
+    return read_batch(files, batches[-1]) if batches else None
+
+
+def newest_committed(files: CheckpointFiles) -> PlannedBatch | None:
+    """The newest batch that is done; None if there is none."""
+    batches = committed_batches(files)
+    return read_batch(files, batches[-1]) if batches else None
+
+
+def read_batch(files: CheckpointFiles, batch_id: int) -> PlannedBatch:
+    """Read what is kept of a batch. Raises `CheckpointError` if it is not kept, or in a way unknown here."""
+    name = f"offsets/{batch_id}"
+    # Committed while this reads: then the plan is as good as before, and the watermark known.
+    lines = _lines(files, name)
+    if lines is None:
+        kept = planned_batches(files)
+        which = f"it has {kept[0]} to {kept[-1]}" if kept else "it has none"
+        raise CheckpointError(f"checkpoint {files.checkpoint} has no batch {batch_id}: {which}")
+    commit = _lines(files, f"commits/{batch_id}")
+    if len(lines) != 2:  # noqa: PLR2004 - the metadata, and one source
+        raise _unreadable(files, name, f"it has {max(len(lines) - 1, 0)} sources, and a coordinator has one")
+    metadata = _decode(files, name, lines[0], _Metadata)
+    return PlannedBatch(
+        batch_id=batch_id,
+        watermark_ms=metadata.batch_watermark_ms,
+        timestamp_ms=metadata.batch_timestamp_ms,
+        offsets={} if lines[1] == _NO_OFFSET else _decode(files, name, lines[1], Offsets),
+        next_watermark_ms=None if commit is None else _next_watermark_ms(files, batch_id, commit),
+        conf=metadata.conf,
+    )
+
+
+def rewrite_first_batch(files: CheckpointFiles, offsets: Offsets, watermark_ms: int) -> None:
+    """Make the first batch, whatever its source was, end at `offsets` and leave the next one this watermark.
+
+    Only for a checkpoint in which it is the only batch, and done.
+    """
+    name = "offsets/0"
+    lines = _lines(files, name)
+    if lines is None or planned_batches(files) != [0] or committed_batches(files) != [0]:
+        raise CheckpointError(f"checkpoint {files.checkpoint} has not just one batch: name a new directory")
+    before = _decode(files, name, lines[0], _Metadata)
+    _write(files, name, _Metadata(watermark_ms, before.batch_timestamp_ms, before.conf), offsets)
+    _write(files, "commits/0", _Commit(watermark_ms))
+
+
+def _write(files: CheckpointFiles, name: str, *lines: object) -> None:
+    files.write(name, b"\n".join([_VERSION.encode(), *map(msgspec.json.encode, lines)]))
+
+
+def _next_watermark_ms(files: CheckpointFiles, batch_id: int, commit: list[str]) -> int:
+    name = f"commits/{batch_id}"
+    if len(commit) != 1:
+        raise _unreadable(files, name, f"it has {len(commit) + 1} lines instead of 2")
+    return _decode(files, name, commit[0], _Commit).next_batch_watermark_ms
+
+
+def _numbers(files: CheckpointFiles, directory: str) -> list[int]:
+    # Beside them are files that are being written, with names of other kinds.
+    return sorted(int(name) for name in files.list(directory) if name.isdecimal())
+
+
+def _lines(files: CheckpointFiles, name: str) -> list[str] | None:
+    """The lines after the version; None if there is no such file."""
+    text = files.read(name)
+    if text is None:
+        return None
+    version, *lines = text.rstrip("\n").split("\n")
+    if version != _VERSION:
+        raise CheckpointError(
+            f"{files.name(name)} has version {version[:20]!r} of Spark's log, and this program reads "
+            f"{_VERSION}: use the version of Spark and of this program that wrote it"
+        )
+    return lines
+
+
+def _decode(files: CheckpointFiles, name: str, line: str, type_: type[_T]) -> _T:
+    try:
+        return msgspec.json.decode(line, type=type_)
+    except msgspec.DecodeError as error:
+        raise _unreadable(files, name, str(error)) from None
+
+
+def _unreadable(files: CheckpointFiles, name: str, reason: str) -> CheckpointError:
+    return CheckpointError(
+        f"{files.name(name)} is not a log of the coordinator's query ({reason}): "
+        "choose the checkpoint of a coordinator, or restore one from an export"
+    )

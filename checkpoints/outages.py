@@ -1,0 +1,100 @@
+"""The outages that a checkpoint has been through: when no coordinator ran from it.
+
+Time of an outage does not count for any deadline (`coordinator_state.outages`), so the outages belong to what
+decisions are made from, and are kept. One is noted at each start, before the first batch is planned. It began
+with the newest record that any batch so far was planned with - that batch may run again, and must not see a
+difference - and ends with the first tick of the clock that begins now.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from kafka import KafkaConsumer, TopicPartition
+
+from checkpoints.errors import CheckpointError
+from checkpoints.offset_log import newest_planned
+from coordinator_state.outages import Outage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from checkpoints.files import CheckpointFiles
+    from checkpoints.offset_log import Offsets
+
+__all__ = ["note_outage", "read_outages", "write_outages"]
+
+_FILE = "outages.json"
+_KEPT = 1_000
+"""Older ones matter to groups only in which nothing has happened since."""
+_LOOK_BACK = 4
+"""The last record of a partition may be followed by markers of its writer's transactions."""
+
+
+def read_outages(files: CheckpointFiles) -> list[Outage]:
+    """All that are kept, oldest first."""
+    text = files.read(_FILE)
+    try:
+        return [] if text is None else msgspec.json.decode(text, type=list[Outage])
+    except msgspec.DecodeError as error:
+        raise CheckpointError(
+            f"{files.name(_FILE)} cannot be read: {error}; restore the checkpoint from an export"
+        ) from None
+
+
+def write_outages(files: CheckpointFiles, outages: list[Outage]) -> None:
+    """Keep `outages` instead of what was kept."""
+    files.write(_FILE, msgspec.json.encode(outages))
+
+
+def note_outage(
+    files: CheckpointFiles,
+    client_config: Mapping[str, Any],
+    resumed_ms: int,
+    *,
+    closed: bool | None = None,
+) -> list[Outage]:
+    """Note that there is a coordinator again since `resumed_ms` (log time); return all outages.
+
+    `closed`: whether it creates no groups; None: as it was. Raises `CheckpointError`, and `KafkaError` if the
+    newest records cannot be read.
+    """
+    outages = read_outages(files)
+    planned = newest_planned(files)
+    if planned is None:
+        return outages
+    was_closed = bool(outages) and outages[-1].closed
+    read_ms = max(_newest_ms(client_config, planned.offsets), planned.watermark_ms)
+    # It may have ended before it had read anything new: then the outage goes on.
+    begin_ms = max([read_ms, *(outage.end_ms for outage in outages)])
+    # Its end is later than all that was read, also where a broker's clock is behind.
+    outage = Outage(begin_ms, max(begin_ms + 1, resumed_ms), was_closed if closed is None else closed)
+    if begin_ms < resumed_ms or outage.closed != was_closed:
+        outages = [*outages, outage][-_KEPT:]
+        write_outages(files, outages)
+    return outages
+
+
+def _newest_ms(client_config: Mapping[str, Any], ends: Offsets) -> int:
+    """The latest append time of the last records before `ends`; 0 if none of them is there any more."""
+    partitions = {TopicPartition(topic, it): end for topic in ends for it, end in ends[topic].items()}
+    newest_ms = 0
+    consumer = KafkaConsumer(**client_config, group_id=None, enable_auto_commit=False)
+    try:
+        begins = consumer.beginning_offsets(list(partitions))
+        unread = {each: end for each, end in partitions.items() if begins[each] < end}
+        consumer.assign(list(unread))
+        for partition, end in unread.items():
+            consumer.seek(partition, max(begins[partition], end - _LOOK_BACK))
+        while unread:
+            for partition, records in consumer.poll(timeout_ms=100).items():
+                times = [record.timestamp for record in records if record.offset < partitions[partition]]
+                newest_ms = max([newest_ms, *times])
+            done = [each for each, end in unread.items() if consumer.position(each) >= end]
+            consumer.pause(*done)
+            for partition in done:
+                del unread[partition]
+    finally:
+        consumer.close()
+    return newest_ms

@@ -1,0 +1,59 @@
+"""A part of the request log, run through the protocol core again, without Spark and without an answer."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from coordinator_state.outages import NO_OUTAGES
+from coordinator_state.step import Channel, step
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from coordinator_state.config import GroupConfig
+    from coordinator_state.log import Record
+    from coordinator_state.outages import Outages
+
+__all__ = ["replay"]
+
+_RECORDS = 1_000
+
+
+def replay(
+    records: Iterable[Record],
+    groups: Mapping[bytes | None, bytes],
+    config: GroupConfig,
+    secret: bytes,
+    until_ms: int | None = None,
+    outages: Outages = NO_OUTAGES,
+) -> Iterator[bytes]:
+    """Yield the events that `records` cause in `groups` (stored groups by record key), as JSON.
+
+    Events of one group are in their order. After the last record what is due by `until_ms` happens, too;
+    None: by the time of the newest record. With the configuration, secret and outages of the live run, the
+    events are those of the live run.
+    """
+    stored: dict[bytes | None, bytes | None] = dict(groups)
+    newest_ms = 0
+
+    def decide(key: bytes | None, of_key: list[Record], time_ms: int) -> Iterator[bytes]:
+        result = step(key, stored.get(key), of_key, time_ms, config, secret, outages)
+        stored[key] = result.state
+        for output in result.outputs:
+            if output.channel is Channel.EVENTS and output.value is not None:
+                yield output.value
+
+    remaining = iter(records)
+    # How the log is cut does not matter to what is decided: so it need not fit into memory.
+    while part := list(islice(remaining, _RECORDS)):
+        by_key: defaultdict[bytes | None, list[Record]] = defaultdict(list)
+        for record in part:
+            by_key[record.key].append(record)
+            newest_ms = max(newest_ms, record.timestamp_ms)
+        for key, of_key in by_key.items():
+            yield from decide(key, of_key, 0)
+    for key in list(stored):
+        if stored[key] is not None:
+            yield from decide(key, [], newest_ms if until_ms is None else until_ms)

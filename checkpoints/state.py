@@ -1,0 +1,85 @@
+"""The groups as Spark stores them, read with Spark's state data source: also while the query runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from checkpoints.errors import CheckpointError, cause
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["State", "StoredGroup"]
+
+
+class StoredGroup(NamedTuple):
+    """A row of state.
+
+    `state`: the group as `coordinator_state.step` encodes it. `deadline_ms`: the timeout that Spark keeps
+    for it, None if it keeps none. `partition`: of the state.
+    """
+
+    group_id: str
+    state: bytes
+    deadline_ms: int | None
+    partition: int
+
+
+class State:
+    """The state after a batch that is committed, read once: all calls tell of the same.
+
+    A running query deletes the state of old batches, so all methods raise `CheckpointError`.
+    """
+
+    def __init__(self, spark: SparkSession, checkpoint: str, batch_id: int) -> None:
+        self._spark = spark
+        self._checkpoint = checkpoint
+        self._batch_id = batch_id
+        self._kept: DataFrame | None = None
+        # The data source asks a coordinator of state stores, which comes with the manager of queries; and
+        # that only comes when it is first asked for.
+        _ = spark.streams.active
+
+    def count(self) -> int:
+        """How many groups there are."""
+        return int(self._read(lambda rows: rows.count()))
+
+    def groups(self) -> Iterator[StoredGroup]:
+        """All groups by group id, a part at a time: they need not fit into the driver's memory."""
+        rows = self._read(lambda rows: iter(rows.orderBy("key").toLocalIterator(prefetchPartitions=True)))
+        while (row := self._read(lambda _: next(rows, None))) is not None:
+            # Spark's mark for no timeout is -1.
+            deadline_ms = row.deadline_ms if row.deadline_ms >= 0 else None
+            yield StoredGroup(bytes(row.key).decode(), bytes(row.state), deadline_ms, row.partition)
+
+    def _rows(self) -> DataFrame:
+        if self._kept is None:
+            source = self._spark.read.format("statestore").option("batchId", self._batch_id)
+            # Kept by the executors until it is not referred to any more: what is read twice may be gone the
+            # second time.
+            self._kept = (
+                source.load(self._checkpoint)
+                .select(
+                    F.col("key.key").alias("key"),
+                    F.col("value.groupState.group").alias("state"),
+                    F.col("value.timeoutTimestamp").alias("deadline_ms"),
+                    F.col("partition_id").alias("partition"),
+                )
+                .localCheckpoint()
+            )
+        return self._kept
+
+    def _read(self, read: Callable[[DataFrame], Any]) -> Any:
+        try:
+            return read(self._rows())
+        except (Py4JJavaError, PySparkException) as error:
+            raise CheckpointError(
+                f"cannot read the state of batch {self._batch_id} in {self._checkpoint}: {cause(error)}. "
+                "If it is in use, this may have been cleaned up meanwhile: try again with the newest batch"
+            ) from None

@@ -1,0 +1,49 @@
+"""What Kafka says of the topics that a checkpoint is about.
+
+A topic that is deleted and made again has the same name, and another id (KIP-516).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kafka.admin import KafkaAdminClient
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+__all__ = ["Topic", "read_topic_ids", "read_topics"]
+
+_UNKNOWN = "00000000-0000-0000-0000-000000000000"
+"""What a broker older than 2.8 says."""
+
+
+class Topic(NamedTuple):
+    """A topic as it is now. `topic_id`: None if Kafka does not tell it; `partitions`: how many."""
+
+    topic_id: str | None
+    partitions: int
+
+
+def read_topics(client_config: Mapping[str, Any], names: Iterable[str]) -> dict[str, Topic]:
+    """Those of the topics that there are, by name. Raises `KafkaError`."""
+    admin = KafkaAdminClient(**client_config)
+    try:
+        described = admin.describe_topics(list(names))
+    finally:
+        admin.close()
+    return {
+        topic["name"]: Topic(_known(str(topic.get("topic_id", _UNKNOWN))), len(topic["partitions"]))
+        for topic in described
+        if topic["error_code"] == 0
+    }
+
+
+def read_topic_ids(client_config: Mapping[str, Any], names: Iterable[str]) -> dict[str, str]:
+    """The ids of topics by name, of those that Kafka tells. Raises `KafkaError`."""
+    topics = read_topics(client_config, names)
+    return {name: topic.topic_id for name, topic in topics.items() if topic.topic_id is not None}
+
+
+def _known(topic_id: str) -> str | None:
+    return None if topic_id == _UNKNOWN else topic_id

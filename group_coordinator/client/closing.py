@@ -1,0 +1,22 @@
+"""What the classes that programs use have in common: the end of a `with` closes them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Self
+
+__all__ = ["Closing"]
+
+
+class Closing(ABC):
+    """Closed at the end of a `with`, whatever has ended it."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Disconnect."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()

@@ -1,0 +1,1 @@
+"""`group-coordinator history`: ask the tables of the history."""

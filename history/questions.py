@@ -1,0 +1,247 @@
+"""What people ask of a history, as SQL over its tables.
+
+The SQL is what Spark's dialect and DataFusion's have in common, so that what `--sql` shows runs in a
+notebook, too: `tests/history/test_questions.py` asks both. Times are in UTC.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from history.tables import EVENTS, TABLES
+
+__all__ = ["QUESTIONS", "About", "Period", "Question", "fleet", "names_of", "text", "time"]
+
+_NAMES = re.compile(rf"\b(?:FROM|JOIN) ({'|'.join(table.name for table in (EVENTS, *TABLES))})\b")
+
+
+def names_of(sql: str) -> list[str]:
+    """The tables that a query of this module reads."""
+    return sorted(set(_NAMES.findall(sql)))
+
+
+# -- words -----------------------------------------------------------------------------------------------
+
+
+def text(value: str) -> str:
+    """A string in SQL. A backslash is a call, because to Spark it is an escape."""
+    parts = ["'" + part.replace("'", "''") + "'" for part in value.split("\\")]
+    return parts[0] if len(parts) == 1 else f"concat({', chr(92), '.join(parts)})"
+
+
+def time(value: datetime) -> str:
+    """A time in SQL."""
+    return f"TIMESTAMP '{value.astimezone(UTC).isoformat(sep=' ', timespec='milliseconds')}'"
+
+
+class Period(NamedTuple):
+    """From `since` (included) to `until` (not). If they are the same, that moment."""
+
+    since: datetime
+    until: datetime
+
+    def has(self, column: str) -> str:
+        """Whether a time is in the period. It names the day as well, by which the tables are partitioned."""
+        first, last = self.since.astimezone(UTC).date(), self.until.astimezone(UTC).date()
+        return (
+            f"day BETWEEN DATE '{first}' AND DATE '{last}' "
+            f"AND {column} >= {time(self.since)} AND {column} < {time(self.until)}"
+        )
+
+    def meets(self, since: str, until: str) -> str:
+        """Whether a span and the period have some time in common."""
+        begins = "<=" if self.since == self.until else "<"
+        return (
+            f"({since} IS NULL OR {since} {begins} {time(self.until)}) "
+            f"AND ({until} IS NULL OR {until} > {time(self.since)})"
+        )
+
+
+class About(NamedTuple):
+    """What a question is about. `member`: a member id, client id or instance id; None: whoever it was."""
+
+    group_id: str
+    period: Period
+    member: str | None = None
+    topic: str | None = None
+    partition: int | None = None
+
+    @property
+    def group(self) -> str:
+        """The condition on the group."""
+        return f"group_id = {text(self.group_id)}"
+
+    def of_member(self, table: str = "") -> str:
+        """The condition on the member, to follow another one."""
+        if self.member is None:
+            return ""
+        prefix = f"{table}." if table else ""
+        names = ("member_id", "client_id", "group_instance_id")
+        columns = ", ".join(f"coalesce({prefix}{name}, '')" for name in names)
+        return f" AND {text(self.member)} IN ({columns})"
+
+    def of_partition(self) -> str:
+        """The condition on topic and partition, to follow another one."""
+        topic = "" if self.topic is None else f" AND topic = {text(self.topic)}"
+        return topic + ("" if self.partition is None else f" AND partition = {self.partition}")
+
+
+# -- questions -------------------------------------------------------------------------------------------
+
+
+def _rebalances(about: About) -> str:
+    return f"""\
+WITH steps AS (
+  SELECT at AS began, to_state, reason,
+    lead(at) OVER (ORDER BY at, log_offset) AS ended,
+    lead(to_state) OVER (ORDER BY at, log_offset) AS ended_in,
+    lead(rebalance_ms) OVER (ORDER BY at, log_offset) AS took_ms,
+    lead(generation_id) OVER (ORDER BY at, log_offset) AS generation_id,
+    cause
+  FROM transitions
+  WHERE {about.group} AND (to_state IN ('Stable', 'Empty')
+    OR to_state = 'PreparingRebalance' AND from_state <> 'CompletingRebalance')
+), sizes AS (
+  SELECT generation_id, at, count(*) AS members
+  FROM generations WHERE {about.group} GROUP BY generation_id, at
+), last_joins AS (
+  SELECT generation_id + 1 AS generation_id, at, client_id, join_phase_ms,
+    row_number() OVER (PARTITION BY generation_id ORDER BY at DESC, log_offset DESC) AS place
+  FROM joins WHERE {about.group}
+)
+SELECT began, took_ms, ended_in, cause, reason, steps.generation_id, members,
+  client_id AS last_to_join, join_phase_ms AS joined_after_ms
+FROM steps
+  LEFT JOIN sizes ON sizes.generation_id = steps.generation_id AND sizes.at BETWEEN began AND ended
+  LEFT JOIN last_joins ON last_joins.generation_id = steps.generation_id
+    AND last_joins.at BETWEEN began AND ended AND place = 1
+WHERE to_state = 'PreparingRebalance' AND {about.period.meets("began", "ended")}
+ORDER BY began"""
+
+
+def _causes(about: About) -> str:
+    return f"""\
+SELECT cause, count(*) AS rebalances, sum(rebalance_ms) AS total_ms,
+  CAST(avg(rebalance_ms) AS BIGINT) AS average_ms, max(rebalance_ms) AS longest_ms
+FROM transitions
+WHERE {about.group} AND rebalance_ms IS NOT NULL AND {about.period.has("at")}
+GROUP BY cause ORDER BY total_ms DESC, cause"""
+
+
+def _states(about: About) -> str:
+    return f"""\
+WITH states AS (
+  SELECT at AS since, lead(at) OVER (ORDER BY at, log_offset) AS until, log_offset,
+    to_state AS state, generation_id, cause, reason
+  FROM transitions WHERE {about.group}
+)
+SELECT since, until, state, generation_id, cause, reason
+FROM states WHERE {about.period.meets("since", "until")}
+ORDER BY since, log_offset"""
+
+
+def _members(about: About) -> str:
+    return f"""\
+SELECT client_id, group_instance_id, member_id, client_host, since, until, reason, client_reason
+FROM membership
+WHERE {about.group} AND {about.period.meets("since", "until")}{about.of_member()}
+ORDER BY since, client_id, member_id"""
+
+
+def _assignments(about: About) -> str:
+    return f"""\
+WITH owned AS (
+  SELECT topic, partition, member_id, generation_id, since, until
+  FROM assignments
+  WHERE {about.group} AND {about.period.meets("since", "until")}{about.of_partition()}
+), members AS (
+  SELECT member_id AS id, client_id, group_instance_id FROM membership WHERE {about.group}
+)
+SELECT topic, partition, client_id, group_instance_id, member_id, generation_id, since, until
+FROM owned LEFT JOIN members ON id = member_id
+WHERE true{about.of_member()}
+ORDER BY topic, partition, since, client_id"""
+
+
+def _joins(about: About) -> str:
+    # Somebody is always the last. Who is slow is not who is so most often, but for whom all others waited.
+    return f"""\
+WITH phases AS (
+  SELECT client_id, group_instance_id, member_id, join_phase_ms,
+    row_number() OVER (PARTITION BY generation_id ORDER BY at DESC, log_offset DESC) AS place,
+    lead(join_phase_ms) OVER (PARTITION BY generation_id ORDER BY at DESC, log_offset DESC) AS others_ms
+  FROM joins WHERE {about.group} AND {about.period.has("at")}
+)
+SELECT client_id, group_instance_id, count(*) AS joins,
+  sum(CASE WHEN place = 1 AND others_ms IS NOT NULL THEN 1 ELSE 0 END) AS last_to_join,
+  sum(CASE WHEN place = 1 THEN coalesce(join_phase_ms - others_ms, 0) ELSE 0 END) AS waited_for_ms,
+  CAST(avg(join_phase_ms) AS BIGINT) AS average_ms, max(join_phase_ms) AS longest_ms
+FROM phases WHERE true{about.of_member()}
+GROUP BY client_id, group_instance_id ORDER BY waited_for_ms DESC, average_ms DESC, client_id"""
+
+
+def _offsets(about: About) -> str:
+    # The client is told with a commit, the instance is not.
+    member = "" if about.member is None else f" AND {text(about.member)} IN (member_id, client_id)"
+    return f"""\
+SELECT at, topic, partition, change, committed_offset, metadata, client_id, member_id, generation_id
+FROM offsets
+WHERE {about.group} AND {about.period.has("at")}{about.of_partition()}{member}
+ORDER BY at, log_offset, topic, partition"""
+
+
+def _events(about: About) -> str:
+    return f"""\
+SELECT at, event, generation_id, event_id, body
+FROM events
+WHERE {about.group} AND {about.period.has("at")}
+ORDER BY at, log_offset"""
+
+
+class Question(NamedTuple):
+    """A question about one group. `takes`: which of member, partition and moment it can be narrowed to."""
+
+    name: str
+    help: str
+    sql: Callable[[About], str]
+    takes: frozenset[str] = frozenset()
+
+
+_MEMBER, _PARTITION, _AT = "member", "partition", "at"
+QUESTIONS = (
+    Question(
+        "rebalances",
+        "Each rebalance: why, how long, who was the last to join (the default).",
+        _rebalances,
+        frozenset({_AT}),
+    ),
+    Question("causes", "Rebalances by cause: how many, and how long the group was not Stable.", _causes),
+    Question("states", "The group's states, one after the other.", _states, frozenset({_AT})),
+    Question(
+        "members",
+        "Who was in, from when to when, and why they went.",
+        _members,
+        frozenset({_MEMBER, _AT}),
+    ),
+    Question(
+        "assignments",
+        "Who owned what, from when to when (the default with --partition).",
+        _assignments,
+        frozenset({_MEMBER, _PARTITION, _AT}),
+    ),
+    Question("joins", "Who keeps the others waiting in join phases.", _joins, frozenset({_MEMBER})),
+    Question("offsets", "What was committed, when, and by whom.", _offsets, frozenset({_MEMBER, _PARTITION})),
+    Question("events", "All events.", _events),
+)
+
+
+def fleet(period: Period) -> str:
+    """All groups, those that were not Stable for longest first."""
+    return f"""\
+SELECT group_id, count(rebalance_ms) AS rebalances, sum(rebalance_ms) AS total_ms,
+  max(rebalance_ms) AS longest_ms, max(at) AS last_move
+FROM transitions WHERE {period.has("at")}
+GROUP BY group_id ORDER BY total_ms DESC NULLS LAST, group_id"""

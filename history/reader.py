@@ -1,0 +1,108 @@
+"""The tables, read where they lie: without Spark and its seconds of start.
+
+The `deltalake` package knows Delta's format and runs SQL on it (Apache DataFusion). Spark's SQL reads the
+same tables, and `questions` are written so that both understand them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+from deltalake import DeltaTable, QueryBuilder
+from deltalake.exceptions import DeltaError, TableNotFoundError
+
+from history.errors import HistoryError
+from history.questions import Period, names_of, text, time
+from history.rows import GenerationMember, Row, Transition
+from history.story import Story
+from history.tables import EVENTS, TABLES, Table
+
+__all__ = ["HistoryReader"]
+
+
+class HistoryReader:
+    """The tables under `path`, as they are when each is first looked at; or as they were at `as_of`.
+
+    Whatever cannot be read raises `HistoryError`. Credentials of object stores come from the environment, in
+    the names that their own tools have (AWS_ACCESS_KEY_ID, AZURE_STORAGE_ACCOUNT_NAME, ...).
+    """
+
+    def __init__(self, path: str, as_of: datetime | None = None) -> None:
+        # Hadoop's name for what everybody else calls s3.
+        self._path = f"s3{path.removeprefix('s3a')}" if path.startswith("s3a://") else path
+        self._as_of = as_of
+
+    @cached_property
+    def _tables(self) -> Mapping[str, DeltaTable]:
+        return {table.name: self._open(table.name) for table in (EVENTS, *TABLES)}
+
+    def _open(self, name: str) -> DeltaTable:
+        location = f"{self._path}/{name}"
+        try:
+            table = DeltaTable(location)
+            if self._as_of is not None:
+                table.load_as_version(self._as_of)
+        except TableNotFoundError:
+            raise HistoryError(
+                f"there is no table {location}: is it where `group-coordinator write-history` writes?"
+            ) from None
+        except (DeltaError, OSError) as error:
+            when = "" if self._as_of is None else f" as of {self._as_of.isoformat()}"
+            raise HistoryError(f"cannot read {location}{when}: {_first_line(error)}") from None
+        return table
+
+    def query(self, sql: str) -> pa.Table:
+        """What a query answers. Tables are called by their names."""
+        builder = QueryBuilder()
+        for name in names_of(sql):
+            builder.register(name, self._tables[name])
+        try:
+            return pa.table(builder.execute(sql).read_all())
+        except (DeltaError, OSError, ValueError) as error:
+            raise HistoryError(f"the query failed: {_first_line(error)}: {sql}") from None
+
+    def groups(self) -> list[str]:
+        """The ids of all groups that the history knows."""
+        rows = self.query("SELECT DISTINCT group_id FROM transitions ORDER BY group_id").to_pylist()
+        return [row["group_id"] for row in rows]
+
+    def story(self, group_id: str, since: datetime, until: datetime) -> Story:
+        """All that happened to a group from `since` to `until`, and what lasted when that began.
+
+        The last move and the last generation before `since` are there, too: in which state the group was, and
+        who led it.
+        """
+        period, rows = Period(since, until), list[Row]()
+        for table in TABLES:
+            if table.row is None or table.name == "offsets":
+                continue
+            if table.is_of_spans:
+                condition = period.meets("since", "until")
+            elif table.row in (Transition, GenerationMember):
+                condition = period._replace(since=self._last(table, group_id, since) or since).has("at")
+            else:
+                condition = period.has("at")
+            sql = f"SELECT * FROM {table.name} WHERE group_id = {text(group_id)} AND {condition}"
+            rows += _rows(table.row, self.query(sql))
+        return Story.of_rows(group_id, rows)
+
+    def _last(self, table: Table, group_id: str, before: datetime) -> datetime | None:
+        where = f"group_id = {text(group_id)} AND at < {time(before)}"
+        found = self.query(f"SELECT max(at) AS at FROM {table.name} WHERE {where}")
+        last: datetime | None = found.to_pylist()[0]["at"]
+        return last
+
+
+def _rows(kind: type[Row], table: pa.Table) -> Iterable[Row]:
+    for row in table.to_pylist():
+        known: dict[str, Any] = {name: row[name] for name in kind.__struct_fields__ if name in row}
+        yield msgspec.convert(known, kind)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [repr(error)])[0]

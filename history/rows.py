@@ -1,0 +1,185 @@
+"""Rows that tell of one event each: they are the event itself, in columns."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from coordinator_state.events import (
+    AnyEvent,
+    GenerationCompleted,
+    MemberAdded,
+    MemberRejoined,
+    OffsetsCommitted,
+    OffsetsDeleted,
+    OffsetsExpired,
+    StateChanged,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = [
+    "GenerationMember",
+    "Join",
+    "OfEvent",
+    "OffsetChange",
+    "Row",
+    "Transition",
+    "read_event",
+    "rows_of",
+    "time_of",
+]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def time_of(at_ms: int) -> datetime:
+    """Log time as a time in UTC."""
+    return _EPOCH + timedelta(milliseconds=at_ms)
+
+
+def read_event(body: bytes | str) -> AnyEvent | None:
+    """An event, or None: this version does not know its kind, or somebody else wrote it.
+
+    Such an event is a row of the table of events, and of no other.
+    """
+    try:
+        return _events.decode(body)
+    except msgspec.DecodeError:
+        return None
+
+
+_events: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
+
+
+class Row(msgspec.Struct, kw_only=True):
+    """What all rows have in common."""
+
+    group_id: str
+
+
+class OfEvent(Row, kw_only=True):
+    """What rows that tell of one event have in common.
+
+    `at`: log time. `log_offset`: where the event stands in its partition of the topic, which is the order of
+    what happened to a group in one millisecond.
+    """
+
+    event_id: str
+    at: datetime
+    log_offset: int
+    generation_id: int
+
+
+class Transition(OfEvent, kw_only=True):
+    """The group moved from one state to another. See `StateChanged` for `cause` and `rebalance_ms`."""
+
+    from_state: str
+    to_state: str
+    reason: str
+    cause: str | None
+    rebalance_ms: int | None
+
+
+class Join(OfEvent, kw_only=True):
+    """A member joined, and waited from then on. `generation_id` is the one before what came of it."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    is_first: bool
+    join_phase_ms: int
+    client_reason: str | None
+
+
+class GenerationMember(OfEvent, kw_only=True):
+    """A member of a generation."""
+
+    member_id: str
+    is_leader: bool
+    protocol_type: str
+    protocol_name: str
+
+
+class OffsetChange(OfEvent, kw_only=True):
+    """An offset was committed, deleted, or expired (`change`). `member_id`: "" if no member did it."""
+
+    topic: str
+    partition: int
+    change: str
+    committed_offset: int | None = None
+    committed_leader_epoch: int | None = None
+    metadata: str | None = None
+    member_id: str | None = None
+    client_id: str | None = None
+
+
+def rows_of(event: AnyEvent, log_offset: int) -> Iterator[OfEvent]:
+    """The rows that tell of `event` alone, which stands at that offset of the topic."""
+    common: dict[str, Any] = {
+        "event_id": event.event_id,
+        "at": time_of(event.at_ms),
+        "log_offset": log_offset,
+        "group_id": event.group_id,
+        "generation_id": event.generation_id,
+    }
+    match event:
+        case StateChanged():
+            yield Transition(
+                **common,
+                from_state=event.from_,
+                to_state=event.to,
+                reason=event.reason,
+                cause=event.cause,
+                rebalance_ms=event.rebalance_ms,
+            )
+        case MemberAdded() | MemberRejoined():
+            yield Join(
+                **common,
+                member_id=event.member_id,
+                group_instance_id=event.group_instance_id,
+                client_id=event.client_id,
+                is_first=isinstance(event, MemberAdded),
+                join_phase_ms=event.join_phase_ms,
+                client_reason=event.client_reason,
+            )
+        case GenerationCompleted():
+            for member_id in event.members:
+                yield GenerationMember(
+                    **common,
+                    member_id=member_id,
+                    is_leader=member_id == event.leader,
+                    protocol_type=event.protocol_type,
+                    protocol_name=event.protocol_name,
+                )
+        case OffsetsCommitted() | OffsetsDeleted() | OffsetsExpired():
+            yield from _offset_changes(event, common)
+        case _:
+            pass
+
+
+def _offset_changes(
+    event: OffsetsCommitted | OffsetsDeleted | OffsetsExpired, common: dict[str, Any]
+) -> Iterator[OffsetChange]:
+    if not isinstance(event, OffsetsCommitted):
+        change = "deleted" if isinstance(event, OffsetsDeleted) else "expired"
+        for gone in event.topics:
+            for partition in gone.partition_indexes:
+                yield OffsetChange(**common, topic=gone.name, partition=partition, change=change)
+        return
+    for topic in event.topics:
+        for each in topic.partitions:
+            yield OffsetChange(
+                **common,
+                topic=topic.name,
+                partition=each.partition_index,
+                change="committed",
+                committed_offset=each.committed_offset,
+                committed_leader_epoch=each.committed_leader_epoch,
+                metadata=each.metadata,
+                member_id=event.member_id,
+                client_id=event.client_id,
+            )

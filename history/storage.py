@@ -1,0 +1,110 @@
+"""The tables as they are stored: made, kept up to date with this version, and kept small."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from typing import TYPE_CHECKING, cast
+
+from delta.tables import DeltaTable
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from pyspark.sql.types import StructField, StructType
+
+from history.errors import HistoryError
+from history.tables import EVENTS, TABLES, Table
+from streaming.session import DELTA
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["DELTA_DEFAULTS", "SESSION_DEFAULTS", "Retention", "prepare_tables"]
+
+DELTA_DEFAULTS = DELTA | {
+    # These are meant for tables of a hundred thousand files; each of so many tasks costs time here.
+    "spark.databricks.delta.snapshotPartitions": "2",
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
+}
+SESSION_DEFAULTS = DELTA_DEFAULTS | {
+    "spark.app.name": "group-coordinator-history",
+    # What suits a stream of tiny batches does not suit these.
+    "spark.sql.codegen.factoryMode": "FALLBACK",
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.shuffle.partitions": "4",
+}
+_PROPERTIES = {
+    # Each batch leaves a file for each day it tells of. From fifty on, Delta makes one of them.
+    "delta.autoOptimize.autoCompact": "true",
+}
+
+
+def prepare_tables(spark: SparkSession, path: str) -> None:
+    """Make the tables that are missing under `path`, and add the columns that are new.
+
+    Raises `HistoryError` if one is there whose columns have other types: it is somebody else's.
+    """
+    for table in (EVENTS, *TABLES):
+        location = f"{path}/{table.name}"
+        wanted = cast("StructType", StructType.fromDDL(table.all_columns))
+        if not DeltaTable.isDeltaTable(spark, location):
+            _create(spark, table, location, wanted)
+            continue
+        there = {field.name: field for field in spark.read.format("delta").load(location).schema.fields}
+        missing = [field for field in wanted.fields if field.name not in there]
+        for field in wanted.fields:
+            if field not in missing and there[field.name].dataType != field.dataType:
+                raise HistoryError(
+                    f"{location} is not a table of this history: {field.name} is "
+                    f"{there[field.name].dataType.simpleString()}, not {field.dataType.simpleString()}; "
+                    "set history.path to a directory of its own"
+                )
+        if missing:
+            spark.sql(f"ALTER TABLE delta.`{location}` ADD COLUMNS ({', '.join(map(_ddl, missing))})")
+
+
+def _ddl(field: StructField) -> str:
+    return f"{field.name} {field.dataType.simpleString()}"
+
+
+def _create(spark: SparkSession, table: Table, location: str, columns: StructType) -> None:
+    builder = (
+        DeltaTable.createIfNotExists(spark)
+        .location(location)
+        .comment(table.comment)
+        .addColumns(columns)
+        .partitionedBy("day")
+    )
+    for name, value in _PROPERTIES.items():
+        builder = builder.property(name, value)
+    builder.execute()
+
+
+class Retention:
+    """Takes out of the tables what is older than `days` (0: nothing), and the files that nobody needs.
+
+    A span goes `days` after it has ended. Files stay as long as Delta keeps them, a week, for readers of
+    older versions (`--as-of`).
+    """
+
+    def __init__(self, spark: SparkSession, path: str, days: int) -> None:
+        self._spark = spark
+        self._path = path
+        self._days = days
+        self._done: date | None = None
+
+    def apply(self, today: date) -> int:
+        """Do it, once a day. Returns how many days of events went."""
+        if self._done == today:
+            return 0
+        self._done = today
+        days = 0
+        for table in (EVENTS, *TABLES):
+            stored = DeltaTable.forPath(self._spark, f"{self._path}/{table.name}")
+            if self._days:
+                first = F.lit(today - timedelta(days=self._days))
+                old = F.col("day") < first
+                if table.is_of_spans:
+                    old = (F.col("day").isNull() | old) & (F.col("until") < first)
+                if table is EVENTS:
+                    days = stored.toDF().where(old).select("day").distinct().count()
+                stored.delete(old)
+            stored.vacuum()
+        return days

@@ -1,0 +1,61 @@
+"""One group over some time: all that a timeline or a page shows of it, wherever it was read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Self, TypeVar
+
+import msgspec
+
+from coordinator_state.events import AnyEvent
+from history.fold import fold
+from history.rows import GenerationMember, Join, OfEvent, Row, Transition
+from history.spans import Assignment, Membership, Span
+
+__all__ = ["Story"]
+
+AnyRow = TypeVar("AnyRow", bound=Row)
+
+
+class Story(msgspec.Struct, kw_only=True):
+    """Rows of the tables, those of each table in the order of time.
+
+    Spans are there that had not ended when the time began.
+    """
+
+    group_id: str
+    transitions: list[Transition] = []
+    joins: list[Join] = []
+    generations: list[GenerationMember] = []
+    memberships: list[Membership] = []
+    assignments: list[Assignment] = []
+
+    @classmethod
+    def of_events(cls, group_id: str, events: Iterable[tuple[int, AnyEvent]]) -> Self:
+        """The story that the group's events tell, each with its offset: once, and in order."""
+        return cls.of_rows(group_id, fold(events))
+
+    @classmethod
+    def of_rows(cls, group_id: str, rows: Iterable[Row]) -> Self:
+        """The story that rows of the tables tell, in whatever order they come."""
+        every = list(rows)
+
+        def of(kind: type[AnyRow]) -> list[AnyRow]:
+            return sorted((row for row in every if isinstance(row, kind)), key=_place)
+
+        return cls(
+            group_id=group_id,
+            transitions=of(Transition),
+            joins=of(Join),
+            generations=of(GenerationMember),
+            memberships=of(Membership),
+            assignments=of(Assignment),
+        )
+
+
+def _place(row: Row) -> tuple[float, int]:
+    if isinstance(row, OfEvent):
+        return row.at.timestamp(), row.log_offset
+    assert isinstance(row, Span)  # noqa: S101 - there are no other rows
+    # What began before the history did comes first.
+    return (float("-inf") if row.since is None else row.since.timestamp()), 0

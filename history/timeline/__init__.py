@@ -1,0 +1,12 @@
+"""A group's story as a picture: one SVG, or one HTML file with the picture and what it shows as a table.
+
+`layout` decides what is drawn where, and what is drawn together because it would be too small to see;
+`svg` draws it. Both are pure: equal stories give equal bytes.
+"""
+
+from __future__ import annotations
+
+from history.timeline.page import moves_table, timeline_html
+from history.timeline.svg import timeline_svg
+
+__all__ = ["moves_table", "timeline_html", "timeline_svg"]

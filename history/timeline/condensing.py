@@ -1,0 +1,77 @@
+"""What is drawn as one.
+
+A day may have hundreds of rebalances, of which none is wider than a hair. Neighbours that are too narrow to
+be told apart become one piece that says how many they are. So the size of a picture is bounded by its width
+and the number of its lanes, not by the length of the story.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple, TypeVar
+
+from history.timeline.pieces import Mark, Place
+
+__all__ = ["NARROW", "Point", "marks", "narrow_with", "together"]
+
+NARROW = 4.0
+"""What is narrower than this many pixels is drawn together with its neighbours."""
+_BLOCKS = 4_000
+"""About how many blocks there may be in all lanes together."""
+_TOGETHER = 56.0
+"""How wide what is drawn as one may become, unless its parts are half of that."""
+_LINES = 12
+"""Of what there is to read of several marks."""
+
+T = TypeVar("T")
+
+
+def narrow_with(lanes: int, width: float) -> float:
+    """What is narrow in a picture of so many lanes."""
+    return max(NARROW, width * lanes / _BLOCKS)
+
+
+def together(spans: Iterable[T], place_of: Callable[[T], Place], narrow: float) -> Iterator[list[T]]:
+    """Those that are wide enough, one by one; the others with their neighbours, as far as they are narrow."""
+    run: list[T] = []
+    begin = 0.0
+    for span in spans:
+        place = place_of(span)
+        is_narrow = place.width < narrow
+        if run and (not is_narrow or place.end - begin > max(_TOGETHER, 2 * narrow)):
+            yield run
+            run = []
+        if not is_narrow:
+            yield [span]
+            continue
+        begin = begin if run else place.begin
+        run.append(span)
+    if run:
+        yield run
+
+
+class Point(NamedTuple):
+    """A mark on its own."""
+
+    x: float
+    kind: str
+    lines: list[str]
+
+
+def marks(points: Iterable[Point], apart: float, kind_of: Callable[[set[str]], str]) -> Iterator[Mark]:
+    """Points as marks, of which each is `apart` or more from the next; `kind_of` those that are together."""
+    run: list[Point] = []
+    for point in sorted(points, key=lambda point: point.x):
+        if run and point.x - run[0].x >= apart:
+            yield _mark(run, kind_of)
+            run = []
+        run.append(point)
+    if run:
+        yield _mark(run, kind_of)
+
+
+def _mark(run: list[Point], kind_of: Callable[[set[str]], str]) -> Mark:
+    lines = [line for point in run for line in point.lines]
+    if len(lines) > _LINES:
+        lines = [*lines[: _LINES - 1], f"and {len(lines) - _LINES + 1} lines more"]
+    return Mark(run[0].x, kind_of({point.kind for point in run}), lines, len(run))

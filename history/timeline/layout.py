@@ -1,0 +1,22 @@
+"""What is drawn where, from left to right. How high things are is `svg`'s business."""
+
+from __future__ import annotations
+
+from history.story import Story
+from history.timeline.axis import Axis
+from history.timeline.band import segments, summary
+from history.timeline.lanes import lanes
+from history.timeline.pieces import Picture
+from history.timeline.view import View
+
+__all__ = ["lay_out"]
+
+
+def lay_out(story: Story, axis: Axis, max_lanes: int) -> Picture:
+    """Lay the story out along `axis`, with at most `max_lanes` lanes.
+
+    What is in a story is sorted once and then walked through: its length does not matter much.
+    """
+    view = View(story, axis)
+    shown, hidden = lanes(view, max_lanes)
+    return Picture(axis, summary(view, len(shown) + hidden), list(segments(view)), shown, hidden)

@@ -1,0 +1,76 @@
+"""The picture in an HTML file, with what happened as a table."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from history.rows import Transition
+from history.story import Story
+from history.timeline.svg import timeline_svg
+from history.timeline.text import clean, escape, writer
+
+__all__ = ["moves_table", "timeline_html"]
+
+_MAX_ROWS = 2_000
+# Nothing that a stranger has written can be anything but text, and if it were: no script runs here.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+_STYLE = """\
+:root{color-scheme:light dark;--line:#d1d9e0;--soft:#59636e;--bg:#fff;--ink:#1f2328}
+@media (prefers-color-scheme:dark){:root{--line:#3d444d;--soft:#9198a1;--bg:#0d1117;--ink:#e6edf3}}
+body{margin:0 auto;padding:16px;max-width:1400px;background:var(--bg);color:var(--ink);
+font:13px/1.45 system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif}
+svg{width:100%;height:auto}
+table{border-collapse:collapse;width:100%;margin-top:16px}
+th,td{text-align:left;padding:4px 12px 4px 0;border-bottom:1px solid var(--line);vertical-align:top}
+th{color:var(--soft);font-weight:600}
+td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}
+td.t{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;white-space:nowrap}
+td.why{overflow-wrap:anywhere}
+"""
+
+
+def timeline_html(
+    story: Story, since: datetime, until: datetime, *, moment: datetime | None = None, max_lanes: int = 100
+) -> str:
+    """One HTML file with the timeline, and the group's moves from state to state as a table.
+
+    It needs nothing else, and has no script. Options and errors as of `timeline_svg`.
+    """
+    title = escape(clean(f"Group {story.group_id}"))
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
+        f"{timeline_svg(story, since, until, moment=moment, max_lanes=max_lanes)}"
+        f"{moves_table(story, since, until)}</body>\n</html>\n"
+    )
+
+
+def moves_table(story: Story, since: datetime, until: datetime) -> str:
+    """The moves of that time as an HTML table, the newest first; of very many only those."""
+    write = writer(since, until)
+    moves = [each for each in story.transitions if since <= each.at < until]
+    shown = moves[::-1][:_MAX_ROWS]
+    note = f"<p>The newest {_MAX_ROWS:,} of {len(moves):,}.</p>\n" if len(moves) > len(shown) else ""
+    head = (
+        '<thead><tr><th>time (UTC)</th><th>from</th><th>to</th><th class="n">generation</th>'
+        '<th>cause</th><th>why</th><th class="n">rebalance</th></tr></thead>\n'
+    )
+    rows = "".join(_row(each, write(each.at)) for each in shown)
+    if not rows:
+        rows = '<tr><td colspan="7">The group stayed in its state all that time.</td></tr>\n'
+    return f'<table class="moves">\n{head}<tbody>\n{rows}</tbody>\n</table>\n{note}'
+
+
+def _row(move: Transition, at: str) -> str:
+    took = "" if move.rebalance_ms is None else f"{move.rebalance_ms:,} ms"
+    return (
+        f'<tr><td class="t">{escape(at)}</td><td>{_cell(move.from_state)}</td><td>{_cell(move.to_state)}</td>'
+        f'<td class="n">{move.generation_id}</td><td>{_cell(move.cause or "")}</td>'
+        f'<td class="why">{_cell(move.reason)}</td><td class="n">{took}</td></tr>\n'
+    )
+
+
+def _cell(text: str) -> str:
+    return escape(clean(text))

@@ -1,0 +1,107 @@
+"""What a picture consists of: places are from left to right, in pixels; `lines` are what there is to read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from history.timeline.axis import Axis
+
+__all__ = ["SEVERAL", "Bar", "Block", "Lane", "Mark", "Picture", "Place", "Segment"]
+
+SEVERAL = "several"
+"""In place of a kind or a state: things that differ, drawn as one."""
+
+
+class Place(NamedTuple):
+    """From `begin` to `end`, which may be the same."""
+
+    begin: float
+    end: float
+
+    @property
+    def width(self) -> float:
+        """How wide it is."""
+        return self.end - self.begin
+
+
+class Bar(NamedTuple):
+    """A membership, or `times` short ones.
+
+    `is_open`: whether it began before the picture does, and whether it goes on after it.
+    """
+
+    place: Place
+    is_open: tuple[bool, bool]
+    lines: Sequence[str]
+    times: int = 1
+
+
+class Block(NamedTuple):
+    """What a member owned in one generation, or in `times` generations that are too short to be drawn alone.
+
+    `labels`: what to write into it, the longest first. `tone`: 0 or 1, so that neighbours differ.
+    """
+
+    place: Place
+    labels: Sequence[str]
+    lines: Sequence[str]
+    leads: bool
+    tone: int
+    times: int = 1
+
+
+class Mark(NamedTuple):
+    """Something that happened at one moment, or `times` things that did so close together.
+
+    `kind`: `joined` or `rejoined`; or why a membership ended, or `SEVERAL`.
+    """
+
+    x: float
+    kind: str
+    lines: Sequence[str]
+    times: int = 1
+
+
+class Segment(NamedTuple):
+    """The group in one state, or (`SEVERAL`) a row of rebalances that are too short to be drawn alone.
+
+    `because`: why the rebalance began that begins here, in a few words; "" if none does.
+    """
+
+    place: Place
+    state: str
+    labels: Sequence[str]
+    lines: Sequence[str]
+    because: str
+
+
+@dataclass
+class Lane:
+    """A member; or a static member, with all its runs one after the other."""
+
+    name: str
+    details: str
+    bars: list[Bar] = field(default_factory=list)
+    blocks: list[Block] = field(default_factory=list)
+    joins: list[Mark] = field(default_factory=list)
+    ends: list[Mark] = field(default_factory=list)
+
+
+class Picture(NamedTuple):
+    """All that is drawn. `hidden`: members for whom there was no lane left."""
+
+    axis: Axis
+    summary: str
+    segments: Sequence[Segment]
+    lanes: Sequence[Lane]
+    hidden: int
+
+    @property
+    def is_condensed(self) -> bool:
+        """Whether anything is drawn together with others."""
+        return any(each.state == SEVERAL for each in self.segments) or any(
+            any(bar.times > 1 for bar in lane.bars) or any(block.times > 1 for block in lane.blocks)
+            for lane in self.lanes
+        )

@@ -1,0 +1,125 @@
+"""How rows are read for a picture: what members are called, where spans are, how times are written."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Protocol
+
+from history.rows import GenerationMember
+from history.story import Story
+from history.timeline.axis import Axis
+from history.timeline.pieces import Place
+from history.timeline.text import clean, short_id, span_of_time, writer
+
+__all__ = ["ALWAYS", "CAUSES", "NEVER", "Generations", "Lasting", "View"]
+
+CAUSES = {
+    "member_joined": "joined",
+    "member_left": "left",
+    "member_replaced": "restarted",
+    "session_expired": "session expired",
+    "not_synced": "not synced",
+    "subscription_changed": "subscription changed",
+    "leader_rejoined": "leader rejoined",
+}
+ALWAYS, NEVER = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+
+
+class Lasting(Protocol):
+    """What has a beginning and an end; None: before all, or not yet."""
+
+    @property
+    def since(self) -> datetime | None:
+        """When it began."""
+
+    @property
+    def until(self) -> datetime | None:
+        """When it ended."""
+
+
+class View:
+    """A story as seen along an axis."""
+
+    def __init__(self, story: Story, axis: Axis) -> None:
+        self.story = story
+        self.axis = axis
+        self.write = writer(axis.since, axis.until)
+        self.generations = Generations(story.generations)
+        self._names: dict[str, tuple[str, str | None]] = {
+            each.member_id: (each.client_id, each.group_instance_id) for each in story.joins
+        }
+        for each in story.memberships:
+            # A membership that is older than the history has its names from elsewhere.
+            client_id, instance_id = self._names.get(each.member_id, ("", None))
+            self._names[each.member_id] = (each.client_id or client_id, each.group_instance_id or instance_id)
+
+    def client_id(self, member_id: str) -> str:
+        """It is "" if that is not known."""
+        return self._names.get(member_id, ("", None))[0]
+
+    def instance_id(self, member_id: str) -> str | None:
+        """Of a static member."""
+        return self._names.get(member_id, ("", None))[1]
+
+    def name(self, member_id: str) -> str:
+        """What people know it by."""
+        return clean(self.client_id(member_id) or self.instance_id(member_id) or short_id(member_id))
+
+    def shows(self, span: Lasting) -> bool:
+        """Whether any of it is on the axis."""
+        return (span.since is None or span.since < self.axis.until) and (
+            span.until is None or span.until > self.axis.since
+        )
+
+    def place(self, span: Lasting) -> Place:
+        """Where it is on the axis."""
+        begin = self.axis.left if span.since is None else self.axis.x(span.since)
+        end = self.axis.right if span.until is None else self.axis.x(span.until)
+        return Place(begin, max(begin, end))
+
+    def places(self, first: Lasting, last: Lasting) -> Place:
+        """Where they are together."""
+        return Place(self.place(first).begin, self.place(last).end)
+
+    def when(self, first: Lasting, last: Lasting) -> str:
+        """From the beginning of `first` to the end of `last`, in words."""
+        if first.since is None:
+            return "all the time" if last.until is None else f"until {self.write(last.until)}"
+        if last.until is None:
+            return f"from {self.write(first.since)} on"
+        length = span_of_time(last.until - first.since)
+        return f"{self.write(first.since)} - {self.write(last.until)} ({length})"
+
+
+class Generations:
+    """Who led which generation, and what its members shared. Numbers begin anew when a group is deleted."""
+
+    def __init__(self, rows: Iterable[GenerationMember]) -> None:
+        self._begun: defaultdict[int, list[datetime]] = defaultdict(list)
+        self._leaders: dict[tuple[int, datetime], str] = {}
+        self._types: dict[tuple[int, datetime], str] = {}
+        for each in rows:
+            key = (each.generation_id, each.at)
+            if key not in self._types:
+                self._begun[each.generation_id].append(each.at)
+                self._types[key] = each.protocol_type
+            if each.is_leader:
+                self._leaders[key] = each.member_id
+        for times in self._begun.values():
+            times.sort()
+
+    def leader(self, generation_id: int, at: datetime | None) -> str | None:
+        """Who led the generation that there was then; None if that is not known."""
+        return self._leaders.get(self._key(generation_id, at))
+
+    def protocol_type(self, generation_id: int, at: datetime | None) -> str:
+        """It is "" if that is not known."""
+        return self._types.get(self._key(generation_id, at), "")
+
+    def _key(self, generation_id: int, at: datetime | None) -> tuple[int, datetime]:
+        times = self._begun.get(generation_id, [])
+        place = bisect_right(times, at or ALWAYS)
+        return generation_id, times[place - 1] if place else ALWAYS

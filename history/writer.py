@@ -1,0 +1,192 @@
+"""A batch of events becomes rows of the tables: each event once, whatever is repeated.
+
+The topic may have an event twice, since the coordinator runs a batch again after a failure, and a batch of
+this query may run twice, too. So nothing is appended: every row has a key, and is merged into its table. The
+table of events is written last. An event that is in it has been told to all other tables, and is passed over;
+one that is not may have been told to some of them, to which it is told again, with the same outcome. That
+needs no memory of what was done, and holds also after the query's checkpoint is lost.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+import pandas as pd
+from delta.tables import DeltaTable
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from history.fold import fold, table_of
+from history.rows import read_event
+from history.spans import Spans
+from history.tables import EVENTS, TABLES, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+__all__ = ["HistoryWriter", "Written"]
+
+_ENVELOPE = (
+    "event_id STRING, at_ms BIGINT, group_id STRING, generation_id INT, event STRING, member_id STRING, "
+    "request_id STRING, reason STRING"
+)
+_SPANS = _MEMBERSHIP, _ASSIGNMENTS = tuple(table for table in TABLES if table.is_of_spans)
+# What the end of a span sets.
+_ENDING = frozenset({"until", "ended_by", "reason", "client_reason"})
+_ROWS = "table STRING, row STRING"
+
+
+class Written(NamedTuple):
+    """What a batch came to: rows added and changed, by table; and when its newest new event was, if any."""
+
+    rows: Mapping[str, int]
+    newest_ms: int | None
+
+
+class HistoryWriter:
+    """Writes batches of records of the events' topic into the tables under `path`, which must be there."""
+
+    def __init__(self, spark: SparkSession, path: str) -> None:
+        self._spark = spark
+        self._path = path
+
+    def write(self, records: DataFrame, _batch_id: int = 0) -> Written:
+        """Take in a batch, as `foreachBatch` hands it over. It may be one that was taken in before."""
+        events = self._unknown(_parsed(records)).persist()
+        try:
+            first_ms, newest_ms = _span_of(events)
+            if first_ms is None:
+                return Written({}, None)
+            rows = self._rows(events, first_ms).persist()
+            try:
+                merged = self._merge_rows(rows)
+            finally:
+                rows.unpersist()
+            return Written(merged | {EVENTS.name: self._merge(EVENTS, events)}, newest_ms)
+        finally:
+            events.unpersist()
+
+    def _unknown(self, events: DataFrame) -> DataFrame:
+        """Those that are not in the table, each once: where it stood first."""
+        firsts = events.groupBy("event_id").agg(F.min_by(F.struct("*"), F.struct("log_offset")).alias("it"))
+        events = firsts.select("it.*")
+        known = self._read(EVENTS).where(_is_in("day", _days(events))).select("event_id")
+        return events.join(known, "event_id", "left_anti")
+
+    def _rows(self, events: DataFrame, first_ms: int) -> DataFrame:
+        """The rows that `events` make and change, by table, as JSON."""
+        groups = F.broadcast(events.select("group_id").distinct())
+        ids = F.broadcast(events.select("event_id"))
+        members, owners = (self._lasting(table, groups, ids, first_ms) for table in _SPANS)
+        before = members.unionByName(owners)
+        events = events.select("group_id", F.unix_millis("at").alias("at_ms"), "log_offset", "body")
+        return (
+            events.groupBy("group_id")
+            .cogroup(before.groupBy("group_id"))
+            .applyInPandas(_rows_of_group, _ROWS)
+        )
+
+    def _lasting(self, table: Table, groups: DataFrame, ids: DataFrame, first_ms: int) -> DataFrame:
+        """The spans of these groups that have not ended, as if this batch had never been tried before.
+
+        `ids`: of the events of the batch, of which the first was at `first_ms`.
+        """
+        ended, first = F.col("event_id").isNotNull(), F.timestamp_millis(F.lit(first_ms))
+        spans = self._read(table)
+        ending = [name for name in spans.columns if name in _ENDING]
+        return (
+            spans.where(F.col("until").isNull() | (F.col("until") >= first))
+            .join(groups, "group_id", "left_semi")
+            .join(ids.withColumnRenamed("event_id", "begun_by"), "begun_by", "left_anti")
+            .join(ids, F.col("ended_by") == F.col("event_id"), "left")
+            .where(F.col("until").isNull() | ended)
+            .withColumns({name: F.when(~ended, F.col(name)) for name in ending})
+            .select("group_id", F.lit(table.name).alias("table"), F.to_json(F.struct("*")).alias("row"))
+        )
+
+    def _merge_rows(self, rows: DataFrame) -> dict[str, int]:
+        written = {row.table for row in rows.select("table").distinct().collect()}
+
+        def merge(table: Table) -> tuple[str, int]:
+            parsed = F.from_json("row", table.columns).alias("it")
+            found = rows.where(F.col("table") == table.name).select(parsed).select("it.*")
+            return table.name, self._merge(table, found.withColumn("day", F.to_date(table.begin)))
+
+        # Most of a merge's time is Delta's own bookkeeping, which leaves the executors idle.
+        with ThreadPoolExecutor(len(TABLES)) as threads:
+            return dict(threads.map(merge, (table for table in TABLES if table.name in written)))
+
+    def _merge(self, table: Table, rows: DataFrame) -> int:
+        """Return how many rows were added or changed."""
+        columns: dict[str, str | Column] = {name: F.col(f"new.{name}") for name in rows.columns}
+        same = [F.col(f"old.{name}").eqNullSafe(F.col(f"new.{name}")) for name in (*table.key, "day")]
+        # The days as constants, too: by them Delta knows which files it need not read.
+        condition = _is_in("old.day", _days(rows))
+        for each in same:
+            condition &= each
+        merge = DeltaTable.forPath(self._spark, f"{self._path}/{table.name}").alias("old")
+        merging = merge.merge(rows.alias("new"), condition).whenNotMatchedInsert(values=columns)
+        if table.is_of_spans:
+            merging = merging.whenMatchedUpdate(set=columns)
+        (done,) = merging.execute().collect()
+        return int(done.num_affected_rows)
+
+    def _read(self, table: Table) -> DataFrame:
+        return self._spark.read.format("delta").load(f"{self._path}/{table.name}")
+
+
+def _parsed(records: DataFrame) -> DataFrame:
+    body = F.col("value").cast("string")
+    return (
+        records.select(
+            F.from_json(body, _ENVELOPE).alias("it"),
+            body.alias("body"),
+            F.col("partition").alias("log_partition"),
+            F.col("offset").alias("log_offset"),
+        )
+        .select("it.*", "body", "log_partition", "log_offset")
+        .withColumn("at", F.timestamp_millis("at_ms"))
+        .drop("at_ms")
+        .withColumn("day", F.to_date("at"))
+        .where("event_id IS NOT NULL AND at IS NOT NULL AND group_id IS NOT NULL")
+    )
+
+
+def _span_of(events: DataFrame) -> tuple[int | None, int | None]:
+    """The times of the first and of the newest, in ms; None if there are none."""
+    (times,) = events.agg(F.unix_millis(F.min("at")), F.unix_millis(F.max("at"))).collect()
+    return times[0], times[1]
+
+
+def _days(rows: DataFrame) -> list[Any]:
+    return [row.day for row in rows.select("day").distinct().collect()]
+
+
+def _is_in(column: str, days: Sequence[Any]) -> Column:
+    """Whether the day is one of these. The day of what began before the history did is none."""
+    known = [day for day in days if day is not None]
+    found = F.col(column).isin(known)
+    return found | F.col(column).isNull() if len(known) < len(days) else found
+
+
+# -- on the executors ------------------------------------------------------------------------------------
+
+
+def _rows_of_group(events: pd.DataFrame, before: pd.DataFrame) -> pd.DataFrame:
+    """The rows of one group: those that `events` make, and of those `before` the ones that they end."""
+    events = events.sort_values(["at_ms", "log_offset"])
+    told = zip(events["log_offset"].tolist(), map(read_event, events["body"]), strict=True)
+    spans = Spans(_decoded(before, _MEMBERSHIP), _decoded(before, _ASSIGNMENTS))
+    rows = fold(((log_offset, event) for log_offset, event in told if event is not None), spans)
+    encoded = [(table_of(row).name, msgspec.json.encode(row).decode()) for row in rows]
+    return pd.DataFrame(encoded, columns=["table", "row"], dtype=object)
+
+
+def _decoded(before: pd.DataFrame, table: Table) -> Iterator[Any]:
+    decoder = msgspec.json.Decoder(table.row)
+    for name, encoded in zip(before["table"], before["row"], strict=True):
+        if name == table.name:
+            yield decoder.decode(encoded)

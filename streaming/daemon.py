@@ -1,0 +1,52 @@
+"""Spark's Python daemon, but that the workers it forks take the short way (`streaming.worker`).
+
+Spark runs it as `spark.python.daemon.module` says (`streaming.session`); there is no other hook, as pyspark's
+own daemon only lets workers be pyspark's own.
+"""
+
+from __future__ import annotations
+
+import gc
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import pyspark.daemon
+
+if TYPE_CHECKING:
+    import socket
+
+__all__ = ["TESTED_VERSIONS"]
+
+TESTED_VERSIONS = ("4.2.0",)
+"""Of pyspark: on whose internals the short way leans. With others it is not taken."""
+
+_LOADING_TASKS = 1
+"""After so many tasks a worker has loaded all modules."""
+
+_ENDED = 1
+"""Has pyspark's daemon end the worker, too."""
+
+_daemon: Any = pyspark.daemon
+_pysparks_worker = _daemon.worker
+_tasks = count()
+
+
+def _worker(connection: socket.socket, authenticated: bool) -> int:  # noqa: FBT001 - as pyspark's
+    # Not above: pyarrow and pandas begin threads, which a process must not have that forks.
+    from streaming.worker import install  # noqa: PLC0415
+
+    install()
+    if next(_tasks) <= _LOADING_TASKS:
+        # pyspark collects garbage after each task, and would look through all modules each time.
+        gc.freeze()
+    try:
+        return _pysparks_worker(connection, authenticated)  # type: ignore[no-any-return]
+    except BrokenPipeError:
+        # Spark has ended the task, as when it is stopped, and reads no more: nothing to be looked into.
+        return _ENDED
+
+
+if __name__ == "__main__":
+    if pyspark.__version__ in TESTED_VERSIONS:
+        _daemon.worker = _worker
+    _daemon.manager()

@@ -1,0 +1,88 @@
+"""Whether a job is well, for those who restart it, and at work, for those who wait for it.
+
+Only what a restart mends makes it ill. To wait for Kafka, for a turn or for a long first batch is no illness:
+who is killed over it begins to wait anew.
+"""
+
+from __future__ import annotations
+
+import time
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from streaming.batches import BatchWatch
+
+__all__ = ["Activity", "Health", "Verdict"]
+
+_STANDSTILL_S = 120
+"""Longer than any call of Kafka, Spark or the checkpoint's storage takes that comes to an end."""
+
+
+class Activity(Enum):
+    """What a job can be doing; the values are for people."""
+
+    STARTING = "starting"
+    STANDING_BY = "standing by: another coordinator runs"
+    COORDINATING = "coordinating"
+    WRITING_HISTORY = "writing the history"
+    BEGINNING_ANEW = "the query begins anew"
+    WAITING_FOR_KAFKA = "waiting for Kafka"
+    STOPPING = "stopping"
+
+
+_AT_WORK = (Activity.COORDINATING, Activity.WRITING_HISTORY)
+
+
+class Verdict(NamedTuple):
+    """Whether it is, and why, in one line."""
+
+    good: bool
+    why: str
+
+
+class Health:
+    """Made from what the job says that it does, each time that it looks around, and from its batches.
+
+    `stall_ms`: a batch that takes longer is no work any more.
+    """
+
+    def __init__(self, batches: BatchWatch, stall_ms: float) -> None:
+        self._batches = batches
+        self._stall_ms = stall_ms
+        self._patience_ms = stall_ms
+        self._activity = Activity.STARTING
+        self._said_at = time.monotonic()
+
+    def does(self, activity: Activity, patience_ms: float | None = None) -> None:
+        """The job is alive, and does this. `patience_ms`: how long it waits for the end of a batch."""
+        self._activity = activity
+        self._patience_ms = self._stall_ms if patience_ms is None else patience_ms
+        self._said_at = time.monotonic()
+
+    def is_live(self) -> Verdict:
+        """Whether all that should move moves: if not, only a restart helps."""
+        silent_s = time.monotonic() - self._said_at
+        if silent_s > _STANDSTILL_S:
+            return Verdict(False, f"has stood still for {silent_s:.0f} s: {self._activity.value}")
+        if self._activity in _AT_WORK:
+            # The coordinator itself begins the query anew when its patience is over.
+            is_young = self._batches.silent_ms <= self._patience_ms + _STANDSTILL_S * 1000
+            return Verdict(is_young, self._newest_batch())
+        return Verdict(True, self._activity.value)
+
+    def is_ready(self) -> Verdict:
+        """Whether its work is done, such as answering requests, or will be as soon as it is its turn."""
+        live = self.is_live()
+        if not live.good:
+            return live
+        if self._activity in _AT_WORK:
+            is_young = self._batches.silent_ms <= self._stall_ms
+            return Verdict(self._batches.groups is not None and is_young, live.why)
+        return Verdict(self._activity is Activity.STANDING_BY, live.why)
+
+    def _newest_batch(self) -> str:
+        seconds = self._batches.silent_ms / 1000
+        if self._batches.groups is None:
+            return f"{self._activity.value}: the first batch has been running for {seconds:.1f} s"
+        return f"{self._activity.value}: a batch has ended {seconds:.1f} s ago"

@@ -1,0 +1,73 @@
+"""What the long-lived jobs have in common: how they are told to stop, and what they end with otherwise."""
+
+from __future__ import annotations
+
+import logging
+import signal
+from contextlib import ExitStack, contextmanager, suppress
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from kafka.errors import KafkaError
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException
+
+from checkpoints.errors import first_line
+from group_coordinator.signals import StopEvent
+from streaming.session import create_session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from pyspark.sql import SparkSession
+
+    from streaming.settings import Settings
+
+__all__ = ["failing_as", "spark_until_stopped"]
+
+_log = logging.getLogger(__name__)
+_JVM_IS_GONE = (Py4JError, ConnectionError)
+
+
+@contextmanager
+def failing_as(job_error: type[Exception], bootstrap_servers: str) -> Iterator[None]:
+    """What Kafka's clients, Spark and its JVM raise becomes a `job_error`, of one line."""
+    try:
+        yield
+    except KafkaError as error:
+        raise job_error(f"Kafka at {bootstrap_servers}: {error}") from error
+    except (PySparkException, Py4JJavaError) as error:
+        _log.error("%s", error)
+        raise job_error(f"Spark: {first_line(error)}") from error
+    except _JVM_IS_GONE as error:
+        raise job_error("Spark's Java process has ended: start again, to go on from here") from error
+
+
+@contextmanager
+def spark_until_stopped(
+    settings: Settings,
+    say: Callable[[str], None],
+    *,
+    progress: bool,
+    storage: str | None = None,
+    defaults: Mapping[str, str] = MappingProxyType({}),
+) -> Iterator[tuple[SparkSession, StopEvent]]:
+    """A session for as long as the context is open, and what SIGTERM and SIGINT set meanwhile.
+
+    Must be entered in the main thread. `progress`, `storage`, `defaults` and errors: as of `create_session`.
+    """
+    spark = create_session(settings, progress=progress, storage=storage, defaults=defaults)
+    with ExitStack() as stack:
+        stack.callback(_stop, spark)
+        stopping = StopEvent()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            # After the session: pyspark installs a handler of its own that cancels the running jobs.
+            stack.callback(signal.signal, number, signal.signal(number, lambda *_: stopping.set()))
+        say(f"Spark {spark.version} is up")
+        yield spark, stopping
+
+
+def _stop(spark: SparkSession) -> None:
+    # One that is gone needs no stop, and why it is gone is being told.
+    with suppress(*_JVM_IS_GONE):
+        spark.stop()

@@ -1,0 +1,96 @@
+"""What a log line looks like, in the driver as on the executors: `log.level` and `log.format`.
+
+structlog makes the lines, but is not configured for the process: `structlog.configure` belongs to whoever
+runs this next to a program of their own.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+import msgspec
+from structlog.processors import LogfmtRenderer, TimeStamper, add_log_level, format_exc_info
+from structlog.stdlib import ProcessorFormatter, add_logger_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from structlog.typing import EventDict, Processor, WrappedLogger
+
+    from streaming.settings import Settings
+
+__all__ = ["line_processors", "logging_as"]
+
+_FIRST = ("timestamp", "level", "logger", "event")
+_OWN = ("checkpoints", "deploy", "group_coordinator", "history", "streaming")
+_ERROR = "error: "
+
+
+def line_processors(form: str) -> tuple[Processor, ...]:
+    """What makes one line of text, in the format `form`, of an event and its fields."""
+    render = _json if form == "json" else LogfmtRenderer(bool_as_flag=False)
+
+    def on_one_line(logger: WrappedLogger, method: str, fields: EventDict) -> str:
+        return _printable(str(render(logger, method, fields)))
+
+    return add_log_level, TimeStamper(fmt="iso"), _in_order, on_one_line
+
+
+@contextmanager
+def logging_as(settings: Settings, say: Callable[[str], None]) -> Iterator[Callable[[str], None]]:
+    """While the context is open, what `logging`'s root logger writes has the form that the settings name.
+
+    What is of `log.level` or above is logged, if it is this project's; what others log is as it was before.
+    The context is what says a line to people: as a line of the log where that is JSON, and otherwise as `say`
+    does. That does not depend on the level.
+    """
+    processors = line_processors(settings.log_format)
+    formatter = ProcessorFormatter(
+        processors=[ProcessorFormatter.remove_processors_meta, _encodable, *processors],
+        foreign_pre_chain=[add_logger_name, format_exc_info],
+    )
+
+    def say_json(line: str) -> None:
+        fields: EventDict = {"event": line.removeprefix(_ERROR)}
+        method = "error" if line.startswith(_ERROR) else "info"
+        for processor in (_encodable, *processors):
+            fields = processor(None, method, fields)  # type: ignore[assignment] # the last one makes the text
+        say(str(fields))
+
+    with ExitStack() as stack:
+        for handler in logging.getLogger().handlers:
+            stack.callback(handler.setFormatter, handler.formatter)
+            handler.setFormatter(formatter)
+        for name in _OWN:
+            logger = logging.getLogger(name)
+            stack.callback(logger.setLevel, logger.level)
+            logger.setLevel(settings.log_level.upper())
+        yield say_json if settings.log_format == "json" else say
+
+
+def _in_order(_logger: WrappedLogger, _method: str, fields: EventDict) -> EventDict:
+    return {name: fields[name] for name in _FIRST if name in fields} | dict(fields)
+
+
+def _encodable(_logger: WrappedLogger, _method: str, fields: EventDict) -> EventDict:
+    """Names of files may have what is no character."""
+    return {name: str(it).encode(errors="backslashreplace").decode() for name, it in fields.items()}
+
+
+def _json(_logger: WrappedLogger, _method: str, fields: EventDict) -> str:
+    # What has no form of its own in JSON is no reason to end a query.
+    return msgspec.json.encode(fields, enc_hook=str).decode()
+
+
+def _printable(line: str) -> str:
+    """`line` without anything that a terminal, or a reader of lines, would obey; JSON stays the same JSON."""
+    if line.isprintable():
+        return line
+    return "".join(each if each.isprintable() else _escaped(each) for each in line)
+
+
+def _escaped(character: str) -> str:
+    units = character.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[i : i + 4]}" for i in range(0, len(units), 4))

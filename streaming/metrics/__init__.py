@@ -1,0 +1,16 @@
+"""Prometheus metrics of the coordinator.
+
+Four sources: what the stateful function counts on the executors, what Spark says of each batch, the newest
+pictures of the groups, read from their compacted topic like any other reader would, and the job itself.
+What each of them means, and what Kafka calls it, is in docs/operations.md.
+"""
+
+from __future__ import annotations
+
+from streaming.metrics.batches import BatchMetrics
+from streaming.metrics.decisions import DecisionMetrics
+from streaming.metrics.endpoint import serve
+from streaming.metrics.groups import GroupMetrics
+from streaming.metrics.job import JobMetrics
+
+__all__ = ["BatchMetrics", "DecisionMetrics", "GroupMetrics", "JobMetrics", "serve"]

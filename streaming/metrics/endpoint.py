@@ -1,0 +1,77 @@
+"""The port that Prometheus and Kubernetes' probes look at."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from prometheus_client import make_wsgi_app
+
+from streaming.serving import serve_app
+from streaming.settings import SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
+    from prometheus_client import CollectorRegistry
+
+    from streaming.health import Health, Verdict
+
+__all__ = ["serve"]
+
+
+def serve(
+    port: int, registry: CollectorRegistry, health: Health, setting: str = "metrics.port"
+) -> tuple[int, Callable[[], None]]:
+    """Serve /metrics, /healthz and /readyz on `port` (0: any free one), which is that of `setting`.
+
+    Returns the port and a function that ends it. Raises `SettingsError` if the port cannot be had.
+    """
+    try:
+        return serve_app("", port, _app(registry, health), "metrics")
+    except OSError as error:
+        raise SettingsError(
+            f"cannot listen on {setting} {port}: {error.strerror}; choose another, 0 for any, or -1 for none"
+        ) from None
+
+
+def _app(registry: CollectorRegistry, health: Health) -> WSGIApplication:
+    pages = {
+        "/metrics": make_wsgi_app(registry),
+        "/healthz": _probe(health.is_live),
+        "/readyz": _probe(health.is_ready),
+    }
+
+    def not_found(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        return _answer(environ, start_response, HTTPStatus.NOT_FOUND, f"there is {', '.join(pages)}")
+
+    def app(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        return pages.get(environ["PATH_INFO"], not_found)(environ, start_response)
+
+    return app
+
+
+def _probe(question: Callable[[], Verdict]) -> WSGIApplication:
+    def app(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        good, why = question()
+        status = HTTPStatus.OK if good else HTTPStatus.SERVICE_UNAVAILABLE
+        return _answer(environ, start_response, status, why)
+
+    return app
+
+
+def _answer(
+    environ: WSGIEnvironment, start_response: StartResponse, status: HTTPStatus, line: str
+) -> Iterable[bytes]:
+    body = f"{line}\n".encode()
+    start_response(
+        f"{status.value} {status.phrase}",
+        [
+            ("Content-Type", "text/plain; charset=utf-8"),
+            ("Content-Length", str(len(body))),
+            # It is true now, and not later.
+            ("Cache-Control", "no-store"),
+        ],
+    )
+    return [] if environ["REQUEST_METHOD"] == "HEAD" else [body]

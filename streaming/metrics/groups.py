@@ -1,0 +1,86 @@
+"""How many groups and members there are, by the topic of groups."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Self
+
+import msgspec
+from kafka import KafkaConsumer, TopicPartition
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from coordinator_state.states import GroupState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from prometheus_client.core import Metric
+
+__all__ = ["GroupMetrics"]
+
+_log = logging.getLogger(__name__)
+
+
+class _Picture(msgspec.Struct):
+    """As much of a `GroupPicture` as is counted."""
+
+    state: str
+    members: list[msgspec.Raw]
+
+
+class GroupMetrics(Collector):
+    """Groups by state, and members, as of the newest pictures."""
+
+    def __init__(self, topic: str, client_config: Mapping[str, Any]) -> None:
+        self._groups: dict[bytes, tuple[str, int]] = {}
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._consumer = KafkaConsumer(**client_config, group_id=None, enable_auto_commit=False)
+        partitions = [
+            TopicPartition(topic, number) for number in self._consumer.partitions_for_topic(topic) or ()
+        ]
+        self._consumer.assign(partitions)
+        self._consumer.seek_to_beginning(*partitions)
+        self._thread = threading.Thread(target=self._read, name="group-metrics", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        self._thread.join()
+        self._consumer.close()
+
+    def collect(self) -> Iterator[Metric]:
+        """Make the metrics from the pictures read so far."""
+        with self._lock:
+            groups = list(self._groups.values())
+        by_state = Counter(state for state, _ in groups)
+        states = GaugeMetricFamily("group_coordinator_groups", "Groups by state.", labels=["state"])
+        for state in GroupState:
+            if state is not GroupState.DEAD:
+                states.add_metric([state], by_state[state])
+        yield states
+        yield GaugeMetricFamily(
+            "group_coordinator_members", "Members.", sum(members for _, members in groups)
+        )
+
+    def _read(self) -> None:
+        decoder = msgspec.json.Decoder(_Picture)
+        while not self._stopping.is_set():
+            for records in self._consumer.poll(timeout_ms=500).values():
+                with self._lock:
+                    for record in records:
+                        if record.value is None:
+                            self._groups.pop(record.key, None)
+                        else:
+                            try:
+                                picture = decoder.decode(record.value)
+                            except msgspec.DecodeError:
+                                _log.warning("a record of topic %s is no picture of a group", record.topic)
+                            else:
+                                self._groups[record.key] = (picture.state, len(picture.members))

@@ -1,0 +1,45 @@
+"""What the job does between the queries that it runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prometheus_client import Counter, Gauge
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+    from coordinator_state.outages import Outage
+
+__all__ = ["JobMetrics"]
+
+
+class JobMetrics:
+    """What the job does between the queries that it runs."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.standby = Gauge(
+            "group_coordinator_standby",
+            "1 while another coordinator runs, and this one waits.",
+            registry=registry,
+        )
+        self.closed = Gauge(
+            "group_coordinator_closed",
+            "1 while there are max.groups groups, and no new ones.",
+            registry=registry,
+        )
+        self._outages = Counter(
+            "group_coordinator_outages",
+            "Times that there was no coordinator, or no clock.",
+            registry=registry,
+        )
+        self._outage_seconds = Counter(
+            "group_coordinator_outage_seconds",
+            "How long all of them took, which no deadline did.",
+            registry=registry,
+        )
+
+    def outage(self, outage: Outage) -> None:
+        """One is over."""
+        self._outages.inc()
+        self._outage_seconds.inc((outage.end_ms - outage.start_ms) / 1000)

@@ -1,0 +1,63 @@
+"""A small HTTP server beside what a process does: for metrics, probes and the page."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from socketserver import ThreadingMixIn
+from typing import TYPE_CHECKING
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from wsgiref.types import WSGIApplication
+
+__all__ = ["serve_app"]
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+
+    def server_bind(self) -> None:
+        """Without asking a name server what this machine is called, which may take long."""
+        socket.socket.bind(self.socket, self.server_address)
+        self.server_address = self.socket.getsockname()
+        self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
+        self.setup_environ()
+
+
+class _Server6(_Server):
+    address_family = socket.AF_INET6
+
+    def server_bind(self) -> None:
+        """For IPv4, too, where the address is that of all networks, whatever this machine's default is."""
+        if socket.has_dualstack_ipv6():
+            self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        super().server_bind()
+
+
+class _Handler(WSGIRequestHandler):
+    timeout = 10
+    """Seconds for which somebody may be connected and say nothing."""
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
+        """Say nothing: somebody asks every few seconds."""
+
+
+def serve_app(host: str, port: int, app: WSGIApplication, name: str) -> tuple[int, Callable[[], None]]:
+    """Serve `app` in a thread called `name`; each request has one of its own.
+
+    `host`: an address or name of this machine, or empty for all of them, IPv4 and IPv6. `port` 0 is any free
+    one. Returns the port, and a function that ends it. Raises OSError if the port cannot be had.
+    """
+    host = host or ("::" if socket.has_dualstack_ipv6() else "")
+    server = make_server(host, port, app, _Server6 if ":" in host else _Server, _Handler)
+    thread = threading.Thread(target=server.serve_forever, name=name, daemon=True)
+    thread.start()
+
+    def close() -> None:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+    return server.server_port, close

@@ -1,0 +1,113 @@
+"""The clock topic: its ticks, and what they tell of coordinators.
+
+Of several coordinators of the same topics one is it: the one that began last. Two would answer every request
+twice, and differently. One that starts looks at the clock topic: if somebody's ticks go on, it gives up, or
+waits until they end. One that runs reads the topic that it writes: if another one begins after it - both
+started in the same moment, or it was taken for dead - it stops. One that was taken for dead may have written
+a tick since: that of somebody who is not the coordinator any more, it counts for nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import msgspec
+from kafka import KafkaConsumer, TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Beginning", "Tick", "TickReader"]
+
+_ANYBODY = ""
+
+
+class Tick(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A record of the clock topic, as JSON. `tick`: its number, beginning with 1."""
+
+    tick: int
+    coordinator: str = _ANYBODY
+    """Who wrote it: host and process id."""
+    previous_ms: int | None = None
+    """When the one before was appended; None: this is the first one."""
+    last: bool = False
+    """No more will come from this coordinator."""
+
+
+class Beginning(NamedTuple):
+    """A coordinator has begun: the place of its first tick."""
+
+    offset: int
+    coordinator: str
+
+
+class TickReader:
+    """Reads ticks of the clock topic from one on, and all that come while the context is open.
+
+    `first` is the offset of the one to begin with: the newest, if not given.
+    """
+
+    def __init__(self, topic: str, client_config: Mapping[str, Any], first: int | None = None) -> None:
+        self._partition = TopicPartition(topic, 0)
+        self._first = first
+        self._consumer = KafkaConsumer(**client_config, group_id=None, enable_auto_commit=False)
+        self._newest: Tick | None = None
+        self._heard_at = time.monotonic()
+        self._end = 0
+        self.position = 0
+        """The offset of the tick to read next."""
+        self.is_live = False
+        """Whether a tick has come since the context was entered: then somebody is running."""
+        self.newest_beginning: Beginning | None = None
+        """Of those that were read."""
+
+    def __enter__(self) -> Self:
+        partition = self._partition
+        self._consumer.assign([partition])
+        (begin,) = self._consumer.beginning_offsets([partition]).values()
+        (self._end,) = self._consumer.end_offsets([partition]).values()
+        self._consumer.seek(partition, max(begin, self._end - 1 if self._first is None else self._first))
+        self.position = self._consumer.position(partition)
+        while self.position < self._end:
+            self.poll(0.1)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Read no more, also before the context ends."""
+        self._consumer.close()
+
+    def poll(self, timeout_s: float) -> None:
+        """Take in the ticks that have come, or wait for one."""
+        for records in self._consumer.poll(timeout_ms=round(timeout_s * 1000)).values():
+            for record in records:
+                self._take(record.offset, _read(record.value))
+        self.position = self._consumer.position(self._partition)
+
+    def _take(self, offset: int, tick: Tick) -> None:
+        begun = self.newest_beginning
+        if tick.tick == 1:
+            self.newest_beginning = Beginning(offset, tick.coordinator)
+        elif begun is not None and tick.coordinator not in {begun.coordinator, _ANYBODY}:
+            return
+        self._newest = tick
+        self._heard_at = time.monotonic()
+        self.is_live = self.is_live or offset >= self._end
+
+    def running(self, quiet_s: float) -> Tick | None:
+        """The newest tick, if more may follow: it was not the last, and came less than `quiet_s` ago."""
+        newest = self._newest
+        if newest is None or newest.last or time.monotonic() - self._heard_at > quiet_s:
+            return None
+        return newest
+
+
+def _read(value: bytes | None) -> Tick:
+    try:
+        return msgspec.json.decode(value or b"", type=Tick)
+    except msgspec.DecodeError:
+        # Of a version to come, or anybody's: it is a sign of life either way.
+        return Tick(tick=0)

@@ -1,0 +1,185 @@
+"""Spark's Python worker, with a shorter way from Arrow to the stateful function and back.
+
+For each group of a batch, pyspark's own way makes pandas objects of the rows, of the result and of the
+state, which costs five times what the coordinator does with them. Here a batch's Arrow columns become Python
+lists once, a group is handed its slice of them, and what comes back is made into Arrow once for all groups:
+
+    load_stream:  record batch ─► columns as lists ─► (slice of them, GroupState) for each group
+    dump_stream:  rows and states of many groups, as lists ─► record batch
+
+What is on the wire, and so all that the JVM sees, is the same. It leans on pyspark's internals, so it is only
+used with the versions that it was tested with; with others, for functions that are not the coordinator's, and
+with `spark.python.daemon.module = pyspark.daemon`, the way is pyspark's own.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from itertools import chain, groupby
+from operator import itemgetter
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+import pyspark.worker
+from pyspark.sql.pandas.serializers import ApplyInPandasWithStateSerializer, ArrowStreamSerializer
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.streaming.state import GroupState
+
+from streaming.function import INPUT_COLUMNS, StatefulFunction
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from pyspark.sql.types import StructType
+
+    from streaming.function import Row
+
+__all__ = ["install"]
+
+_READ = frozenset({"key", *INPUT_COLUMNS})
+
+# Neither typed nor meant for others: see `streaming.daemon.TESTED_VERSIONS`.
+_worker: Any = pyspark.worker
+_PysparksSerializer: Any = ApplyInPandasWithStateSerializer
+_pysparks_wrap = _worker.wrap_grouped_map_pandas_udf_with_state
+
+
+class _Column(NamedTuple):
+    """A column of one chunk of a group's rows."""
+
+    name: str
+    values: list[Any]
+
+
+class _Decided(NamedTuple):
+    """What the function has made of one group."""
+
+    rows: list[Row]
+    state: GroupState
+    schema: StructType
+
+
+class _Serializer(_PysparksSerializer):  # type: ignore[misc]
+    """pyspark's, but shorter if the function is the coordinator's."""
+
+    is_short = False
+    """Of the class, as the worker does one task at a time. `_wrap` sets it, before the data are read."""
+
+    def load_stream(self, stream: IO[bytes]) -> Iterator[tuple[Any, GroupState]]:
+        """Give each group's chunks, to be read before the next group's, and its state."""
+        if not self.is_short:
+            return super().load_stream(stream)  # type: ignore[no-any-return]
+        return ((chunks, state) for state, chunks in groupby(self._chunks(stream), itemgetter(1)))
+
+    def dump_stream(self, iterator: Iterable[Any], stream: IO[bytes]) -> None:
+        """Write the rows and states of all groups."""
+        if not self.is_short:
+            super().dump_stream(iterator, stream)
+            return
+        batches = self._batches(decided for (decided,) in iterator)
+        ArrowStreamSerializer.dump_stream(self, self._write_stream_start(batches, stream), stream)
+
+    # -- in --------------------------------------------------------------------------------------
+
+    def _chunks(self, stream: IO[bytes]) -> Iterator[tuple[list[_Column], GroupState]]:
+        """A group's rows may be in several chunks, one after the other, which share one state object."""
+        unfinished: GroupState | None = None
+        for batch in pa.ipc.open_stream(stream):
+            names = batch.schema.names[:-1]
+            columns = [
+                _Column(name, column.to_pylist() if name in _READ else [None] * batch.num_rows)
+                for name, column in zip(names, batch.columns, strict=False)
+            ]
+            for info in batch.columns[-1].to_pylist():
+                if info is None:
+                    # All groups have been told of; there are more rows than groups.
+                    break
+                state = unfinished or self._state(info)
+                unfinished = None if info["isLastChunk"] else state
+                start = info["startOffset"]
+                end = start + info["numRows"]
+                yield [_Column(name, values[start:end]) for name, values in columns], state
+
+    def _state(self, info: dict[str, Any]) -> GroupState:
+        value = info["object"]
+        properties = json.loads(info["properties"])
+        properties["optionalValue"] = self.pickleSer.loads(value) if value else None
+        return GroupState(
+            keyAsUnsafe=info["keyRowAsUnsafe"], valueSchema=self.state_object_schema, **properties
+        )
+
+    # -- out -------------------------------------------------------------------------------------
+
+    def _batches(self, groups: Iterable[_Decided]) -> Iterator[pa.RecordBatch]:
+        """A batch ends after the rows with which it has more than enough, and before their group's state."""
+        rows: list[Row] = []
+        states: list[GroupState] = []
+        schema = None
+        for decided in groups:
+            schema = decided.schema
+            rows += decided.rows
+            if decided.rows and len(rows) > self.arrow_max_records_per_batch:
+                yield self._batch(rows, states, schema)
+                rows, states = [], []
+            states.append(decided.state)
+        if schema is not None and (rows or states):
+            yield self._batch(rows, states, schema)
+
+    def _batch(self, rows: list[Row], states: list[GroupState], schema: StructType) -> pa.RecordBatch:
+        """Three columns of the same length: how many rows and states there are, the rows, and the states."""
+        length = max(1, len(rows), len(states))
+        infos = [
+            (
+                state.json(),
+                state._keyAsUnsafe,  # noqa: SLF001 - as pyspark's
+                self.pickleSer.dumps(self.state_object_schema.toInternal(state._value))  # noqa: SLF001
+                if state.exists
+                else None,
+                state.oldTimeoutTimestamp,
+            )
+            for state in states
+        ]
+        columns = [
+            _structs(self.result_count_df_type, [(len(rows), len(states))] * length, length),
+            _structs(schema, rows, length),
+            _structs(self.result_state_df_type, infos, length),
+        ]
+        return pa.RecordBatch.from_arrays(columns, ["_0", "_1", "_2"])
+
+
+def _structs(schema: StructType, rows: list[Any], length: int) -> pa.StructArray:
+    """The rows, and then rows of nulls."""
+    type_ = to_arrow_type(schema, timezone="UTC")
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+    missing = (None,) * (length - len(rows))
+    arrays = [pa.array(values + missing, field.type) for values, field in zip(columns, type_, strict=True)]
+    return pa.StructArray.from_arrays(arrays, fields=list(type_))
+
+
+def _wrap(function: Callable[..., Any], schema: StructType, runner_conf: Any) -> Callable[..., Any]:
+    """What pyspark calls for each group: with key columns, chunks of the other columns, and the state."""
+    # pyspark has wrapped it before, in a function that gives no way to what is in it.
+    ours = inspect.getclosurevars(function).nonlocals.get("f")
+    _Serializer.is_short = isinstance(ours, StatefulFunction)
+    if not isinstance(ours, StatefulFunction):
+        return _pysparks_wrap(function, schema, runner_conf)  # type: ignore[no-any-return]
+
+    def decide(keys: list[_Column], chunks: Iterable[list[_Column]], state: GroupState) -> list[_Decided]:
+        # Of a group that has timed out there is one row, of nulls.
+        records = () if state.hasTimedOut else chain.from_iterable(map(_records, chunks))
+        rows = ours.rows(tuple(values[0] for _, values in keys), records, state)
+        return [_Decided(rows, state, schema)]
+
+    return decide
+
+
+def _records(columns: list[_Column]) -> Iterator[tuple[Any, ...]]:
+    by_name = dict(columns)
+    return zip(*(by_name[name] for name in INPUT_COLUMNS), strict=True)
+
+
+def install() -> None:
+    """Have pyspark's worker, in this process, take the short way."""
+    _worker.ApplyInPandasWithStateSerializer = _Serializer
+    _worker.wrap_grouped_map_pandas_udf_with_state = _wrap

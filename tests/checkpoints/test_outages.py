@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import msgspec
+import pytest
+from kafka import KafkaProducer, TopicPartition
+from kafka.admin import KafkaAdminClient
+
+from checkpoints.errors import CheckpointError
+from checkpoints.files import CheckpointFiles
+from checkpoints.outages import note_outage, read_outages, write_outages
+from coordinator_state.outages import Outage
+
+pytestmark = pytest.mark.spark
+
+LATE_MS = 10**15
+_numbers = itertools.count(1)
+
+
+class Topic:
+    """A topic of two partitions; `times` by partition and offset."""
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        self.name = f"outages{next(_numbers)}"
+        self.times: dict[int, dict[int, int]] = {0: {}, 1: {}}
+        self._config = config
+        self._admin = KafkaAdminClient(**config)
+        configs = {"message.timestamp.type": "LogAppendTime"}
+        self._admin.create_topics({self.name: {"num_partitions": 2, "configs": configs}})
+        self._admin.wait_for_topics([self.name])
+
+    def write(self, *partitions: int, **settings: Any) -> None:
+        """One record for each. With a transactional id: in a transaction, which leaves a marker behind."""
+        producer = KafkaProducer(**self._config, **settings)
+        if settings:
+            producer.init_transactions()
+            producer.begin_transaction()
+        for partition in partitions:
+            appended = producer.send(self.name, b"x", partition=partition).get(30)
+            self.times[partition][appended.offset] = appended.timestamp
+        if settings:
+            producer.commit_transaction()
+        producer.close()
+
+    def delete_until(self, offset: int) -> None:
+        """As retention does it."""
+        self._admin.delete_records({TopicPartition(self.name, 0): offset})
+
+    def close(self) -> None:
+        self._admin.close()
+
+
+@pytest.fixture
+def config(bootstrap_servers: str) -> dict[str, Any]:
+    return {"bootstrap_servers": bootstrap_servers}
+
+
+@pytest.fixture
+def topic(config: dict[str, Any]) -> Any:
+    topic = Topic(config)
+    yield topic
+    topic.close()
+
+
+def plan(files: CheckpointFiles, batch_id: int, watermark_ms: int, *ends: int, topic: Topic) -> None:
+    """As Spark plans a batch that ends at these offsets."""
+    metadata = {"batchWatermarkMs": watermark_ms, "batchTimestampMs": 0, "conf": {}}
+    source = {topic.name: dict(enumerate(ends))}
+    lines = [b"v1", msgspec.json.encode(metadata), msgspec.json.encode(source)]
+    files.write(f"offsets/{batch_id}", b"\n".join(lines))
+
+
+def test_a_new_checkpoint_has_had_none(files: CheckpointFiles, config: dict[str, Any]) -> None:
+    assert note_outage(files, config, LATE_MS) == []
+    assert read_outages(files) == []
+
+
+def test_it_begins_with_the_newest_record_of_a_planned_batch(
+    files: CheckpointFiles, config: dict[str, Any], topic: Topic
+) -> None:
+    topic.write(0, 1, 0, 0)
+    times = topic.times
+    # Of partition 0 the last record was not read.
+    plan(files, 0, 0, 1, 0, topic=topic)
+    plan(files, 1, 0, 2, 1, topic=topic)
+
+    newest = max(times[0][1], times[1][0])
+    assert note_outage(files, config, LATE_MS) == [Outage(newest, LATE_MS)]
+    assert read_outages(files) == [Outage(newest, LATE_MS)]
+
+
+def test_a_partition_that_ends_with_a_marker_counts_up_to_the_record_before(
+    files: CheckpointFiles, config: dict[str, Any], topic: Topic
+) -> None:
+    topic.write(0, transactional_id=topic.name)
+    plan(files, 0, 0, 2, 0, topic=topic)
+    assert note_outage(files, config, LATE_MS) == [Outage(topic.times[0][0], LATE_MS)]
+
+
+def test_deadlines_that_have_fired_were_before_it(
+    files: CheckpointFiles, config: dict[str, Any], topic: Topic
+) -> None:
+    topic.write(0)
+    watermark_ms = topic.times[0][0] + 1_000
+    plan(files, 0, watermark_ms, 1, 0, topic=topic)
+    assert note_outage(files, config, LATE_MS) == [Outage(watermark_ms, LATE_MS)]
+
+
+def test_records_that_are_gone_do_not_count(
+    files: CheckpointFiles, config: dict[str, Any], topic: Topic
+) -> None:
+    topic.write(0, 0, 0)
+    topic.delete_until(3)
+    plan(files, 0, 77, 3, 0, topic=topic)
+    assert note_outage(files, config, LATE_MS) == [Outage(77, LATE_MS)]
+
+
+def test_one_that_ended_before_anything_was_read_goes_on(
+    files: CheckpointFiles, config: dict[str, Any], topic: Topic
+) -> None:
+    plan(files, 0, 50, 0, 0, topic=topic)
+    note_outage(files, config, 100)
+    assert note_outage(files, config, 170) == [Outage(50, 100), Outage(100, 170)]
+
+
+def test_clocks_of_two_brokers_may_differ(
+    files: CheckpointFiles, config: dict[str, Any], topic: Topic
+) -> None:
+    plan(files, 0, 50, 0, 0, topic=topic)
+    assert note_outage(files, config, 49) == []
+
+
+def test_a_coordinator_that_creates_no_groups_goes_on_so(
+    files: CheckpointFiles, config: dict[str, Any], topic: Topic
+) -> None:
+    plan(files, 0, 50, 0, 0, topic=topic)
+    assert note_outage(files, config, 60, closed=True) == [Outage(50, 60, closed=True)]
+    # Another start, and one at which a broker's clock is behind: that it opens again is noted all the same.
+    assert note_outage(files, config, 70)[1:] == [Outage(60, 70, closed=True)]
+    assert note_outage(files, config, 40, closed=False)[2:] == [Outage(70, 71)]
+    assert read_outages(files) == [Outage(50, 60, closed=True), Outage(60, 70, closed=True), Outage(70, 71)]
+
+
+def test_outages_of_an_older_version_are_read(files: CheckpointFiles) -> None:
+    files.write("outages.json", b"[[10,20]]")
+    assert read_outages(files) == [Outage(10, 20)]
+
+
+def test_the_newest_thousand_are_kept(files: CheckpointFiles, config: dict[str, Any], topic: Topic) -> None:
+    write_outages(files, [Outage(2 * it, 2 * it + 1) for it in range(1_000)])
+    plan(files, 0, 5_000, 0, 0, topic=topic)
+    outages = note_outage(files, config, 6_000)
+    assert len(outages) == 1_000
+    assert (outages[0], outages[-1]) == (Outage(2, 3), Outage(5_000, 6_000))
+
+
+def test_a_file_that_is_no_list_of_outages_is_refused(files: CheckpointFiles) -> None:
+    files.write("outages.json", b"{}")
+    with pytest.raises(CheckpointError, match=r"outages.json cannot be read: .*; restore"):
+        read_outages(files)

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+
+from checkpoints.replay import replay
+from coordinator_state.config import GroupConfig
+from coordinator_state.log import Record
+from coordinator_state.outages import Outage, Outages
+from coordinator_state.step import Channel, step
+
+CONFIG = GroupConfig(group_initial_rebalance_delay_ms=0)
+SECRET = b"s"
+JOIN = {
+    "api": "join_group",
+    "api_version": 3,
+    "session_timeout_ms": 10_000,
+    "rebalance_timeout_ms": 10_000,
+    "protocol_type": "consumer",
+    "protocols": [{"name": "range", "metadata": ""}],
+}
+
+
+def request(offset: int, group_id: str, timestamp_ms: int, **fields: object) -> Record:
+    value = {"request_id": f"r{offset}", "client_id": "c", "group_id": group_id} | fields
+    return Record("requests", 0, offset, timestamp_ms, group_id.encode(), json.dumps(value).encode())
+
+
+LOG = [request(number, f"g{number % 3}", 1_000 * number, **JOIN) for number in range(9)]
+
+
+def kinds(events: list[bytes], group_id: str) -> list[str]:
+    decoded = [json.loads(event) for event in events]
+    return [event["event"] for event in decoded if event["group_id"] == group_id]
+
+
+def test_it_decides_as_one_batch_does() -> None:
+    expected = [
+        output.value
+        for key in (b"g0", b"g1", b"g2")
+        for output in step(key, None, [r for r in LOG if r.key == key], 8_000, CONFIG, SECRET).outputs
+        if output.channel is Channel.EVENTS
+    ]
+
+    assert sorted(map(bytes, filter(None, expected))) == sorted(replay(LOG, {}, CONFIG, SECRET))
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_how_the_log_is_cut_does_not_matter(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    whole = list(replay(LOG, {}, CONFIG, SECRET, 99_000))
+    monkeypatch.setattr("checkpoints.replay._RECORDS", size)
+    parts = list(replay(LOG, {}, CONFIG, SECRET, 99_000))
+
+    assert sorted(whole) == sorted(parts)
+    assert [kinds(whole, f"g{number}") for number in range(3)] == [
+        kinds(parts, f"g{number}") for number in range(3)
+    ]
+
+
+def test_it_goes_on_from_stored_groups() -> None:
+    first = LOG[:5]
+    groups = {}
+    for key in (b"g0", b"g1", b"g2"):
+        state = step(key, None, [r for r in first if r.key == key], 0, CONFIG, SECRET).state
+        assert state is not None
+        groups[key] = state
+    before = list(replay(first, {}, CONFIG, SECRET, 0))
+    after = list(replay(LOG[5:], groups, CONFIG, SECRET))
+
+    assert sorted(before + after) == sorted(replay(LOG, {}, CONFIG, SECRET))
+    assert after
+
+
+def test_time_passes_to_the_newest_record_or_further() -> None:
+    alone = [request(0, "g", 1_000, **JOIN), request(1, "other", 10_999, api="describe_group")]
+
+    assert "member_removed" not in kinds(list(replay(alone, {}, CONFIG, SECRET)), "g")
+    assert "member_removed" not in kinds(list(replay(alone, {}, CONFIG, SECRET, 10_999)), "g")
+    assert "member_removed" in kinds(list(replay(alone, {}, CONFIG, SECRET, 11_000)), "g")
+
+
+def test_time_of_an_outage_does_not_count() -> None:
+    alone = [request(0, "g", 1_000, **JOIN)]
+    outages = Outages([Outage(2_000, 5_000)])
+
+    def removed_at(*arguments: Outages) -> int:
+        events = map(msgspec.json.decode, replay(alone, {}, CONFIG, SECRET, 99_000, *arguments))
+        return next(event["at_ms"] for event in events if event["event"] == "member_removed")
+
+    assert 3_000 == removed_at(outages) - removed_at()
+
+
+def test_nothing() -> None:
+    assert [] == list(replay([], {}, CONFIG, SECRET, 99_000))

@@ -1,0 +1,217 @@
+"""The container, the compose file and the manifests agree with the code and with the locks."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+import textwrap
+import tomllib
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from deploy.jars import read_lock
+from streaming.batches import BatchWatch
+from streaming.health import Activity, Health
+from streaming.metrics import serve
+from streaming.query import QUERY_NAME
+from streaming.settings import Settings, load_settings
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+DOCKERFILE = (DEPLOY / "container" / "Dockerfile").read_text()
+COMPOSE = (DEPLOY / "compose" / "compose.yaml").read_text()
+MANIFESTS = {path.name: path.read_text() for path in sorted((DEPLOY / "kubernetes").glob("*.yaml"))}
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+METRICS_PORT = Settings(bootstrap_servers="k", checkpoint="c").metrics_port
+
+
+def instructions(name: str) -> list[str]:
+    """What follows `name` in the Dockerfile, with continued lines put together."""
+    lines = re.sub(r"\\\n(\s*#.*\n)*", " ", DOCKERFILE).splitlines()
+    return [line.removeprefix(name).strip() for line in lines if line.startswith(f"{name} ")]
+
+
+# -- the container ---------------------------------------------------------------------------------------
+
+
+def test_the_image_is_made_from_what_is_there_and_has_all_packages() -> None:
+    sources = {word for line in instructions("COPY") if "--from" not in line for word in line.split()[:-1]}
+    ignored = (DEPLOY / "container" / "Dockerfile.dockerignore").read_text().splitlines()
+
+    assert sources == {line[1:] for line in ignored if line.startswith("!")}
+    assert [source for source in sources if not (ROOT / source).exists()] == []
+    packages = {name.rstrip("*") for name in PYPROJECT["tool"]["setuptools"]["packages"]["find"]["include"]}
+    assert packages < sources
+
+
+def test_it_does_not_run_as_root() -> None:
+    assert instructions("USER") == ["185"]
+    # As many stages as inherit it: whatever is done as root comes before.
+    assert [line.split()[-1] for line in instructions("FROM")] == [
+        "build",
+        "coordinator",
+        "spark",
+        "kubernetes",
+    ]
+    assert re.findall("^FROM coordinator AS kubernetes$", DOCKERFILE, re.MULTILINE)
+
+
+def test_its_versions_are_those_of_the_project() -> None:
+    (requirement,) = (
+        each
+        for each in PYPROJECT["project"]["optional-dependencies"]["spark"]
+        if each.startswith("pyspark==")
+    )
+    images = dict(line.split("=", 1) for line in instructions("ARG"))
+
+    assert images["SPARK_IMAGE"].startswith(f"apache/spark:{requirement.removeprefix('pyspark==')}-")
+    python = re.fullmatch(r"python:(\d+\.\d+)-slim-\w+", images["PYTHON_IMAGE"])
+    assert python is not None
+    assert PYPROJECT["project"]["requires-python"] == f">={python[1]}"
+    assert set(re.findall(r"lib/(python[\d.]+)/", DOCKERFILE)) == {f"python{python[1]}"}
+    assert "openjdk-17-jre-headless" in DOCKERFILE
+
+
+def test_its_ports_and_its_environment_are_settings() -> None:
+    assert instructions("EXPOSE") == [str(METRICS_PORT)]
+    words = (word.split("=", 1) for line in instructions("ENV") for word in shlex.split(line))
+    variables = {name: value for name, value in words if name.startswith("GROUP_COORDINATOR_")}
+
+    settings = load_settings(None, variables, {"bootstrap.servers": "kafka:9092"})
+    assert settings.checkpoint == "/var/lib/coordinator/checkpoint"
+    # The image's health check and its port are those of either job.
+    assert settings.history_metrics_port == METRICS_PORT
+    assert instructions("VOLUME") == ["/var/lib/coordinator"]
+
+
+def health_checks() -> dict[str, tuple[str, list[str]]]:
+    """What is asked, and the command that asks."""
+    (line,) = (line for line in instructions("HEALTHCHECK") if "CMD" in line)
+    (inline,) = re.findall(r'test: \["CMD", (.*)\]', COMPOSE)
+    return {
+        "container": ("/healthz", json.loads(line.partition("CMD ")[2])),
+        "compose": ("/readyz", json.loads(f"[{inline}]")),
+    }
+
+
+@pytest.mark.parametrize(
+    ("where", "activity", "silent_s", "code"),
+    [
+        ("container", Activity.STARTING, 0, 0),
+        ("container", Activity.STARTING, 1_000, 1),
+        ("compose", Activity.STARTING, 0, 1),
+        ("compose", Activity.STANDING_BY, 0, 0),
+    ],
+)
+def test_containers_are_asked_how_they_are(
+    where: str, activity: Activity, silent_s: float, code: int
+) -> None:
+    path, (python, *arguments) = health_checks()[where]
+    assert python == "python"
+    assert f":{METRICS_PORT}{path}" in arguments[-1]
+    health = Health(BatchWatch(QUERY_NAME), stall_ms=9_000)
+    health.does(activity)
+    health._said_at -= silent_s
+    port, close = serve(0, CollectorRegistry(), health)
+    arguments[-1] = arguments[-1].replace(str(METRICS_PORT), str(port))
+    try:
+        done = subprocess.run([sys.executable, *arguments], capture_output=True, check=False)
+    finally:
+        close()
+
+    assert done.returncode == code
+
+
+# -- compose ---------------------------------------------------------------------------------------------
+
+
+def test_the_compose_file_agrees_with_the_image_and_the_lock() -> None:
+    (kafka,) = (jar.version for jar in read_lock("broker") if jar.artifact == "kafka_2.13")
+    assert re.findall("image: apache/kafka:(.*)", COMPOSE) == [kafka]
+    folder = DEPLOY / "compose"
+    assert (folder / "../.." / "deploy/container/Dockerfile").is_file()
+    assert "dockerfile: deploy/container/Dockerfile\n" in COMPOSE
+    assert re.findall("target: (.*)", COMPOSE) == ["coordinator"]
+    mounted = re.findall(r"- (\..*?):/", COMPOSE)
+    assert len(mounted) == 5
+    assert [path for path in mounted if not (folder / path).is_file()] == []
+    targets = re.findall(
+        r'targets: \["(\w+):(\d+)"\]', (DEPLOY / "prometheus" / "prometheus.yml").read_text()
+    )
+    assert targets == [("coordinator", str(METRICS_PORT)), ("history", str(METRICS_PORT))]
+    services = re.findall(r"^  (\w+):\n    (?:build|image):", COMPOSE, re.MULTILINE)
+    assert {service for service, _ in targets} < set(services)
+
+
+def test_the_compose_files_environment_is_settings() -> None:
+    variables = dict(re.findall(r'(GROUP_COORDINATOR_\w+): "?([^"\n]*)', COMPOSE))
+
+    settings = load_settings(None, variables, {"checkpoint": "c"})
+    assert (settings.bootstrap_servers, settings.create_topics) == ("kafka:29092", True)
+    assert f"INTERNAL://{settings.bootstrap_servers}," in COMPOSE
+    # On the volume, which is where the image's user may write.
+    assert settings.history_path.startswith("/var/lib/coordinator/")
+    assert "      - history:/var/lib/coordinator\n" in COMPOSE
+
+
+# -- Kubernetes ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_a_manifests_settings_are_settings(name: str, tmp_path: Path) -> None:
+    (block,) = re.findall(r"coordinator\.toml: \|\n((?:    .*\n)+)", MANIFESTS[name])
+    file = tmp_path / "coordinator.toml"
+    file.write_text(textwrap.dedent(block))
+    variables = dict.fromkeys(re.findall(r"GROUP_COORDINATOR_[A-Z_]+[A-Z]", MANIFESTS[name]), "secret")
+
+    if name == "history.yaml":
+        settings = load_settings(file, variables, {}, needed=("bootstrap.servers", "history.path"))
+        # It has no use for it, so it is not told.
+        assert settings.member_id_secret == ""
+    else:
+        assert load_settings(file, variables, {}).member_id_secret == "secret"
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_a_manifests_probes_ask_what_they_should(name: str) -> None:
+    text = re.sub(r"\n +#.*", "", MANIFESTS[name])
+    probes = dict(re.findall(r"(\w+)Probe:\n +httpGet:(?: &healthz)?(?: (\*healthz)|\n +path: \S+)", text))
+    paths = dict(re.findall(r"(\w+)Probe:\n +httpGet:(?: &healthz)?\n +path: (\S+)", text))
+
+    assert probes == {"startup": "", "liveness": "*healthz", "readiness": ""}
+    assert paths == {"startup": "/healthz", "readiness": "/readyz"}
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_a_manifests_pods_are_not_root_and_have_no_variables_of_services(name: str) -> None:
+    text = MANIFESTS[name]
+    pods = len(re.findall("containers:", text))
+
+    assert text.count("enableServiceLinks: false") == pods
+    assert text.count("runAsNonRoot: true") == pods
+    assert text.count("runAsUser: 185") == pods
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_a_manifests_versions_and_ports_are_those_of_the_project(name: str) -> None:
+    text = MANIFESTS[name]
+
+    assert re.findall(r"image: [\w-]+:(.*)", text) == [PYPROJECT["project"]["version"]]
+    assert set(re.findall("sparkVersion: (.*)", text)) <= {version("pyspark")}
+    ports = re.findall(r'(?:containerPort|(?<!container)port|io/port): "?(\d+)', text)
+    assert set(ports) == {str(METRICS_PORT)}
+
+
+def test_what_the_spark_application_names_is_in_the_image() -> None:
+    text = MANIFESTS["spark-application.yaml"]
+
+    assert "mainApplicationFile: local:///opt/coordinator/main.py" in text
+    assert "cp lib/python3.11/site-packages/group_coordinator/__main__.py main.py" in DOCKERFILE
+    assert text.count(": /opt/coordinator/jars/*:") == 2
+    assert 'ln -s "$PWD"/cache/jars/*.jar jars/' in DOCKERFILE

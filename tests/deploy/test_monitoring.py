@@ -1,0 +1,311 @@
+"""Dashboard and alerts, held against a coordinator, its history and a Prometheus that scrapes them."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shutil
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka import KafkaProducer
+
+from group_coordinator import GroupMember
+from tests.deploy import prometheus as module
+from tests.deploy.prometheus import NoPrometheusError, Prometheus, promtool
+from tests.group_coordinator.job import HistoryJob, Job
+from tests.patience import PATIENCE_S, wait_for
+
+ROOT = Path(__file__).parents[2]
+RULES = ROOT / "deploy" / "prometheus" / "alerts.yml"
+CONFIGURATION = ROOT / "deploy" / "prometheus" / "prometheus.yml"
+GRAFANA = ROOT / "deploy" / "compose" / "grafana"
+DASHBOARD: dict[str, Any] = json.loads((GRAFANA / "coordinator.json").read_text())
+GUIDE = (ROOT / "docs" / "operations.md").read_text()
+# What Grafana would.
+FILLED_IN = {
+    "$job": "group-coordinator",
+    "$history": "group-coordinator-history",
+    "$__rate_interval": "5m",
+}
+
+
+def expressions(node: Any) -> list[str]:
+    """All that Grafana asks Prometheus, its variables filled in."""
+    if isinstance(node, list):
+        return [each for item in node for each in expressions(item)]
+    if not isinstance(node, dict):
+        return []
+    own = [node["expr"]] if "expr" in node else []
+    return [
+        *map(filled_in, own),
+        *(each for value in node.values() for each in expressions(value)),
+    ]
+
+
+def filled_in(expression: str) -> str:
+    for name, value in FILLED_IN.items():
+        expression = expression.replace(name, value)
+    return expression
+
+
+# -- without a coordinator ---------------------------------------------------------------------------
+
+
+def test_promtool_approves_of_the_rules() -> None:
+    done = promtool("check", "rules", RULES)
+
+    assert done.returncode == 0, done.stdout
+    assert "SUCCESS: 16 rules found" in done.stdout
+
+
+def test_alerts_fire_when_they_should_and_only_then() -> None:
+    done = promtool("test", "rules", ROOT / "tests" / "deploy" / "alerts_test.yml")
+
+    assert done.returncode == 0, done.stdout
+
+
+def test_every_alert_is_tested_both_ways() -> None:
+    text = (ROOT / "tests" / "deploy" / "alerts_test.yml").read_text()
+    tested = re.findall(r"- alertname: (\w+)\n +eval_time: \S+\n +exp_alerts:(.*)", text)
+
+    fires, fires_not = ({name for name, rest in tested if bool(rest) is none} for none in (False, True))
+    assert fires == fires_not == set(re.findall(r"- alert: (\w+)", RULES.read_text()))
+
+
+def test_every_alert_leads_to_its_place_in_the_guide() -> None:
+    alerts = re.findall(r"- alert: (\w+)[\s\S]*?runbook_url: (.*)", RULES.read_text())
+    section = GUIDE.partition("\n## Alerts\n")[2].partition("\n## ")[0]
+
+    assert len(alerts) == len(re.findall("- alert:", RULES.read_text()))
+    # GitHub's anchor of a heading of one word is that word in small letters.
+    assert alerts == [
+        (name, f"docs/operations.md#{name.lower()}")
+        for name in re.findall("^### (.*)$", section, re.MULTILINE)
+    ]
+
+
+def test_the_configuration_is_prometheuss() -> None:
+    done = promtool("check", "config", CONFIGURATION)
+
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_dashboard_finds_its_data_source_and_its_place() -> None:
+    (uid,) = re.findall("uid: (.*)", (GRAFANA / "datasources.yaml").read_text())
+    panels = DASHBOARD["panels"]
+    asking = [panel for panel in panels if panel["type"] != "row"]
+
+    assert {panel["datasource"]["uid"] for panel in asking} == {uid}
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    taken = [
+        (x, y)
+        for at in (panel["gridPos"] for panel in panels)
+        for x in range(at["x"], at["x"] + at["w"])
+        for y in range(at["y"], at["y"] + at["h"])
+    ]
+    assert len(taken) == len(set(taken))
+    assert max(x for x, _ in taken) < 24
+
+
+def test_without_debians_registry_it_is_said_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(module.shutil, "which", lambda _: None)
+    monkeypatch.setenv("GROUP_COORDINATOR_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(NoPrometheusError, match=r"^there is no apt-get to fetch promtool with\. Install "):
+        promtool("--version")
+
+    offline = tmp_path / "apt-get"
+    offline.write_text("#!/bin/sh\necho 'W: Failed to fetch it'\necho 'E: Unable to locate it'\nexit 100\n")
+    offline.chmod(0o700)
+    reason = "W: Failed to fetch it E: Unable to locate it"
+    with pytest.raises(NoPrometheusError, match=f"^apt-get cannot fetch prometheus: {reason}\\. Install "):
+        promtool("--version")
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+# -- with both ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def job(bootstrap_servers: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Job]:
+    directory = tmp_path_factory.mktemp("monitored")
+    job = Job(bootstrap_servers, directory, directory.name)
+    yield job
+    job.kill()
+
+
+@pytest.fixture(scope="module")
+def history(
+    job: Job, bootstrap_servers: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[HistoryJob]:
+    job.wait_for("topics are ready")
+    history = HistoryJob(bootstrap_servers, tmp_path_factory.mktemp("history"), job.topics["events"])
+    yield history
+    history.kill()
+
+
+@pytest.fixture(scope="module")
+def scraping(
+    job: Job, history: HistoryJob, bootstrap_servers: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Prometheus]:
+    """A Prometheus that has seen both from the beginning on, and a group that came, changed and went."""
+    ports = [
+        each.wait_for("metrics are at http://localhost:").removesuffix("/metrics") for each in (job, history)
+    ]
+    directory = tmp_path_factory.mktemp("prometheus")
+    shutil.copy(RULES, directory)
+    text = CONFIGURATION.read_text()
+    for old, new in {
+        '"coordinator:9464"': f'"127.0.0.1:{ports[0]}"',
+        '"history:9464"': f'"127.0.0.1:{ports[1]}"',
+        "interval: 15s": "interval: 500ms",
+    }.items():
+        assert old in text
+        text = text.replace(old, new)
+    configuration = directory / "prometheus.yml"
+    configuration.write_text(text)
+    with Prometheus(directory, configuration) as prometheus:
+        # Its first samples are from before anything has happened.
+        for first in ("group_coordinator_rebalances_total", "group_coordinator_history_rows_merged_total"):
+            wait_for(lambda first=first: prometheus.query(first) != [])
+        job.wait_for("the coordinator is running")
+        happen(bootstrap_servers, job)
+        is_written = f"group_coordinator_history_complete_timestamp_seconds > {time.time()}"
+        # Two batches, each of which merges into seven tables.
+        wait_for(lambda: prometheus.query(is_written) != [])
+        yield prometheus
+
+
+def happen(bootstrap_servers: str, job: Job) -> None:
+    """Two members come, commit and go, one after the other; and somebody sends what is no request."""
+    topics = {"request_topic": job.topics["requests"], "response_topic": job.topics["responses"]}
+    where = {"group_id": "g", "bootstrap_servers": bootstrap_servers} | topics
+    with GroupMember(**where) as first:
+        first.subscribe(units=["north", "south"])
+        wait_for(lambda: first.poll(timeout_ms=100) == {"north", "south"})
+        with GroupMember(**where) as second:
+            second.subscribe(units=["north", "south"])
+            wait_for(lambda: len(first.poll(timeout_ms=100)) == len(second.poll(timeout_ms=100)) == 1)
+            second.commit({"north": 1})
+        wait_for(lambda: first.poll(timeout_ms=100) == {"north", "south"})
+    producer = KafkaProducer(bootstrap_servers=bootstrap_servers)
+    producer.send(job.topics["requests"], key=b"g", value=b"nonsense")
+    producer.close()
+    wait_for(lambda: job.metrics()["group_coordinator_requests_rejected_total",] == 1)
+
+
+def selectors(expression: str) -> list[tuple[str, set[str]]]:
+    """Metrics and the labels that they are chosen by; each metric has to be chosen by some."""
+    found = re.findall(r"\b([a-z_]+)\{([^}]*)\}", expression)
+    named = re.findall(r"\b(?:(?:group_coordinator|process)_\w+|up\b)", expression)
+    assert sorted(name for name, _ in found) == sorted(named), expression
+    return [(name, set(re.findall(r"(\w+)(?:=~|!~|!=|=)", matchers))) for name, matchers in found]
+
+
+def grouped_by(expression: str) -> set[str]:
+    lists = re.findall(r"\b(?:by|on|group_left) ?\(([^)]*)\)", expression)
+    return {label for each in lists for label in re.split(r", ?", each) if label}
+
+
+@pytest.mark.spark
+def test_promtool_approves_of_the_metrics(scraping: Prometheus, job: Job, history: HistoryJob) -> None:
+    for each in (job, history):
+        with urllib.request.urlopen(each.wait_for("metrics are at "), timeout=PATIENCE_S) as answer:
+            done = promtool("check", "metrics", text=answer.read().decode())
+
+        assert (done.returncode, done.stdout) == (0, "")
+
+
+@pytest.mark.spark
+def test_the_dashboard_is_offered_jobs_that_have_what_it_shows(scraping: Prometheus) -> None:
+    offered = {}
+    for variable in DASHBOARD["templating"]["list"]:
+        (metric,) = re.fullmatch(r"label_values\((\w+), job\)", variable["query"]["query"]).groups()
+        offered[f"${variable['name']}"] = scraping.get("label/job/values", **{"match[]": metric})
+
+    assert offered == {name: [FILLED_IN[name]] for name in ("$job", "$history")}
+
+
+@pytest.mark.spark
+def test_the_guide_has_every_metric_and_no_other(scraping: Prometheus) -> None:
+    section = GUIDE.partition("\n## Metrics\n")[2].partition("\n## ")[0]
+    column = "".join(re.findall(r"^\| (`.*?) \|", section, re.MULTILINE))
+    described = {
+        (name, frozenset(labels.split(",")) - {""})
+        for name, labels in re.findall(r"`(\w+)(?:\{(.*?)\})?`", column)
+    }
+
+    found: dict[str, set[str]] = {}
+    for series in scraping.get("series", **{"match[]": '{__name__=~"group_coordinator_.*"}'}):
+        name = re.sub("_seconds_(bucket|count|sum)$", "_seconds", series["__name__"])
+        labels = series.keys() - {"__name__", "job", "instance", "le"}
+        found.setdefault(name.removeprefix("group_coordinator_"), set()).update(labels)
+    existing = {name: labels for name, labels in found.items() if not name.endswith("_created")}
+    assert described == {(name, frozenset(labels)) for name, labels in existing.items()}
+
+
+@pytest.mark.spark
+def test_every_panel_shows_something(scraping: Prometheus) -> None:
+    empty = set(expressions(DASHBOARD["panels"]))
+    assert len(empty) >= 30
+    deadline = time.monotonic() + PATIENCE_S
+    while empty:
+        assert time.monotonic() < deadline, f"nothing to show for {sorted(empty)}"
+        empty = {each for each in empty if not any(math.isfinite(value) for _, value in scraping.query(each))}
+        time.sleep(0.2)
+
+
+@pytest.mark.spark
+def test_every_legend_has_its_labels(scraping: Prometheus) -> None:
+    targets = [target for panel in DASHBOARD["panels"] for target in panel.get("targets", ())]
+    legends = [(target, set(re.findall(r"{{(\w+)}}", target.get("legendFormat", "")))) for target in targets]
+    assert sum(bool(labels) for _, labels in legends) >= 10
+    for target, labels in legends:
+        (expression,) = expressions(target)
+        for found, _ in scraping.query(expression):
+            assert found.keys() == labels, expression
+
+
+@pytest.mark.spark
+def test_metrics_and_labels_of_every_expression_exist(scraping: Prometheus) -> None:
+    alerts = [rule["query"] for group in scraping.get("rules")["groups"] for rule in group["rules"]]
+    assert len(alerts) == 16
+    for expression in [*alerts, *expressions(DASHBOARD)]:
+        labels = set()
+        for name, chosen_by in selectors(expression):
+            of_name = {label for series in scraping.get("series", **{"match[]": name}) for label in series}
+            assert chosen_by <= of_name, f"{name} in {expression}"
+            labels |= of_name
+        assert grouped_by(expression) <= labels, expression
+
+
+@pytest.mark.spark
+def test_nothing_is_the_matter_while_both_do_their_work(scraping: Prometheus) -> None:
+    def rules() -> list[dict[str, Any]]:
+        return [rule for group in scraping.get("rules")["groups"] for rule in group["rules"]]
+
+    wait_for(lambda: all(rule["health"] != "unknown" for rule in rules()))
+    assert {rule["name"]: (rule["health"], rule["state"]) for rule in rules()} == {
+        rule["name"]: ("ok", "inactive") for rule in rules()
+    }
+
+
+@pytest.mark.spark
+def test_rebalances_of_a_real_group_are_measured(scraping: Prometheus) -> None:
+    name = "group_coordinator_rebalance_duration_seconds"
+    completed = {found["cause"]: count for found, count in scraping.query(f"{name}_count > 0")}
+    begun = {found["cause"] for found, _ in scraping.query("group_coordinator_rebalances_total > 0")}
+
+    assert completed.keys() == {"member_joined", "member_left"}
+    assert completed["member_joined"] >= 2
+    assert begun == completed.keys()
+    ((_, longest),) = scraping.query(f"max({name}_sum)")
+    assert 0 < longest < PATIENCE_S

@@ -1,0 +1,71 @@
+"""What the probes see of coordinators that run, wait, and lose Kafka and their JVM."""
+
+from __future__ import annotations
+
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from deploy.broker import EmbeddedBroker
+from tests.group_coordinator.job import Job
+from tests.patience import PATIENCE_S, wait_for
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def own_broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
+    """One that may be stopped."""
+    with EmbeddedBroker(tmp_path / "kafka") as broker:
+        yield broker
+
+
+def probe(job: Job, name: str) -> tuple[int, str]:
+    url = job.wait_for("metrics are at ").replace("/metrics", f"/{name}")
+    try:
+        with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
+            return answer.status, answer.read().decode().strip()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode().strip()
+
+
+def test_probes(own_broker: EmbeddedBroker, tmp_path: Path) -> None:
+    with ExitStack() as stack:
+
+        def start(*arguments: str) -> Job:
+            # A busy machine is not to be taken for a dead one.
+            gap = ("--set", "clock.max.gap.ms=4000")
+            job = Job(own_broker.bootstrap_servers, tmp_path, "probed", *gap, *arguments)
+            stack.callback(job.kill)
+            return job
+
+        job = start()
+        # It answers before it is ready, which it is when it has answered requests.
+        assert probe(job, "healthz")[0] == 200
+        assert probe(job, "readyz")[0] == 503
+        wait_for(lambda: probe(job, "readyz")[0] == 200)
+        assert job.batches("commits") != set()
+        assert "coordinating: a batch has ended" in probe(job, "healthz")[1]
+
+        # One that stands by is well, unless it could not take over: then it ends.
+        standby = start("--standby")
+        standby.wait_for("standing by: ")
+        wait_for(lambda: probe(standby, "readyz") == (200, "standing by: another coordinator runs"))
+        assert probe(standby, "healthz")[0] == 200
+        standby.kill_java()
+        assert standby.exit_code() == 1
+        assert standby.said[-1] == "error: Spark's Java process has ended: start again, to go on from here"
+
+        # While Kafka is away nobody would gain by a restart.
+        own_broker.stop()
+        wait_for(lambda: probe(job, "readyz") == (503, "the query begins anew"))
+        assert probe(job, "healthz") == (200, "the query begins anew")
+        own_broker.start()
+        wait_for(lambda: probe(job, "readyz")[0] == 200)
+
+        job.terminate()
+        assert job.exit_code() == 0

@@ -1,0 +1,224 @@
+"""What must be true after a run, whatever was killed: pure functions over what the run has left behind.
+
+The judge of most of it is the core itself, offline: given the whole log in one step it has no batches, no
+restarts and no repeats, so what it decides is what the coordinator should have decided. What the core could
+be wrong about in both is checked a second time, from the records and from what the members saw.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from coordinator_state.requests import JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
+from tests.faults import commits, members, told
+from tests.faults.view import View, Violation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from coordinator_state.group import Group
+    from tests.faults.history import History, Written
+    from tests.faults.view import Asked
+
+__all__ = ["check", "figures"]
+
+
+def check(history: History) -> list[Violation]:
+    """All that is wrong in `history`."""
+    view = View(history)
+    rules = (
+        repeated_answers,
+        unanswered,
+        forgotten,
+        answers,
+        rejects,
+        repeated_events,
+        events,
+        pictures,
+        commits.lost,
+        commits.fetched,
+        commits.of_old_generations,
+        members.one_owner_by_assignments,
+        members.told_what_was_assigned,
+        members.one_owner_by_notes,
+        members.expired_though_beating,
+        members.failed,
+        told.rows_of_events,
+        told.one_owner_at_a_time,
+        told.owners_as_members_saw_it,
+    )
+    return [violation for rule in rules for violation in rule(view)]
+
+
+def figures(history: History) -> Counter[str]:
+    """What a run has come to, in numbers."""
+    view = View(history)
+    counts = Counter(
+        {
+            "requests": len(history.requests),
+            "answers repeated": len(history.responses) - sum(len(each) for each in view.answers.values()),
+            "events repeated": len(history.events) - sum(len(each) for each in view.events.values()),
+            "outages": len(history.outages),
+        }
+    )
+    for group_events in view.events.values():
+        for event in group_events:
+            if event["event"] == "member_removed":
+                counts[f"members removed: {event['reason']}"] += 1
+            elif event["event"] in ("generation_completed", "offsets_committed"):
+                counts[event["event"]] += 1
+    return counts
+
+
+# -- answers ---------------------------------------------------------------------------------------------
+
+
+def repeated_answers(view: View) -> Iterator[Violation]:
+    """An answer may come again, but then it is the same, byte for byte and on the same partition."""
+    for request_id, different in view.answers.items():
+        if len(different) > max(view.times_asked.get(request_id, 1), 1):
+            group_id = msgspec.json.decode(different[0][1] or b"{}")["group_id"]
+            yield Violation("repeated answers differ", str(group_id), f"{request_id}: {different}")
+
+
+def unanswered(view: View) -> Iterator[Violation]:
+    """Every request is answered, unless it was superseded, or is still parked."""
+    for group_id, asked in view.asked.items():
+        parked = _parked(view.replayed.left[group_id][0]) if group_id in view.replayed.left else {}
+        for index, it in enumerate(asked):
+            request = it.request
+            if request is None or request.request_id in view.answers or request.request_id in parked:
+                continue
+            if not _is_superseded(it, asked[index + 1 :]):
+                yield Violation("a request is not answered", group_id, f"{it.place}: {request}")
+
+
+def _is_superseded(it: Asked, later: list[Asked]) -> bool:
+    """Whether its member has asked again since, or, waiting for an assignment, has left."""
+    request = it.request
+    if not isinstance(request, JoinGroupRequest | SyncGroupRequest):
+        return False
+    names = {request.member_id, request.group_instance_id} - {"", None}
+    for other in (each.request for each in later):
+        if type(other) is type(request) and names & {other.member_id, other.group_instance_id}:
+            return True
+        if isinstance(request, SyncGroupRequest) and isinstance(other, LeaveGroupRequest):
+            leaving = {name for each in other.members for name in (each.member_id, each.group_instance_id)}
+            if names & leaving:
+                return True
+    return False
+
+
+def _parked(group: Group) -> dict[str, str]:
+    """Request id -> member id of what waits for an answer."""
+    return {
+        reply_to.request_id: member.member_id
+        for member in group.members.values()
+        for reply_to in (member.awaiting_join, member.awaiting_sync)
+        if reply_to is not None
+    }
+
+
+def forgotten(view: View) -> Iterator[Violation]:
+    """What is parked at the end waits for a deadline, and no longer than a rebalance and a session take."""
+    history = view.history
+    absent_ms = sum(outage.end_ms - outage.start_ms for outage in history.outages)
+    for group_id, (group, deadline_ms) in view.replayed.left.items():
+        parked = _parked(group)
+        joins = [it.request for it in view.asked[group_id] if isinstance(it.request, JoinGroupRequest)]
+        patience_ms = max((it.effective_rebalance_timeout_ms for it in joins), default=0)
+        patience_ms += max((it.session_timeout_ms for it in joins), default=0) + absent_ms
+        for it in view.asked[group_id]:
+            if it.request is None or it.request.request_id not in parked:
+                continue
+            waited_ms = history.watermark_ms - it.record.timestamp_ms
+            if deadline_ms is None or waited_ms > patience_ms:
+                detail = f"{it.place} has waited for {waited_ms} ms, until {deadline_ms}: {it.request}"
+                yield Violation("a parked request is forgotten", group_id, detail)
+
+
+def answers(view: View) -> Iterator[Violation]:
+    """The answers are those of the replay, and no others."""
+    expected: dict[str, list[tuple[bytes | None, bytes | None, int | None]]] = {}
+    for answer in view.replayed.responses:
+        expected.setdefault(_decode(answer[1])["request_id"], []).append(answer)
+    for request_id in expected.keys() | view.answers.keys():
+        wanted, found = expected.get(request_id, []), view.answers.get(request_id, [])
+        for key, value, partition in wanted:
+            if not any((key, value) == it[:2] and partition in (None, it[2]) for it in found):
+                rule = "a request is answered otherwise" if found else "an answer is missing"
+                group_id = str(_decode(value)["group_id"])
+                yield Violation(rule, group_id, f"{value!r} should be among {found}")
+        for answer in found:
+            if not any(answer[:2] == it[:2] for it in wanted):
+                group_id = str(_decode(answer[1])["group_id"])
+                yield Violation("an answer comes from nowhere", group_id, f"{answer}: not in {wanted}")
+
+
+def rejects(view: View) -> Iterator[Violation]:
+    """What is no request is recorded, and nothing else is."""
+    found = {it.value for it in view.history.rejected}
+    for value in found ^ view.replayed.rejected:
+        what = "should not be there" if value in found else "is missing"
+        yield Violation("the rejected records are others", "", f"{value!r} {what}")
+
+
+# -- events and pictures ---------------------------------------------------------------------------------
+
+
+def repeated_events(view: View) -> Iterator[Violation]:
+    """An event may come again, but then it is the same; two events never have one id."""
+    first: dict[str, bytes] = {}
+    for it in view.history.events:
+        event, value = _decode(it.value), it.value or b""
+        if first.setdefault(event["event_id"], value) != value:
+            detail = f"{value!r} and {first[event['event_id']]!r}"
+            yield Violation("two events have one id", event["group_id"], detail)
+
+
+def events(view: View) -> Iterator[Violation]:
+    """Every request was applied once: the events are those of the replay, one by one, in the same order."""
+    expected = {
+        group_id: [_decode(value) for value in values] for group_id, values in view.replayed.events.items()
+    }
+    for group_id in expected.keys() | view.events.keys():
+        wanted, found = expected.get(group_id, []), view.events.get(group_id, [])
+        if wanted == found:
+            continue
+        wanted_ids, found_ids = [it["event_id"] for it in wanted], [it["event_id"] for it in found]
+        for event in wanted:
+            if event["event_id"] not in found_ids:
+                yield Violation("an event is missing", group_id, f"{event}")
+        for event in found:
+            if event["event_id"] not in wanted_ids:
+                yield Violation("an event comes from nowhere", group_id, f"{event}")
+            elif event not in wanted:
+                yield Violation("an event is another", group_id, f"{event}")
+        if set(wanted_ids) == set(found_ids) and wanted_ids != found_ids:
+            at = next(i for i, ids in enumerate(zip(wanted_ids, found_ids, strict=True)) if ids[0] != ids[1])
+            detail = f"{wanted_ids[at]} should come before {found_ids[at]}"
+            yield Violation("events are out of order", group_id, detail)
+
+
+def pictures(view: View) -> Iterator[Violation]:
+    """The newest pictures of groups and offsets are what there is at the end."""
+    for name, written, expected in (
+        ("the picture of a group", view.history.groups, view.replayed.groups),
+        ("an offset", view.history.offsets, view.replayed.offsets),
+    ):
+        newest = _newest(written)
+        for key in expected.keys() | newest.keys():
+            if key not in newest or newest[key] != expected.get(key, b""):
+                detail = f"{newest.get(key)!r} should be {expected.get(key)!r}"
+                yield Violation(f"{name} is wrong", (key or b"").decode(errors="replace"), detail)
+
+
+def _newest(written: Iterable[Written]) -> dict[bytes | None, bytes | None]:
+    return {it.key: it.value for it in written}
+
+
+def _decode(value: bytes | None) -> Any:
+    return msgspec.json.decode(value or b"{}")

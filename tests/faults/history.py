@@ -1,0 +1,146 @@
+"""All that a run has left behind: the topics' records, the checkpoint's last batch and the load's notes."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+from kafka import KafkaConsumer, TopicPartition
+
+from checkpoints.identity import Identity
+from coordinator_state.config import GroupConfig
+from coordinator_state.log import Record
+from coordinator_state.outages import Outage
+from streaming.settings import Settings
+from tests.faults.notes import AnyNote
+from tests.faults.tables import Rows
+
+__all__ = ["History", "LastBatch", "Written", "collect", "is_read", "last_batch", "read_topic"]
+
+_READ_WITHIN_MS = 30_000
+
+
+class Written(NamedTuple):
+    """A record that the coordinator has written."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+
+
+class History(msgspec.Struct, kw_only=True):
+    """What the checker looks at. `requests`: all that the coordinator has read. Times are in ms.
+
+    `watermark_ms`: log time up to which it has let time pass. `outages`: when there was no coordinator.
+    `tables`: the history as it was written, with all that came in between.
+    """
+
+    requests: list[Record]
+    responses: list[Written]
+    events: list[Written]
+    groups: list[Written]
+    offsets: list[Written]
+    rejected: list[Written]
+    notes: list[AnyNote]
+    watermark_ms: int
+    outages: list[Outage]
+    config: GroupConfig
+    secret: bytes
+    tables: Rows = {}
+
+
+def is_read(settings: Settings, requests: list[Any]) -> bool:
+    """Whether the coordinator has read these records of its topic, and time has passed since the newest."""
+    last = last_batch(Path(settings.checkpoint))
+    if last is None or last.watermark_ms <= max(record.timestamp for record in requests):
+        return False
+    read_to = last.read_to[settings.topics_requests]
+    wanted = Counter(record.partition for record in requests)
+    return all(read_to[str(partition)] >= end for partition, end in wanted.items())
+
+
+def collect(settings: Settings, requests: list[Any], notes: list[AnyNote], tables: Rows) -> History:
+    """The history of a coordinator that has read all of `requests` and stopped."""
+    checkpoint = Path(settings.checkpoint)
+    last = last_batch(checkpoint)
+    assert last is not None
+
+    def written(topic: str) -> list[Written]:
+        records = read_topic(settings.bootstrap_servers, topic)
+        return [Written(it.partition, it.offset, it.timestamp, it.key, it.value) for it in records]
+
+    return History(
+        requests=[
+            Record(it.topic, it.partition, it.offset, it.timestamp, it.key, it.value) for it in requests
+        ],
+        responses=written(settings.topics_responses),
+        events=written(settings.topics_events),
+        groups=written(settings.topics_groups),
+        offsets=written(settings.topics_offsets),
+        rejected=written(settings.topics_rejected),
+        notes=notes,
+        watermark_ms=last.watermark_ms,
+        outages=_outages(checkpoint),
+        config=msgspec.structs.replace(
+            settings.group,
+            request_partitions=settings.requests_partitions,
+            response_partitions=settings.responses_partitions,
+            state_partitions=settings.state_partitions,
+        ),
+        secret=_secret(checkpoint),
+        tables=tables,
+    )
+
+
+class LastBatch(NamedTuple):
+    """The last batch that was finished. `read_to`: topic -> partition -> the next offset to be read."""
+
+    number: int
+    read_to: dict[str, dict[str, int]]
+    watermark_ms: int
+
+
+def last_batch(checkpoint: Path) -> LastBatch | None:
+    """Read it from Spark's own log of the query."""
+    numbers = [int(file.name) for file in (checkpoint / "commits").glob("*") if file.name.isdigit()]
+    if not numbers:
+        return None
+    number = max(numbers)
+    _version, metadata, source = (checkpoint / "offsets" / str(number)).read_text().splitlines()
+    return LastBatch(number, json.loads(source), json.loads(metadata)["batchWatermarkMs"])
+
+
+def _secret(checkpoint: Path) -> bytes:
+    identity = msgspec.json.decode((checkpoint / "coordinator.json").read_bytes(), type=Identity)
+    return identity.secret.encode()
+
+
+def _outages(checkpoint: Path) -> list[Outage]:
+    """When there was no coordinator, as the coordinator itself has noted it."""
+    file = checkpoint / "outages.json"
+    return msgspec.json.decode(file.read_bytes(), type=list[Outage]) if file.exists() else []
+
+
+def read_topic(bootstrap_servers: str, topic: str) -> list[Any]:
+    """All of kafka-python's records of a topic, in the order of their partitions and offsets."""
+    consumer = KafkaConsumer(
+        bootstrap_servers=bootstrap_servers, group_id=None, enable_auto_commit=False, consumer_timeout_ms=1
+    )
+    try:
+        partitions = [TopicPartition(topic, each) for each in consumer.partitions_for_topic(topic) or ()]
+        consumer.assign(partitions)
+        consumer.seek_to_beginning(*partitions)
+        ends = consumer.end_offsets(partitions)
+        records: list[Any] = []
+        while any(consumer.position(each) < end for each, end in ends.items()):
+            polled = consumer.poll(timeout_ms=_READ_WITHIN_MS)
+            assert polled, f"{topic} cannot be read to its end"
+            records += (record for each in polled.values() for record in each)
+    finally:
+        consumer.close()
+    return sorted(records, key=lambda record: (record.partition, record.offset))

@@ -1,0 +1,177 @@
+"""One run: a broker, the coordinator under its supervisor and the load, while faults are done to them."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from kafka.admin import KafkaAdminClient
+
+from deploy.broker import EmbeddedBroker
+from tests.faults.faults import Fault
+from tests.faults.history import History, collect, is_read, read_topic
+from tests.faults.notes import read_notes
+from tests.faults.supervisor import Supervisor
+from tests.faults.tables import TableWriter
+from tests.group_coordinator.job import ROOT
+from tests.patience import PATIENCE_S
+
+__all__ = ["LoadSize", "Stage", "StageError"]
+
+_DATA_TOPIC = "data"
+_DATA_PARTITIONS = 4
+_LOOK_EVERY_S = 0.3
+
+
+class StageError(AssertionError):
+    """The run did not come to its end: this is as bad as what the checker finds."""
+
+
+class LoadSize(NamedTuple):
+    """`processes` with `members` each, in `groups` of each kind; `options` are passed on to the load."""
+
+    processes: int = 3
+    members: int = 20
+    groups: int = 8
+    options: Sequence[str] = ()
+
+
+class Stage:
+    """Everything of a run; see `faults.Scene` for what faults are done to. `say` hears what happens."""
+
+    def __init__(
+        self,
+        directory: Path,
+        seed: int,
+        master: str,
+        size: LoadSize,
+        say: Callable[[str], None],
+        *,
+        kills_of_history: int = 3,
+    ) -> None:
+        self._say = say
+        self._directory = directory
+        self._seed = seed
+        self._size = size
+        self._kills_of_history = kills_of_history
+        self.done: Counter[str] = Counter()
+        self._resources = ExitStack()
+        self._load: list[subprocess.Popen[bytes]] = []
+        self.broker = EmbeddedBroker(directory / "kafka", heap_mb=384)
+        self._master = master
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            stack.enter_context(self.broker)
+            admin = KafkaAdminClient(bootstrap_servers=self.broker.bootstrap_servers)
+            try:
+                admin.create_topics(
+                    {_DATA_TOPIC: {"num_partitions": _DATA_PARTITIONS, "replication_factor": 1}}
+                )
+            finally:
+                admin.close()
+            self.supervisor = stack.enter_context(
+                Supervisor(self.broker.bootstrap_servers, self._directory, "faults", self._master, self._say)
+            )
+            self.supervisor.job.wait_for("the coordinator is running")
+            stack.callback(self._end_load, signal.SIGKILL)
+            for number in range(self._size.processes):
+                self._start_load(number)
+            self._resources = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._resources.close()
+
+    @property
+    def response_topic(self) -> str:
+        return self.supervisor.job.topics["responses"]
+
+    @property
+    def load_pids(self) -> list[int]:
+        return [process.pid for process in self._load]
+
+    def _notes(self) -> list[Path]:
+        return [self._directory / f"notes-{number}" for number in range(self._size.processes)]
+
+    def _start_load(self, number: int) -> None:
+        topics, size = self.supervisor.job.topics, self._size
+        settings = {
+            "bootstrap-servers": self.broker.bootstrap_servers,
+            "requests": topics["requests"],
+            "responses": topics["responses"],
+            "data": _DATA_TOPIC,
+            "notes": self._notes()[number],
+            "seed": self._seed,
+            "number": number,
+            "members": size.members,
+            "groups": size.groups,
+        }
+        with (self._directory / f"load-{number}").open("wb") as log:
+            self._load.append(
+                subprocess.Popen(
+                    [
+                        *(sys.executable, "-m", "tests.faults.load"),
+                        *(word for name, value in settings.items() for word in (f"--{name}", str(value))),
+                        *size.options,
+                    ],
+                    cwd=ROOT,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                )
+            )
+
+    def _end_load(self, number: signal.Signals) -> None:
+        for process in self._load:
+            process.send_signal(number)
+        for process in self._load:
+            process.wait(PATIENCE_S)
+
+    # -- what happens ------------------------------------------------------------------------------------
+
+    def wait_for_answers(self, number: int) -> None:
+        """Wait until the members have heard so many more answers."""
+        before = self._answers()
+        self.wait_until("members are answered", lambda: self._answers() >= before + number)
+
+    def _answers(self) -> int:
+        return sum(path.read_bytes().count(b'"note":"heard"') for path in self._notes() if path.exists())
+
+    def wait_until(self, what: str, condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while not condition():
+            if time.monotonic() > deadline:
+                said = "\n".join(self.supervisor.job.said[-20:])
+                raise StageError(f"{what}: not within {PATIENCE_S} s. The coordinator says:\n{said}")
+            time.sleep(_LOOK_EVERY_S)
+
+    def play(self, faults: Iterable[Fault]) -> None:
+        """Do the faults one after the other."""
+        for fault in faults:
+            time.sleep(fault.after_s)
+            self._say(f"{fault.kind} {fault.seconds:.1f} s, {fault.choice:.2f}")
+            fault.do(self)
+
+    def finish(self) -> History:
+        """Let everybody leave, let the coordinator read everything and stop, and collect what there is."""
+        self._end_load(signal.SIGTERM)
+        settings = self.supervisor.job.settings
+        requests = read_topic(settings.bootstrap_servers, settings.topics_requests)
+        self.wait_until("everything is read", lambda: is_read(settings, requests))
+        code = self.supervisor.stop()
+        if code != 0:
+            raise StageError(
+                f"the coordinator did not stop in order, but with {code}: {self.supervisor.job.said}"
+            )
+        writer = TableWriter(settings, self._directory, self._seed, self._say)
+        writer.kill(self._kills_of_history)
+        self.done["SIGKILL history"] += writer.kills
+        return collect(settings, requests, read_notes(self._notes()), writer.finish())

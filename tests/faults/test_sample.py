@@ -1,0 +1,53 @@
+"""A small part of what `make faults` does: clients at work while one thing after another is killed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.faults.checker import check, figures
+from tests.faults.faults import Fault
+from tests.faults.stage import LoadSize, Stage
+
+pytestmark = pytest.mark.spark
+
+SEED = 6
+FAULTS = [
+    Fault(after_s=1, kind="kill-worker", seconds=0, choice=0.99),
+    Fault(after_s=1, kind="kill-driver", seconds=0, choice=0.9),  # all of its processes at once
+    Fault(after_s=1, kind="pause-driver", seconds=3, choice=0.0),
+    Fault(after_s=1, kind="kill-broker", seconds=0, choice=0.0),
+]
+# Starting the coordinator anew takes longer than a session, and nobody may be put out for that.
+LOAD = LoadSize(
+    processes=2,
+    members=6,
+    groups=2,
+    options=["--sessions", "6000", "--rebalances", "60000", "--lives", "5,20"],
+)
+
+
+def test_nothing_is_lost_when_anything_dies(tmp_path: Path) -> None:
+    said: list[str] = []
+    with Stage(tmp_path, SEED, "local", LOAD, said.append, kills_of_history=1) as stage:
+        stage.wait_for_answers(50)
+        for fault in FAULTS:
+            stage.play([fault])
+            # Not the next before the coordinator is back, or two would count as one.
+            stage.wait_for_answers(30)
+        history = stage.finish()
+        done, starts = stage.done, stage.supervisor.starts
+
+    assert [str(violation) for violation in check(history)] == [], said
+    assert {what for what in done if done[what]} == {
+        "SIGKILL Python worker",
+        "SIGKILL driver",
+        "SIGSTOP all of the coordinator",
+        "SIGKILL broker",
+        "SIGKILL history",
+    }
+    assert starts >= 2
+    counts = figures(history)
+    assert counts["generation_completed"] >= LOAD.groups
+    assert counts["offsets_committed"] > 0

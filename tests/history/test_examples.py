@@ -1,0 +1,77 @@
+"""The ten questions in examples/history.sql, and what docs/history.md says of the tables."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+
+from group_coordinator.cli import main
+from history.questions import names_of
+from history.reader import HistoryReader
+from history.tables import EVENTS, TABLES
+from tests.history.filled import Tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parents[2]
+GUIDE = (ROOT / "docs" / "history.md").read_text()
+QUESTIONS = re.split(r"^-- \d+\. ", (ROOT / "examples" / "history.sql").read_text(), flags=re.MULTILINE)[1:]
+
+
+def sql_of(question: str) -> str:
+    return question.partition("\n")[2].strip().rstrip(";")
+
+
+def plain(value: Any) -> Any:
+    """Spark's Python times have no zone; the session's is UTC."""
+    return value.replace(tzinfo=None) if hasattr(value, "tzinfo") else value
+
+
+def test_there_are_ten() -> None:
+    assert len(QUESTIONS) == 10
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda it: it.partition("\n")[0])
+def test_spark_and_datafusion_answer_alike(spark: SparkSession, tables: Tables, question: str) -> None:
+    # The tests' groups live in the first minute of 1970.
+    sql = re.sub(r"2026-01-3\d", "1970-01-01", sql_of(question))
+    sql = sql.replace("22:00:00", "00:00:00").replace("14:05:00", "00:00:05").replace("worker-7", "c1")
+    sql = sql.replace("group_id = 'orders'", "group_id = 'group-a'").replace("partition = 3", "partition = 1")
+    for name in names_of(sql):
+        spark.read.format("delta").load(f"{tables.path}/{name}").createOrReplaceTempView(name)
+    ours = [tuple(map(plain, row.values())) for row in HistoryReader(tables.path).query(sql).to_pylist()]
+
+    assert ours == [tuple(row) for row in spark.sql(sql).collect()]
+    # Nobody's offset goes back in the day of group-a.
+    assert ours or "go back" in question
+
+
+# -- the guide -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("table", [EVENTS, *TABLES], ids=lambda it: it.name)
+def test_the_guide_has_every_column(table: Any) -> None:
+    (row,) = re.findall(rf"^\| `{table.name}` \| .* \| (.*) \|$", GUIDE, re.MULTILINE)
+    assert re.findall(r"`(\w+)`", row) == [column.split()[0] for column in table.columns.split(", ")]
+
+
+EXAMPLES = re.findall(r"^ {4,}(group-coordinator history .*)$", GUIDE, re.MULTILINE)
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_every_example_of_the_guide_is_a_question(example: str) -> None:
+    words = shlex.split(example.partition("  #")[0])[1:]
+    result = CliRunner().invoke(main, [*words, "--sql"])
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith(("SELECT", "WITH"))
+
+
+def test_the_guide_has_examples() -> None:
+    assert len(EXAMPLES) >= 10

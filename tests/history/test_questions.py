@@ -1,0 +1,196 @@
+"""What is asked of the tables, and that Spark and DataFusion answer it alike."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from history.questions import QUESTIONS, About, Period, fleet, names_of, text, time
+from history.reader import HistoryReader
+from history.rows import time_of
+from tests.history.filled import NIGHT, Tables
+from tests.history.scripts import TOPIC
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+WHOLE = Period(time_of(0), time_of(60_000))
+NIGHTSHIFT = About(NIGHT, WHOLE)
+ABOUTS = {
+    "all": NIGHTSHIFT,
+    "a moment": About(NIGHT, Period(time_of(6_000), time_of(6_000))),
+    "some seconds": About(NIGHT, Period(time_of(5_000), time_of(12_000))),
+    "a member": NIGHTSHIFT._replace(member="c2"),
+    "an instance": NIGHTSHIFT._replace(member="C3"),
+    "a partition": NIGHTSHIFT._replace(topic=TOPIC, partition=4),
+    "nobody": About("nobody's \\ group", WHOLE),
+}
+
+
+@pytest.fixture(scope="module")
+def reader(tables: Tables) -> HistoryReader:
+    return HistoryReader(tables.path)
+
+
+def seconds(value: Any) -> Any:
+    """Times as seconds since midnight."""
+    return (value - time_of(0)) / timedelta(seconds=1) if hasattr(value, "tzinfo") else value
+
+
+def answers(reader: HistoryReader, name: str, about: About, *columns: str) -> list[tuple[Any, ...]]:
+    (question,) = (each for each in QUESTIONS if each.name == name)
+    found = reader.query(question.sql(about)).to_pylist()
+    return [tuple(seconds(row[column]) for column in columns) for row in found]
+
+
+def asked_of_spark(spark: SparkSession, path: str, sql: str) -> list[tuple[Any, ...]]:
+    for name in names_of(sql):
+        spark.read.format("delta").load(f"{path}/{name}").createOrReplaceTempView(name)
+    return [tuple(row) for row in spark.sql(sql).collect()]
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda it: it.name)
+@pytest.mark.parametrize("about", ABOUTS.values(), ids=list(ABOUTS))
+def test_spark_and_datafusion_answer_alike(
+    spark: SparkSession, tables: Tables, reader: HistoryReader, question: Any, about: About
+) -> None:
+    sql = question.sql(about)
+    # Spark's Python times have no zone; the session's is UTC.
+    ours = [
+        tuple(it.replace(tzinfo=None) if hasattr(it, "tzinfo") else it for it in row.values())
+        for row in reader.query(sql).to_pylist()
+    ]
+    assert ours == asked_of_spark(spark, tables.path, sql)
+
+
+def test_they_say_the_same_of_all_groups(spark: SparkSession, tables: Tables, reader: HistoryReader) -> None:
+    sql = fleet(WHOLE)
+    found = reader.query(sql).to_pylist()
+    assert [(row["group_id"], row["rebalances"], row["total_ms"]) for row in found] == [
+        (NIGHT, 4, 6_300),
+        *((f"group-{letter}", 3, 2_000) for letter in "abcd"),
+    ]
+    assert [row[:3] for row in asked_of_spark(spark, tables.path, sql)] == [
+        (row["group_id"], row["rebalances"], row["total_ms"]) for row in found
+    ]
+
+
+# -- the questions ---------------------------------------------------------------------------------------
+
+
+def test_why_were_there_so_many_rebalances(reader: HistoryReader) -> None:
+    columns = ("began", "took_ms", "cause", "generation_id", "members", "last_to_join", "joined_after_ms")
+    assert answers(reader, "rebalances", NIGHTSHIFT, *columns) == [
+        (0.5, 0, "member_joined", 2, 3, "c1", 0),
+        (5.0, 1_100, "leader_rejoined", 3, 3, "c2", 1_100),
+        (10.0, 2_100, "leader_rejoined", 4, 3, "c2", 2_100),
+        (15.0, 3_100, "leader_rejoined", 5, 3, "c2", 3_100),
+        # It goes on.
+        (25.0, None, "member_left", None, None, None, None),
+    ]
+    (reason,) = {reason for (reason,) in answers(reader, "rebalances", NIGHTSHIFT, "reason")[1:4]}
+    assert reason.endswith("leads and joined again: topics have changed")
+
+
+def test_which_causes_cost_most(reader: HistoryReader) -> None:
+    assert answers(
+        reader, "causes", NIGHTSHIFT, "cause", "rebalances", "total_ms", "average_ms", "longest_ms"
+    ) == [("leader_rejoined", 3, 6_300, 2_100, 3_100), ("member_joined", 1, 0, 0, 0)]
+
+
+def test_who_keeps_the_others_waiting(reader: HistoryReader) -> None:
+    found = answers(
+        reader,
+        "joins",
+        NIGHTSHIFT,
+        *("client_id", "joins", "last_to_join", "waited_for_ms", "average_ms", "longest_ms"),
+    )
+    # Of each of the three phases c1 has begun, and c3 has joined 100 ms later.
+    assert found[0] == ("c2", 4, 3, 6_000, 1_575, 3_100)
+    assert {row[0] for row in found} == {"c1", "c2", "c3"}
+
+
+def test_what_state_was_it_in(reader: HistoryReader) -> None:
+    assert answers(reader, "states", ABOUTS["a moment"], "since", "until", "state", "generation_id") == [
+        (5.0, 6.1, "PreparingRebalance", 2)
+    ]
+
+
+def test_who_was_in_and_why_did_they_go(reader: HistoryReader) -> None:
+    columns = ("client_id", "group_instance_id", "since", "until", "reason")
+    assert answers(reader, "members", NIGHTSHIFT, *columns) == [
+        ("c1", None, 0.5, None, None),
+        ("c2", None, 0.5, 25.0, "left"),
+        ("c3", "C3", 0.5, 20.0, "replaced"),
+        ("c3", "C3", 20.0, None, None),
+    ]
+
+
+def test_who_owned_this_partition_then(reader: HistoryReader) -> None:
+    moment = Period(time_of(6_000), time_of(6_000))
+    about = About(NIGHT, moment, topic=TOPIC, partition=3)
+    # In the middle of a rebalance: nobody else has been given it yet.
+    assert answers(reader, "assignments", about, "client_id", "generation_id", "since", "until") == [
+        ("c2", 2, 0.5, 6.1)
+    ]
+
+
+def test_what_did_this_program_own(reader: HistoryReader) -> None:
+    about = NIGHTSHIFT._replace(member="C3", topic=TOPIC, partition=4)
+    assert answers(reader, "assignments", about, "generation_id", "since", "until") == [
+        (2, 0.5, 6.1),
+        (3, 6.1, 12.1),
+        (4, 12.1, 18.1),
+        (5, 18.1, 20.0),
+        (5, 20.0, None),
+    ]
+
+
+def test_did_the_offset_go_back(reader: HistoryReader) -> None:
+    columns = ("at", "partition", "change", "committed_offset", "client_id")
+    assert answers(reader, "offsets", NIGHTSHIFT, *columns) == [
+        (20.0, 0, "committed", 7, "c1"),
+        (20.0, 1, "committed", 9, "c1"),
+        (25.0, 0, "committed", 5, "c1"),
+    ]
+
+
+def test_all_that_happened(reader: HistoryReader) -> None:
+    found = answers(reader, "events", ABOUTS["some seconds"], "at", "event")
+    assert found[0] == (5.0, "member_rejoined")
+    assert found[-1][0] < 12.0
+
+
+# -- stories ---------------------------------------------------------------------------------------------
+
+
+def test_a_story_has_what_happened_and_what_lasted(reader: HistoryReader) -> None:
+    story = reader.story(NIGHT, time_of(7_000), time_of(11_000))
+
+    # The state at the beginning is that of the last move before.
+    assert [(seconds(each.at), each.to_state) for each in story.transitions] == [
+        (6.1, "CompletingRebalance"),
+        (6.1, "Stable"),
+        (10.0, "PreparingRebalance"),
+    ]
+    assert {each.generation_id for each in story.generations} == {3}
+    assert [each.client_id for each in story.joins] == ["c1", "c3"]
+    assert sorted(each.client_id or "" for each in story.memberships) == ["c1", "c2", "c3"]
+    assert {each.generation_id for each in story.assignments} == {3}
+
+
+def test_groups(reader: HistoryReader) -> None:
+    assert reader.groups() == [*(f"group-{letter}" for letter in "abcd"), NIGHT]
+
+
+# -- words -----------------------------------------------------------------------------------------------
+
+
+def test_words_are_quoted() -> None:
+    assert text("it's") == "'it''s'"
+    assert text("a\\b'") == "concat('a', chr(92), 'b''')"
+    assert time(time_of(1_500)) == "TIMESTAMP '1970-01-01 00:00:01.500+00:00'"

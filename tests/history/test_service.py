@@ -1,0 +1,226 @@
+"""The job that writes the history: what it says, how it ends, and what it says when it cannot go on."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import signal
+import socket
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+import pytest
+from deltalake import DeltaTable
+from kafka import KafkaProducer
+from kafka.admin import KafkaAdminClient
+from prometheus_client.parser import text_string_to_metric_families
+
+import history.service
+import streaming.job
+from history.errors import HistoryError
+from history.service import write_history
+from history.storage import Retention
+from streaming.settings import Settings, SettingsError, load_settings
+from tests.history.filled import CUT, DAY
+from tests.patience import PATIENCE_S, wait_for
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(autouse=True)
+def _shared_session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The job uses the session of all tests, and leaves it running."""
+    monkeypatch.setattr(streaming.job, "create_session", lambda *_, **__: spark)
+    monkeypatch.setattr(spark, "stop", lambda: None)
+    yield
+    # Which else would end with it.
+    queries = cast("Any", spark)._jsparkSession.streams()
+    for listener in queries.listListeners():
+        queries.removeListener(listener)
+
+
+@pytest.fixture
+def topic(bootstrap_servers: str) -> str:
+    name = f"history{next(_numbers)}"
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers)
+    admin.create_topics({name: {"num_partitions": 2}})
+    admin.wait_for_topics([name])
+    admin.close()
+    return name
+
+
+def settings_for(bootstrap_servers: str, topic: str, path: Path) -> Settings:
+    given = {
+        "bootstrap.servers": bootstrap_servers,
+        "topics.events": topic,
+        "history.path": str(path),
+        "history.interval.ms": 500,
+        "history.metrics.port": 0,
+    }
+    return load_settings(None, {}, given, needed=())
+
+
+@pytest.fixture
+def settings(bootstrap_servers: str, topic: str, tmp_path: Path) -> Settings:
+    return settings_for(bootstrap_servers, topic, tmp_path)
+
+
+@pytest.fixture
+def append(bootstrap_servers: str, topic: str) -> Iterator[Callable[..., None]]:
+    producer = KafkaProducer(bootstrap_servers=bootstrap_servers)
+
+    def append(*records: bytes) -> None:
+        for each in [producer.send(topic, key=b"g", value=record) for record in records]:
+            each.get(30)
+
+    yield append
+    producer.close()
+
+
+def written(path: Path) -> list[str]:
+    if not (path / "events" / "_delta_log").exists():
+        return []
+    return sorted(DeltaTable(path / "events").to_pyarrow_table()["body"].to_pylist())
+
+
+def test_it_goes_on_where_it_was(settings: Settings, append: Callable[..., None], tmp_path: Path) -> None:
+    append(*DAY[:CUT])
+    said: list[str] = []
+    write_history(settings, said.append, once=True)
+    assert written(tmp_path) == sorted(body.decode() for body in DAY[:CUT])
+    # Nobody could look in time at one that only writes what there is.
+    assert said[1:] == [f"the history is written to {tmp_path}", "all events are in it"]
+
+    begun = time.time()
+    append(*DAY[CUT:])
+    # Until it is told to stop; here, by itself.
+    looked: list[Any] = []
+    told = threading.Thread(target=lambda: looked.append(look_and_stop(said, tmp_path)))
+    told.start()
+    write_history(settings, said.append)
+    told.join()
+    assert said[-1] == "stopped"
+    assert written(tmp_path) == sorted(body.decode() for body in DAY)
+
+    (metrics,) = looked
+    # What began in the first part was ended in the second one.
+    assert {name[1]: it for name, it in metrics.items() if name[0].endswith("rows_merged_total") and it} == {
+        "events": len(DAY) - CUT,
+        "transitions": 5,
+        "joins": 1,
+        "generations": 1,
+        "offsets": 2,
+        "membership": 2,
+        "assignments": 4,
+    }
+    newest = metrics["group_coordinator_history_newest_event_timestamp_seconds",]
+    assert newest == 20
+    assert metrics["group_coordinator_history_partitions_removed_total",] == 0
+    for name in ("complete", "last_commit"):
+        assert begun < metrics[f"group_coordinator_history_{name}_timestamp_seconds",] <= time.time()
+    assert metrics["group_coordinator_query_up",] == 1
+    assert metrics["group_coordinator_batch_duration_seconds_count",] >= 1
+    assert not any("state" in name[0] or "watermark" in name[0] for name in metrics)
+
+
+def test_what_is_old_goes_when_a_batch_is_done(
+    settings: Settings, append: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who is killed soon after each start gets on all the same."""
+
+    def ended() -> int:
+        return sum(file.name.isdigit() for file in (tmp_path / "checkpoint" / "commits").iterdir())
+
+    class Watched(Retention):
+        def apply(self, today: date) -> int:
+            after.append(ended())
+            return super().apply(today)
+
+    after: list[int] = []
+    monkeypatch.setattr(history.service, "Retention", Watched)
+    append(*DAY[:CUT])
+    write_history(msgspec.structs.replace(settings, history_max_events=CUT // 2), str, once=True)
+
+    assert written(tmp_path) == sorted(body.decode() for body in DAY[:CUT])
+    assert ended() > 1
+    assert after == list(range(1, ended() + 1))
+
+
+def look_and_stop(said: list[str], path: Path) -> dict[tuple[str, ...], float]:
+    """Return the metrics of a history that is complete, and stop it."""
+    place = "metrics are at http://localhost:"
+    try:
+        wait_for(lambda: said[-1].startswith("the history is written to"))
+        (port,) = (line.removeprefix(place).removesuffix("/metrics") for line in said if place in line)
+        assert ask(port, "healthz")[0] == 200
+        wait_for(lambda: len(written(path)) == len(DAY))
+        wait_for(lambda: ask(port, "readyz")[0] == 200)
+        status, line = ask(port, "healthz")
+        assert status == 200
+        assert re.fullmatch(r"writing the history: a batch has ended \d+\.\d s ago\n", line)
+        wait_for(lambda: "\ngroup_coordinator_history_unwritten_events 0.0\n" in ask(port, "metrics")[1])
+        return {
+            (sample.name, *sample.labels.values()): sample.value
+            for family in text_string_to_metric_families(ask(port, "metrics")[1])
+            for sample in family.samples
+        }
+    finally:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def ask(port: str, page: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/{page}", timeout=PATIENCE_S) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def test_a_topic_that_is_not_there(bootstrap_servers: str, tmp_path: Path) -> None:
+    with pytest.raises(HistoryError) as caught:
+        write_history(settings_for(bootstrap_servers, "nothing.here", tmp_path), lambda _: None)
+    assert str(caught.value) == (
+        "topic nothing.here cannot be read: UnknownTopicOrPartitionError. The coordinator creates it; "
+        "topics.events says what it is called"
+    )
+
+
+def test_a_batch_that_cannot_be_written(
+    settings: Settings, append: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append(*DAY)
+
+    def disk_is_full(*_: object) -> None:
+        raise OSError("no space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("history.writer.HistoryWriter._merge_rows", disk_is_full)
+        with pytest.raises(HistoryError, match=r"^the query failed: no space left on device$"):
+            write_history(settings, lambda _: None)
+    # There is room again.
+    write_history(settings, lambda _: None, once=True)
+    assert written(tmp_path) == sorted(body.decode() for body in DAY)
+
+
+def test_a_port_that_somebody_else_has(settings: Settings) -> None:
+    with socket.socket() as taken:
+        taken.bind(("", 0))
+        port = taken.getsockname()[1]
+        taken.listen()
+        busy = msgspec.structs.replace(settings, history_metrics_port=port)
+        with pytest.raises(SettingsError, match=rf"^cannot listen on history\.metrics\.port {port}: "):
+            write_history(busy, lambda _: None)

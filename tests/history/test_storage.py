@@ -1,0 +1,107 @@
+"""The tables as they are stored: made, added to by later versions, compacted, and forgotten."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from deltalake import DeltaTable
+
+from history.errors import HistoryError
+from history.rows import time_of
+from history.storage import Retention, prepare_tables
+from history.tables import EVENTS, TABLES
+from tests.history.filled import DAY, Tables
+from tests.history.plain import write_plain_tables
+from tests.history.scripts import a_day, a_night, events, renamed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+TODAY = time_of(0).date()
+
+
+@pytest.fixture(scope="module")
+def prepared(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tables of a version that knew neither offsets nor why members went."""
+    path = tmp_path_factory.mktemp("storage")
+    write_plain_tables(path, events(a_day()), without=("offsets", "membership.reason", "joins.is_first"))
+    prepare_tables(spark, str(path))
+    return path
+
+
+def test_tables_and_columns_that_came_later_are_added(prepared: Path) -> None:
+    for table in (EVENTS, *TABLES):
+        names = [column.split()[0] for column in table.all_columns.split(", ")]
+        assert {field.name for field in DeltaTable(prepared / table.name).schema().fields} == set(names)
+    rows = DeltaTable(prepared / "membership").to_pyarrow_table().to_pylist()
+    assert [(row["client_id"], row["reason"]) for row in rows] == [("c1", None), ("c2", None)]
+
+
+def test_tables_that_are_there_stay_as_they_are(spark: SparkSession, prepared: Path) -> None:
+    before = {table.name: DeltaTable(prepared / table.name).version() for table in TABLES}
+    prepare_tables(spark, str(prepared))
+    assert {table.name: DeltaTable(prepared / table.name).version() for table in TABLES} == before
+
+
+def test_a_column_of_another_type_is_somebody_elses(spark: SparkSession, tmp_path: Path) -> None:
+    spark.sql("SELECT 1 AS event_id, DATE '2026-01-01' AS day").write.format("delta").save(
+        str(tmp_path / "events")
+    )
+    with pytest.raises(HistoryError) as caught:
+        prepare_tables(spark, str(tmp_path))
+    assert str(caught.value) == (
+        f"{tmp_path}/events is not a table of this history: event_id is int, not string; "
+        "set history.path to a directory of its own"
+    )
+
+
+def test_many_small_files_become_one(spark: SparkSession, tmp_path: Path) -> None:
+    minimum = "spark.databricks.delta.autoCompact.minNumFiles"
+    spark.conf.set(minimum, "2")
+    try:
+        tables = Tables(spark, tmp_path)
+        offset = next(i for i, body in enumerate(DAY) if b"offsets_committed" in body)
+        for number in range(3):
+            tables.write(*renamed([DAY[offset]], f"group-{number}"))
+    finally:
+        spark.conf.unset(minimum)
+
+    table = DeltaTable(tmp_path / "events")
+    assert len(table.to_pyarrow_table()) == 3
+    assert len(table.file_uris()) == 1
+
+
+# -- retention -------------------------------------------------------------------------------------------
+
+
+def ids(path: Path, table: str) -> int:
+    return len(DeltaTable(path / table).to_pyarrow_table())
+
+
+def test_what_is_old_goes_unless_it_lasts(spark: SparkSession, tmp_path: Path) -> None:
+    # In the night's story two members are still there.
+    write_plain_tables(tmp_path, events(a_day()), events(a_night()))
+    before = {table.name: ids(tmp_path, table.name) for table in (EVENTS, *TABLES)}
+
+    kept = Retention(spark, str(tmp_path), days=7)
+    assert kept.apply(TODAY + timedelta(days=7)) == 0
+    assert {table.name: ids(tmp_path, table.name) for table in (EVENTS, *TABLES)} == before
+
+    assert kept.apply(TODAY + timedelta(days=8)) == 1
+    assert [ids(tmp_path, name) for name in ("events", "transitions", "joins", "offsets")] == [0, 0, 0, 0]
+    rows = DeltaTable(tmp_path / "membership").to_pyarrow_table().to_pylist()
+    assert {(row["client_id"], row["until"]) for row in rows} == {("c1", None), ("c3", None)}
+    assert {row["until"] for row in DeltaTable(tmp_path / "assignments").to_pyarrow_table().to_pylist()} == {
+        None
+    }
+
+
+def test_without_a_retention_nothing_goes(spark: SparkSession, tmp_path: Path) -> None:
+    write_plain_tables(tmp_path, events(a_day()))
+    assert Retention(spark, str(tmp_path), days=0).apply(date(2100, 1, 1)) == 0
+    assert ids(tmp_path, "events") == len(DAY)

@@ -1,0 +1,121 @@
+"""The tables after batches of events: each event once, and spans that begin and end with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from history.rows import time_of
+from history.writer import Written
+from tests.history.filled import DAY, NAMES, UNKNOWN, Tables
+from tests.history.scripts import TOPIC, renamed
+
+pytestmark = pytest.mark.spark
+
+
+def test_each_event_is_there_once(tables: Tables) -> None:
+    expected = renamed(DAY, "group-a")
+    assert sorted(row["body"].encode() for row in tables.rows("events", "group-a")) == sorted(expected)
+    assert len({row["event_id"] for row in tables.rows("events", "group-a")}) == len(expected)
+
+
+def test_an_event_stands_where_it_stood_first(tables: Tables) -> None:
+    rows = sorted(tables.rows("events", "group-a"), key=lambda row: row["log_offset"])
+    assert [row["log_offset"] for row in rows] == list(range(len(DAY)))
+    assert [row["body"].encode() for row in rows] == renamed(DAY, "group-a")
+
+
+@pytest.mark.parametrize("group", ["group-b", "group-c", "group-d"])
+def test_a_batch_that_ran_again_has_told_everything_once(tables: Tables, group: str) -> None:
+    assert tables.everything(group) == tables.everything("group-a")
+
+
+def test_what_came_before_comes_again_and_changes_nothing(tables: Tables) -> None:
+    before = {table: tables.rows(table, "group-b") for table in NAMES}
+    versions = [_version(tables, table) for table in ["events", *NAMES]]
+    assert tables.write(*renamed(DAY, "group-b")) == Written({}, None)
+
+    assert {table: tables.rows(table, "group-b") for table in NAMES} == before
+    assert [_version(tables, table) for table in ["events", *NAMES]] == versions
+
+
+def _version(tables: Tables, table: str) -> int:
+    log = Path(tables.path) / table / "_delta_log"
+    return max(int(each.stem) for each in log.glob("*.json"))
+
+
+def test_an_event_of_a_version_to_come_is_kept(tables: Tables) -> None:
+    (row,) = tables.rows("events", "new")
+    assert (row["event"], row["body"].encode()) == ("of_a_version_to_come", UNKNOWN)
+
+
+def test_all_rows_are_of_the_day_that_they_begin(tables: Tables) -> None:
+    days = {row["day"] for table in ["events", *NAMES] for row in tables.rows(table, "group-a")}
+    assert days == {time_of(0).date()}
+
+
+# -- what the tables say ---------------------------------------------------------------------------------
+
+
+def test_moves(tables: Tables) -> None:
+    rows = sorted(tables.rows("transitions", "group-a"), key=lambda row: row["log_offset"])
+    assert [(row["to_state"], row["cause"], row["rebalance_ms"]) for row in rows] == [
+        ("PreparingRebalance", "member_joined", None),
+        ("CompletingRebalance", None, None),
+        ("PreparingRebalance", "member_joined", None),
+        ("CompletingRebalance", None, None),
+        ("Stable", "member_joined", 0),
+        ("PreparingRebalance", "session_expired", None),
+        ("CompletingRebalance", None, None),
+        ("Stable", "session_expired", 2_000),
+        ("PreparingRebalance", "member_left", None),
+        ("Empty", "member_left", 0),
+    ]
+
+
+def test_joins(tables: Tables) -> None:
+    rows = sorted(tables.rows("joins", "group-a"), key=lambda row: row["log_offset"])
+    assert [(row["client_id"], row["is_first"], row["join_phase_ms"]) for row in rows] == [
+        ("c1", True, 0),
+        ("c2", True, 0),
+        ("c1", False, 0),
+        ("c1", False, 2_000),
+    ]
+
+
+def test_generations(tables: Tables) -> None:
+    rows = tables.rows("generations", "group-a")
+    sizes = [sum(row["generation_id"] == each for row in rows) for each in (1, 2, 3)]
+    assert sizes == [1, 2, 1]
+    assert sum(row["is_leader"] for row in rows) == 3
+    assert {(row["protocol_type"], row["protocol_name"]) for row in rows} == {("consumer", "range")}
+
+
+def test_offsets(tables: Tables) -> None:
+    assert [
+        (row["topic"], row["partition"], row["change"], row["committed_offset"], row["client_id"])
+        for row in tables.rows("offsets", "group-a")
+    ] == [(TOPIC, 0, "committed", 7, "c1"), (TOPIC, 1, "committed", 9, "c1")]
+
+
+def test_membership(tables: Tables) -> None:
+    rows = sorted(tables.rows("membership", "group-a"), key=lambda row: row["client_id"])
+    assert [(row["client_id"], row["since"].second, row["until"].second, row["reason"]) for row in rows] == [
+        ("c1", 1, 20, "left"),
+        ("c2", 1, 11, "session_expired"),
+    ]
+
+
+def test_assignments(tables: Tables) -> None:
+    clients = {row["member_id"]: row["client_id"] for row in tables.rows("membership", "group-a")}
+    rows = tables.rows("assignments", "group-a")
+    assert sorted(
+        (row["topic"], row["partition"], clients[row["member_id"]], row["since"].second, row["until"].second)
+        for row in rows
+    ) == [
+        (TOPIC, 0, "c1", 1, 13),
+        (TOPIC, 0, "c1", 13, 20),
+        (TOPIC, 1, "c1", 13, 20),
+        (TOPIC, 1, "c2", 1, 11),
+    ]

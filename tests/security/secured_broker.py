@@ -1,0 +1,162 @@
+"""The embedded broker as production has it: SASL_SSL with SCRAM, and no right that was not granted."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, Self
+
+from kafka import KafkaAdminClient
+from kafka.admin import (
+    ACL,
+    ACLFilter,
+    ACLOperation,
+    ACLPermissionType,
+    ACLResourcePatternType,
+    ResourcePatternFilter,
+    ResourceType,
+    UserScramCredentialUpsertion,
+)
+from kafka.protocol.admin.client_quotas import AlterClientQuotasRequest
+
+from deploy.broker import EmbeddedBroker, _free_port
+from tests.patience import wait_for
+from tests.security.certificates import PASSWORD, Certificates, make_certificates
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from tests.security.rights import Right
+
+__all__ = ["MECHANISM", "SecuredBroker"]
+
+MECHANISM = "SCRAM-SHA-512"
+_HOST = "127.0.0.1"
+
+
+class SecuredBroker:
+    """Apache Kafka with two listeners: one for everybody, and one, unprotected, for whoever sets it up.
+
+    On the second one clients have no name (User:ANONYMOUS), and whoever has none may do anything: the test
+    is the operator, and it has to come in before there are passwords.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self.certificates: Certificates = make_certificates(directory)
+        open_port, self._port, controller = _free_port(), _free_port(), _free_port()
+        protocols = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT", "SECURED": "SASL_SSL"}
+        addresses = f"PLAINTEXT://{_HOST}:{open_port},SECURED://{_HOST}:{self._port}"
+        self._broker = EmbeddedBroker(
+            directory / "kafka",
+            port=open_port,
+            overrides={
+                "listeners": f"{addresses},CONTROLLER://{_HOST}:{controller}",
+                "advertised.listeners": addresses,
+                "controller.quorum.voters": f"1@{_HOST}:{controller}",
+                "listener.security.protocol.map": ",".join(f"{it}:{protocols[it]}" for it in protocols),
+                "sasl.enabled.mechanisms": MECHANISM,
+                "listener.name.secured.scram-sha-512.sasl.jaas.config": (
+                    "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+                ),
+                "ssl.keystore.type": "PKCS12",
+                "ssl.keystore.location": str(self.certificates.keystore),
+                "ssl.keystore.password": PASSWORD,
+                "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+                "allow.everyone.if.no.acl.found": "false",
+                "super.users": "User:ANONYMOUS",
+            },
+        )
+        self._resources = ExitStack()
+
+    def __enter__(self) -> Self:
+        self._resources.enter_context(self._broker)
+        self.operator = KafkaAdminClient(bootstrap_servers=self._broker.bootstrap_servers)
+        self._resources.callback(self.operator.close)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._resources.close()
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Where everybody has to say who they are."""
+        return f"{_HOST}:{self._port}"
+
+    @property
+    def open_servers(self) -> str:
+        """Where whoever comes in may do anything."""
+        return self._broker.bootstrap_servers
+
+    def add_user(self, name: str, password: str) -> None:
+        """Let `name` in, with no rights at all."""
+        upsertion = UserScramCredentialUpsertion(name, MECHANISM, password)
+        assert self.operator.alter_user_scram_credentials([upsertion]) == {name: None}
+        wait_for(
+            lambda: bool(self.operator.describe_user_scram_credentials([name])[name]["credential_infos"])
+        )
+
+    def grant(self, user: str, rights: Iterable[Right]) -> None:
+        """Allow `user` what `rights` say, and nothing of what it was allowed before."""
+        acls = [
+            ACL(f"User:{user}", "*", operation, ACLPermissionType.ALLOW, right.pattern)
+            for right in rights
+            for operation in right.operations
+        ]
+        every = _all_rights_of(user)
+        self.operator.delete_acls([every])
+        assert self.operator.create_acls(acls)["failed"] == []
+        # The controller has them now; the broker asks nobody and hears of them a moment later.
+        wait_for(lambda: set(self.operator.describe_acls(every)[0]) == set(acls))
+
+    def limit(self, user: str, producer_byte_rate: float | None) -> None:
+        """Let all producers of `user` together append that many bytes a second; None: as many as they like.
+
+        kafka-python has the message, but no method of its admin client sends it.
+        """
+        entry = AlterClientQuotasRequest.EntryData
+        request = AlterClientQuotasRequest(
+            entries=[
+                entry(
+                    entity=[entry.EntityData(entity_type="user", entity_name=user)],
+                    ops=[
+                        entry.OpData(
+                            key="producer_byte_rate",
+                            value=producer_byte_rate or 0,
+                            remove=producer_byte_rate is None,
+                        )
+                    ],
+                )
+            ],
+            validate_only=False,
+        )
+        manager = self.operator._manager
+        response = manager.run(manager.send, request)
+        assert [it.error_code for it in response.entries] == [0]
+
+    def java_properties(self, user: str, password: str) -> dict[str, str]:
+        """The properties of a Java client that comes as `user`."""
+        login = "org.apache.kafka.common.security.scram.ScramLoginModule"
+        return {
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": MECHANISM,
+            "sasl.jaas.config": f'{login} required username="{user}" password="{password}";',
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(self.certificates.authority),
+        }
+
+    def client_config(self, user: str, password: str) -> dict[str, Any]:
+        """kafka-python's settings to come as `user`, as the guide for members has them."""
+        return {
+            "bootstrap_servers": self.bootstrap_servers,
+            "security_protocol": "SASL_SSL",
+            "sasl_mechanism": MECHANISM,
+            "sasl_plain_username": user,
+            "sasl_plain_password": password,
+            "ssl_cafile": str(self.certificates.authority),
+        }
+
+
+def _all_rights_of(user: str) -> ACLFilter:
+    anything = ResourcePatternFilter(ResourceType.ANY, None, ACLResourcePatternType.ANY)
+    return ACLFilter(f"User:{user}", None, ACLOperation.ANY, ACLPermissionType.ANY, anything)

@@ -1,0 +1,53 @@
+"""What the daemon's workers do around a task of pyspark's."""
+
+from __future__ import annotations
+
+import gc
+import socket
+from typing import Any
+
+import pytest
+
+import streaming.daemon
+import streaming.worker
+
+
+@pytest.fixture
+def task(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Run one as the daemon does, with something in the place of pyspark's worker."""
+    # This process goes on with others' tests.
+    monkeypatch.setattr(streaming.worker, "install", lambda: None)
+    frozen: list[bool] = []
+    monkeypatch.setattr(gc, "freeze", lambda: frozen.append(True))
+    monkeypatch.setattr(streaming.daemon, "_tasks", iter(range(10)))
+
+    def run(pysparks: Any) -> tuple[int, int]:
+        monkeypatch.setattr(streaming.daemon, "_pysparks_worker", pysparks)
+        with socket.socket() as connection:
+            code = streaming.daemon._worker(connection, True)
+        return code, len(frozen)
+
+    return run
+
+
+def test_a_task_that_spark_has_ended_is_no_error(task: Any) -> None:
+    """Over a Unix socket the worker knows at once that nobody reads; its traceback would be on the screen."""
+
+    def worker(_connection: socket.socket, _authenticated: bool) -> int:
+        raise BrokenPipeError
+
+    assert task(worker)[0] != 0
+
+
+def test_another_error_is_told(task: Any) -> None:
+    def worker(_connection: socket.socket, _authenticated: bool) -> int:
+        raise ValueError("a bug")
+
+    with pytest.raises(ValueError, match="a bug"):
+        task(worker)
+
+
+def test_what_the_first_task_has_loaded_is_frozen_too(task: Any) -> None:
+    told = [task(lambda _connection, _authenticated: 0) for _ in range(4)]
+
+    assert told == [(0, 1), (0, 2), (0, 2), (0, 2)]

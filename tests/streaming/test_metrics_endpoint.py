@@ -1,0 +1,81 @@
+"""The port that Prometheus and the probes look at."""
+
+from __future__ import annotations
+
+import http.client
+import re
+import urllib.request
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from streaming.batches import BatchWatch
+from streaming.health import Activity, Health
+from streaming.metrics import DecisionMetrics, serve
+from streaming.settings import SettingsError
+from tests.patience import PATIENCE_S
+
+
+@pytest.fixture
+def health() -> Health:
+    return Health(BatchWatch("the-query-under-test"), stall_ms=9_000)
+
+
+@pytest.fixture
+def port(health: Health) -> Iterator[int]:
+    registry = CollectorRegistry()
+    registry.register(DecisionMetrics(lambda: Counter({("rejected", "", ""): 6})))
+    port, close = serve(0, registry, health)
+    yield port
+    close()
+
+
+def ask(port: int, path: str, method: str = "GET") -> tuple[int, str, str]:
+    """Status, type and body."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
+    try:
+        connection.request(method, path)
+        answer = connection.getresponse()
+        return answer.status, answer.headers["Content-Type"], answer.read().decode()
+    finally:
+        connection.close()
+
+
+def test_metrics(port: int) -> None:
+    status, content_type, text = ask(port, "/metrics")
+
+    assert status == 200
+    assert content_type.startswith("text/plain; version=")
+    assert "group_coordinator_requests_rejected_total 6.0\n" in text
+
+
+def test_probes_say_why(port: int, health: Health) -> None:
+    plain = "text/plain; charset=utf-8"
+    assert ask(port, "/healthz") == (200, plain, "starting\n")
+    assert ask(port, "/readyz") == (503, plain, "starting\n")
+    health.does(Activity.STANDING_BY)
+    assert ask(port, "/readyz") == (200, plain, "standing by: another coordinator runs\n")
+    assert ask(port, "/readyz", "HEAD") == (200, plain, "")
+
+
+@pytest.mark.parametrize("path", ["/", "/metric", "/healthz/"])
+def test_elsewhere_there_is_nothing(port: int, path: str) -> None:
+    assert ask(port, path)[::2] == (404, "there is /metrics, /healthz, /readyz\n")
+
+
+def test_closed(health: Health) -> None:
+    port, close = serve(0, CollectorRegistry(), health)
+    close()
+
+    with pytest.raises(OSError, match="refused"):
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE_S)
+
+
+def test_a_port_that_somebody_else_has(port: int, health: Health) -> None:
+    message = re.escape(f"cannot listen on metrics.port {port}: Address already in use; ")
+    with pytest.raises(SettingsError, match=message):
+        serve(port, CollectorRegistry(), health)
+    with pytest.raises(SettingsError, match=rf"^cannot listen on history\.metrics\.port {port}: "):
+        serve(port, CollectorRegistry(), health, setting="history.metrics.port")

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+from kafka import KafkaProducer
+from kafka.admin import KafkaAdminClient
+
+from streaming.clock import Clock
+from streaming.kafka_config import python_client_config
+from streaming.ticks import Beginning, Tick, TickReader
+
+pytestmark = pytest.mark.spark
+
+QUIET_S = 60
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def config(bootstrap_servers: str) -> dict[str, Any]:
+    return python_client_config(bootstrap_servers, {})
+
+
+@pytest.fixture
+def topic(config: dict[str, Any]) -> str:
+    name = f"takeover{next(_numbers)}"
+    admin = KafkaAdminClient(**config)
+    admin.create_topics({name: {"num_partitions": 1, "configs": {"message.timestamp.type": "LogAppendTime"}}})
+    admin.wait_for_topics([name])
+    admin.close()
+    return name
+
+
+def test_nobody_was_ever_there(topic: str, config: dict[str, Any]) -> None:
+    with TickReader(topic, config) as reader:
+        assert (reader.running(QUIET_S), reader.is_live) == (None, False)
+
+
+def test_somebody_is_there(topic: str, config: dict[str, Any]) -> None:
+    with Clock(topic, 50, 60_000, config, "somebody"), TickReader(topic, config) as reader:
+        tick = reader.running(QUIET_S)
+        assert tick is not None
+        assert tick.coordinator == "somebody"
+        while not reader.is_live:
+            reader.poll(1)
+
+
+def test_somebody_was_there_and_said_farewell(topic: str, config: dict[str, Any]) -> None:
+    with Clock(topic, 50, 60_000, config, "somebody"):
+        pass
+    with TickReader(topic, config) as reader:
+        assert (reader.running(QUIET_S), reader.is_live) == (None, False)
+
+
+def test_somebody_says_farewell_in_the_meantime(topic: str, config: dict[str, Any]) -> None:
+    with TickReader(topic, config) as reader:
+        with Clock(topic, 50, 60_000, config, "somebody"):
+            while not reader.is_live:
+                reader.poll(1)
+            assert reader.running(QUIET_S) is not None
+        while reader.running(QUIET_S) is not None:
+            reader.poll(1)
+
+
+def test_who_falls_silent_is_taken_for_dead(topic: str, config: dict[str, Any]) -> None:
+    with Clock(topic, 3_600_000, 3_600_000, config, "somebody"), TickReader(topic, config) as reader:
+        assert reader.running(QUIET_S) == Tick(tick=1, coordinator="somebody")
+        reader.poll(0.3)
+        assert reader.running(0.2) is None
+        assert not reader.is_live
+
+
+@pytest.mark.parametrize("value", [b'{"tick":7}', b"?"])
+def test_tick_of_another_version_is_a_sign_of_life(topic: str, config: dict[str, Any], value: bytes) -> None:
+    producer = KafkaProducer(**config)
+    producer.send(topic, value).get(30)
+    producer.close()
+    with TickReader(topic, config) as reader:
+        assert reader.running(QUIET_S) is not None
+
+
+def test_who_has_begun(topic: str, config: dict[str, Any]) -> None:
+    with TickReader(topic, config) as reader:
+        with Clock(topic, 3_600_000, 3_600_000, config, "one"):
+            pass
+        with Clock(topic, 3_600_000, 3_600_000, config, "two"):
+            while reader.newest_beginning is None or reader.newest_beginning.coordinator != "two":
+                reader.poll(1)
+    # Each of them has written its first tick, and the first one its last.
+    assert reader.newest_beginning == Beginning(2, "two")
+
+
+def test_who_was_taken_for_dead_counts_for_nothing(topic: str, config: dict[str, Any]) -> None:
+    producer = KafkaProducer(**config)
+    with Clock(topic, 3_600_000, 3_600_000, config, "old") as old:
+        with Clock(topic, 3_600_000, 3_600_000, config, "new"):
+            producer.send(topic, b'{"tick":2,"coordinator":"old","previous_ms":1}').get(30)
+            with TickReader(topic, config, old.look_from) as reader:
+                assert reader.running(QUIET_S) == Tick(tick=1, coordinator="new")
+        # Nor does it when the other one has ended.
+        producer.send(topic, b'{"tick":3,"coordinator":"old","previous_ms":1}').get(30)
+        with TickReader(topic, config, old.look_from) as reader:
+            assert reader.running(QUIET_S) is None
+    producer.close()
