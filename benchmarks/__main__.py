@@ -1,4 +1,4 @@
-"""`python -m benchmarks [core | offsets | latency]`: without a name all run, which takes 15 minutes."""
+"""`python -m benchmarks [NAME]`: `--help` lists them; without a name all run, which takes four hours."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ import click
 def main(context: click.Context) -> None:
     """Measure latency and throughput."""
     if context.invoked_subcommand is None:
-        context.invoke(core)
-        context.invoke(offsets)
-        context.invoke(latency)
+        for command in (core, offsets, latency, groups, big_groups, rebalance, size, idle, endurance):
+            context.invoke(command)
 
 
 _json = click.option("--json", "file", type=click.Path(path_type=Path), help="Write the figures here, too.")
@@ -40,16 +39,21 @@ def offsets(*, groups: int, rounds: int, file: Path | None) -> None:
     run(groups, rounds, file)
 
 
+_rounds = click.option("--rounds", default=3, show_default=True, type=click.IntRange(min=1))
+_settings = click.option(
+    "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="A setting of all streams."
+)
+_warm_up = click.option("--warm-up", default=45, show_default=True, help="Seconds, for each stream.")
+
+
 @main.command()
-@click.option("--rounds", default=3, show_default=True, type=click.IntRange(min=1))
-@click.option("--warm-up", default=30, show_default=True, help="Seconds before the first round, per stream.")
-@click.option("--requests", default=150, show_default=True, help="One at a time, per round.")
+@_rounds
+@_warm_up
+@click.option("--requests", default=200, show_default=True, help="One at a time, per round.")
 @click.option("--groups", default=20, show_default=True, help="Groups of the open loop.")
 @click.option("--rate", default=200, show_default=True, help="Requests per second of the open loop.")
 @click.option("--seconds", default=30, show_default=True, help="Length of the open loop, per round.")
-@click.option(
-    "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="A setting of the coordinator."
-)
+@_settings
 @_json
 def latency(
     *,
@@ -62,11 +66,112 @@ def latency(
     assignments: tuple[str, ...],
     file: Path | None,
 ) -> None:
-    """Measure round trips beside those of a stream that only passes records on: ten minutes."""
+    """Measure round trips beside those of streams that do less: half an hour."""
     from benchmarks.latency import Plan, run
 
-    settings = dict(assignment.split("=", 1) for assignment in assignments)
-    run(Plan(rounds, warm_up, requests, groups, rate, seconds), dict(settings), file)
+    run(Plan(rounds, warm_up, requests, groups, rate, seconds), _parsed(assignments), file)
+
+
+@main.command()
+@_rounds
+@_warm_up
+@click.option("--begin", default=8000, show_default=True, help="Groups of the first step.")
+@click.option("--most", default=30_000, show_default=True, help="Groups of the last step, at most.")
+@click.option("--step", default=12, show_default=True, help="Seconds of a step.")
+@_json
+def groups(*, rounds: int, warm_up: int, begin: int, most: int, step: int, file: Path | None) -> None:
+    """Measure how many groups of one member a core sustains: half an hour."""
+    from benchmarks.groups import Plan, run
+
+    run(Plan(rounds, begin, most, step, warm_up), file)
+
+
+@main.command()
+@_rounds
+@_warm_up
+@click.option("--shapes", default="100x100,10x1000", show_default=True, help="Groups, and members of each.")
+@click.option("--seconds", default=20, show_default=True, help="For each rate.")
+@_json
+def big_groups(*, rounds: int, warm_up: int, shapes: str, seconds: int, file: Path | None) -> None:
+    """Measure heartbeats per CPU-second in big groups, beside the broker: an hour."""
+    from benchmarks.big_groups import Plan, run
+
+    pairs = [shape.split("x") for shape in shapes.split(",")]
+    run(Plan(rounds, tuple((int(groups), int(size)) for groups, size in pairs), warm_up, seconds), file)
+
+
+@main.command()
+@_rounds
+@click.option("--sizes", default="3,30,300,3000", show_default=True, help="Members of a group.")
+@_json
+def rebalance(*, rounds: int, sizes: str, file: Path | None) -> None:
+    """Measure how long groups take to be Stable, beside the broker: a quarter of an hour."""
+    from benchmarks.rebalance import Plan, run
+
+    run(Plan(rounds, _numbers(sizes)), file)
+
+
+@main.command()
+@click.option("--rounds", default=1, show_default=True, type=click.IntRange(min=1))
+@_warm_up
+@click.option("--sizes", default="1000,10000,100000", show_default=True, help="Groups.")
+@click.option("--seconds", default=30, show_default=True)
+@_settings
+@_json
+def size(
+    *, rounds: int, warm_up: int, sizes: str, seconds: int, assignments: tuple[str, ...], file: Path | None
+) -> None:
+    """Measure what many groups cost of which nobody is heard: a quarter of an hour."""
+    from benchmarks.size import Plan, run
+
+    run(Plan(rounds, _numbers(sizes), warm_up, seconds, _parsed(assignments)), file)
+
+
+@main.command()
+@_rounds
+@_warm_up
+@click.option("--groups", default=100, show_default=True)
+@click.option("--seconds", default=60, show_default=True)
+@_settings
+@_json
+def idle(
+    *, rounds: int, warm_up: int, groups: int, seconds: int, assignments: tuple[str, ...], file: Path | None
+) -> None:
+    """Measure what a coordinator costs that nobody asks anything: a quarter of an hour."""
+    from benchmarks.idle import Plan, run
+
+    run(Plan(rounds, groups, warm_up, seconds, _parsed(assignments)), file)
+
+
+@main.command()
+@click.option("--minutes", default=30, show_default=True)
+@click.option("--groups", default=1000, show_default=True)
+@click.option("--sample", default=50, show_default=True, help="Seconds between two looks.")
+@_json
+def endurance(*, minutes: int, groups: int, sample: int, file: Path | None) -> None:
+    """Measure whether memory, batches, checkpoint and topics stay as they are: half an hour."""
+    from benchmarks.endurance import Plan, run
+
+    run(Plan(minutes, groups, sample), file)
+
+
+@main.command()
+@click.argument("source", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.argument("target", type=click.Path(path_type=Path, exists=True, file_okay=False))
+def draw(source: Path, target: Path) -> None:
+    """Draw what NAME.json in SOURCE says, each NAME a benchmark, as NAME.svg in TARGET."""
+    from benchmarks.picture import draw_all
+
+    for file in draw_all(source, target):
+        click.echo(file)
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in text.split(","))
+
+
+def _parsed(assignments: tuple[str, ...]) -> dict[str, str]:
+    return dict(assignment.split("=", 1) for assignment in assignments)
 
 
 if __name__ == "__main__":

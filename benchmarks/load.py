@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from contextlib import closing
 from typing import NamedTuple
@@ -37,49 +36,38 @@ class _Answer(msgspec.Struct):
 
 def closed_loop(load: Load, requests: list[Request]) -> list[float]:
     """Send each request when the one before is answered; return the round trips in ms."""
-    with closing(_producer(load)) as producer, closing(_reader(load)) as reader:
+    with closing(producer(load)) as out, closing(reader(load)) as answers_in:
         trips = []
         for request in requests:
             sent = time.perf_counter()
-            producer.send(load.request_topic, key=request.key, value=request.value)
-            trips.append((_arrivals(reader, {request.request_id})[request.request_id] - sent) * 1000)
+            out.send(load.request_topic, key=request.key, value=request.value)
+            trips.append((_arrivals(answers_in, {request.request_id})[request.request_id] - sent) * 1000)
         return trips
 
 
-def open_loop(load: Load, requests: list[Request], per_second: float) -> list[float]:
-    """Send requests on schedule, whatever the answers do; return ms from the scheduled time to the answer."""
-    with closing(_producer(load)) as producer, closing(_reader(load)) as reader:
-        begin = time.perf_counter() + 0.1
-        due = {request.request_id: begin + number / per_second for number, request in enumerate(requests)}
-
-        def send() -> None:
-            for request in requests:
-                time.sleep(max(0.0, due[request.request_id] - time.perf_counter()))
-                producer.send(load.request_topic, key=request.key, value=request.value)
-
-        sender = threading.Thread(target=send)
-        sender.start()
-        arrivals = _arrivals(reader, set(due))
-        sender.join()
-        return [(arrivals[request_id] - at) * 1000 for request_id, at in due.items()]
+def twin_loop(load: Load, requests: list[tuple[Request, Request]]) -> list[float]:
+    """As `closed_loop`, of pairs: the second is sent when the first is answered, and both are one trip."""
+    trips = closed_loop(load, [each for pair in requests for each in pair])
+    return [first + second for first, second in zip(trips[::2], trips[1::2], strict=True)]
 
 
 def call(load: Load, requests: list[Request]) -> list[bytes]:
     """Send the requests together and return the answers in the order of the requests."""
-    with closing(_producer(load)) as producer, closing(_reader(load)) as reader:
+    with closing(producer(load)) as out, closing(reader(load)) as answers_in:
         for request in requests:
-            producer.send(load.request_topic, key=request.key, value=request.value)
+            out.send(load.request_topic, key=request.key, value=request.value)
         answers: dict[str, bytes] = {}
-        _arrivals(reader, {request.request_id for request in requests}, answers)
+        _arrivals(answers_in, {request.request_id for request in requests}, answers)
         return [answers[request.request_id] for request in requests]
 
 
-def _producer(load: Load) -> KafkaProducer:
+def producer(load: Load) -> KafkaProducer:
+    """Sends each request as it comes."""
     return KafkaProducer(bootstrap_servers=load.bootstrap_servers, acks="all", linger_ms=0)
 
 
-def _reader(load: Load) -> KafkaConsumer:
-    # Long polls: an answer comes to the reader the moment the broker has it.
+def reader(load: Load) -> KafkaConsumer:
+    """Reads the answers from now on. Long polls: one is here the moment the broker has it."""
     reader = KafkaConsumer(bootstrap_servers=load.bootstrap_servers, group_id=None, fetch_max_wait_ms=5_000)
     partition = TopicPartition(load.response_topic, load.response_partition)
     reader.assign([partition])

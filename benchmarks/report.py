@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,13 @@ def percentile(values: list[float], percent: float) -> float:
     return ordered[max(0, -int(-len(ordered) * percent // 100) - 1)]
 
 
+def medians_of(rounds: list[Any]) -> Any:
+    """Of each figure the median; each round has the same figures, in the same nested dicts."""
+    if isinstance(rounds[0], dict):
+        return {name: medians_of([each[name] for each in rounds]) for name in rounds[0]}
+    return statistics.median(rounds)
+
+
 def show(title: str, columns: list[str], rows: list[list[str]]) -> None:
     """Print a table; the first column is text, the others are figures."""
     table = Table(title=title, title_justify="left")
@@ -26,6 +34,11 @@ def show(title: str, columns: list[str], rows: list[list[str]]) -> None:
     for row in rows:
         table.add_row(*row)
     Console().print(table)
+
+
+def tell(what: str, figures: object) -> None:
+    """Say what has been found so far: all of it takes long."""
+    Console(stderr=True).print(f"{what}: {figures}", highlight=False, soft_wrap=True)
 
 
 def write(file: Path | None, figures: dict[str, Any]) -> None:

@@ -1,0 +1,82 @@
+"""What a coordinator costs that nobody asks anything, beside streams that do less and the broker."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+import psutil
+
+from benchmarks.flow import Step, flow
+from benchmarks.members import Members
+from benchmarks.report import show, write
+from benchmarks.stage import Stage
+from benchmarks.streams import COORDINATOR, NO_OP, PASS_THROUGH
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from benchmarks.streams import Stream
+
+NOBODY = "no stream"
+_KINDS = (PASS_THROUGH, NO_OP, COORDINATOR)
+_PER_SECOND = 100.0
+_CALM_S = 5
+
+
+class Plan(NamedTuple):
+    """How much of what."""
+
+    rounds: int
+    groups: int
+    warm_up_s: float
+    seconds: float
+    settings: dict[str, str]
+
+
+class Figures(NamedTuple):
+    """Percent of a core."""
+
+    stream: float
+    broker: float
+
+
+def run(plan: Plan, file: Path | None) -> dict[str, Figures]:
+    """Measure, print and write; return the medians by stream."""
+    with Stage() as stage:
+        rounds = [{kind: _measure(stage, plan, kind) for kind in _KINDS} for _ in range(plan.rounds)]
+        alone = _watch(stage, None, plan.seconds)
+    medians = {
+        kind: Figures(*(statistics.median(each[kind][part] for each in rounds) for part in range(2)))
+        for kind in _KINDS
+    } | {NOBODY: alone}
+    show(
+        f"Percent of a core with {plan.groups} groups and no requests (medians of {plan.rounds} rounds)",
+        ["", "stream", "its broker"],
+        [[kind, f"{each.stream:.1f}", f"{each.broker:.1f}"] for kind, each in medians.items()],
+    )
+    write(file, {"plan": plan._asdict(), "medians_percent": medians, "rounds_percent": rounds})
+    return medians
+
+
+def _measure(stage: Stage, plan: Plan, kind: str) -> Figures:
+    members = Members(plan.groups, 1)
+    with stage.stream(kind, members, plan.settings) as stream:
+        # For the JVM's compiler.
+        flow(stream.load, members.beats(), [Step(plan.groups, _PER_SECOND, plan.warm_up_s)])
+        time.sleep(_CALM_S)
+        return _watch(stage, stream, plan.seconds)
+
+
+def _watch(stage: Stage, stream: Stream | None, seconds: float) -> Figures:
+    broker = psutil.Process(stage.broker.pid)
+
+    def spent() -> tuple[float, float]:
+        times = broker.cpu_times()
+        return (stream.cpu_seconds() if stream else 0.0, times.user + times.system)
+
+    before = spent()
+    time.sleep(seconds)
+    ours, theirs = (after - then for after, then in zip(spent(), before, strict=True))
+    return Figures(100 * ours / seconds, 100 * theirs / seconds)

@@ -1,0 +1,91 @@
+"""What the comparisons of streams have in common: a broker, the load's process, and one stream at a time."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import tempfile
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import ExitStack, contextmanager
+from itertools import count
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Self
+
+import psutil
+
+from benchmarks.streams import COORDINATOR, Stream
+from deploy.broker import EmbeddedBroker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from benchmarks.members import Members
+
+ONE_CORE = {"spark.master": "local[1]", "state.partitions": 1, "requests.partitions": 1}
+"""For a stream on a core of its own."""
+
+_BROKER = (
+    "-server",
+    "-Xms1g",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+)
+"""As Kafka's own kafka-server-start.sh has it, for a broker that is measured must not be a slow one."""
+
+
+class Stage:
+    """`apart`: the stream has the last core for itself, and everything else the others.
+
+    `broker`: properties of the broker.
+    """
+
+    def __init__(self, *, apart: bool = False, broker: Mapping[str, str] = MappingProxyType({})) -> None:
+        self._overrides = broker
+        self._apart = apart
+        self._numbers = count(1)
+        self._resources = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            cores = sorted(os.sched_getaffinity(0))
+            self._cores = cores[-1:] if self._apart else []
+            if self._apart:
+                others = psutil.Process()
+                stack.callback(others.cpu_affinity, cores)
+                others.cpu_affinity(cores[:-1])
+            directory = tempfile.TemporaryDirectory(prefix="group-coordinator-")
+            self._directory = Path(stack.enter_context(directory))
+            self.broker = stack.enter_context(
+                EmbeddedBroker(
+                    self._directory / "kafka", heap_mb=1024, jvm_flags=_BROKER, overrides=self._overrides
+                )
+            )
+            # Not forked: a fork would share the broker's pipes.
+            pool = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
+            self.pool: Executor = stack.enter_context(pool)
+            self._resources = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._resources.close()
+
+    @contextmanager
+    def stream(
+        self,
+        kind: str,
+        members: Members | None = None,
+        settings: Mapping[str, object] = MappingProxyType({}),
+    ) -> Iterator[Stream]:
+        """Start a stream on topics of its own; if it is a coordinator, with groups of `members`."""
+        directory = self._directory / f"stream{next(self._numbers)}"
+        given = (ONE_CORE if self._apart else {}) | dict(settings)
+        stream = Stream(kind, self.broker.bootstrap_servers, directory, given, self._cores)
+        try:
+            if members is not None and kind == COORDINATOR:
+                members.form(self.pool, stream.load)
+            yield stream
+        finally:
+            stream.close()

@@ -1,0 +1,240 @@
+"""The streams that are compared. Each runs in processes of its own, whose CPU time is theirs alone.
+
+* `pass-through`: the coordinator's source, sink and session, without clock, state and Python.
+* `no-op`: its whole query, clock and timers among it, but with a function that knows no rules: it answers
+  each request with that request, and writes a state of the same size each time.
+* `stock no-op`: the same with pyspark's own worker, spoken to over TCP, as Spark does by itself.
+* `coordinator`: `group-coordinator run`, as users do.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.request import urlopen
+
+import msgspec
+import psutil
+from prometheus_client.parser import text_string_to_metric_families
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from benchmarks.load import Load
+from streaming.clock import Clock
+from streaming.function import Row, StatefulFunction
+from streaming.kafka_config import python_client_config
+from streaming.query import kafka_options, per_group, read_log
+from streaming.session import create_session
+from streaming.settings import Settings, load_settings
+from streaming.topics import prepare_topics
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.state import GroupState
+
+PASS_THROUGH, STOCK_NO_OP, NO_OP, COORDINATOR = "pass-through", "stock no-op", "no-op", "coordinator"
+_STOCK = {
+    "spark.python.daemon.module": "pyspark.daemon",
+    "spark.python.unix.domain.socket.enabled": "false",
+}
+_READY = "the coordinator is running"
+_METRICS = "metrics are at "
+_START_S = 180
+_STOP_S = 60
+_TOPICS = ("requests", "clock", "responses", "groups", "offsets", "events", "rejected")
+_PARTITION = 0
+"""Where answers go to, which the loads ask for."""
+_STATE = bytes(400)
+"""About what a group of one member takes."""
+_FAR_MS = 3_600_000
+
+
+class Stream:
+    """One of them, from its start to `close`. `cores`: those it may use, if not all."""
+
+    def __init__(
+        self, kind: str, bootstrap_servers: str, directory: Path, settings: dict[str, Any], cores: list[int]
+    ) -> None:
+        prefix = directory.name
+        self.checkpoint = directory / "checkpoint"
+        given: dict[str, Any] = {
+            "bootstrap.servers": bootstrap_servers,
+            "create.topics": True,
+            "checkpoint": str(self.checkpoint),
+            "metrics.port": 0,
+            "log.level": "warning",
+            "group.initial.rebalance.delay.ms": 0,
+            **{f"topics.{name}": f"{prefix}.{name}" for name in _TOPICS},
+            **(_STOCK if kind == STOCK_NO_OP else {}),
+            **settings,
+        }
+        self.topics = [str(given[f"topics.{name}"]) for name in _TOPICS]
+        self.load = Load(bootstrap_servers, given["topics.requests"], given["topics.responses"], _PARTITION)
+        if kind == COORDINATOR:
+            self._command = [sys.executable, "-m", "group_coordinator", "run"]
+            for name, value in given.items():
+                self._command += ["--set", f"{name}={_toml(value)}"]
+        else:
+            # Not as __main__, or the workers would look for the function in their own.
+            code = "from benchmarks.streams import main; main()"
+            self._command = [sys.executable, "-c", code, kind, msgspec.json.encode(given).decode()]
+        self._cores = cores
+        self._log_file = directory.parent / f"{prefix}.log"
+        self.start()
+
+    def start(self) -> None:
+        """Start it, again if it was closed, and return when it runs."""
+        self._log = self._log_file.open("a")
+        self._process = subprocess.Popen(
+            self._command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        self._tree = psutil.Process(self._process.pid)
+        if self._cores:
+            self._tree.cpu_affinity(self._cores)
+        self._await_ready()
+
+    def _await_ready(self) -> None:
+        told = threading.Event()
+        is_ready = False
+        assert self._process.stdout is not None
+        lines = self._process.stdout
+
+        def read() -> None:
+            nonlocal is_ready
+            for line in lines:
+                self._log.write(line)
+                if line.startswith(_METRICS):
+                    self._metrics_url = line.removeprefix(_METRICS).strip()
+                if _READY in line:
+                    is_ready = True
+                    told.set()
+            told.set()
+
+        self._reader = threading.Thread(target=read)
+        self._reader.start()
+        told.wait(_START_S)
+        if not is_ready:
+            self.close()
+            raise RuntimeError(f"not up within {_START_S} s:\n{self._log_file.read_text()}")
+
+    def cpu_seconds(self) -> float:
+        """CPU time of all its processes so far: driver, JVM, Python workers."""
+        total = 0.0
+        for process in (self._tree, *self._tree.children(recursive=True)):
+            try:
+                times = process.cpu_times()
+            except psutil.NoSuchProcess:
+                continue
+            total += times.user + times.system + times.children_user + times.children_system
+        return total
+
+    def memory_bytes(self) -> dict[str, int]:
+        """Memory that its processes have for themselves, by `driver`, `jvm` and `workers`."""
+        found = {"driver": 0, "jvm": 0, "workers": 0}
+        for process in (self._tree, *self._tree.children(recursive=True)):
+            try:
+                of = "driver" if process == self._tree else "jvm" if process.name() == "java" else "workers"
+                found[of] += process.memory_full_info().uss
+            except psutil.NoSuchProcess:
+                continue
+        return found
+
+    def metrics(self) -> dict[str, float]:
+        """What a coordinator tells Prometheus, without labels: of each name the sum."""
+        with urlopen(self._metrics_url) as answer:
+            text = answer.read().decode()
+        found: dict[str, float] = {}
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples:
+                name = sample.name.removeprefix("group_coordinator_")
+                found[name] = found.get(name, 0) + sample.value
+        return found
+
+    def close(self) -> None:
+        """Stop it."""
+        if self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(_STOP_S)
+            except subprocess.TimeoutExpired:
+                for process in (*self._tree.children(recursive=True), self._tree):
+                    process.kill()
+                self._process.wait()
+        self._reader.join()
+        self._log.close()
+
+
+def _toml(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+# -- in the process --------------------------------------------------------------------------------------
+
+
+class NoOp(StatefulFunction):
+    """Answers each request with itself, on the topic."""
+
+    def __init__(self, topic: str) -> None:
+        self._topic = topic
+
+    def rows(
+        self, key: tuple[bytes | None], records: Iterable[tuple[Any, ...]], state: GroupState
+    ) -> list[Row]:
+        """As of the coordinator's."""
+        state.update((_STATE,))
+        state.setTimeoutTimestamp(max(0, state.getCurrentWatermarkMs()) + _FAR_MS)
+        group = None if key[0] is None else bytes(key[0])
+        return [(self._topic, group, value, _PARTITION) for _, _, _, value in records]
+
+
+def _pass_on(spark: SparkSession, settings: Settings) -> DataFrame:
+    requests = (
+        spark.readStream.format("kafka")
+        .option("subscribe", settings.topics_requests)
+        .option("startingOffsets", settings.starting_offsets)
+        .option("failOnDataLoss", "false")
+        .option("kafka.fetch.max.wait.ms", "10")
+        .options(**kafka_options(settings))
+        .load()
+    )
+    topic, partition = F.lit(settings.topics_responses), F.lit(_PARTITION)
+    return requests.select(topic.alias("topic"), "key", "value", partition.alias("partition"))
+
+
+def _do_nothing(spark: SparkSession, settings: Settings) -> DataFrame:
+    return per_group(read_log(spark, settings), NoOp(settings.topics_responses))
+
+
+def _run(kind: str, given: dict[str, Any]) -> None:
+    settings = load_settings(None, {}, given)
+    client_config = python_client_config(settings.bootstrap_servers, settings.kafka)
+    prepare_topics(settings, client_config)
+    spark = create_session(settings)
+    rows: Callable[[SparkSession, Settings], DataFrame] = _pass_on if kind == PASS_THROUGH else _do_nothing
+    writing = (
+        rows(spark, settings)
+        .writeStream.format("kafka")
+        .outputMode("append" if kind == PASS_THROUGH else "update")
+        .option("checkpointLocation", settings.checkpoint)
+        .option("kafka.acks", "all")
+        .options(**kafka_options(settings))
+        .trigger(processingTime=f"{settings.trigger_interval_ms} milliseconds")
+    )
+    if kind == PASS_THROUGH:
+        query = writing.start()
+        print(_READY, flush=True)
+        query.awaitTermination()
+    with Clock.of(settings, client_config, "benchmark"):
+        query = writing.start()
+        print(_READY, flush=True)
+        query.awaitTermination()
+
+
+def main() -> None:
+    """Run the stream of the kind, with the settings, that the command line says."""
+    kind, given = sys.argv[1:]
+    _run(kind, msgspec.json.decode(given))
