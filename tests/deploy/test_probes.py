@@ -38,7 +38,7 @@ def test_probes(own_broker: EmbeddedBroker, tmp_path: Path) -> None:
 
         def start(*arguments: str) -> Job:
             # A busy machine is not to be taken for a dead one.
-            gap = ("--set", "clock.max.gap.ms=4000")
+            gap = ("--set", "clock.max.gap.ms=10000")
             job = Job(own_broker.bootstrap_servers, tmp_path, "probed", *gap, *arguments)
             stack.callback(job.kill)
             return job
@@ -57,8 +57,7 @@ def test_probes(own_broker: EmbeddedBroker, tmp_path: Path) -> None:
         wait_for(lambda: probe(standby, "readyz") == (200, "standing by: another coordinator runs"))
         assert probe(standby, "healthz")[0] == 200
         standby.kill_java()
-        assert standby.exit_code() == 1
-        assert standby.said[-1] == "error: Spark's Java process has ended: start again, to go on from here"
+        assert standby.error() == "Spark's Java process has ended: start again, to go on from here"
 
         # While Kafka is away nobody would gain by a restart.
         own_broker.stop()

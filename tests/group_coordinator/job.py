@@ -52,6 +52,15 @@ class Process:
         assert found(), self.said
         return found()[0]
 
+    def error(self) -> str:
+        """Wait until it has ended, by an error, and return what it has said of that.
+
+        Spark's JVM may have something to say after that, while it ends.
+        """
+        assert self.exit_code() == 1, self.said
+        (error,) = [it for it in self.said if it.startswith("error: ")]
+        return error.removeprefix("error: ")
+
     def metrics(self) -> dict[tuple[str, ...], float]:
         """What /metrics says, by sample name and label values."""
         url = self.wait_for("metrics are at ")

@@ -17,9 +17,9 @@ from tests.patience import wait_for
 
 pytestmark = pytest.mark.spark
 
-SESSION_MS = 6_000
-# A busy machine is not to be taken for a dead one.
-GAP = ("--set", "clock.max.gap.ms=10000")
+# While others start beside it, a machine with two cores may be as slow; that is not to be taken for dead.
+SESSION_MS = GAP_MS = 12_000
+GAP = ("--set", f"clock.max.gap.ms={GAP_MS}")
 
 
 def answers(bootstrap_servers: str, topic: str) -> Counter[tuple[bytes, bytes]]:
@@ -60,9 +60,9 @@ def test_one_of_several_is_the_coordinator(
         mistaken = start(*GAP, "--checkpoint", str(tmp_path / "another"))
         second = start(*GAP, "--standby")
         # One that was started by mistake, with a checkpoint of its own, ends and says why.
-        assert mistaken.exit_code() == 1
-        assert "another coordinator of these topics is running" in mistaken.said[-1]
-        assert "--standby" in mistaken.said[-1]
+        error = mistaken.error()
+        assert error.startswith("another coordinator of these topics is running")
+        assert "--standby" in error
 
         # One that stands by takes over from one that stands still.
         second.wait_for("standing by: ")
@@ -70,19 +70,18 @@ def test_one_of_several_is_the_coordinator(
         stood_still = time.monotonic()
         second.wait_for("the coordinator is running")
         took_s = time.monotonic() - stood_still
+        assert took_s > SESSION_MS / 1000
         third = start(*GAP, "--standby")
         # When that one goes on, it finds that it is not the coordinator any more.
         first.resume()
-        assert first.exit_code() == 1
-        assert "another coordinator of these topics is running" in first.said[-1]
+        assert first.error().startswith("another coordinator of these topics is running")
 
         # And from one whose Java process is killed, which ends then, and says why.
         third.wait_for("standing by: ")
         second.kill_java()
         killed = time.monotonic()
         third.wait_for("the coordinator is running")
-        assert second.exit_code() == 1
-        assert second.said[-1] == "error: Spark's Java process has ended: start again, to go on from here"
+        assert second.error() == "Spark's Java process has ended: start again, to go on from here"
         print(f"taken over {took_s:.1f} s after SIGSTOP, {time.monotonic() - killed:.1f} s after SIGKILL")
 
         # Nobody was put out by any of that, though a session is shorter than it took.
