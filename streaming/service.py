@@ -52,6 +52,8 @@ _log = logging.getLogger(__name__)
 # A batch that has not ended by then is stuck; supervisors send SIGKILL after 30 s or so.
 _STOP_TIMEOUT_S = 20
 _LOOK_S = 0.2
+_TWO_WRITERS = "[CONCURRENT_STREAM_LOG_UPDATE]"
+"""Spark's error condition for a batch that somebody else has planned, or committed, at the same time."""
 _ROOM = 0.1
 """Which part of `max.groups` has to be free before groups are created again."""
 
@@ -239,7 +241,7 @@ class _Job:
                 return f"there are {self._batches.groups} groups, so {what}"
             # The JVM is asked last, since it may stand still.
             if not query.isActive:
-                raise _ended(query)
+                return _why_ended(query)
         return None
 
     def _keeps_up(self) -> bool:
@@ -254,9 +256,14 @@ class _Job:
         return groups > most * (1 - _ROOM) if self._is_closed else groups > most
 
 
-def _ended(query: StreamingQuery) -> CoordinatorError:
+def _why_ended(query: StreamingQuery) -> str:
+    """Return why a query that has ended is to begin anew. Raises `CoordinatorError` if it is not to."""
     error = query.exception()
     if error is None:
-        return CoordinatorError("the query was ended from outside")
+        raise CoordinatorError("the query was ended from outside")
+    if _TWO_WRITERS in str(error):
+        # One that was paused has ended its batch when it woke up, before it could know of this one: with the
+        # same answers. Which of the two goes on is told by the clock, and not by who was first.
+        return "another coordinator has written to the checkpoint"
     _log.error("%s", error)
-    return CoordinatorError(f"the query failed: {first_line(error)}")
+    raise CoordinatorError(f"the query failed: {first_line(error)}")

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -48,9 +48,15 @@ class Process:
         def found() -> list[str]:
             return [it.removeprefix(line) for it in self.said if it.startswith(line)]
 
-        wait_for(lambda: bool(found()) or self._process.poll() is not None)
-        assert found(), self.said
+        self.wait_until(found)
         return found()[0]
+
+    def wait_until(self, condition: Callable[[], object]) -> None:
+        """Wait until it is so, while the process runs; what it has said tells why it never was."""
+        try:
+            wait_for(lambda: condition() or self._process.poll() is not None)
+        finally:
+            assert condition(), self.said
 
     def error(self) -> str:
         """Wait until it has ended, by an error, and return what it has said of that.

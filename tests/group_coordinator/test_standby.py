@@ -39,6 +39,25 @@ def answers(bootstrap_servers: str, topic: str) -> Counter[tuple[bytes, bytes]]:
         consumer.close()
 
 
+def test_a_commit_of_one_that_was_superseded_is_not_the_end(
+    start: Callable[..., Job], bootstrap_servers: str
+) -> None:
+    # One that is paused and goes on ends its batch before it learns that another one has taken over; that one
+    # then finds its batch committed.
+    job = start()
+    job.wait_for("the coordinator is running")
+    job.wait_until(lambda: job.batches("commits"))
+    commits = job.checkpoint / "commits"
+    newest = max(map(int, job.batches("commits")))
+    taken = newest + 20
+    (commits / str(taken)).write_bytes((commits / str(newest)).read_bytes())
+    job.wait_for("another coordinator has written to the checkpoint: the query begins anew")
+    job.wait_until(lambda: max(map(int, job.batches("commits"))) > taken)
+
+    job.terminate()
+    assert job.exit_code() == 0
+
+
 def test_one_of_several_is_the_coordinator(
     start: Callable[..., Job], bootstrap_servers: str, tmp_path: Path
 ) -> None:
