@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 KINDS = (STOCK_NO_OP, NO_OP, COORDINATOR)
 INTERVAL_S = 3.0
 _GROWTH = 1.15
-_BEGIN = {STOCK_NO_OP: 800}
+_STOCK_SHARE = 0.1
+"""Of the groups of the first step."""
 
 
 class Plan(NamedTuple):
@@ -55,7 +56,7 @@ def run(plan: Plan, file: Path | None) -> dict[str, float]:
 
 
 def _ramp(stage: Stage, kind: str, plan: Plan) -> list[Measured]:
-    begin = _BEGIN.get(kind, plan.begin)
+    begin = int(plan.begin * (_STOCK_SHARE if kind == STOCK_NO_OP else 1))
     sizes = [begin]
     while sizes[-1] < plan.most:
         sizes.append(int(sizes[-1] * _GROWTH))

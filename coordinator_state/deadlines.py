@@ -63,8 +63,12 @@ class Deadlines:
         ]
         heap += [
             Deadline(at_ms, kind, "")
-            for kind in (DeadlineKind.JOIN, DeadlineKind.SYNC, DeadlineKind.CLEANUP)
-            if (at_ms := self._current(kind, "")) is not None
+            for kind, at_ms in (
+                (DeadlineKind.JOIN, group.join_deadline_ms),
+                (DeadlineKind.SYNC, group.sync_deadline_ms),
+                (DeadlineKind.CLEANUP, group.cleanup_deadline_ms),
+            )
+            if at_ms is not None
         ]
         heapify(heap)
         return heap
@@ -115,10 +119,14 @@ class Deadlines:
 
         Taking it out clears it: what happens then must set it again if it is to come again.
         """
+        heap = self._heap
+        # Asked for every record, and nearly always none is due: what has been moved needs no look then.
+        if not heap or heap[0].at_ms > to_ms:
+            return None
         at_ms = self.next_ms()
         if at_ms is None or at_ms > to_ms:
             return None
-        deadline = heappop(self._heap)
+        deadline = heappop(heap)
         match deadline.kind:
             case DeadlineKind.SESSION:
                 self._group.members[deadline.member_id].session_deadline_ms = None

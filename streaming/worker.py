@@ -16,11 +16,13 @@ from __future__ import annotations
 
 import inspect
 import json
+from functools import cache
 from itertools import chain, groupby
 from operator import itemgetter
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
+import pyspark.sql.types
 import pyspark.worker
 from pyspark.sql.pandas.serializers import ApplyInPandasWithStateSerializer, ArrowStreamSerializer
 from pyspark.sql.pandas.types import to_arrow_type
@@ -41,6 +43,7 @@ _READ = frozenset({"key", *INPUT_COLUMNS})
 
 # Neither typed nor meant for others: see `streaming.daemon.TESTED_VERSIONS`.
 _worker: Any = pyspark.worker
+_types: Any = pyspark.sql.types
 _PysparksSerializer: Any = ApplyInPandasWithStateSerializer
 _pysparks_wrap = _worker.wrap_grouped_map_pandas_udf_with_state
 
@@ -181,5 +184,7 @@ def _records(columns: list[_Column]) -> Iterator[tuple[Any, ...]]:
 
 def install() -> None:
     """Have pyspark's worker, in this process, take the short way."""
+    # Spark pickles a state with its schema, as JSON.
+    _types._parse_datatype_json_string = cache(_types._parse_datatype_json_string)  # noqa: SLF001
     _worker.ApplyInPandasWithStateSerializer = _Serializer
     _worker.wrap_grouped_map_pandas_udf_with_state = _wrap

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 import pyarrow as pa
 import pyspark
+import pyspark.sql.types
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -165,6 +166,8 @@ def installed() -> Iterator[None]:
         for name in ("ApplyInPandasWithStateSerializer", "wrap_grouped_map_pandas_udf_with_state"):
             # As it is, so that it is put back.
             patch.setattr(pysparks, name, getattr(pysparks, name))
+        name = "_parse_datatype_json_string"
+        patch.setattr(pyspark.sql.types, name, getattr(pyspark.sql.types, name))
         worker.install()
         yield
 
