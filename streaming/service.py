@@ -52,8 +52,10 @@ _log = logging.getLogger(__name__)
 # A batch that has not ended by then is stuck; supervisors send SIGKILL after 30 s or so.
 _STOP_TIMEOUT_S = 20
 _LOOK_S = 0.2
-_TWO_WRITERS = "[CONCURRENT_STREAM_LOG_UPDATE]"
-"""Spark's error condition for a batch that somebody else has planned, or committed, at the same time."""
+_CONFLICT = "[CONCURRENT_STREAM_LOG_UPDATE]"
+"""Spark's error condition for a batch that somebody else has planned, or committed."""
+_MOST_CONFLICTS = 3
+"""More, and no batch between them, are no coordinator's that will soon know better."""
 _ROOM = 0.1
 """Which part of `max.groups` has to be free before groups are created again."""
 
@@ -128,6 +130,8 @@ class _Job:
         """From which tick on somebody else may have begun."""
         self._is_closed: bool | None = None
         self._patience_ms = settings.stall_ms
+        self._conflicts = 0
+        """How often the query has ended by one, and no batch has ended since."""
         self._batches = BatchWatch(QUERY_NAME)
         spark.streams.addListener(self._batches)
         self.health = Health(self._batches, settings.stall_ms)
@@ -230,6 +234,7 @@ class _Job:
             self.health.does(Activity.COORDINATING, self._patience_ms)
             if self._batches.groups is not None:
                 self._patience_ms = self._settings.stall_ms
+                self._conflicts = 0
             if clock.failure is not None:
                 if self._batches.groups is None:
                     # Given more time again and again, the longest of first batches ends some day.
@@ -241,8 +246,21 @@ class _Job:
                 return f"there are {self._batches.groups} groups, so {what}"
             # The JVM is asked last, since it may stand still.
             if not query.isActive:
-                return _why_ended(query)
+                return self._why_ended(query)
         return None
+
+    def _why_ended(self, query: StreamingQuery) -> str:
+        """Return why a query that has ended is to begin anew. Raises `CoordinatorError` if it is not to."""
+        error = query.exception()
+        if error is None:
+            raise CoordinatorError("the query was ended from outside")
+        if _CONFLICT in str(error) and self._conflicts < _MOST_CONFLICTS:
+            # One that was paused has ended its batch when it woke up, before it could know of this one. Its
+            # answers were the same. Which of the two goes on is told by the clock, not by who was first.
+            self._conflicts += 1
+            return "another coordinator has written to the checkpoint"
+        _log.error("%s", error)
+        raise CoordinatorError(f"the query failed: {first_line(error)}")
 
     def _keeps_up(self) -> bool:
         """Whether batches end."""
@@ -254,16 +272,3 @@ class _Job:
         if groups is None:
             return bool(self._is_closed)
         return groups > most * (1 - _ROOM) if self._is_closed else groups > most
-
-
-def _why_ended(query: StreamingQuery) -> str:
-    """Return why a query that has ended is to begin anew. Raises `CoordinatorError` if it is not to."""
-    error = query.exception()
-    if error is None:
-        raise CoordinatorError("the query was ended from outside")
-    if _TWO_WRITERS in str(error):
-        # One that was paused has ended its batch when it woke up, before it could know of this one: with the
-        # same answers. Which of the two goes on is told by the clock, and not by who was first.
-        return "another coordinator has written to the checkpoint"
-    _log.error("%s", error)
-    raise CoordinatorError(f"the query failed: {first_line(error)}")

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.spark
 # While others start beside it, a machine with two cores may be as slow; that is not to be taken for dead.
 SESSION_MS = GAP_MS = 12_000
 GAP = ("--set", f"clock.max.gap.ms={GAP_MS}")
+PATIENT = ("--set", "clock.max.gap.ms=60000")
 
 
 def answers(bootstrap_servers: str, topic: str) -> Counter[tuple[bytes, bytes]]:
@@ -44,18 +45,28 @@ def test_a_commit_of_one_that_was_superseded_is_not_the_end(
 ) -> None:
     # One that is paused and goes on ends its batch before it learns that another one has taken over; that one
     # then finds its batch committed.
-    job = start()
+    job = start(*PATIENT)
     job.wait_for("the coordinator is running")
     job.wait_until(lambda: job.batches("commits"))
-    commits = job.checkpoint / "commits"
-    newest = max(map(int, job.batches("commits")))
-    taken = newest + 20
-    (commits / str(taken)).write_bytes((commits / str(newest)).read_bytes())
+    taken = commit_ahead(job)
     job.wait_for("another coordinator has written to the checkpoint: the query begins anew")
     job.wait_until(lambda: max(map(int, job.batches("commits"))) > taken)
 
     job.terminate()
     assert job.exit_code() == 0
+
+    # In a checkpoint that nobody can go on from it does not try forever.
+    commit_ahead(job)
+    error = start(*PATIENT).error()
+    assert error.startswith("the query failed: [CONCURRENT_STREAM_LOG_UPDATE]")
+
+
+def commit_ahead(job: Job) -> int:
+    """Commit a batch that is still to come, and return which."""
+    commits = job.checkpoint / "commits"
+    newest = max(map(int, job.batches("commits")))
+    (commits / str(newest + 20)).write_bytes((commits / str(newest)).read_bytes())
+    return newest + 20
 
 
 def test_one_of_several_is_the_coordinator(
