@@ -120,13 +120,21 @@ class Deadlines:
         Taking it out clears it: what happens then must set it again if it is to come again.
         """
         heap = self._heap
-        # Asked for every record, and nearly always none is due: what has been moved needs no look then.
-        if not heap or heap[0].at_ms > to_ms:
-            return None
-        at_ms = self.next_ms()
-        if at_ms is None or at_ms > to_ms:
-            return None
-        deadline = heappop(heap)
+        while heap and heap[0].at_ms <= to_ms:
+            deadline = heappop(heap)
+            if self._is_current(deadline):
+                self._clear(deadline)
+                return deadline
+        return None
+
+    def next_ms(self) -> int | None:
+        """When the earliest deadline is due; None if there is none."""
+        heap = self._heap
+        while heap and not self._is_current(heap[0]):
+            heappop(heap)
+        return heap[0].at_ms if heap else None
+
+    def _clear(self, deadline: Deadline) -> None:
         match deadline.kind:
             case DeadlineKind.SESSION:
                 self._group.members[deadline.member_id].session_deadline_ms = None
@@ -140,14 +148,10 @@ class Deadlines:
                 self._group.cleanup_deadline_ms = None
             case _:
                 assert_never(deadline.kind)
-        return deadline
 
-    def next_ms(self) -> int | None:
-        """When the earliest deadline is due; None if there is none."""
-        heap = self._heap
-        while heap and self._current(heap[0].kind, heap[0].member_id) != heap[0].at_ms:
-            heappop(heap)
-        return heap[0].at_ms if heap else None
+    def _is_current(self, deadline: Deadline) -> bool:
+        """Whether it has not been moved or cancelled since."""
+        return self._current(deadline.kind, deadline.member_id) == deadline.at_ms
 
     def _push(self, kind: DeadlineKind, at_ms: int | None) -> None:
         if at_ms is not None:
