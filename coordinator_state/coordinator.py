@@ -36,8 +36,6 @@ from coordinator_state.requests import (
     OffsetDeleteRequest,
     OffsetFetchRequest,
     SyncGroupRequest,
-    instance_ids,
-    member_named,
 )
 from coordinator_state.responses import (
     DeleteGroupResponse,
@@ -117,12 +115,12 @@ class GroupCoordinator:
     def handle(self, request: AnyRequest, record: Record) -> None:
         """Apply `request`, which came as `record`, at the time that has been advanced to."""
         turn = self._turn
-        turn.begin(f"{record.topic}-{record.partition}-{record.offset}", request.request_id)
+        turn.begin(record, request.request_id)
         error, message = _precheck(request)
         if error is not Errors.NONE:
             echoed = {"member_id": request.member_id} if isinstance(request, JoinGroupRequest) else {}
             response = _RESPONSES[type(request)].to(request.reply_to, turn.group_id, error, message, **echoed)
-            turn.reply(request.reply_to, response, member_named(request))
+            turn.reply(request.reply_to, response, request.member_named)
             return
         self._apply(request, record)
         self._fire_due()
@@ -175,7 +173,7 @@ def _precheck(request: AnyRequest) -> tuple[Errors, str | None]:
         return Errors.UNSUPPORTED_VERSION, f"{message} - at `$.topics`"
     if not request.group_id and isinstance(request, _NEEDS_GROUP_ID):
         return Errors.INVALID_GROUP_ID, "group_id must not be empty"
-    if instance_ids(request) and request.version < request.STATIC_VERSION:
+    if request.instance_ids and request.version < request.STATIC_VERSION:
         message = f"version {request.STATIC_VERSION} is the first with a group_instance_id"
         return Errors.UNSUPPORTED_VERSION, f"{message} - at `$.group_instance_id`"
     return Errors.NONE, None

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from coordinator_state.errors import Errors
 from coordinator_state.events import RebalanceCause
 from coordinator_state.rebalance import maybe_complete_join, prepare_rebalance, remove_member
-from coordinator_state.requests import member_named
 from coordinator_state.responses import LeaveGroupResponse, MemberResult
 from coordinator_state.states import GroupState
 from coordinator_state.validation import validate_member
@@ -96,4 +95,4 @@ def _answer(
     members: list[MemberResult] | None = None,
 ) -> None:
     response = LeaveGroupResponse.to(request.reply_to, turn.group_id, error, message, members=members or [])
-    turn.reply(request.reply_to, response, member_named(request))
+    turn.reply(request.reply_to, response, request.member_named)

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Record", "in_log_order"]
 
+_PLACE = itemgetter(1, 2)
+
 
 class Record(NamedTuple):
     """One record of the request topic. `timestamp_ms` is the broker's append time (LogAppendTime)."""
@@ -21,6 +23,10 @@ class Record(NamedTuple):
     key: bytes | None
     value: bytes | None
 
+    def __str__(self) -> str:
+        """Where it stands in the log."""
+        return f"{self.topic}-{self.partition}-{self.offset}"
+
 
 def in_log_order(records: Iterable[Record]) -> list[Record]:
     """Order the records of one group, however Spark's shuffle has mixed them.
@@ -29,7 +35,7 @@ def in_log_order(records: Iterable[Record]) -> list[Record]:
     offsets, even where a broker's clock was set back in between. Producers that do not (librdkafka's
     default partitioner is not Java's) spread it; then partitions are merged by append time.
     """
-    by_place = sorted(records, key=itemgetter(1, 2))
+    by_place = sorted(records, key=_PLACE)
     if not by_place or by_place[0].partition == by_place[-1].partition:
         return by_place
     keyed = []

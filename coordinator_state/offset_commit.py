@@ -12,7 +12,6 @@ from coordinator_state.config import INT64_MAX
 from coordinator_state.errors import Errors
 from coordinator_state.events import CommittedPartition, OffsetsCommitted, OffsetsOfTopic
 from coordinator_state.offsets import CommittedOffset
-from coordinator_state.requests import partitions_named
 from coordinator_state.responses import OffsetCommitResponse, PartitionResult, TopicResult
 from coordinator_state.retention import await_expiry
 from coordinator_state.states import GroupState
@@ -29,7 +28,7 @@ _KEEPS_SESSION = frozenset({GroupState.STABLE, GroupState.PREPARING_REBALANCE})
 
 def handle_offset_commit(turn: Turn, request: OffsetCommitRequest) -> None:
     """Handle one OffsetCommit. One that names no partition is granted unseen, as KafkaApis does."""
-    if not partitions_named(request):
+    if not request.partitions_named:
         _answer(turn, request, Errors.NONE)
     elif (error := _validate(turn, request)) is not Errors.NONE:
         _answer(turn, request, error)

@@ -37,10 +37,6 @@ __all__ = [
     "ReplyTo",
     "Request",
     "SyncGroupRequest",
-    "instance_ids",
-    "member_named",
-    "partitions_named",
-    "topics_named",
 ]
 
 Int32 = Annotated[int, msgspec.Meta(ge=-INT32_MAX - 1, le=INT32_MAX)]
@@ -116,8 +112,45 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         """Where the answer goes."""
         return ReplyTo(self.request_id, self.client_id, self.reply_partition, self.version)
 
+    @property
+    def member_named(self) -> str:
+        """The member that it is about; empty if it is about none, or several."""
+        return ""
 
-class JoinGroupRequest(Request, frozen=True, tag="join_group"):
+    @property
+    def instance_ids(self) -> dict[str, str]:
+        """The instance ids in it, by the paths of their fields."""
+        return {}
+
+    @property
+    def names(self) -> dict[str, str]:
+        """Ids and names that not all requests have, by the paths of their fields."""
+        return self.instance_ids
+
+    @property
+    def partitions_named(self) -> int:
+        """How many partitions it is about; each is answered."""
+        return 0
+
+
+class _MemberRequest(Request, frozen=True, kw_only=True):
+    """A request of one member."""
+
+    member_id: str = ""
+    group_instance_id: InstanceId = None
+
+    @property
+    def member_named(self) -> str:
+        """The member."""
+        return self.member_id
+
+    @property
+    def instance_ids(self) -> dict[str, str]:
+        """The member's, if it has one."""
+        return {} if self.group_instance_id is None else {"group_instance_id": self.group_instance_id}
+
+
+class JoinGroupRequest(_MemberRequest, frozen=True, tag="join_group"):
     """JoinGroup (api key 11). Times in ms; an empty `member_id` asks for one."""
 
     NEWEST_VERSION: ClassVar[int] = 9
@@ -128,9 +161,13 @@ class JoinGroupRequest(Request, frozen=True, tag="join_group"):
     protocol_type: str
     protocols: list[Protocol]
     rebalance_timeout_ms: Int32 | None = None
-    member_id: str = ""
-    group_instance_id: InstanceId = None
     reason: str | None = None
+
+    @property
+    def names(self) -> dict[str, str]:
+        """Its instance id, and what it offers."""
+        offered = {f"protocols[{i}].name": each.name for i, each in enumerate(self.protocols)}
+        return {**self.instance_ids, "protocol_type": self.protocol_type, **offered}
 
     @property
     def client_reason(self) -> str | None:
@@ -145,7 +182,7 @@ class JoinGroupRequest(Request, frozen=True, tag="join_group"):
         return self.rebalance_timeout_ms
 
 
-class SyncGroupRequest(Request, frozen=True, tag="sync_group"):
+class SyncGroupRequest(_MemberRequest, frozen=True, tag="sync_group"):
     """SyncGroup (api key 14). Only the leader's `assignments` are read."""
 
     NEWEST_VERSION: ClassVar[int] = 5
@@ -154,7 +191,6 @@ class SyncGroupRequest(Request, frozen=True, tag="sync_group"):
 
     generation_id: Int32
     member_id: str
-    group_instance_id: InstanceId = None
     protocol_type: str | None = None
     protocol_name: str | None = None
     assignments: list[MemberAssignment] = []
@@ -218,6 +254,18 @@ class HeartbeatRequest(Request, frozen=True, tag="heartbeat"):
             )
         ]
 
+    @property
+    def member_named(self) -> str:
+        """The member, if it is of one."""
+        return self.member_id or ""
+
+    @property
+    def instance_ids(self) -> dict[str, str]:
+        """Those of the members that have one."""
+        if self.members is not msgspec.UNSET:
+            return _instances_of(self.members)
+        return {} if self.group_instance_id is None else {"group_instance_id": self.group_instance_id}
+
 
 class LeaveGroupRequest(Request, frozen=True, tag="leave_group"):
     """LeaveGroup (api key 13)."""
@@ -228,6 +276,16 @@ class LeaveGroupRequest(Request, frozen=True, tag="leave_group"):
 
     # Bounded because each entry, however short, is echoed at length.
     members: Annotated[list[LeavingMember], msgspec.Meta(max_length=10_000)]
+
+    @property
+    def member_named(self) -> str:
+        """The member, if it is one that leaves."""
+        return self.members[0].member_id if len(self.members) == 1 else ""
+
+    @property
+    def instance_ids(self) -> dict[str, str]:
+        """Those of the members that have one."""
+        return _instances_of(self.members)
 
     def client_reason(self, leaving: LeavingMember) -> str | None:
         """Why `leaving` goes, in its own words, if it says so (KIP-800)."""
@@ -257,7 +315,7 @@ class OffsetCommitTopic(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     partitions: list[OffsetCommitPartition]
 
 
-class OffsetCommitRequest(Request, frozen=True, tag="offset_commit"):
+class OffsetCommitRequest(_MemberRequest, frozen=True, tag="offset_commit"):
     """OffsetCommit (api key 8). Without a generation it comes from no member: from a tool, for example."""
 
     OLDEST_VERSION: ClassVar[int] = 2
@@ -269,10 +327,18 @@ class OffsetCommitRequest(Request, frozen=True, tag="offset_commit"):
 
     topics: list[OffsetCommitTopic]
     generation_id: Int32 = -1
-    member_id: str = ""
-    group_instance_id: InstanceId = None
     retention_time_ms: Int64 = -1
     """How long to keep these offsets, up to version 4; -1: as long as the coordinator keeps all."""
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The member's instance id, and the topics."""
+        return {**self.instance_ids, **_topics(self.topics)}
+
+    @property
+    def partitions_named(self) -> int:
+        """Of all topics."""
+        return sum(len(topic.partitions) for topic in self.topics)
 
 
 class OffsetFetchTopic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -295,6 +361,16 @@ class OffsetFetchRequest(Request, frozen=True, tag="offset_fetch"):
 
     topics: list[OffsetFetchTopic] | None = None
     require_stable: bool = False
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The topics."""
+        return _topics(self.topics or ())
+
+    @property
+    def partitions_named(self) -> int:
+        """Of all topics that are named."""
+        return sum(len(topic.partition_indexes) for topic in self.topics or ())
 
     @property
     def lacks_topics(self) -> bool:
@@ -321,6 +397,16 @@ class OffsetDeleteRequest(Request, frozen=True, tag="offset_delete"):
     NEWEST_VERSION: ClassVar[int] = 0
 
     topics: list[OffsetDeleteTopic]
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The topics."""
+        return _topics(self.topics)
+
+    @property
+    def partitions_named(self) -> int:
+        """Of all topics."""
+        return sum(len(topic.partitions) for topic in self.topics)
 
 
 class DeleteGroupRequest(Request, frozen=True, tag="delete_group"):
@@ -349,33 +435,6 @@ AnyRequest = (
 )
 
 
-def member_named(request: AnyRequest) -> str:
-    """The member that `request` is about; empty if it is about none, or several."""
-    match request:
-        case JoinGroupRequest() | SyncGroupRequest() | OffsetCommitRequest():
-            return request.member_id
-        case LeaveGroupRequest(members=[leaving]):
-            return leaving.member_id
-        case HeartbeatRequest(members=msgspec.UNSET):
-            return request.beats[0].member_id
-        case _:
-            return ""
-
-
-def instance_ids(request: AnyRequest) -> dict[str, str]:
-    """The instance ids that `request` names, by the paths of their fields."""
-    match request:
-        case LeaveGroupRequest():
-            return _instances_of(request.members)
-        case HeartbeatRequest(members=list(members)):
-            return _instances_of(members)
-        case JoinGroupRequest() | SyncGroupRequest() | HeartbeatRequest() | OffsetCommitRequest():
-            instance_id = request.group_instance_id
-            return {} if instance_id is None else {"group_instance_id": instance_id}
-        case _:
-            return {}
-
-
 def _instances_of(members: Iterable[LeavingMember | BeatingMember]) -> dict[str, str]:
     return {
         f"members[{i}].group_instance_id": each.group_instance_id
@@ -384,22 +443,7 @@ def _instances_of(members: Iterable[LeavingMember | BeatingMember]) -> dict[str,
     }
 
 
-def topics_named(request: AnyRequest) -> dict[str, str]:
-    """The topics that `request` names, by the paths of their fields."""
-    match request:
-        case OffsetCommitRequest() | OffsetDeleteRequest() | OffsetFetchRequest():
-            topics: Iterable[OffsetCommitTopic | OffsetDeleteTopic | OffsetFetchTopic] = request.topics or ()
-            return {f"topics[{i}].name": topic.name for i, topic in enumerate(topics)}
-        case _:
-            return {}
-
-
-def partitions_named(request: AnyRequest) -> int:
-    """How many partitions `request` names; each is answered."""
-    match request:
-        case OffsetCommitRequest() | OffsetDeleteRequest():
-            return sum(len(topic.partitions) for topic in request.topics)
-        case OffsetFetchRequest():
-            return sum(len(topic.partition_indexes) for topic in request.topics or ())
-        case _:
-            return 0
+def _topics(
+    topics: Iterable[OffsetCommitTopic | OffsetDeleteTopic | OffsetFetchTopic],
+) -> dict[str, str]:
+    return {f"topics[{i}].name": topic.name for i, topic in enumerate(topics)}

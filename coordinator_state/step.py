@@ -146,27 +146,29 @@ def step(
     )
 
 
+_json = msgspec.json.Encoder().encode
+_encoder = msgspec.msgpack.Encoder()
+_versions = msgspec.msgpack.Decoder(tuple[int, msgspec.Raw])
+_groups = msgspec.msgpack.Decoder(Group)
+
+
 def encode_group(group: Group) -> bytes:
     """The group as it is stored."""
-    return msgspec.msgpack.encode((SCHEMA_VERSION, group))
+    return _encoder.encode((SCHEMA_VERSION, group))
 
 
 def decode_group(state: bytes) -> Group:
     """The stored group; `ValueError` if it was written by a newer version of this program."""
-    version, raw = msgspec.msgpack.decode(state, type=tuple[int, msgspec.Raw])
+    version, raw = _versions.decode(state)
     if not 1 <= version <= SCHEMA_VERSION:
         message = f"stored state has schema version {version}, this program reads 1 to {SCHEMA_VERSION}"
         raise ValueError(message)
-    return msgspec.msgpack.decode(raw, type=Group)
+    return _groups.decode(raw)
 
 
 def _group_id(key: bytes | None) -> str:
     # Requests under a key that is not UTF-8 are all rejected, so what stands here is never seen.
     return (key or b"").decode(errors="replace")
-
-
-def _json(value: object) -> bytes:
-    return msgspec.json.encode(value)
 
 
 def _response(reply: Reply, counts: Counter[tuple[str, str, str]]) -> Output:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from coordinator_state.config import GroupConfig
     from coordinator_state.events import Event, RebalanceCause
     from coordinator_state.group import Member
+    from coordinator_state.log import Record
     from coordinator_state.outages import Outages
     from coordinator_state.requests import ReplyTo
     from coordinator_state.responses import InvalidRequestResponse, Response
@@ -56,7 +57,7 @@ class Turn:
         """Whether anything has changed that the group's picture shows."""
         self._group = group
         self._deadlines = Deadlines(group) if group else None
-        self._cause = ""
+        self._cause: Record | str = ""
         self._request_id: str | None = None
         self._effects = 0
 
@@ -118,8 +119,8 @@ class Turn:
 
     # -- decisions -------------------------------------------------------------------------------
 
-    def begin(self, cause: str, request_id: str | None = None) -> None:
-        """What follows is caused by `cause`: a place in the log, with the request there, or a deadline."""
+    def begin(self, cause: Record | str, request_id: str | None = None) -> None:
+        """What follows is caused by `cause`: a record, with the request in it, or a deadline."""
         self._cause = cause
         self._request_id = request_id
         self._effects = 0

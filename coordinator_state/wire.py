@@ -10,18 +10,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coordinator_state.requests import (
-    AnyRequest,
-    JoinGroupRequest,
-    instance_ids,
-    partitions_named,
-    topics_named,
-)
+from coordinator_state.requests import AnyRequest
 from coordinator_state.responses import InvalidRequestResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from coordinator_state.config import GroupConfig
     from coordinator_state.log import Record
 
@@ -89,26 +81,20 @@ def _check(request: AnyRequest, key: bytes | None, config: GroupConfig) -> str |
     if request.reply_partition is not None and request.reply_partition >= config.response_partitions:
         last = config.response_partitions - 1
         return f"the response topic's partitions are 0 to {last} - at `$.reply_partition`"
-    for field, text in _texts(request):
-        if len(text) > config.max_id_length:
-            return f"longer than {config.max_id_length} characters - at `$.{field}`"
-    if partitions_named(request) > config.max_request_partitions:
+    texts = (
+        ("group_id", request.group_id),
+        ("client_id", request.client_id),
+        ("request_id", request.request_id),
+        ("client_host", request.client_host),
+        *request.names.items(),
+    )
+    longest = config.max_id_length
+    for field, text in texts:
+        if len(text) > longest:
+            return f"longer than {longest} characters - at `$.{field}`"
+    if request.partitions_named > config.max_request_partitions:
         return f"more than {config.max_request_partitions} partitions - at `$.topics`"
     return None
-
-
-def _texts(request: AnyRequest) -> Iterator[tuple[str, str]]:
-    """Ids and names, by the paths of their fields."""
-    yield "group_id", request.group_id
-    yield "client_id", request.client_id
-    yield "request_id", request.request_id
-    yield "client_host", request.client_host
-    yield from instance_ids(request).items()
-    yield from topics_named(request).items()
-    if isinstance(request, JoinGroupRequest):
-        yield "protocol_type", request.protocol_type
-        for i, each in enumerate(request.protocols):
-            yield f"protocols[{i}].name", each.name
 
 
 def _reject(value: bytes, reason: str, config: GroupConfig) -> Rejection:

@@ -170,7 +170,7 @@ class DecisionLog:
             group=(record.key or b"").decode(errors="replace")[:_MAX_LENGTH],
             **_given({"request_id": request_id}),
             at_ms=record.timestamp_ms,
-            record=f"{record.topic}-{record.partition}-{record.offset}",
+            record=str(record),
             value_bytes=len(record.value or b""),
             count=len(rejections),
         )

@@ -15,15 +15,17 @@ with `spark.python.daemon.module = pyspark.daemon`, the way is pyspark's own.
 from __future__ import annotations
 
 import inspect
-import json
+import pickle
 from functools import cache
 from itertools import chain, groupby
 from operator import itemgetter
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
 import pyarrow as pa
 import pyspark.sql.types
 import pyspark.worker
+from pyspark.serializers import pickle_protocol
 from pyspark.sql.pandas.serializers import ApplyInPandasWithStateSerializer, ArrowStreamSerializer
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.streaming.state import GroupState
@@ -106,7 +108,7 @@ class _Serializer(_PysparksSerializer):  # type: ignore[misc]
 
     def _state(self, info: dict[str, Any]) -> GroupState:
         value = info["object"]
-        properties = json.loads(info["properties"])
+        properties = msgspec.json.decode(info["properties"])
         properties["optionalValue"] = self.pickleSer.loads(value) if value else None
         return GroupState(
             keyAsUnsafe=info["keyRowAsUnsafe"], valueSchema=self.state_object_schema, **properties
@@ -136,7 +138,8 @@ class _Serializer(_PysparksSerializer):  # type: ignore[misc]
             (
                 state.json(),
                 state._keyAsUnsafe,  # noqa: SLF001 - as pyspark's
-                self.pickleSer.dumps(self.state_object_schema.toInternal(state._value))  # noqa: SLF001
+                # As pyspark's serializer does, which is made for what plain pickle cannot write.
+                pickle.dumps(self.state_object_schema.toInternal(state._value), pickle_protocol)  # noqa: SLF001
                 if state.exists
                 else None,
                 state.oldTimeoutTimestamp,
