@@ -74,13 +74,13 @@ def latency(
 
 @main.command()
 @_rounds
-@_warm_up
+@click.option("--warm-up", default=120, show_default=True, help="Seconds, for each stream.")
 @click.option("--begin", default=8000, show_default=True, help="Groups of the first step.")
 @click.option("--most", default=30_000, show_default=True, help="Groups of the last step, at most.")
 @click.option("--step", default=12, show_default=True, help="Seconds of a step.")
 @_json
 def groups(*, rounds: int, warm_up: int, begin: int, most: int, step: int, file: Path | None) -> None:
-    """Measure how many groups of one member a core sustains: half an hour."""
+    """Measure how many groups of one member a core sustains: 40 minutes."""
     from benchmarks.groups import Plan, run
 
     run(Plan(rounds, begin, most, step, warm_up), file)

@@ -1,7 +1,7 @@
 """How many groups of one member, which beats every 3 s, one core sustains: with a p99 below those 3 s.
 
 The stream (driver, JVM and Python worker) has a core for itself, and the broker and the load the others. The
-groups become more by a seventh every 12 s, until the p99 of a step is above; the one before it counts.
+groups become more by a tenth every 12 s, until the p99 of a step is above; the one before it counts.
 Beside the coordinator: the no-op on the same short way to and through the Python worker, and on Spark's own.
 """
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 KINDS = (STOCK_NO_OP, NO_OP, COORDINATOR)
 INTERVAL_S = 3.0
-_GROWTH = 1.15
+_GROWTH = 1.1
 _STOCK_SHARE = 0.1
 """Of the groups of the first step."""
 
