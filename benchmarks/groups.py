@@ -1,7 +1,7 @@
 """How many groups of one member, which beats every 3 s, one core sustains: with a p99 below those 3 s.
 
 The stream (driver, JVM and Python worker) has a core for itself, and the broker and the load the others. The
-groups become more by a tenth every 12 s, until the p99 of a step is above; the one before it counts.
+groups become more by a tenth every 12 s, until the p99 of two steps is above; the last one before counts.
 Beside the coordinator: the no-op on the same short way to and through the Python worker, and on Spark's own.
 """
 
