@@ -43,7 +43,10 @@ _rounds = click.option("--rounds", default=3, show_default=True, type=click.IntR
 _settings = click.option(
     "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="A setting of all streams."
 )
-_warm_up = click.option("--warm-up", default=45, show_default=True, help="Seconds, for each stream.")
+_WARM_UP_HELP = "Seconds, for each stream."
+_warm_up = click.option("--warm-up", default=45, show_default=True, help=_WARM_UP_HELP)
+_long_warm_up = click.option("--warm-up", default=120, show_default=True, help=_WARM_UP_HELP)
+"""Where the stream has one core, which the compiler of its JVM shares."""
 
 
 @main.command()
@@ -74,7 +77,7 @@ def latency(
 
 @main.command()
 @_rounds
-@click.option("--warm-up", default=120, show_default=True, help="Seconds, for each stream.")
+@_long_warm_up
 @click.option("--begin", default=8000, show_default=True, help="Groups of the first step.")
 @click.option("--most", default=30_000, show_default=True, help="Groups of the last step, at most.")
 @click.option("--step", default=12, show_default=True, help="Seconds of a step.")
@@ -88,12 +91,12 @@ def groups(*, rounds: int, warm_up: int, begin: int, most: int, step: int, file:
 
 @main.command()
 @_rounds
-@_warm_up
+@_long_warm_up
 @click.option("--shapes", default="100x100,10x1000", show_default=True, help="Groups, and members of each.")
 @click.option("--seconds", default=20, show_default=True, help="For each rate.")
 @_json
 def big_groups(*, rounds: int, warm_up: int, shapes: str, seconds: int, file: Path | None) -> None:
-    """Measure heartbeats per CPU-second in big groups, beside the broker: an hour."""
+    """Measure heartbeats per CPU-second in big groups, beside the broker: an hour and a half."""
     from benchmarks.big_groups import Plan, run
 
     pairs = [shape.split("x") for shape in shapes.split(",")]
