@@ -3,6 +3,8 @@
 Groups of one member beat every 3 s, and some of them go and come again all the time, which writes events and
 compacted topics. The topics keep 2 minutes, in segments of half a minute, and not days: whether they are
 bounded is to be seen while this runs.
+
+The machine need not stay as it is, either: the same work in Python, done at each sample, is the neighbour.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ INTERVAL_S = 3.0
 _RETENTION = {"retention.ms": "120000", "segment.ms": "30000"}
 _SOON = {"log.retention.check.interval.ms": "10000", "log.cleaner.backoff.ms": "5000"}
 _MB = 1e6
+_SAME_WORK = 3_000_000
 Sample = dict[str, float]
 
 
@@ -78,6 +81,7 @@ def _sample(stage: Stage, stream: Stream, members: Members, plan: Plan) -> Sampl
     took_s = time.monotonic() - begin
     batches, memory = window.batches(), stream.memory_bytes()
     return {
+        "the same work, ms": _same_work_ms(),
         "batch, ms": batches.mean_ms,
         "heartbeat p50, ms": trips.p50_ms,
         "heartbeat p99, ms": trips.p99_ms,
@@ -86,6 +90,12 @@ def _sample(stage: Stage, stream: Stream, members: Members, plan: Plan) -> Sampl
         "checkpoint, MB": size_of(stream.checkpoint) / _MB,
         "topics, MB": size_of(stage.broker.log_file.parent) / _MB,
     }
+
+
+def _same_work_ms() -> float:
+    begin = time.process_time()
+    sum(number * number for number in range(_SAME_WORK))
+    return (time.process_time() - begin) * 1000
 
 
 def _ratio(first: float, last: float) -> str:
