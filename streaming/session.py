@@ -55,6 +55,13 @@ _DEFAULTS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
 }
+# Spark keeps what its UI would show of the last thousand batches, a hundred megabytes, with or without one.
+_WITHOUT_UI = {
+    "spark.ui.retainedJobs": "10",
+    "spark.ui.retainedStages": "10",
+    "spark.ui.retainedTasks": "1000",
+    "spark.sql.ui.retainedExecutions": "10",
+}
 _LOCAL_DEFAULTS = {
     # Two cores; a task whose Python worker dies is tried again, and need not end the query.
     "spark.master": "local[2,4]",
@@ -117,6 +124,9 @@ def create_session(
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     for name, value in (all_defaults | dict(defaults)).items():
         conf.setIfMissing(name, value)
+    if conf.get("spark.ui.enabled") == "false":
+        for name, value in _WITHOUT_UI.items():
+            conf.setIfMissing(name, value)
     return SparkSession.builder.config(conf=conf).getOrCreate()
 
 

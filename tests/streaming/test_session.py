@@ -66,6 +66,7 @@ def test_defaults_with_the_locked_jars() -> None:
     assert conf["spark.master"] == "local[2,4]"
     assert conf["spark.sql.shuffle.partitions"] == "3"
     assert conf["spark.sql.streaming.noDataMicroBatches.enabled"] == "false"
+    assert conf["spark.sql.ui.retainedExecutions"] == "10"
     assert (made["worker"], made["serializer"]) == (sys.executable, "streaming.worker")
     assert made["unix_socket"] == "true"
 
@@ -80,6 +81,8 @@ def test_settings_win_over_defaults(tmp_path: Path) -> None:
         "spark.sql.codegen.factoryMode": "FALLBACK",
         "spark.python.daemon.module": "pyspark.daemon",
         "spark.pyspark.python": str(python),
+        "spark.ui.enabled": "true",
+        "spark.ui.port": "0",
         # A jar of one's own: then no other is fetched, and the cache stays as it is.
         "spark.jars": str(fetch("spark")[0]),
     }
@@ -92,6 +95,8 @@ def test_settings_win_over_defaults(tmp_path: Path) -> None:
     assert {name: made["conf"][name] for name in given} == given
     assert not cache.exists()
     assert "spark.hadoop.fs.file.impl" not in made["conf"]
+    # With a UI its history is wanted.
+    assert "spark.sql.ui.retainedExecutions" not in made["conf"]
     assert (made["worker"], made["serializer"]) == (str(python), "pyspark.sql.pandas.serializers")
 
 
