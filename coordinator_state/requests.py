@@ -147,7 +147,7 @@ class _MemberRequest(Request, frozen=True, kw_only=True):
     @property
     def instance_ids(self) -> dict[str, str]:
         """The member's, if it has one."""
-        return {} if self.group_instance_id is None else {"group_instance_id": self.group_instance_id}
+        return _instance(self.group_instance_id)
 
 
 class JoinGroupRequest(_MemberRequest, frozen=True, tag="join_group"):
@@ -264,7 +264,7 @@ class HeartbeatRequest(Request, frozen=True, tag="heartbeat"):
         """Those of the members that have one."""
         if self.members is not msgspec.UNSET:
             return _instances_of(self.members)
-        return {} if self.group_instance_id is None else {"group_instance_id": self.group_instance_id}
+        return _instance(self.group_instance_id)
 
 
 class LeaveGroupRequest(Request, frozen=True, tag="leave_group"):
@@ -433,6 +433,10 @@ AnyRequest = (
     | DeleteGroupRequest
     | FindCoordinatorRequest
 )
+
+
+def _instance(instance_id: str | None) -> dict[str, str]:
+    return {} if instance_id is None else {"group_instance_id": instance_id}
 
 
 def _instances_of(members: Iterable[LeavingMember | BeatingMember]) -> dict[str, str]:

@@ -20,7 +20,7 @@ class CountsParam(AccumulatorParam[Counts]):
 
     def addInPlace(self, value1: Counts, value2: Counts) -> Counts:  # noqa: N802 - Spark's name
         """Add `value2` to `value1`."""
-        # For few entries, as there are for each group of a batch, a third of what `update` takes.
+        # For few entries, as there are for each group of a batch, half of what `update` takes.
         for what, count in value2.items():
             value1[what] += count
         return value1

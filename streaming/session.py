@@ -55,7 +55,7 @@ _DEFAULTS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
 }
-# Spark keeps what its UI would show of the last thousand batches, a hundred megabytes, with or without one.
+# Spark keeps what its UI would show of the last thousand executions, with or without one.
 _WITHOUT_UI = {
     "spark.ui.retainedJobs": "10",
     "spark.ui.retainedStages": "10",
