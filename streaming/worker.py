@@ -48,6 +48,8 @@ _worker: Any = pyspark.worker
 _types: Any = pyspark.sql.types
 _PysparksSerializer: Any = ApplyInPandasWithStateSerializer
 _pysparks_wrap = _worker.wrap_grouped_map_pandas_udf_with_state
+# Spark pickles a state with its schema, as JSON.
+_parse_once = cache(_types._parse_datatype_json_string)  # noqa: SLF001
 
 
 class _Column(NamedTuple):
@@ -186,8 +188,7 @@ def _records(columns: list[_Column]) -> Iterator[tuple[Any, ...]]:
 
 
 def install() -> None:
-    """Have pyspark's worker, in this process, take the short way."""
-    # Spark pickles a state with its schema, as JSON.
-    _types._parse_datatype_json_string = cache(_types._parse_datatype_json_string)  # noqa: SLF001
+    """Have pyspark's worker, in this process, take the short way; once more changes nothing."""
+    _types._parse_datatype_json_string = _parse_once  # noqa: SLF001
     _worker.ApplyInPandasWithStateSerializer = _Serializer
     _worker.wrap_grouped_map_pandas_udf_with_state = _wrap

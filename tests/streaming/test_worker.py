@@ -159,15 +159,20 @@ def task(function: Any, batches: Iterable[list[Chunk]], most: int) -> tuple[byte
     return written, list(pa.ipc.open_stream(outfile))
 
 
+REPLACED = [
+    (pysparks, "ApplyInPandasWithStateSerializer"),
+    (pysparks, "wrap_grouped_map_pandas_udf_with_state"),
+    (pyspark.sql.types, "_parse_datatype_json_string"),
+]
+
+
 @contextmanager
 def installed() -> Iterator[None]:
     """While the context is open, pyspark's worker takes the short way."""
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("ApplyInPandasWithStateSerializer", "wrap_grouped_map_pandas_udf_with_state"):
+        for module, name in REPLACED:
             # As it is, so that it is put back.
-            patch.setattr(pysparks, name, getattr(pysparks, name))
-        name = "_parse_datatype_json_string"
-        patch.setattr(pyspark.sql.types, name, getattr(pyspark.sql.types, name))
+            patch.setattr(module, name, getattr(module, name))
         worker.install()
         yield
 
@@ -367,6 +372,16 @@ def test_functions_that_are_not_the_coordinators_are_called_pysparks_way() -> No
     both_ways(FUNCTION, [Chunk(b"orders", rows("c1"))])
 
     assert read(batch)[0] == [("t", b"orders", join("c1"), None)]
+
+
+def test_to_install_again_with_every_task_adds_nothing() -> None:
+    """A worker does so; what were put around what is there already would grow with each task."""
+    with installed():
+        once = [getattr(module, name) for module, name in REPLACED]
+        worker.install()
+        again = [getattr(module, name) for module, name in REPLACED]
+
+    assert all(one is other for one, other in zip(once, again, strict=True))
 
 
 def test_the_version_that_is_installed_is_one_that_was_tested() -> None:
