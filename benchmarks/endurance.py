@@ -19,7 +19,7 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from benchmarks.batches import Window, size_of
 from benchmarks.flow import Step, flow
 from benchmarks.members import Members
-from benchmarks.report import medians_of, show, write
+from benchmarks.report import show, thirds, write
 from benchmarks.stage import Stage
 from benchmarks.streams import COORDINATOR
 
@@ -53,15 +53,13 @@ def run(plan: Plan, file: Path | None) -> list[Sample]:
         begin = time.monotonic()
         while (minutes := (time.monotonic() - begin) / 60) < plan.minutes:
             samples.append({"minute": minutes} | _sample(stage, stream, members, plan))
-    third = max(1, len(samples) // 3)
-    first, last = medians_of(samples[:third]), medians_of(samples[-third:])
+    first, last = thirds(samples)
     show(
         f"{plan.minutes} minutes of {plan.groups / INTERVAL_S:,.0f} heartbeats/s (medians of thirds)",
         ["", "first third", "last third", "ratio"],
         [
             [name, f"{first[name]:,.1f}", f"{last[name]:,.1f}", _ratio(first[name], last[name])]
             for name in first
-            if name != "minute"
         ],
     )
     write(file, {"plan": plan._asdict(), "samples": samples})

@@ -1,4 +1,4 @@
-"""Bars as SVG files, for the documentation, of what the benchmarks have written as JSON."""
+"""Bars and lines as SVG files, for the documentation, of what the benchmarks have written as JSON."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 from xml.sax.saxutils import escape
 
+from benchmarks.report import thirds
 from benchmarks.streams import COORDINATOR
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _WIDTH, _LETTER, _FIGURES, _BAR, _GAP, _TOP = 760, 7.5, 320, 16, 14, 40
+_LINE, _CHANGE = 34, 130
 _NEIGHBOURS = ("#9aa5b1", "#7b8794", "#52606d", "#323f4b")
 _OURS = ("#d9480f", "#f08c4a", "#b33a0a", "#f7a072")
 Bars = dict[str, "Mapping[str, float]"]
@@ -20,11 +22,25 @@ Bars = dict[str, "Mapping[str, float]"]
 
 
 class Picture(NamedTuple):
-    """What is drawn of one benchmark."""
+    """The bars that are drawn of one benchmark."""
 
     title: str
     bars: Callable[[Any], Bars]
     unit: str = ""
+
+    def svg(self, found: Any) -> str:
+        """Draw what the benchmark has found."""
+        return _bars_svg(self.title, self.bars(found), self.unit)
+
+
+class Course(NamedTuple):
+    """The lines, one for each figure, that are drawn of a benchmark which takes samples."""
+
+    title: str
+
+    def svg(self, found: Any) -> str:
+        """Draw what the benchmark has found."""
+        return _lines_svg(self.title, found["samples"])
 
 
 def _latency(found: Any) -> Bars:
@@ -59,12 +75,13 @@ def _size(found: Any) -> Bars:
     }
 
 
-_PICTURES = {
+_PICTURES: dict[str, Picture | Course] = {
     "latency": Picture("Round trips one at a time, median in ms", _latency),
     "groups": Picture("Groups of one member that one core sustains", lambda found: {"": found["groups"]}),
     "big-groups": Picture("Heartbeats per CPU-second", _big_groups),
     "rebalance": Picture("Until all members are Stable", _rebalance, " s"),
     "size": Picture("A batch (mean) and a heartbeat (median), in ms, beside idle groups", _size),
+    "endurance": Course("Under load: minute by minute, and the medians of the first third and of the last"),
 }
 
 
@@ -74,13 +91,12 @@ def draw_all(source: Path, target: Path) -> list[Path]:
     for name, picture in _PICTURES.items():
         file = source / f"{name}.json"
         if file.exists():
-            bars = picture.bars(json.loads(file.read_text(encoding="utf-8")))
             drawn.append(target / f"{name}.svg")
-            drawn[-1].write_text(_svg(picture.title, bars, picture.unit), encoding="utf-8")
+            drawn[-1].write_text(picture.svg(json.loads(file.read_text(encoding="utf-8"))), encoding="utf-8")
     return drawn
 
 
-def _svg(title: str, bars: Bars, unit: str) -> str:
+def _bars_svg(title: str, bars: Bars, unit: str) -> str:
     longest = max(value for group in bars.values() for value in group.values())
     labels = _LETTER * max(map(len, bars)) + 8
     y, parts = _TOP, []
@@ -98,9 +114,36 @@ def _svg(title: str, bars: Bars, unit: str) -> str:
             )
             y += _BAR
         y += _GAP
+    return _framed(title, y, parts)
+
+
+def _lines_svg(title: str, samples: list[dict[str, float]]) -> str:
+    first, last = thirds(samples)
+    labels = _LETTER * max(map(len, first)) + 8
+    y, parts = _TOP, []
+    for name in first:
+        values = [sample[name] for sample in samples]
+        points = " ".join(
+            f"{labels + number / (len(values) - 1) * (_WIDTH - labels - _CHANGE):.1f},"
+            f"{y + (_LINE - 4) * (1 - value / max(values)):.1f}"
+            for number, value in enumerate(values)
+        )
+        middle = y + _LINE / 2
+        parts.append(
+            f'<text x="0" y="{middle:.0f}" font-weight="bold">{escape(name)}</text>'
+            f'<polyline points="{points}" fill="none" stroke="{_OURS[0]}" stroke-width="1.5"/>'
+            f'<line x1="{labels}" x2="{_WIDTH - _CHANGE}" y1="{y + _LINE - 4}" y2="{y + _LINE - 4}" '
+            f'stroke="{_NEIGHBOURS[0]}"/>'
+            f'<text x="{_WIDTH - _CHANGE + 8}" y="{middle:.0f}">{first[name]:,.1f} → {last[name]:,.1f}</text>'
+        )
+        y += _LINE
+    return _framed(title, y + _GAP, parts)
+
+
+def _framed(title: str, height: int, parts: list[str]) -> str:
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {y}" width="{_WIDTH}" height="{y}" '
-        f'font-family="sans-serif" font-size="12" role="img" aria-label="{escape(title)}">'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" '
+        f'height="{height}" font-family="sans-serif" font-size="12" role="img" aria-label="{escape(title)}">'
         f'<rect width="100%" height="100%" fill="#ffffff"/>'
         f'<text x="0" y="20" font-size="15">{escape(title)}</text>{"".join(parts)}</svg>\n'
     )

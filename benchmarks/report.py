@@ -26,6 +26,13 @@ def medians_of(rounds: list[Any]) -> Any:
     return statistics.median(rounds)
 
 
+def thirds(samples: list[dict[str, float]]) -> tuple[dict[str, float], dict[str, float]]:
+    """The medians of the first third and of the last, without the minutes."""
+    third = max(1, len(samples) // 3)
+    figures = [{name: value for name, value in each.items() if name != "minute"} for each in samples]
+    return medians_of(figures[:third]), medians_of(figures[-third:])
+
+
 def show(title: str, columns: list[str], rows: list[list[str]]) -> None:
     """Print a table; the first column is text, the others are figures."""
     table = Table(title=title, title_justify="left")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -26,6 +27,21 @@ def test_there_is_a_bar_for_each_figure_as_long_as_it_says(tmp_path: Path) -> No
     # Letters are 7 wide at most, and all of them have room.
     ends = [float(text.attrib["x"]) + 7 * len(text.text or "") for text in texts[-3:]]
     assert max(ends) < float(picture.attrib["width"])
+
+
+def test_there_is_a_line_for_each_figure_of_the_samples(tmp_path: Path) -> None:
+    samples = [{"minute": minute, "batch, ms": ms} for minute, ms in enumerate([10, 20, 40, 20, 30, 4])]
+    (tmp_path / "endurance.json").write_text(json.dumps({"samples": samples}))
+
+    (file,) = draw_all(tmp_path, tmp_path)
+
+    picture = ET.parse(file).getroot()
+    (line,) = picture.iter(f"{SVG}polyline")
+    x, y = zip(*(map(float, point.split(",")) for point in line.attrib["points"].split()), strict=True)
+    assert {round(right - left, 1) for left, right in pairwise(x)} == {round((x[-1] - x[0]) / 5, 1)}
+    (base,) = (float(each.attrib["y1"]) for each in picture.iter(f"{SVG}line"))
+    assert [round((base - each) / (base - y[2]), 3) for each in y] == [0.25, 0.5, 1, 0.5, 0.75, 0.1]
+    assert [text.text for text in picture.iter(f"{SVG}text")][-2:] == ["batch, ms", "15.0 → 17.0"]
 
 
 def test_names_are_text(tmp_path: Path) -> None:
