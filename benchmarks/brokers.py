@@ -19,7 +19,6 @@ from tests.conformance.sequence import PARTITIONS, TOPICS
 from tests.conformance.wire import BrokerClient
 
 if TYPE_CHECKING:
-    from benchmarks.flow import Step
     from deploy.broker import EmbeddedBroker
 
 _SESSION_MS = 1_800_000
@@ -64,10 +63,10 @@ class BrokersGroups:
         times = self._process.cpu_times()
         return times.user + times.system
 
-    def flow(self, step: Step) -> int:
-        """Beat as the step says; return how many were answered."""
+    def flow(self, per_second: float | None, seconds: float) -> int:
+        """Beat, without a rate as fast as beats are answered; return how many were."""
         told = _SPAWN.Queue()
-        process = _SPAWN.Process(target=_beat, args=(self._address, self._beats, step, told))
+        process = _SPAWN.Process(target=_beat, args=(self._address, self._beats, per_second, seconds, told))
         process.start()
         answered: int | None = told.get()
         process.join()
@@ -116,7 +115,7 @@ class BrokersGroups:
         return [frame(beat | {"group_instance_id": None} | place) for place in places]
 
 
-def _beat(address: str, beats: list[bytes], step: Step, told: Any) -> None:
+def _beat(address: str, beats: list[bytes], per_second: float | None, seconds: float, told: Any) -> None:
     host, _, port = address.rpartition(":")
     with ExitStack() as stack:
         selector = stack.enter_context(selectors.DefaultSelector())
@@ -126,13 +125,13 @@ def _beat(address: str, beats: list[bytes], step: Step, told: Any) -> None:
             selector.register(pipe.socket, selectors.EVENT_READ, pipe)
         answered = number = 0
         begin = time.perf_counter()
-        end = begin + step.seconds
+        end = begin + seconds
         while (now := time.perf_counter()) < end or answered < number:
             if now < end:
-                due = answered + _AHEAD if step.per_second is None else int((now - begin) * step.per_second)
+                due = answered + _AHEAD if per_second is None else int((now - begin) * per_second)
                 until = max(number, min(number + _BURST, due))
                 for each in range(number, until):
-                    pipes[each % _CONNECTIONS].unsent += beats[each % step.beats]
+                    pipes[each % _CONNECTIONS].unsent += beats[each % len(beats)]
                 number = until
             for pipe in pipes:
                 pipe.send()

@@ -22,20 +22,15 @@ if TYPE_CHECKING:
     from benchmarks.members import Beat
 
 _TICK_S = 0.002
-_AHEAD = 20_000
-_AHEAD_BYTES = 8_000_000
-"""How many, and of what size together, may be unanswered in a step without a rate."""
-_BURST = 500
-_MOST_PER_SECOND = 30_000
 _PATIENCE_S = 120
 _SPAWN = multiprocessing.get_context("spawn")
 
 
 class Step(NamedTuple):
-    """The first `beats` of the beats in turn, for `seconds`; without a rate as fast as they are answered."""
+    """The first `beats` of the beats in turn, for `seconds`."""
 
     beats: int
-    per_second: float | None
+    per_second: float
     seconds: float
 
 
@@ -83,17 +78,15 @@ class _Schedule(NamedTuple):
     """By number of the request, in s of the machine's monotonic clock."""
     first: Any
     """By number of the step, its first request; and one more. -1 if it has not begun."""
-    answered: Any
     listening: Any
     stop: Any
 
     @classmethod
     def of(cls, steps: list[Step]) -> _Schedule:
-        most = sum(math.ceil((step.per_second or _MOST_PER_SECOND) * step.seconds) + 1 for step in steps)
+        most = sum(math.ceil(step.per_second * step.seconds) + 1 for step in steps)
         return cls(
             _SPAWN.RawArray("d", most),
             _SPAWN.RawArray("q", [-1] * (len(steps) + 1)),
-            _SPAWN.RawValue("q", 0),
             _SPAWN.Event(),
             _SPAWN.Event(),
         )
@@ -101,7 +94,6 @@ class _Schedule(NamedTuple):
 
 def _send(load: Load, beats: list[Beat], steps: list[Step], schedule: _Schedule) -> None:
     number = 0
-    ahead = min(_AHEAD, max(len(beats), _AHEAD_BYTES // len(beats[0].request(0).value)))
     with closing(producer(load)) as out:
         end = time.perf_counter()
         for index, step in enumerate(steps):
@@ -109,16 +101,12 @@ def _send(load: Load, beats: list[Beat], steps: list[Step], schedule: _Schedule)
             end = begin + step.seconds
             schedule.first[index] = first = number
             while (now := time.perf_counter()) < end and not schedule.stop.is_set():
-                if step.per_second is None:
-                    until = min(number + _BURST, schedule.answered.value + ahead)
-                else:
-                    until = first + int((now - begin) * step.per_second)
+                until = first + int((now - begin) * step.per_second)
                 for each in range(number, until):
                     beat = beats[(each - first) % step.beats]
-                    due = now if step.per_second is None else begin + (each - first) / step.per_second
-                    schedule.due[each] = due
+                    schedule.due[each] = begin + (each - first) / step.per_second
                     out.send(load.request_topic, key=beat.key, value=beat.request(each).value)
-                number = max(number, until)
+                number = until
                 time.sleep(_TICK_S)
         schedule.first[len(steps)] = number
 
@@ -139,7 +127,6 @@ def _receive(load: Load, steps: list[Step], limit_ms: float, schedule: _Schedule
                 number = int(answer.request_id)
                 step = bisect_right(schedule.first, number, key=_or_never) - 1
                 trips[step].append((now - schedule.due[number]) * 1000)
-            schedule.answered.value += len(records)
             for index in range(len(found), len(steps)):
                 first, end = schedule.first[index], schedule.first[index + 1]
                 if end < 0:

@@ -61,6 +61,24 @@ def call(load: Load, requests: list[Request]) -> list[bytes]:
         return [answers[request.request_id] for request in requests]
 
 
+def write(load: Load, requests: list[Request]) -> int:
+    """Write the requests; return from where on the answers to them will be."""
+    with closing(reader(load)) as answers:
+        begin: int = answers.position(TopicPartition(load.response_topic, load.response_partition))
+    with closing(producer(load)) as out:
+        for request in requests:
+            out.send(load.request_topic, key=request.key, value=request.value)
+        out.flush()
+    return begin
+
+
+def read_answers(load: Load, begin: int, request_ids: set[str]) -> None:
+    """Read from there on until all of them are answered, without an error."""
+    with closing(reader(load)) as answers:
+        answers.seek(TopicPartition(load.response_topic, load.response_partition), begin)
+        _arrivals(answers, request_ids)
+
+
 def producer(load: Load) -> KafkaProducer:
     """Sends each request as it comes."""
     return KafkaProducer(bootstrap_servers=load.bootstrap_servers, acks="all", linger_ms=0)

@@ -50,7 +50,7 @@ def _latency(found: Any) -> Bars:
 
 
 def _big_groups(found: Any) -> Bars:
-    rates = ("at 3,333/s", "as fast as answered")
+    rates = ("at 3,333/s", "at full speed")
     return {
         f"{shape} {rate}": {who: figures[rate] for who, figures in medians.items()}
         for shape, medians in found["medians"].items()

@@ -12,6 +12,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.request import urlopen
@@ -31,7 +32,7 @@ from streaming.settings import Settings, load_settings
 from streaming.topics import prepare_topics
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.state import GroupState
@@ -131,6 +132,18 @@ class Stream:
                 continue
             total += times.user + times.system + times.children_user + times.children_system
         return total
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Stop all its processes (SIGSTOP) for a while."""
+        tree = [self._tree, *self._tree.children(recursive=True)]
+        try:
+            for process in tree:
+                process.suspend()
+            yield
+        finally:
+            for process in tree:
+                process.resume()
 
     def memory_bytes(self) -> dict[str, int]:
         """Memory that its processes have for themselves, by `driver`, `jvm` and `workers`."""
