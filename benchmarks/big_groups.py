@@ -14,11 +14,12 @@ batch when one is done.
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 
 from benchmarks.brokers import BrokersGroups
 from benchmarks.flow import Step, flow
-from benchmarks.load import read_answers, write
+from benchmarks.load import Answers, write
 from benchmarks.members import Members
 from benchmarks.report import medians_of, show, tell
 from benchmarks.report import write as write_figures
@@ -124,11 +125,14 @@ def _drain(pool: Executor, stream: Stream, beats: list[Beat]) -> tuple[int, floa
     """Give the stream a backlog; return how many records it has answered, and in how much CPU time, in s."""
     count = min(_BACKLOG, max(len(beats), _BACKLOG_BYTES // len(beats[0].request(0).value)))
     requests = [beats[number % len(beats)].request(number) for number in range(count)]
-    with stream.paused():
-        begin = pool.submit(write, stream.load, requests).result()
-        cpu_s = stream.cpu_seconds()
-    pool.submit(read_answers, stream.load, begin, {request.request_id for request in requests}).result()
-    return count, stream.cpu_seconds() - cpu_s
+    with closing(Answers(stream.load)) as answers:
+        with stream.paused():
+            pool.submit(write, stream.load, requests).result()
+            begin_s = stream.cpu_seconds()
+        answers.wait_for(count)
+        end_s = stream.cpu_seconds()
+        answers.read({request.request_id for request in requests})
+    return count, end_s - begin_s
 
 
 def _of_broker(plan: Plan, brokers: BrokersGroups) -> Figures:

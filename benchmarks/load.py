@@ -10,6 +10,7 @@ import msgspec
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 _PATIENCE_S = 60
+_LOOK_EVERY_S = 0.01
 
 
 class Request(NamedTuple):
@@ -61,22 +62,37 @@ def call(load: Load, requests: list[Request]) -> list[bytes]:
         return [answers[request.request_id] for request in requests]
 
 
-def write(load: Load, requests: list[Request]) -> int:
-    """Write the requests; return from where on the answers to them will be."""
-    with closing(reader(load)) as answers:
-        begin: int = answers.position(TopicPartition(load.response_topic, load.response_partition))
+def write(load: Load, requests: list[Request]) -> None:
+    """Write the requests."""
     with closing(producer(load)) as out:
         for request in requests:
             out.send(load.request_topic, key=request.key, value=request.value)
         out.flush()
-    return begin
 
 
-def read_answers(load: Load, begin: int, request_ids: set[str]) -> None:
-    """Read from there on until all of them are answered, without an error."""
-    with closing(reader(load)) as answers:
-        answers.seek(TopicPartition(load.response_topic, load.response_partition), begin)
-        _arrivals(answers, request_ids)
+class Answers:
+    """Those from now on: first how many there are, which takes next to nothing, and then what they say."""
+
+    def __init__(self, load: Load) -> None:
+        self._reader = reader(load)
+        self._partition = TopicPartition(load.response_topic, load.response_partition)
+        self._begin = self._reader.position(self._partition)
+
+    def close(self) -> None:
+        """Read no more."""
+        self._reader.close()
+
+    def wait_for(self, count: int) -> None:
+        """Wait until there are so many."""
+        deadline = time.perf_counter() + _PATIENCE_S
+        while self._reader.end_offsets([self._partition])[self._partition] < self._begin + count:
+            if time.perf_counter() > deadline:
+                raise TimeoutError(f"there are less than {count} answers")
+            time.sleep(_LOOK_EVERY_S)
+
+    def read(self, request_ids: set[str]) -> None:
+        """Read on until all of them are answered, without an error."""
+        _arrivals(self._reader, request_ids)
 
 
 def producer(load: Load) -> KafkaProducer:
