@@ -3,7 +3,7 @@
 CPU time is that of the stream's processes (driver, JVM, Python worker), or of the broker's when its own
 coordinator is asked by its protocol. What a stream costs the broker is told besides.
 
-As fast as it can: what a stream has to do then is written while it is paused, for a load that goes on all the
+At full speed: what a stream has to do is written while it is paused, for a load that goes on all the
 time on a few cores is slower than the stream, and would be what is measured.
 
 Each member sends its own heartbeat; those of `together` are one record for each group, as of a program that
@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from benchmarks.brokers import BrokersGroups
 from benchmarks.flow import Step, flow
-from benchmarks.load import Answers, write
+from benchmarks.load import Answers, write_requests
 from benchmarks.members import Members
-from benchmarks.report import medians_of, show, tell
-from benchmarks.report import write as write_figures
+from benchmarks.report import medians_of, show, tell, write
 from benchmarks.stage import Stage
 from benchmarks.streams import COORDINATOR, NO_OP, PASS_THROUGH
 
@@ -77,7 +76,7 @@ def run(plan: Plan, file: Path | None) -> dict[str, dict[str, Figures]]:
             ["", *columns],
             [[who, *(f"{figures[name]:,.0f}" for name in columns)] for who, figures in found.items()],
         )
-    write_figures(file, {"plan": plan._asdict(), "medians": medians, "rounds": rounds})
+    write(file, {"plan": plan._asdict(), "medians": medians, "rounds": rounds})
     return medians
 
 
@@ -127,7 +126,7 @@ def _drain(pool: Executor, stream: Stream, beats: list[Beat]) -> tuple[int, floa
     requests = [beats[number % len(beats)].request(number) for number in range(count)]
     with closing(Answers(stream.load)) as answers:
         with stream.paused():
-            pool.submit(write, stream.load, requests).result()
+            pool.submit(write_requests, stream.load, requests).result()
             begin_s = stream.cpu_seconds()
         answers.wait_for(count)
         end_s = stream.cpu_seconds()

@@ -54,16 +54,15 @@ def twin_loop(load: Load, requests: list[tuple[Request, Request]]) -> list[float
 
 def call(load: Load, requests: list[Request]) -> list[bytes]:
     """Send the requests together and return the answers in the order of the requests."""
-    with closing(producer(load)) as out, closing(reader(load)) as answers_in:
-        for request in requests:
-            out.send(load.request_topic, key=request.key, value=request.value)
+    with closing(reader(load)) as answers_in:
+        write_requests(load, requests)
         answers: dict[str, bytes] = {}
         _arrivals(answers_in, {request.request_id for request in requests}, answers)
         return [answers[request.request_id] for request in requests]
 
 
-def write(load: Load, requests: list[Request]) -> None:
-    """Write the requests."""
+def write_requests(load: Load, requests: list[Request]) -> None:
+    """Write the requests, as fast as may be; when it returns the broker has them."""
     with closing(producer(load)) as out:
         for request in requests:
             out.send(load.request_topic, key=request.key, value=request.value)

@@ -123,9 +123,11 @@ def _lines_svg(title: str, samples: list[dict[str, float]]) -> str:
     y, parts = _TOP, []
     for name in first:
         values = [sample[name] for sample in samples]
+        # One sample is a point, and nothing but zeros a line on the base.
+        steps, most = max(1, len(values) - 1), max(values) or 1
         points = " ".join(
-            f"{labels + number / (len(values) - 1) * (_WIDTH - labels - _CHANGE):.1f},"
-            f"{y + (_LINE - 4) * (1 - value / max(values)):.1f}"
+            f"{labels + number / steps * (_WIDTH - labels - _CHANGE):.1f},"
+            f"{y + (_LINE - 4) * (1 - value / most):.1f}"
             for number, value in enumerate(values)
         )
         middle = y + _LINE / 2

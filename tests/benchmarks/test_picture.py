@@ -44,6 +44,20 @@ def test_there_is_a_line_for_each_figure_of_the_samples(tmp_path: Path) -> None:
     assert [text.text for text in picture.iter(f"{SVG}text")][-2:] == ["batch, ms", "15.0 → 17.0"]
 
 
+def test_one_sample_of_nothing_is_a_point_on_the_base(tmp_path: Path) -> None:
+    (tmp_path / "endurance.json").write_text(json.dumps({"samples": [{"minute": 0, "batch, ms": 0}]}))
+
+    (file,) = draw_all(tmp_path, tmp_path)
+
+    picture = ET.parse(file).getroot()
+    (line,) = picture.iter(f"{SVG}polyline")
+    (base,) = picture.iter(f"{SVG}line")
+    assert [float(each) for each in line.attrib["points"].split(",")] == [
+        float(base.attrib["x1"]),
+        float(base.attrib["y1"]),
+    ]
+
+
 def test_names_are_text(tmp_path: Path) -> None:
     (tmp_path / "groups.json").write_text(json.dumps({"groups": {"a < b & c": 1}}))
 
