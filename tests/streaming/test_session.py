@@ -66,6 +66,7 @@ def test_defaults_with_the_locked_jars() -> None:
     assert conf["spark.master"] == "local[2,4]"
     assert conf["spark.sql.shuffle.partitions"] == "3"
     assert conf["spark.sql.streaming.noDataMicroBatches.enabled"] == "false"
+    assert conf["spark.sql.streaming.stateStore.rocksdb.blockCacheSizeMB"] == "64"
     assert conf["spark.sql.ui.retainedExecutions"] == "10"
     assert (made["worker"], made["serializer"]) == (sys.executable, "streaming.worker")
     assert made["unix_socket"] == "true"
