@@ -35,7 +35,8 @@ room:
 
 .PHONY: test
 test: room lint test-fast ## Lint and all tests (starts brokers and Spark: half an hour on two cores, and 5 GB in /tmp)
-	@# Comparisons with a live Kafka go by the clock, and have the machine to themselves.
+	@# Comparisons with a live Kafka go by the clock, and have the machine to themselves. Of the others, files
+	@# with many tests would come first, and those with one long test last, one beside an idle process.
 	$(BIN)/pytest tests/conformance
 	$(BIN)/pytest --ignore tests/conformance --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
 

@@ -30,8 +30,7 @@ LOAD = LoadSize(
 
 def test_nothing_is_lost_when_anything_dies(tmp_path: Path) -> None:
     said: list[str] = []
-    # The job that writes the history is killed in tests/history/test_proof.py.
-    with Stage(tmp_path, SEED, "local", LOAD, said.append, kills_of_history=0) as stage:
+    with Stage(tmp_path, SEED, "local", LOAD, said.append, kills_of_history=1) as stage:
         stage.wait_for_answers(50)
         for fault in FAULTS:
             stage.play([fault])
@@ -46,6 +45,7 @@ def test_nothing_is_lost_when_anything_dies(tmp_path: Path) -> None:
         "SIGKILL driver",
         "SIGSTOP all of the coordinator",
         "SIGKILL broker",
+        "SIGKILL history",
     }
     assert starts >= 2
     counts = figures(history)
