@@ -210,7 +210,7 @@ def _pass_on(spark: SparkSession, settings: Settings) -> DataFrame:
         .option("subscribe", settings.topics_requests)
         .option("startingOffsets", settings.starting_offsets)
         .option("failOnDataLoss", "false")
-        .option("kafka.fetch.max.wait.ms", "10")
+        .option("kafka.fetch.max.wait.ms", "1")
         .options(**kafka_options(settings))
         .load()
     )

@@ -113,7 +113,6 @@ def _embed(stack: ExitStack, overrides: dict[str, object]) -> dict[str, object]:
     return {
         "checkpoint": str(directory / "checkpoint"),
         "create.topics": True,
-        "state.partitions": 1,
         "requests.partitions": 2,
         **overrides,
         "bootstrap.servers": servers,

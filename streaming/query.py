@@ -66,9 +66,9 @@ def read_log(spark: SparkSession, settings: Settings) -> DataFrame:
         # Records that have passed their retention while the coordinator was down are gone either way, and
         # clients repeat what is not answered: refusing to start would only make the outage longer.
         .option("failOnDataLoss", "false")
-        # At the end of the log the source waits this long for more; the default of 500 ms is paid by
-        # every request.
-        .option("kafka.fetch.max.wait.ms", "10")
+        # When a task has what it came for, its consumer has asked for more already, and all that it asks next
+        # waits until that is answered: this long, in each task of each batch, by default 500 ms.
+        .option("kafka.fetch.max.wait.ms", "1")
         .options(**kafka_options(settings))
         .load()
     )
@@ -78,7 +78,7 @@ def read_log(spark: SparkSession, settings: Settings) -> DataFrame:
     is_late = F.unix_millis("timestamp") - previous_ms > settings.clock_max_gap_ms
     # Not null, which would make it a request, but long ago, which moves nothing.
     tick_time = F.when(is_late, F.timestamp_millis(F.lit(0))).otherwise(F.col("timestamp"))
-    return (
+    requests = (
         log.select(
             "key",
             "partition",
@@ -91,6 +91,9 @@ def read_log(spark: SparkSession, settings: Settings) -> DataFrame:
         # On this very column, or Spark pushes the filter below the watermark and no tick ever reaches it.
         .filter(F.col("clock").isNull())
     )
+    # With one state partition the task that has read the requests can decide them, too: there is nothing to
+    # shuffle, and a batch is one stage instead of two.
+    return requests.coalesce(1) if settings.state_partitions == 1 else requests
 
 
 def decisions(

@@ -71,9 +71,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid
     trigger_interval_ms: Annotated[int, msgspec.Meta(ge=0)] = 0
     """Time between the starts of two batches; 0: each begins as soon as the one before is done."""
 
-    state_partitions: Positive = 2
-    """Partitions of the state, and so the most executors' cores that work on groups at once. Fixed for the
-    life of a checkpoint: to change it, export and restore."""
+    state_partitions: Positive = 1
+    """Partitions of the state, and so the most executors' cores that work on groups at once. With one, an
+    answer comes soonest. Fixed for the life of a checkpoint: to change it, export and restore."""
     standby: bool = False
     """Wait while another coordinator of the same topics runs, and go on when it ends."""
     max_groups: Positive = 1_000_000

@@ -138,7 +138,7 @@ class Stage:
             *("group_coordinator", "run", "--create-topics", "--metrics-port", "0"),
             *("--bootstrap-servers", self._broker.bootstrap_servers),
             *("--checkpoint", str(self._directory / "checkpoint")),
-            *("--set", "state.partitions=1", "--set", "requests.partitions=2"),
+            *("--set", "requests.partitions=2"),
             # One that is killed cannot remove its temporary files: ours are removed anyway.
             environment={
                 "TMPDIR": str(scratch),

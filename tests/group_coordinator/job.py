@@ -137,7 +137,6 @@ class Job(Process):
             "clock.interval.ms": "200",
             "group.initial.rebalance.delay.ms": "0",
             "group.min.session.timeout.ms": "1000",
-            "spark.sql.shuffle.partitions": "2",
         }
         super().__init__(
             directory,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
+from checkpoints.identity import PARTITIONS
 from streaming.clock import Clock
 from streaming.counts import CountsParam
 from streaming.function import FunctionArguments
@@ -101,7 +102,13 @@ class Harness:
         if clock:
             self._resources.enter_context(Clock.of(self.settings, self._client_config, "harness"))
         arguments = FunctionArguments.of(self.settings, SECRET, self.partitions)
-        self.query = start_query(self.spark, self.settings, arguments, self.counts.add)
+        # The session is shared; a query keeps what it was started with.
+        before = str(self.spark.conf.get(PARTITIONS))
+        self.spark.conf.set(PARTITIONS, str(self.settings.state_partitions))
+        try:
+            self.query = start_query(self.spark, self.settings, arguments, self.counts.add)
+        finally:
+            self.spark.conf.set(PARTITIONS, before)
 
     def start_and_warm_up(self) -> None:
         """Start the query, and wait for an answer: the first batch of a session takes seconds, in which

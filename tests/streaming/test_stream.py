@@ -240,8 +240,9 @@ def test_a_static_member_that_starts_again_keeps_its_place(harness: Harness) -> 
     await_states(harness, "orders", [EMPTY, *[PREPARING, COMPLETING, STABLE] * 2])
 
 
+@pytest.mark.parametrize("harness", [{"state_partitions": 1}, {"state_partitions": 2}], indirect=True)
 def test_a_silent_member_expires_although_nothing_else_happens(harness: Harness) -> None:
-    """Only ticks move time here."""
+    """Only ticks move time here, also where the task that reads them decides."""
     harness.start_and_warm_up()
     member = Member(harness, "orders", "c1", session_timeout_ms=6_000)
     make_stable(harness, "orders", member)
