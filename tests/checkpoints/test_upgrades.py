@@ -5,7 +5,7 @@ from __future__ import annotations
 import tarfile
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
@@ -27,6 +27,8 @@ pytestmark = pytest.mark.spark
 
 FIXTURES = Path(__file__).with_name("fixtures")
 VERSIONS = range(1, SCHEMA_VERSION + 1)
+# Python 3.11 has filters from its fourth release on.
+_SAFELY: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
 
 
 def version_of(state: bytes) -> int:
@@ -39,7 +41,7 @@ def unpacked(version: int, directory: Path) -> str:
     fixture = FIXTURES / f"version-{version}.tar.gz"
     assert fixture.exists(), "a version needs a fixture before the next one comes: see make.py there"
     with tarfile.open(fixture) as archive:
-        archive.extractall(directory, filter="data")
+        archive.extractall(directory, **_SAFELY)
     return str(directory / f"version-{version}")
 
 
