@@ -34,7 +34,7 @@ room:
 	fi
 
 .PHONY: test
-test: room lint test-fast ## Lint and all tests (starts brokers and Spark: half an hour on two cores, and 5 GB in /tmp)
+test: room lint test-fast ## Lint and all tests (starts brokers and Spark: 25 minutes on two cores, and 5 GB in /tmp)
 	@# Comparisons with a live Kafka go by the clock, and have the machine to themselves. Of the others, files
 	@# with many tests would come first, and those with one long test last, one beside an idle process.
 	$(BIN)/pytest tests/conformance

@@ -157,7 +157,6 @@ def _query_rounds(groups: int, rounds: int) -> list[dict[int, float]]:
             "bootstrap.servers": broker.bootstrap_servers,
             "create.topics": True,
             "checkpoint": str(directory / "c"),
-            "state.partitions": 1,
             "group.initial.rebalance.delay.ms": 0,
         }
         settings = load_settings(None, {}, values)

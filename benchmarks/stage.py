@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from benchmarks.members import Members
 
-ONE_CORE = {"spark.master": "local[1]", "state.partitions": 1, "requests.partitions": 1}
+ONE_CORE = {"spark.master": "local[1]", "requests.partitions": 1}
 """For a stream on a core of its own."""
 
 _BROKER = (

@@ -26,7 +26,7 @@ from benchmarks.load import Load
 from streaming.clock import Clock
 from streaming.function import Row, StatefulFunction
 from streaming.kafka_config import python_client_config
-from streaming.query import kafka_options, per_group, read_log
+from streaming.query import kafka_options, per_group, read_log, read_topics
 from streaming.session import create_session
 from streaming.settings import Settings, load_settings
 from streaming.topics import prepare_topics
@@ -205,15 +205,7 @@ class NoOp(StatefulFunction):
 
 
 def _pass_on(spark: SparkSession, settings: Settings) -> DataFrame:
-    requests = (
-        spark.readStream.format("kafka")
-        .option("subscribe", settings.topics_requests)
-        .option("startingOffsets", settings.starting_offsets)
-        .option("failOnDataLoss", "false")
-        .option("kafka.fetch.max.wait.ms", "1")
-        .options(**kafka_options(settings))
-        .load()
-    )
+    requests = read_topics(spark, settings, settings.topics_requests)
     topic, partition = F.lit(settings.topics_responses), F.lit(_PARTITION)
     return requests.select(topic.alias("topic"), "key", "value", partition.alias("partition"))
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     PerGroup = Callable[[DataFrame, Callable[..., Iterator[pd.DataFrame]]], DataFrame]
     """The coordinator's stateful operator with a function to run in it (`streaming.query.per_group`)."""
 
-__all__ = ["restore_checkpoint"]
+__all__ = ["restore_checkpoint", "setting"]
 
 _STAGED = f"{RESTORING}.groups"
 # The columns of a log, as the operator wants them: the group is the value, its deadline the time.
@@ -100,7 +100,7 @@ def _run_one_batch(
     # Without a watermark there are no event-time timeouts; with nothing on the clock it stays at 0, which no
     # deadline is before.
     log = spark.readStream.schema(_SCHEMA).parquet(staged).withWatermark("clock", "0 seconds")
-    with _setting(spark, PARTITIONS, str(state_partitions)):
+    with setting(spark, PARTITIONS, str(state_partitions)):
         query = (
             per_group(log, _put)
             .writeStream.format("noop")
@@ -126,7 +126,7 @@ def _put(
 
 
 @contextmanager
-def _setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
+def setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
     """Set a property of the session while the context is open. A query keeps what it was started with."""
     before = str(spark.conf.get(name))
     spark.conf.set(name, value)

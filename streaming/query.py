@@ -31,7 +31,15 @@ if TYPE_CHECKING:
     from streaming.function import FunctionArguments
     from streaming.settings import Settings
 
-__all__ = ["QUERY_NAME", "decisions", "kafka_options", "per_group", "read_log", "start_query"]
+__all__ = [
+    "QUERY_NAME",
+    "decisions",
+    "kafka_options",
+    "per_group",
+    "read_log",
+    "read_topics",
+    "start_query",
+]
 
 QUERY_NAME = "group-coordinator"
 
@@ -59,19 +67,7 @@ def start_query(
 
 def read_log(spark: SparkSession, settings: Settings) -> DataFrame:
     """Requests and ticks as one stream, without the ticks once they have moved the watermark."""
-    log = (
-        spark.readStream.format("kafka")
-        .option("subscribe", f"{settings.topics_requests},{settings.topics_clock}")
-        .option("startingOffsets", settings.starting_offsets)
-        # Records that have passed their retention while the coordinator was down are gone either way, and
-        # clients repeat what is not answered: refusing to start would only make the outage longer.
-        .option("failOnDataLoss", "false")
-        # When a task has what it came for, its consumer has asked for more already, and all that it asks next
-        # waits until that is answered: this long, in each task of each batch, by default 500 ms.
-        .option("kafka.fetch.max.wait.ms", "1")
-        .options(**kafka_options(settings))
-        .load()
-    )
+    log = read_topics(spark, settings, settings.topics_requests, settings.topics_clock)
     is_tick = F.col("topic") == settings.topics_clock
     tick = F.col("value").cast("string")
     previous_ms = F.get_json_object(tick, "$.previous_ms").cast("long")
@@ -94,6 +90,23 @@ def read_log(spark: SparkSession, settings: Settings) -> DataFrame:
     # With one state partition the task that has read the requests can decide them, too: there is nothing to
     # shuffle, and a batch is one stage instead of two.
     return requests.coalesce(1) if settings.state_partitions == 1 else requests
+
+
+def read_topics(spark: SparkSession, settings: Settings, *topics: str) -> DataFrame:
+    """The records of the topics as they come, with the columns of Spark's source."""
+    return (
+        spark.readStream.format("kafka")
+        .option("subscribe", ",".join(topics))
+        .option("startingOffsets", settings.starting_offsets)
+        # Records that have passed their retention while the coordinator was down are gone either way, and
+        # clients repeat what is not answered: refusing to start would only make the outage longer.
+        .option("failOnDataLoss", "false")
+        # When a task has what it came for, its consumer has asked for more already, and all that it asks next
+        # waits until that is answered: this long, in each task of each batch, by default 500 ms.
+        .option("kafka.fetch.max.wait.ms", "1")
+        .options(**kafka_options(settings))
+        .load()
+    )
 
 
 def decisions(

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.spark
 
 FIXTURES = Path(__file__).with_name("fixtures")
 VERSIONS = range(1, SCHEMA_VERSION + 1)
-# Python 3.11 has filters from its fourth release on.
+# Python has filters from 3.11.4 on.
 _SAFELY: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from checkpoints.identity import PARTITIONS
+from checkpoints.restore import setting
 from streaming.clock import Clock
 from streaming.counts import CountsParam
 from streaming.function import FunctionArguments
@@ -102,13 +103,8 @@ class Harness:
         if clock:
             self._resources.enter_context(Clock.of(self.settings, self._client_config, "harness"))
         arguments = FunctionArguments.of(self.settings, SECRET, self.partitions)
-        # The session is shared; a query keeps what it was started with.
-        before = str(self.spark.conf.get(PARTITIONS))
-        self.spark.conf.set(PARTITIONS, str(self.settings.state_partitions))
-        try:
+        with setting(self.spark, PARTITIONS, str(self.settings.state_partitions)):
             self.query = start_query(self.spark, self.settings, arguments, self.counts.add)
-        finally:
-            self.spark.conf.set(PARTITIONS, before)
 
     def start_and_warm_up(self) -> None:
         """Start the query, and wait for an answer: the first batch of a session takes seconds, in which
