@@ -88,7 +88,7 @@ format: $(READY) ## Rewrite the sources in the house style
 	$(BIN)/ruff format .
 
 .PHONY: bench
-bench: $(READY) ## Measure everything beside its neighbours (four hours; one by name: see docs/performance.md)
+bench: $(READY) ## Measure everything beside its neighbours (three and a half hours; one by name: see docs/performance.md)
 	$(BIN)/python -m benchmarks
 
 # uv only computes the locks: it lives in a venv of its own, and nobody else needs it.

@@ -1,4 +1,4 @@
-"""`python -m benchmarks [NAME]`: `--help` lists them; without a name all run, which takes four hours."""
+"""`python -m benchmarks [NAME]`: `--help` lists them; all, without a name, take three and a half hours."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ def offsets(*, groups: int, rounds: int, file: Path | None) -> None:
     run(groups, rounds, file)
 
 
-_rounds = click.option("--rounds", default=3, show_default=True, type=click.IntRange(min=1))
+_rounds = click.option("--rounds", default=7, show_default=True, type=click.IntRange(min=1))
+_few_rounds = click.option("--rounds", default=3, show_default=True, type=click.IntRange(min=1))
+"""Where each takes many minutes, and has its neighbours right beside it."""
 _settings = click.option(
     "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="A setting of all streams."
 )
@@ -52,10 +54,10 @@ _long_warm_up = click.option("--warm-up", default=120, show_default=True, help=_
 @main.command()
 @_rounds
 @_warm_up
-@click.option("--requests", default=200, show_default=True, help="One at a time, per round.")
+@click.option("--requests", default=100, show_default=True, help="One at a time, per round.")
 @click.option("--groups", default=20, show_default=True, help="Groups of the open loop.")
 @click.option("--rate", default=200, show_default=True, help="Requests per second of the open loop.")
-@click.option("--seconds", default=30, show_default=True, help="Length of the open loop, per round.")
+@click.option("--seconds", default=10, show_default=True, help="Length of the open loop, per round.")
 @_settings
 @_json
 def latency(
@@ -69,34 +71,34 @@ def latency(
     assignments: tuple[str, ...],
     file: Path | None,
 ) -> None:
-    """Measure round trips beside those of streams that do less: half an hour."""
+    """Measure round trips beside those of streams that do less: 20 minutes."""
     from benchmarks.latency import Plan, run
 
     run(Plan(rounds, warm_up, requests, groups, rate, seconds), _parsed(assignments), file)
 
 
 @main.command()
-@_rounds
+@_few_rounds
 @_long_warm_up
-@click.option("--begin", default=8000, show_default=True, help="Groups of the first step.")
-@click.option("--most", default=30_000, show_default=True, help="Groups of the last step, at most.")
-@click.option("--step", default=12, show_default=True, help="Seconds of a step.")
+@click.option("--begin", default=10_000, show_default=True, help="Groups of the first step.")
+@click.option("--steps", default=14, show_default=True, help="At most; each has a tenth more groups.")
+@click.option("--step", default=15, show_default=True, help="Seconds of a step.")
 @_json
-def groups(*, rounds: int, warm_up: int, begin: int, most: int, step: int, file: Path | None) -> None:
+def groups(*, rounds: int, warm_up: int, begin: int, steps: int, step: int, file: Path | None) -> None:
     """Measure how many groups of one member a core sustains: 40 minutes."""
     from benchmarks.groups import Plan, run
 
-    run(Plan(rounds, begin, most, step, warm_up), file)
+    run(Plan(rounds, begin, steps, step, warm_up), file)
 
 
 @main.command()
 @_rounds
 @_long_warm_up
 @click.option("--shapes", default="100x100,10x1000", show_default=True, help="Groups, and members of each.")
-@click.option("--seconds", default=20, show_default=True, help="For each rate.")
+@click.option("--seconds", default=5, show_default=True, help="For each rate, per round.")
 @_json
 def big_groups(*, rounds: int, warm_up: int, shapes: str, seconds: int, file: Path | None) -> None:
-    """Measure heartbeats per CPU-second in big groups, beside the broker: an hour and a half."""
+    """Measure heartbeats per CPU-second in big groups, beside the broker: an hour."""
     from benchmarks.big_groups import Plan, run
 
     pairs = [shape.split("x") for shape in shapes.split(",")]
@@ -104,7 +106,7 @@ def big_groups(*, rounds: int, warm_up: int, shapes: str, seconds: int, file: Pa
 
 
 @main.command()
-@_rounds
+@_few_rounds
 @click.option("--sizes", default="3,30,300,3000", show_default=True, help="Members of a group.")
 @_json
 def rebalance(*, rounds: int, sizes: str, file: Path | None) -> None:
@@ -115,10 +117,10 @@ def rebalance(*, rounds: int, sizes: str, file: Path | None) -> None:
 
 
 @main.command()
-@click.option("--rounds", default=1, show_default=True, type=click.IntRange(min=1))
+@_rounds
 @_warm_up
 @click.option("--sizes", default="1000,10000,100000", show_default=True, help="Groups.")
-@click.option("--seconds", default=30, show_default=True)
+@click.option("--seconds", default=10, show_default=True, help="Per round.")
 @_settings
 @_json
 def size(
@@ -134,7 +136,7 @@ def size(
 @_rounds
 @_warm_up
 @click.option("--groups", default=100, show_default=True)
-@click.option("--seconds", default=60, show_default=True)
+@click.option("--seconds", default=15, show_default=True, help="Per round.")
 @_settings
 @_json
 def idle(

@@ -3,7 +3,7 @@
 CPU time is that of the stream's processes (driver, JVM, Python worker), or of the broker's when its own
 coordinator is asked by its protocol. What a stream costs the broker is told besides.
 
-At full speed: what a stream has to do is written while it is paused, for a load that goes on all the
+At full speed: what a stream has to do is written while it is stopped, for a load that goes on all the
 time on a few cores is slower than the stream, and would be what is measured.
 
 Each member sends its own heartbeat; those of `together` are one record for each group, as of a program that
@@ -14,14 +14,14 @@ batch when one is done.
 from __future__ import annotations
 
 import time
-from contextlib import closing
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, NamedTuple
 
 from benchmarks.brokers import BrokersGroups
-from benchmarks.flow import Step, flow
+from benchmarks.flow import LEAD_S, Step, flow
 from benchmarks.load import Answers, write_requests
 from benchmarks.members import Members
-from benchmarks.report import medians_of, show, tell, write
+from benchmarks.report import medians_of, ratios_to, show, tell, write
 from benchmarks.stage import Stage
 from benchmarks.streams import COORDINATOR, NO_OP, PASS_THROUGH
 
@@ -61,61 +61,81 @@ class Plan(NamedTuple):
 
 def run(plan: Plan, file: Path | None) -> dict[str, dict[str, Figures]]:
     """Measure, print and write; return the medians by shape and neighbour."""
-    medians = {}
+    medians, ratios = {}, {}
     rounds = {}
     # As long as the coordinator's, so that all members are in one join phase.
     with Stage(apart=True, broker={"group.initial.rebalance.delay.ms": "3000"}) as stage:
         for groups, size in plan.shapes:
             shape = f"{groups} x {size}"
-            rounds[shape] = [_round(stage, plan, groups, size) for _ in range(plan.rounds)]
+            rounds[shape] = _rounds(stage, plan, groups, size)
             medians[shape] = medians_of(rounds[shape])
+            ratios[shape] = {who: ratios_to(who, rounds[shape]) for who in (NO_OP, BROKER)}
+    write(file, {"plan": plan._asdict(), "medians": medians, "ratios": ratios, "rounds": rounds})
     for shape, found in medians.items():
-        columns = list(found[COORDINATOR])
-        show(
-            f"Heartbeats per CPU-second, {shape} members (medians of {plan.rounds} rounds)",
-            ["", *columns],
-            [[who, *(f"{figures[name]:,.0f}" for name in columns)] for who, figures in found.items()],
-        )
-    write(file, {"plan": plan._asdict(), "medians": medians, "rounds": rounds})
+        for rate in (ON_SCHEDULE, AT_FULL_SPEED):
+            of = ratios[shape]
+            rows = [
+                [
+                    who,
+                    f"{figures[rate]:,.0f}",
+                    *(f"{of[neighbour][who][rate]:.2f}" for neighbour in of),
+                    f"{figures[rate + _BOTH]:,.0f}",
+                ]
+                for who, figures in found.items()
+            ]
+            title = f"Heartbeats per CPU-second, {shape} members, {rate} (medians of {plan.rounds} rounds)"
+            show(title, ["", "itself", *(f"to {neighbour}" for neighbour in of), "with the broker"], rows)
     return medians
 
 
-def _round(stage: Stage, plan: Plan, groups: int, size: int) -> dict[str, Figures]:
+def _rounds(stage: Stage, plan: Plan, groups: int, size: int) -> list[dict[str, Figures]]:
     brokers = BrokersGroups(stage.broker, groups, size)
-    found: dict[str, Figures] = {}
-    for who, (kind, settings) in STREAMS.items():
-        members = Members(groups, size)
-        with stage.stream(kind, members, {"group.initial.rebalance.delay.ms": 3_000} | settings) as stream:
-            found[who] = _of_stream(plan, stage.pool, stream, brokers, members.beats())
-            tell(f"{groups} x {size}, {who}", found[who])
+    with ExitStack() as stack:
+        turns: dict[str, tuple[Stream, list[Beat]]] = {}
+        for who, (kind, settings) in STREAMS.items():
+            members = Members(groups, size)
+            given = {"group.initial.rebalance.delay.ms": 3_000} | settings
+            stream = stack.enter_context(stage.stream(kind, members, given))
+            turns[who] = stream, members.beats()
+            _warm_up(stage, *turns[who], plan.warm_up_s)
             if kind == COORDINATOR:
+                turns[who + TOGETHER] = stream, members.beats_together()
                 # Most of what runs is warm by now.
-                again = plan._replace(warm_up_s=plan.warm_up_s / 5)
-                beats = members.beats_together()
-                found[who + TOGETHER] = _of_stream(again, stage.pool, stream, brokers, beats)
-                tell(f"{groups} x {size}, {who + TOGETHER}", found[who + TOGETHER])
-    found[BROKER] = _of_broker(plan, brokers)
-    tell(f"{groups} x {size}, {BROKER}", found[BROKER])
-    return found
+                _warm_up(stage, *turns[who + TOGETHER], plan.warm_up_s / 5)
+        with stage.turn(None):
+            brokers.flow(_PER_SECOND, plan.warm_up_s)
+        rounds = []
+        for _ in range(plan.rounds):
+            found = {who: _of_stream(stage, plan, *each, brokers) for who, each in turns.items()}
+            found[BROKER] = _of_broker(stage, plan, brokers)
+            rounds.append(found)
+            tell(f"{groups} x {size}", found)
+    return rounds
+
+
+def _warm_up(stage: Stage, stream: Stream, beats: list[Beat], seconds: float) -> None:
+    with stage.turn(stream):
+        flow(stream.load, beats, Step(len(beats), _PER_SECOND / beats[0].members, seconds))
+        # Batches of that size are another thing.
+        _drain(stage.pool, stream, beats)
 
 
 def _of_stream(
-    plan: Plan, pool: Executor, stream: Stream, brokers: BrokersGroups, beats: list[Beat]
+    stage: Stage, plan: Plan, stream: Stream, beats: list[Beat], brokers: BrokersGroups
 ) -> Figures:
     each = beats[0].members
-    rate = _PER_SECOND / each
-    flow(stream.load, beats, [Step(len(beats), rate, plan.warm_up_s)])
-    before = stream.cpu_seconds(), brokers.cpu_seconds()
-    (measured,) = flow(stream.load, beats, [Step(len(beats), rate, plan.seconds)])
-    after = stream.cpu_seconds(), brokers.cpu_seconds()
-    figures = _figures(ON_SCHEDULE, measured.answered * each, after[0] - before[0], after[1] - before[1])
-    # Batches of that size are new to it.
-    _drain(pool, stream, beats)
-    end = time.monotonic() + plan.seconds
-    broker_s, drained = brokers.cpu_seconds(), []
-    while not drained or time.monotonic() < end:
-        drained.append(_drain(pool, stream, beats))
-    broker_s = brokers.cpu_seconds() - broker_s
+    lead, step = (Step(len(beats), _PER_SECOND / each, seconds) for seconds in (LEAD_S, plan.seconds))
+    with stage.turn(stream):
+        flow(stream.load, beats, lead)
+        before = stream.cpu_seconds(), brokers.cpu_seconds()
+        measured = flow(stream.load, beats, step)
+        after = stream.cpu_seconds(), brokers.cpu_seconds()
+        figures = _figures(ON_SCHEDULE, measured.answered * each, after[0] - before[0], after[1] - before[1])
+        end = time.monotonic() + plan.seconds
+        broker_s, drained = brokers.cpu_seconds(), []
+        while not drained or time.monotonic() < end:
+            drained.append(_drain(stage.pool, stream, beats))
+        broker_s = brokers.cpu_seconds() - broker_s
     answered, stream_s = (sum(column) for column in zip(*drained, strict=True))
     return figures | _figures(AT_FULL_SPEED, answered * each, stream_s, broker_s)
 
@@ -134,13 +154,13 @@ def _drain(pool: Executor, stream: Stream, beats: list[Beat]) -> tuple[int, floa
     return count, end_s - begin_s
 
 
-def _of_broker(plan: Plan, brokers: BrokersGroups) -> Figures:
+def _of_broker(stage: Stage, plan: Plan, brokers: BrokersGroups) -> Figures:
     figures: Figures = {}
-    brokers.flow(_PER_SECOND, plan.warm_up_s)
-    for name, per_second in ((ON_SCHEDULE, _PER_SECOND), (AT_FULL_SPEED, None)):
-        before = brokers.cpu_seconds()
-        answered = brokers.flow(per_second, plan.seconds)
-        figures |= _figures(name, answered, 0, brokers.cpu_seconds() - before)
+    with stage.turn(None):
+        for name, per_second in ((ON_SCHEDULE, _PER_SECOND), (AT_FULL_SPEED, None)):
+            before = brokers.cpu_seconds()
+            answered = brokers.flow(per_second, plan.seconds)
+            figures |= _figures(name, answered, 0, brokers.cpu_seconds() - before)
     return figures
 
 

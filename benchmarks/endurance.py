@@ -74,7 +74,7 @@ def _keep_little(address: str, topics: list[str]) -> None:
 def _sample(stage: Stage, stream: Stream, members: Members, plan: Plan) -> Sample:
     window, cpu_s, begin = Window(stream), stream.cpu_seconds(), time.monotonic()
     beats = members.beats()
-    (trips,) = flow(stream.load, beats, [Step(len(beats), len(beats) / INTERVAL_S, plan.sample_s)])
+    trips = flow(stream.load, beats, Step(len(beats), len(beats) / INTERVAL_S, plan.sample_s))
     members.come_again(stage.pool, stream.load, plan.groups // 50)
     took_s = time.monotonic() - begin
     batches, memory = window.batches(), stream.memory_bytes()

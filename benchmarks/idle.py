@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple
 
 import psutil
@@ -44,13 +45,23 @@ class Figures(NamedTuple):
 
 def run(plan: Plan, file: Path | None) -> dict[str, Figures]:
     """Measure, print and write; return the medians by stream."""
-    with Stage() as stage:
-        rounds = [{kind: _measure(stage, plan, kind) for kind in _KINDS} for _ in range(plan.rounds)]
-        alone = _watch(stage, None, plan.seconds)
+    with Stage() as stage, ExitStack() as stack:
+        streams = {}
+        for kind in _KINDS:
+            members = Members(plan.groups, 1)
+            stream = streams[kind] = stack.enter_context(stage.stream(kind, members, plan.settings))
+            with stage.turn(stream):
+                # For the JVM's compiler.
+                flow(stream.load, members.beats(), Step(plan.groups, _PER_SECOND, plan.warm_up_s))
+        turns = streams | {NOBODY: None}
+        rounds = [
+            {kind: _watch(stage, stream, plan.seconds) for kind, stream in turns.items()}
+            for _ in range(plan.rounds)
+        ]
     medians = {
         kind: Figures(*(statistics.median(each[kind][part] for each in rounds) for part in range(2)))
-        for kind in _KINDS
-    } | {NOBODY: alone}
+        for kind in turns
+    }
     show(
         f"Percent of a core with {plan.groups} groups and no requests (medians of {plan.rounds} rounds)",
         ["", "stream", "its broker"],
@@ -60,15 +71,6 @@ def run(plan: Plan, file: Path | None) -> dict[str, Figures]:
     return medians
 
 
-def _measure(stage: Stage, plan: Plan, kind: str) -> Figures:
-    members = Members(plan.groups, 1)
-    with stage.stream(kind, members, plan.settings) as stream:
-        # For the JVM's compiler.
-        flow(stream.load, members.beats(), [Step(plan.groups, _PER_SECOND, plan.warm_up_s)])
-        time.sleep(_CALM_S)
-        return _watch(stage, stream, plan.seconds)
-
-
 def _watch(stage: Stage, stream: Stream | None, seconds: float) -> Figures:
     broker = psutil.Process(stage.broker.pid)
 
@@ -76,7 +78,9 @@ def _watch(stage: Stage, stream: Stream | None, seconds: float) -> Figures:
         times = broker.cpu_times()
         return (stream.cpu_seconds() if stream else 0.0, times.user + times.system)
 
-    before = spent()
-    time.sleep(seconds)
-    ours, theirs = (after - then for after, then in zip(spent(), before, strict=True))
+    with stage.turn(stream):
+        time.sleep(_CALM_S)
+        before = spent()
+        time.sleep(seconds)
+        ours, theirs = (after - then for after, then in zip(spent(), before, strict=True))
     return Figures(100 * ours / seconds, 100 * theirs / seconds)

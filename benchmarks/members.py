@@ -107,9 +107,10 @@ class Members:
         return Request(request_id, group.encode(), _encode(group, request_id, fields))
 
     def join_and_sync(self, count: int) -> list[tuple[Request, Request]]:
-        """The first member of the first group joins again, and syncs."""
+        """The first member of the first group joins again, and syncs; each time begins a generation."""
         group, place = self._groups[0], self._places[0][0]
         member_id, generation_id = place["member_id"], int(place["generation_id"])
+        place["generation_id"] = generation_id + count
         return [
             (
                 self.request(group, member_id=member_id, **_JOIN),

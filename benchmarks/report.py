@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 import statistics
@@ -24,6 +25,19 @@ def medians_of(rounds: list[Any]) -> Any:
     if isinstance(rounds[0], dict):
         return {name: medians_of([each[name] for each in rounds]) for name in rounds[0]}
     return statistics.median(rounds)
+
+
+def ratios_to(neighbour: Any, rounds: list[dict[Any, Any]]) -> Any:
+    """As `medians_of`, but of each figure's ratio to that of `neighbour` in the same round."""
+    return medians_of(
+        [{who: _ratios(figures, each[neighbour]) for who, figures in each.items()} for each in rounds]
+    )
+
+
+def _ratios(figures: Any, others: Any) -> Any:
+    if isinstance(figures, dict):
+        return {name: _ratios(value, others[name]) for name, value in figures.items()}
+    return figures / others if others else math.inf
 
 
 def thirds(samples: list[dict[str, float]]) -> tuple[dict[str, float], dict[str, float]]:

@@ -7,18 +7,22 @@ something to do, in which Spark also looks through all groups for those whose ti
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple
 
 from benchmarks.batches import Window, size_of, wait_for_rows
-from benchmarks.flow import Step, flow
+from benchmarks.flow import LEAD_S, Step, flow
 from benchmarks.load import closed_loop
 from benchmarks.members import Members
-from benchmarks.report import medians_of, show, write
+from benchmarks.report import medians_of, ratios_to, show, write
 from benchmarks.stage import Stage
 from benchmarks.streams import COORDINATOR
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from benchmarks.members import Beat
+    from benchmarks.streams import Stream
 
 _BEATING = 20
 _PER_SECOND = 20.0
@@ -41,37 +45,52 @@ class Plan(NamedTuple):
 def run(plan: Plan, file: Path | None) -> dict[int, Figures]:
     """Measure, print and write; return the medians by number of groups."""
     with Stage() as stage:
-        rounds = [{size: _measure(stage, plan, size) for size in plan.sizes} for _ in range(plan.rounds)]
+        rounds = _rounds(stage, plan)
     medians: dict[int, Figures] = medians_of(rounds)
-    least, most = medians[plan.sizes[0]], medians[plan.sizes[-1]]
+    growth: Figures = ratios_to(plan.sizes[0], rounds)[plan.sizes[-1]]
+    write(file, {"plan": plan._asdict(), "medians": medians, "growth": growth, "rounds": rounds})
     columns = [f"{size:,} groups" for size in plan.sizes]
     rows = [
-        [name, *(f"{each[name]:,.1f}" for each in medians.values()), f"{most[name] / least[name]:.2f}"]
-        for name in least
+        [name, *(f"{each[name]:,.1f}" for each in medians.values()), f"{ratio:.2f}"]
+        for name, ratio in growth.items()
     ]
     title = f"Idle groups (medians of {plan.rounds} rounds)"
     show(title, ["", *columns, f"{columns[-1]} to {columns[0]}"], rows)
-    write(file, {"plan": plan._asdict(), "medians": medians, "rounds": rounds})
     return medians
 
 
-def _measure(stage: Stage, plan: Plan, size: int) -> Figures:
-    members = Members(size, 1)
-    with stage.stream(COORDINATOR, members, _SETTINGS | plan.settings) as stream:
-        wait_for_rows(stream, size)
-        beats = members.beats()[:_BEATING]
-        flow(stream.load, beats, [Step(_BEATING, _PER_SECOND, plan.warm_up_s)])
+def _rounds(stage: Stage, plan: Plan) -> list[dict[int, Figures]]:
+    with ExitStack() as stack:
+        streams = {}
+        for size in plan.sizes:
+            members = Members(size, 1)
+            stream = stack.enter_context(stage.stream(COORDINATOR, members, _SETTINGS | plan.settings))
+            beats = members.beats()[:_BEATING]
+            with stage.turn(stream):
+                wait_for_rows(stream, size)
+                flow(stream.load, beats, Step(_BEATING, _PER_SECOND, plan.warm_up_s))
+            streams[size] = stream, beats
+
+        runs, restarts = (
+            [
+                {size: measure(stage, plan, *each) for size, each in streams.items()}
+                for _ in range(plan.rounds)
+            ]
+            # None is warm any more when it has begun again.
+            for measure in (_run, _restart)
+        )
+    return [
+        {size: run[size] | restart[size] for size in run} for run, restart in zip(runs, restarts, strict=True)
+    ]
+
+
+def _run(stage: Stage, plan: Plan, stream: Stream, beats: list[Beat]) -> Figures:
+    with stage.turn(stream):
+        flow(stream.load, beats, Step(_BEATING, _PER_SECOND, LEAD_S))
         window, cpu_s = Window(stream), stream.cpu_seconds()
-        (trips,) = flow(stream.load, beats, [Step(_BEATING, _PER_SECOND, plan.seconds)])
+        trips = flow(stream.load, beats, Step(_BEATING, _PER_SECOND, plan.seconds))
         batches, cpu_s = window.batches(), stream.cpu_seconds() - cpu_s
         memory = stream.memory_bytes()
-        stream.close()
-        checkpoint = size_of(stream.checkpoint)
-        begin = time.perf_counter()
-        stream.start()
-        running_s = time.perf_counter() - begin
-        stage.pool.submit(closed_loop, stream.load, [beats[0].request(-1)]).result()
-        answering_s = time.perf_counter() - begin
     return {
         "batch, ms": batches.mean_ms,
         "heartbeat p50, ms": trips.p50_ms,
@@ -80,6 +99,19 @@ def _measure(stage: Stage, plan: Plan, size: int) -> Figures:
         "JVM, MB": memory["jvm"] / _MB,
         "driver, MB": memory["driver"] / _MB,
         "workers, MB": memory["workers"] / _MB,
+    }
+
+
+def _restart(stage: Stage, _plan: Plan, stream: Stream, beats: list[Beat]) -> Figures:
+    with stage.turn(stream):
+        stream.close()
+        checkpoint = size_of(stream.checkpoint)
+        begin = time.perf_counter()
+        stream.start()
+        running_s = time.perf_counter() - begin
+        stage.pool.submit(closed_loop, stream.load, [beats[0].request(-1)]).result()
+        answering_s = time.perf_counter() - begin
+    return {
         "checkpoint, MB": checkpoint / _MB,
         "restart until it runs, s": running_s,
         "restart until it answers, s": answering_s,

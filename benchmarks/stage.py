@@ -1,4 +1,9 @@
-"""What the comparisons of streams have in common: a broker, the load's process, and one stream at a time."""
+"""What the comparisons of streams have in common: a broker, the load's process, and streams that take turns.
+
+What a machine does in one minute it may not do in the next, above all if it is one of several on the same
+hardware. So the streams that are compared are all up, and are measured one right after the other, again and
+again, each while the others are stopped.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +29,8 @@ if TYPE_CHECKING:
 
 ONE_CORE = {"spark.master": "local[1]", "requests.partitions": 1}
 """For a stream on a core of its own."""
+_STOPPABLE = {"spark.network.timeout": "1h"}
+"""Spark gives up an executor that has not been heard of for so long, also if all of it was stopped."""
 
 _BROKER = (
     "-server",
@@ -46,6 +53,7 @@ class Stage:
         self._overrides = broker
         self._apart = apart
         self._numbers = count(1)
+        self._streams: list[Stream] = []
         self._resources = ExitStack()
 
     def __enter__(self) -> Self:
@@ -79,13 +87,24 @@ class Stage:
         members: Members | None = None,
         settings: Mapping[str, object] = MappingProxyType({}),
     ) -> Iterator[Stream]:
-        """Start a stream on topics of its own; if it is a coordinator, with groups of `members`."""
+        """Start a stream, in its turn, on topics of its own; a coordinator with groups of `members`."""
         directory = self._directory / f"stream{next(self._numbers)}"
-        given = (ONE_CORE if self._apart else {}) | dict(settings)
-        stream = Stream(kind, self.broker.bootstrap_servers, directory, given, self._cores)
-        try:
-            if members is not None and kind == COORDINATOR:
-                members.form(self.pool, stream.load)
+        given = (ONE_CORE if self._apart else {}) | _STOPPABLE | dict(settings)
+        with ExitStack() as stack:
+            with self.turn(None):
+                stream = Stream(kind, self.broker.bootstrap_servers, directory, given, self._cores)
+                stack.callback(stream.close)
+                if members is not None and kind == COORDINATOR:
+                    members.form(self.pool, stream.load)
+            self._streams.append(stream)
+            stack.callback(self._streams.remove, stream)
             yield stream
-        finally:
-            stream.close()
+
+    @contextmanager
+    def turn(self, stream: Stream | None) -> Iterator[None]:
+        """Stop all streams meanwhile, but for this one."""
+        with ExitStack() as stack:
+            for other in self._streams:
+                if other is not stream:
+                    stack.enter_context(other.paused())
+            yield

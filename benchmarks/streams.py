@@ -12,7 +12,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.request import urlopen
@@ -139,11 +139,14 @@ class Stream:
         tree = [self._tree, *self._tree.children(recursive=True)]
         try:
             for process in tree:
-                process.suspend()
+                # Spark ends a worker that it has not needed for a minute.
+                with suppress(psutil.NoSuchProcess):
+                    process.suspend()
             yield
         finally:
             for process in tree:
-                process.resume()
+                with suppress(psutil.NoSuchProcess):
+                    process.resume()
 
     def memory_bytes(self) -> dict[str, int]:
         """Memory that its processes have for themselves, by `driver`, `jvm` and `workers`."""
