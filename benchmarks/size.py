@@ -71,17 +71,15 @@ def _rounds(stage: Stage, plan: Plan) -> list[dict[int, Figures]]:
                 flow(stream.load, beats, Step(_BEATING, _PER_SECOND, plan.warm_up_s))
             streams[size] = stream, beats
 
-        runs, restarts = (
-            [
-                {size: measure(stage, plan, *each) for size, each in streams.items()}
-                for _ in range(plan.rounds)
-            ]
-            # None is warm any more when it has begun again.
-            for measure in (_run, _restart)
-        )
-    return [
-        {size: run[size] | restart[size] for size in run} for run, restart in zip(runs, restarts, strict=True)
-    ]
+        runs = [
+            {size: _run(stage, plan, *each) for size, each in streams.items()} for _ in range(plan.rounds)
+        ]
+        # None is warm any more when it has begun again.
+        restarts = [
+            {size: _restart(stage, *each) for size, each in streams.items()} for _ in range(plan.rounds)
+        ]
+    pairs = zip(runs, restarts, strict=True)
+    return [{size: run[size] | restart[size] for size in run} for run, restart in pairs]
 
 
 def _run(stage: Stage, plan: Plan, stream: Stream, beats: list[Beat]) -> Figures:
@@ -102,7 +100,7 @@ def _run(stage: Stage, plan: Plan, stream: Stream, beats: list[Beat]) -> Figures
     }
 
 
-def _restart(stage: Stage, _plan: Plan, stream: Stream, beats: list[Beat]) -> Figures:
+def _restart(stage: Stage, stream: Stream, beats: list[Beat]) -> Figures:
     with stage.turn(stream):
         stream.close()
         checkpoint = size_of(stream.checkpoint)
