@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 ONE_CORE = {"spark.master": "local[1]", "requests.partitions": 1}
 """For a stream on a core of its own."""
-_STOPPABLE = {"spark.network.timeout": "1h"}
-"""Spark gives up an executor that has not been heard of for so long, also if all of it was stopped."""
 
 _BROKER = (
     "-server",
@@ -89,7 +87,7 @@ class Stage:
     ) -> Iterator[Stream]:
         """Start a stream, in its turn, on topics of its own; a coordinator with groups of `members`."""
         directory = self._directory / f"stream{next(self._numbers)}"
-        given = (ONE_CORE if self._apart else {}) | _STOPPABLE | dict(settings)
+        given = (ONE_CORE if self._apart else {}) | dict(settings)
         with ExitStack() as stack:
             with self.turn(None):
                 stream = Stream(kind, self.broker.bootstrap_servers, directory, given, self._cores)

@@ -36,16 +36,42 @@ print(json.dumps({"conf": conf, "worker": worker, "serializer": serializer, "uni
 spark.stop()
 """
 
+# Sleeps again and again, and works in between. Spark would be patient with its executor for a second.
+SLEEPER = """
+import os, signal, time
+from streaming.session import create_session
+from streaming.settings import load_settings
+patience = {
+    "spark.executor.heartbeatInterval": "500ms",
+    "spark.network.timeoutInterval": "100ms",
+    "spark.network.timeout": "1s",
+    "spark.rpc.askTimeout": "60s",
+}
+settings = load_settings(None, {}, {"bootstrap.servers": "unused:9092", "checkpoint": "unused", **patience})
+spark = create_session(settings)
+jvm = spark.sparkContext._jvm.ProcessHandle.current().pid()
+for _ in range(3):
+    os.kill(jvm, signal.SIGSTOP)
+    time.sleep(1.5)
+    os.kill(jvm, signal.SIGCONT)
+    print(spark.sparkContext.parallelize([1, 2], 2).sum())
+spark.stop()
+"""
+
 
 def session(
     settings: dict[str, Any], environment: dict[str, str] | None = None, *submit: str
 ) -> dict[str, Any]:
     """Make a session in a process of its own; what it is like."""
+    done = run([*(submit or (sys.executable, "-c", SCRIPT)), json.dumps(settings)], environment)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def run(command: list[str], environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     env = {name: it for name, it in os.environ.items() if not name.startswith(("PYSPARK", "SPARK"))}
     env |= {"PYTHONPATH": str(ROOT)} | (environment or {})
-    command = submit or (sys.executable, "-c", SCRIPT)
     done = subprocess.run(
-        [*command, json.dumps(settings)],
+        command,
         env=env,
         cwd=ROOT,
         capture_output=True,
@@ -54,7 +80,7 @@ def session(
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    return done
 
 
 def test_defaults_with_the_locked_jars() -> None:
@@ -67,6 +93,7 @@ def test_defaults_with_the_locked_jars() -> None:
     assert conf["spark.sql.shuffle.partitions"] == "3"
     assert conf["spark.sql.streaming.noDataMicroBatches.enabled"] == "false"
     assert conf["spark.sql.streaming.stateStore.rocksdb.blockCacheSizeMB"] == "64"
+    assert conf["spark.sql.streaming.stateStore.rocksdb.blockSizeKB"] == "64"
     assert conf["spark.sql.ui.retainedExecutions"] == "10"
     assert (made["worker"], made["serializer"]) == (sys.executable, "streaming.worker")
     assert made["unix_socket"] == "true"
@@ -113,3 +140,12 @@ def test_what_spark_submit_is_given_wins(tmp_path: Path) -> None:
     assert conf["spark.sql.streaming.noDataMicroBatches.enabled"] == "false"
     # The JVM runs already: what is not on its class path by then cannot be used.
     assert "spark.hadoop.fs.file.impl" not in conf
+
+
+def test_a_local_session_outlives_sleep() -> None:
+    done = run([sys.executable, "-c", SLEEPER])
+
+    assert done.stdout.splitlines() == ["3"] * 3
+    # As Spark says for 60 times that its executor is gone, and then ends it.
+    assert "ERROR" not in done.stderr
+    assert "communicating with driver" not in done.stderr
