@@ -3,6 +3,10 @@
 What a machine does in one minute it may not do in the next, above all if it is one of several on the same
 hardware. So the streams that are compared are all up, and are measured one right after the other, again and
 again, each while the others are stopped.
+
+A clock that stood still for longer than `clock.max.gap.ms` does not tick any more, and a coordinator begins
+its query anew: it would be measured cold, and a no-op without a clock. So here no gap is too long; and as
+time goes on for those who are stopped, members have sessions that do not end.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ from typing import TYPE_CHECKING, Self
 
 import psutil
 
+from benchmarks.members import LONG_MS
 from benchmarks.streams import COORDINATOR, Stream
 from deploy.broker import EmbeddedBroker
 
@@ -29,6 +34,7 @@ if TYPE_CHECKING:
 
 ONE_CORE = {"spark.master": "local[1]", "requests.partitions": 1}
 """For a stream on a core of its own."""
+_STOPPABLE = {"clock.max.gap.ms": LONG_MS, "group.max.session.timeout.ms": LONG_MS}
 
 _BROKER = (
     "-server",
@@ -87,7 +93,7 @@ class Stage:
     ) -> Iterator[Stream]:
         """Start a stream, in its turn, on topics of its own; a coordinator with groups of `members`."""
         directory = self._directory / f"stream{next(self._numbers)}"
-        given = (ONE_CORE if self._apart else {}) | dict(settings)
+        given = _STOPPABLE | (ONE_CORE if self._apart else {}) | dict(settings)
         with ExitStack() as stack:
             with self.turn(None):
                 stream = Stream(kind, self.broker.bootstrap_servers, directory, given, self._cores)
@@ -106,3 +112,5 @@ class Stage:
                 if other is not stream:
                     stack.enter_context(other.paused())
             yield
+            if stream is not None:
+                stream.check()

@@ -23,6 +23,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from benchmarks.load import Load
+from benchmarks.members import LONG_MS
 from streaming.clock import Clock
 from streaming.function import Row, StatefulFunction
 from streaming.kafka_config import python_client_config
@@ -46,12 +47,12 @@ _READY = "the coordinator is running"
 _METRICS = "metrics are at "
 _START_S = 180
 _STOP_S = 60
+_LOOK_S = 1
 _TOPICS = ("requests", "clock", "responses", "groups", "offsets", "events", "rejected")
 _PARTITION = 0
 """Where answers go to, which the loads ask for."""
 _STATE = bytes(400)
 """About what a group of one member takes."""
-_FAR_MS = 3_600_000
 
 
 class Stream:
@@ -100,27 +101,31 @@ class Stream:
 
     def _await_ready(self) -> None:
         told = threading.Event()
-        is_ready = False
+        self._beginnings = 0
         assert self._process.stdout is not None
         lines = self._process.stdout
 
         def read() -> None:
-            nonlocal is_ready
             for line in lines:
                 self._log.write(line)
                 if line.startswith(_METRICS):
                     self._metrics_url = line.removeprefix(_METRICS).strip()
                 if _READY in line:
-                    is_ready = True
+                    self._beginnings += 1
                     told.set()
             told.set()
 
         self._reader = threading.Thread(target=read)
         self._reader.start()
         told.wait(_START_S)
-        if not is_ready:
+        if not self._beginnings:
             self.close()
             raise RuntimeError(f"not up within {_START_S} s:\n{self._log_file.read_text()}")
+
+    def check(self) -> None:
+        """Raise `RuntimeError` if it does not run any more, or has begun anew."""
+        if self._process.poll() is not None or self._beginnings > 1:
+            raise RuntimeError(f"it did not go on as it was:\n{self._log_file.read_text()}")
 
     def cpu_seconds(self) -> float:
         """CPU time of all its processes so far: driver, JVM, Python workers."""
@@ -202,7 +207,7 @@ class NoOp(StatefulFunction):
     ) -> list[Row]:
         """As of the coordinator's."""
         state.update((_STATE,))
-        state.setTimeoutTimestamp(max(0, state.getCurrentWatermarkMs()) + _FAR_MS)
+        state.setTimeoutTimestamp(max(0, state.getCurrentWatermarkMs()) + LONG_MS)
         group = None if key[0] is None else bytes(key[0])
         return [(self._topic, group, value, _PARTITION) for _, _, _, value in records]
 
@@ -236,10 +241,12 @@ def _run(kind: str, given: dict[str, Any]) -> None:
         query = writing.start()
         print(_READY, flush=True)
         query.awaitTermination()
-    with Clock.of(settings, client_config, "benchmark"):
+    with Clock.of(settings, client_config, "benchmark") as clock:
         query = writing.start()
         print(_READY, flush=True)
-        query.awaitTermination()
+        while not query.awaitTermination(_LOOK_S):
+            if clock.failure is not None:
+                raise clock.failure
 
 
 def main() -> None:
