@@ -98,7 +98,10 @@ def groups(*, rounds: int, warm_up: int, begin: int, steps: int, step: int, file
 @click.option("--seconds", default=5, show_default=True, help="For each rate, per round.")
 @_json
 def big_groups(*, rounds: int, warm_up: int, shapes: str, seconds: int, file: Path | None) -> None:
-    """Measure heartbeats per CPU-second in big groups, beside the broker: an hour and a quarter."""
+    """Measure heartbeats per CPU-second in big groups, beside the broker: an hour and a quarter.
+
+    The stream with a batch a second has five times the warm-up.
+    """
     from benchmarks.big_groups import Plan, run
 
     pairs = [shape.split("x") for shape in shapes.split(",")]
