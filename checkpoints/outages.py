@@ -18,7 +18,7 @@ from checkpoints.offset_log import newest_planned
 from coordinator_state.outages import Outage
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from checkpoints.files import CheckpointFiles
     from checkpoints.offset_log import Offsets
@@ -51,14 +51,15 @@ def write_outages(files: CheckpointFiles, outages: list[Outage]) -> None:
 def note_outage(
     files: CheckpointFiles,
     client_config: Mapping[str, Any],
-    resumed_ms: int,
+    resumed: Callable[[], int],
     *,
     closed: bool | None = None,
 ) -> list[Outage]:
-    """Note that there is a coordinator again since `resumed_ms` (log time); return all outages.
+    """Note that there is a coordinator again since the time that `resumed` returns; return all outages.
 
+    That is log time, in ms. It is asked last: Kafka may take its time, which belongs to the outage.
     `closed`: whether it creates no groups; None: as it was. Raises `CheckpointError`, and `KafkaError` if the
-    newest records cannot be read.
+    newest records cannot be read. What `resumed` raises is passed on, and nothing is noted.
     """
     outages = read_outages(files)
     planned = newest_planned(files)
@@ -66,6 +67,7 @@ def note_outage(
         return outages
     was_closed = bool(outages) and outages[-1].closed
     read_ms = max(_newest_ms(client_config, planned.offsets), planned.watermark_ms)
+    resumed_ms = resumed()
     # It may have ended before it had read anything new: then the outage goes on.
     begin_ms = max([read_ms, *(outage.end_ms for outage in outages)])
     # Its end is later than all that was read, also where a broker's clock is behind.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from history.identity import CHECKPOINT
 from streaming.query import kafka_options
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def start_query(
         .load()
     )
     stream = log.writeStream.queryName(QUERY_NAME).foreachBatch(take)
-    stream = stream.option("checkpointLocation", f"{settings.history_path}/checkpoint")
+    stream = stream.option("checkpointLocation", f"{settings.history_path}/{CHECKPOINT}")
     if once:
         stream = stream.trigger(availableNow=True)
     else:

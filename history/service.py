@@ -7,15 +7,18 @@ import logging
 import math
 from contextlib import ExitStack
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import NoError, for_code
 from prometheus_client import CollectorRegistry, ProcessCollector
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from checkpoints.errors import first_line
+from checkpoints.errors import CheckpointError, first_line
+from checkpoints.topics import read_topic_ids
 from history.errors import HistoryError
+from history.identity import claim_history
 from history.metrics import HistoryMetrics
 from history.query import QUERY_NAME, start_query
 from history.storage import SESSION_DEFAULTS, Retention, prepare_tables
@@ -28,7 +31,7 @@ from streaming.kafka_config import python_client_config
 from streaming.metrics import BatchMetrics, serve
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
@@ -54,79 +57,124 @@ def write_history(
     `say` is given a line for each thing a person waits for. Must be called in the main thread. Raises
     `HistoryError` if it cannot go on, `JarError` and `SettingsError`; starting again goes on there.
     """
-    with failing_as(HistoryError, settings.bootstrap_servers):
-        _look_for_topic(settings)
-        with spark_until_stopped(
-            settings, say, progress=progress, storage=settings.history_path, defaults=SESSION_DEFAULTS
-        ) as (spark, stopping):
-            _run(spark, stopping, settings, say, once=once)
+    with failing_as(HistoryError, settings.bootstrap_servers), ExitStack() as stack:
+        client_config = python_client_config(settings.bootstrap_servers, settings.kafka)
+        watch = _Watch(settings)
+        # With `once` there is nobody who could look in time.
+        if settings.history_metrics_port >= 0 and not once:
+            # First of all: if somebody else has the port, nobody has to wait for Spark to be told.
+            port, close = serve(
+                settings.history_metrics_port, watch.registry, watch.health, setting="history.metrics.port"
+            )
+            stack.callback(close)
+            say(f"metrics are at http://localhost:{port}/metrics")
+        topics = _read_topics(settings, client_config)
+        spark, stopping = stack.enter_context(
+            spark_until_stopped(
+                settings, say, progress=progress, storage=settings.history_path, defaults=SESSION_DEFAULTS
+            )
+        )
+        try:
+            claim_history(
+                spark,
+                settings.history_path,
+                events_topic=settings.topics_events,
+                event_ends=topics.event_ends,
+                topic_ids=topics.ids,
+            )
+        except CheckpointError as error:
+            raise HistoryError(str(error)) from None
+        if not once:
+            watch.begin(spark)
+        _write(spark, stopping, settings, watch, say, once=once)
 
 
-def _look_for_topic(settings: Settings) -> None:
-    client_config = python_client_config(settings.bootstrap_servers, settings.kafka)
+class _Topics(NamedTuple):
+    """The ids of topics by name, of those that Kafka tells, and where the partitions of the events end."""
+
+    ids: Mapping[str, str]
+    event_ends: Mapping[int, int]
+
+
+def _read_topics(settings: Settings, client_config: Mapping[str, Any]) -> _Topics:
+    events = settings.topics_events
     try:
         with admin_client(client_config) as admin:
-            (topic,) = admin.describe_topics([settings.topics_events])
+            (topic,) = admin.describe_topics([events])
     except UnreachableError as error:
         raise HistoryError(f"Kafka at {settings.bootstrap_servers}: {error}") from None
     if topic["error_code"] != NoError.errno:
         raise HistoryError(
-            f"topic {settings.topics_events} cannot be read: {for_code(topic['error_code']).__name__}. The "
+            f"topic {events} cannot be read: {for_code(topic['error_code']).__name__}. The "
             "coordinator creates it; topics.events says what it is called"
         )
+    # Of the requests it is enough to know which they are, where that may be known.
+    ids = read_topic_ids(client_config, (events, settings.topics_requests))
+    partitions = [TopicPartition(events, it["partition_index"]) for it in topic["partitions"]]
+    consumer = KafkaConsumer(**client_config, group_id=None, enable_auto_commit=False)
+    try:
+        ends = consumer.end_offsets(partitions)
+    finally:
+        consumer.close()
+    return _Topics(ids, {partition.partition: end for partition, end in ends.items()})
 
 
-def _run(
+class _Watch:
+    """All that tells how the job is: to Prometheus, to probes, and to the job itself."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.registry = CollectorRegistry()
+        self.metrics = HistoryMetrics(self.registry, QUERY_NAME)
+        self.batches = BatchWatch(QUERY_NAME, may_idle=True)
+        self.health = Health(self.batches, settings.history_interval_ms + _LATE_MS)
+
+    def begin(self, spark: SparkSession) -> None:
+        """Listen to the session's queries."""
+        ProcessCollector(registry=self.registry)
+        for listener in (
+            BatchMetrics(self.registry, QUERY_NAME, is_stateful=False),
+            self.metrics,
+            self.batches,
+        ):
+            spark.streams.addListener(listener)
+
+
+def _write(
     spark: SparkSession,
     stopping: StopEvent,
     settings: Settings,
+    watch: _Watch,
     say: Callable[[str], None],
     *,
     once: bool,
 ) -> None:
-    registry = CollectorRegistry()
-    metrics = HistoryMetrics(registry, QUERY_NAME)
-    batches = BatchWatch(QUERY_NAME, may_idle=True)
-    health = Health(batches, settings.history_interval_ms + _LATE_MS)
     patience_ms = settings.history_interval_ms + _HANGS_MS
-    with ExitStack() as stack:
-        # With `once` there is nobody who could look in time.
-        if settings.history_metrics_port >= 0 and not once:
-            ProcessCollector(registry=registry)
-            for listener in (BatchMetrics(registry, QUERY_NAME, is_stateful=False), metrics, batches):
-                spark.streams.addListener(listener)
-            port, close = serve(
-                settings.history_metrics_port, registry, health, setting="history.metrics.port"
-            )
-            stack.callback(close)
-            say(f"metrics are at http://localhost:{port}/metrics")
+    prepare_tables(spark, settings.history_path)
+    writer = HistoryWriter(spark, settings.history_path)
+    retention = Retention(spark, settings.history_path, settings.history_retention_days)
+    failures: list[Exception] = []
+    numbers = itertools.count()
 
-        prepare_tables(spark, settings.history_path)
-        writer = HistoryWriter(spark, settings.history_path)
-        retention = Retention(spark, settings.history_path, settings.history_retention_days)
-        failures: list[Exception] = []
-        numbers = itertools.count()
+    def take(batch: DataFrame, _batch_id: int) -> None:
+        try:
+            # It takes its time: who is killed soon after each start would never end its first batch.
+            if next(numbers) > 0:
+                watch.metrics.removed(retention.apply(_today()))
+            watch.metrics.wrote(writer.write(batch))
+        except Exception as error:
+            # Spark only tells that there was one.
+            failures.append(error)
+            raise
 
-        def take(batch: DataFrame, _batch_id: int) -> None:
-            try:
-                # It takes its time: who is killed soon after each start would never end its first batch.
-                if next(numbers) > 0:
-                    metrics.removed(retention.apply(_today()))
-                metrics.wrote(writer.write(batch))
-            except Exception as error:
-                # Spark only tells that there was one.
-                failures.append(error)
-                raise
-
-        batches.restart()
-        query = start_query(spark, settings, take, once=once)
-        say(f"the history is written to {settings.history_path}")
-        while query.isActive and not stopping.wait(_LOOK_S):
-            # A first batch may be one that a restart only made begin anew, and have far to go.
-            health.does(Activity.WRITING_HISTORY, math.inf if batches.groups is None else patience_ms)
-        health.does(Activity.STOPPING)
-        # In the middle of a batch, too: what it has not told is told when it runs again.
-        query.stop()
+    watch.batches.restart()
+    query = start_query(spark, settings, take, once=once)
+    say(f"the history is written to {settings.history_path}")
+    while query.isActive and not stopping.wait(_LOOK_S):
+        # A first batch may be one that a restart only made begin anew, and have far to go.
+        watch.health.does(Activity.WRITING_HISTORY, math.inf if watch.batches.groups is None else patience_ms)
+    watch.health.does(Activity.STOPPING)
+    # In the middle of a batch, too: what it has not told is told when it runs again.
+    query.stop()
     if not stopping.is_set():
         _check(query, failures, once=once)
         if once:

@@ -17,6 +17,7 @@ import pandas as pd
 from delta.tables import DeltaTable
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
+from history.errors import HistoryError
 from history.fold import fold, table_of
 from history.rows import read_event
 from history.spans import Spans
@@ -57,24 +58,48 @@ class HistoryWriter:
         """Take in a batch, as `foreachBatch` hands it over. It may be one that was taken in before."""
         events = self._unknown(_parsed(records)).persist()
         try:
-            first_ms, newest_ms = _span_of(events)
+            found = _summed_up(events)
+            if found.twice is not None:
+                raise HistoryError(
+                    f"two events have the id {found.twice}, because topics were deleted and made again. Set "
+                    "history.path to a new directory and topics.events, here and at the coordinator, to a "
+                    "new topic"
+                )
+            first_ms, newest_ms = found.first_ms, found.newest_ms
             if first_ms is None:
                 return Written({}, None)
-            rows = self._rows(events, first_ms).persist()
+            new = events.drop("is_another")
+            rows = self._rows(new, first_ms).persist()
             try:
                 merged = self._merge_rows(rows)
             finally:
                 rows.unpersist()
-            return Written(merged | {EVENTS.name: self._merge(EVENTS, events)}, newest_ms)
+            return Written(merged | {EVENTS.name: self._merge(EVENTS, new)}, newest_ms)
         finally:
             events.unpersist()
 
     def _unknown(self, events: DataFrame) -> DataFrame:
-        """Those that are not in the table, each once: where it stood first."""
-        firsts = events.groupBy("event_id").agg(F.min_by(F.struct("*"), F.struct("log_offset")).alias("it"))
-        events = firsts.select("it.*")
-        known = self._read(EVENTS).where(_is_in("day", _days(events))).select("event_id")
-        return events.join(known, "event_id", "left_anti")
+        """Those that are not in the table, each once: where it stood first.
+
+        An event with the id of another one is there, too: `is_another` says so.
+        """
+        # A newer version may tell more of an event when its batch runs again, but not another time or group.
+        what = F.struct("at", "group_id", "event")
+        firsts = events.groupBy("event_id").agg(
+            F.min_by(F.struct("*"), F.struct("log_offset")).alias("it"),
+            F.min(what).alias("least"),
+            F.max(what).alias("most"),
+        )
+        events = firsts.select("it.*", F.expr("least <> most").alias("differs"))
+        known = self._read(EVENTS).where(_is_in("day", _days(events)))
+        known = known.select("event_id", what.alias("known"))
+        is_new, is_another = F.col("known").isNull(), F.col("known") != what
+        return (
+            events.join(known, "event_id", "left")
+            .where(is_new | is_another | F.col("differs"))
+            .withColumn("is_another", F.col("differs") | F.coalesce(is_another, F.lit(False)))
+            .drop("known", "differs")
+        )
 
     def _rows(self, events: DataFrame, first_ms: int) -> DataFrame:
         """The rows that `events` make and change, by table, as JSON."""
@@ -155,10 +180,21 @@ def _parsed(records: DataFrame) -> DataFrame:
     )
 
 
-def _span_of(events: DataFrame) -> tuple[int | None, int | None]:
-    """The times of the first and of the newest, in ms; None if there are none."""
-    (times,) = events.agg(F.unix_millis(F.min("at")), F.unix_millis(F.max("at"))).collect()
-    return times[0], times[1]
+class _Summary(NamedTuple):
+    """The times of the first and of the newest event, in ms, and an id that two events have; or None."""
+
+    first_ms: int | None
+    newest_ms: int | None
+    twice: str | None
+
+
+def _summed_up(events: DataFrame) -> _Summary:
+    (row,) = events.agg(
+        F.unix_millis(F.min("at")),
+        F.unix_millis(F.max("at")),
+        F.min(F.when(F.col("is_another"), F.col("event_id"))),
+    ).collect()
+    return _Summary(*row)
 
 
 def _days(rows: DataFrame) -> list[Any]:

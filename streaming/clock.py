@@ -6,6 +6,8 @@ away: its next tick would let all that time pass at once, before anybody could b
 when the one before it was appended, and one that is late does not count (`query.py`). Then this clock has
 stopped for good, as it does when batches do not end, or another coordinator begins (`ticks.py`); a new one
 begins, and with it an outage is over.
+
+Until `resume` a clock only shows that its coordinator lives. Time stands still, and a late tick harms nobody.
 """
 
 from __future__ import annotations
@@ -42,12 +44,12 @@ class Clock:
     """Writes ticks to a topic from a thread of its own while the context is open.
 
     The first tick is written when the context is entered, which tells whoever wrote to this topic before to
-    stop: raises `KafkaError` if that cannot be done. `started_ms` is that tick's time.
+    stop: raises `KafkaError` if that cannot be done. From `resume` on time counts.
 
     Args:
         topic: of one partition, with LogAppendTime.
         interval_ms: between two ticks.
-        max_gap_ms: by which no tick may be later than the one before; then the clock stops.
+        max_gap_ms: by which no tick may be later than the one before, once time counts; then the clock stops.
         client_config: for kafka-python.
         coordinator: who writes; no two processes may have the same.
         keeps_up: whether batches end. If not, the clock stops: nobody could be answered.
@@ -62,7 +64,6 @@ class Clock:
         coordinator: str,
         keeps_up: Callable[[], bool] = lambda: True,
     ) -> None:
-        self.started_ms = 0
         self._topic = topic
         self._interval_s = interval_ms / 1000
         self._max_gap_ms = max_gap_ms
@@ -71,6 +72,7 @@ class Clock:
         self._number = 0
         self._first_offset = 0
         self._newest_ms: int | None = None
+        self._counts = False
         self._says_farewell = True
         self._writing_since: float | None = None
         self._failure: ClockStoppedError | None = None
@@ -114,7 +116,7 @@ class Clock:
             self._close()
             raise
         self._first_offset = first.offset
-        self._newest_ms = self.started_ms = first.timestamp
+        self._newest_ms = first.timestamp
         self._thread.start()
         return self
 
@@ -128,6 +130,22 @@ class Clock:
             except KafkaError as error:
                 self._failure = ClockStoppedError(f"a tick was not written: {error}")
         self._close()
+
+    @property
+    def newest_ms(self) -> int:
+        """When the newest tick was appended, in ms of log time.
+
+        Raises `ClockStoppedError` if the clock has stopped: that was long ago then, perhaps.
+        """
+        if self.failure is not None:
+            raise self.failure
+        assert self._newest_ms is not None, "an open clock has ticked"  # noqa: S101
+        return self._newest_ms
+
+    def resume(self) -> int:
+        """Let time count from the newest tick on; return its time, as `newest_ms` does."""
+        self._counts = True
+        return self.newest_ms
 
     def stop(self) -> None:
         """Tick no more. Another clock of this coordinator follows, so nobody needs to take over."""
@@ -169,7 +187,7 @@ class Clock:
         at_ms: int = self._write().timestamp
         gap_ms = at_ms - (self._newest_ms or at_ms)
         self._newest_ms = at_ms
-        if gap_ms > self._max_gap_ms:
+        if self._counts and gap_ms > self._max_gap_ms:
             raise ClockStoppedError(f"the clock stood still for {gap_ms} ms")
 
     def _begun(self) -> Beginning | None:

@@ -17,6 +17,8 @@ __all__ = ["Activity", "Health", "Verdict"]
 
 _STANDSTILL_S = 120
 """Longer than any call of Kafka, Spark or the checkpoint's storage takes that comes to an end."""
+_START_S = 1_800
+"""Longer than Spark takes to start, also if it fetches its jars by a slow line."""
 
 
 class Activity(Enum):
@@ -24,6 +26,7 @@ class Activity(Enum):
 
     STARTING = "starting"
     STANDING_BY = "standing by: another coordinator runs"
+    CATCHING_UP = "catching up with the log"
     COORDINATING = "coordinating"
     WRITING_HISTORY = "writing the history"
     BEGINNING_ANEW = "the query begins anew"
@@ -32,6 +35,7 @@ class Activity(Enum):
 
 
 _AT_WORK = (Activity.COORDINATING, Activity.WRITING_HISTORY)
+_HAS_BATCHES = (*_AT_WORK, Activity.CATCHING_UP)
 
 
 class Verdict(NamedTuple):
@@ -52,20 +56,22 @@ class Health:
         self._stall_ms = stall_ms
         self._patience_ms = stall_ms
         self._activity = Activity.STARTING
+        self._may_be_silent_s = _START_S
         self._said_at = time.monotonic()
 
     def does(self, activity: Activity, patience_ms: float | None = None) -> None:
         """The job is alive, and does this. `patience_ms`: how long it waits for the end of a batch."""
         self._activity = activity
         self._patience_ms = self._stall_ms if patience_ms is None else patience_ms
+        self._may_be_silent_s = _STANDSTILL_S
         self._said_at = time.monotonic()
 
     def is_live(self) -> Verdict:
         """Whether all that should move moves: if not, only a restart helps."""
         silent_s = time.monotonic() - self._said_at
-        if silent_s > _STANDSTILL_S:
+        if silent_s > self._may_be_silent_s:
             return Verdict(False, f"has stood still for {silent_s:.0f} s: {self._activity.value}")
-        if self._activity in _AT_WORK:
+        if self._activity in _HAS_BATCHES:
             # The coordinator itself begins the query anew when its patience is over.
             is_young = self._batches.silent_ms <= self._patience_ms + _STANDSTILL_S * 1000
             return Verdict(is_young, self._newest_batch())

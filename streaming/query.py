@@ -13,6 +13,7 @@ is null is never late.
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "QUERY_NAME",
+    "Until",
     "decisions",
     "kafka_options",
     "per_group",
@@ -44,15 +46,24 @@ __all__ = [
 QUERY_NAME = "group-coordinator"
 
 
+class Until(Enum):
+    """How far a query reads before it ends."""
+
+    PLANNED = "the end of the batch that is planned and not committed"
+    PRESENT = "what the log has when the query begins to read"
+    STOPPED = "it is stopped"
+
+
 def start_query(
     spark: SparkSession,
     settings: Settings,
     arguments: FunctionArguments,
     count: Callable[[Counter[tuple[str, str, str]]], None],
+    until: Until = Until.STOPPED,
 ) -> StreamingQuery:
     """Start the one query that is the coordinator."""
     rows = decisions(read_log(spark, settings), arguments, count)
-    return (
+    stream = (
         rows.writeStream.queryName(QUERY_NAME)
         .format("kafka")
         .outputMode("update")
@@ -60,9 +71,16 @@ def start_query(
         .option("kafka.acks", "all")
         .option("kafka.max.request.size", settings.group.max_record_bytes)
         .options(**kafka_options(settings))
-        .trigger(processingTime=f"{settings.trigger_interval_ms} milliseconds")
-        .start()
     )
+    match until:
+        case Until.PLANNED:
+            # One batch: where one is not committed, that one. The newer trigger would go on after it.
+            stream = stream.trigger(once=True)
+        case Until.PRESENT:
+            stream = stream.trigger(availableNow=True)
+        case Until.STOPPED:
+            stream = stream.trigger(processingTime=f"{settings.trigger_interval_ms} milliseconds")
+    return stream.start()
 
 
 def read_log(spark: SparkSession, settings: Settings) -> DataFrame:

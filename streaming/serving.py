@@ -19,7 +19,12 @@ class _Server(ThreadingMixIn, WSGIServer):
     daemon_threads = True
 
     def server_bind(self) -> None:
-        """Without asking a name server what this machine is called, which may take long."""
+        """Bind without asking a name server what this machine is called, which may take long.
+
+        Connections of the process before are in TIME_WAIT for a minute after it has ended, and would keep the
+        port from the next one. The port of a server that still listens is refused all the same.
+        """
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         socket.socket.bind(self.socket, self.server_address)
         self.server_address = self.socket.getsockname()
         self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]

@@ -11,6 +11,6 @@ from streaming.metrics.batches import BatchMetrics
 from streaming.metrics.decisions import DecisionMetrics
 from streaming.metrics.endpoint import serve
 from streaming.metrics.groups import GroupMetrics
-from streaming.metrics.job import JobMetrics
+from streaming.metrics.job import JobMetrics, Watch
 
-__all__ = ["BatchMetrics", "DecisionMetrics", "GroupMetrics", "JobMetrics", "serve"]
+__all__ = ["BatchMetrics", "DecisionMetrics", "GroupMetrics", "JobMetrics", "Watch", "serve"]

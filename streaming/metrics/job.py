@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from prometheus_client import Counter, Gauge
 
@@ -10,8 +10,10 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
     from coordinator_state.outages import Outage
+    from streaming.batches import BatchWatch
+    from streaming.health import Health
 
-__all__ = ["JobMetrics"]
+__all__ = ["JobMetrics", "Watch"]
 
 
 class JobMetrics:
@@ -39,7 +41,16 @@ class JobMetrics:
             registry=registry,
         )
 
-    def outage(self, outage: Outage) -> None:
-        """One is over."""
-        self._outages.inc()
+    def outage(self, outage: Outage, *, is_longer: bool = False) -> None:
+        """One is over. `is_longer`: it only went on for so long after the one that was told before."""
+        if not is_longer:
+            self._outages.inc()
         self._outage_seconds.inc((outage.end_ms - outage.start_ms) / 1000)
+
+
+class Watch(NamedTuple):
+    """All that tells how the job is: to itself, to probes, and to Prometheus."""
+
+    batches: BatchWatch
+    health: Health
+    metrics: JobMetrics

@@ -73,7 +73,7 @@ def plan(files: CheckpointFiles, batch_id: int, watermark_ms: int, *ends: int, t
 
 
 def test_a_new_checkpoint_has_had_none(files: CheckpointFiles, config: dict[str, Any]) -> None:
-    assert note_outage(files, config, LATE_MS) == []
+    assert note_outage(files, config, lambda: LATE_MS) == []
     assert read_outages(files) == []
 
 
@@ -87,7 +87,7 @@ def test_it_begins_with_the_newest_record_of_a_planned_batch(
     plan(files, 1, 0, 2, 1, topic=topic)
 
     newest = max(times[0][1], times[1][0])
-    assert note_outage(files, config, LATE_MS) == [Outage(newest, LATE_MS)]
+    assert note_outage(files, config, lambda: LATE_MS) == [Outage(newest, LATE_MS)]
     assert read_outages(files) == [Outage(newest, LATE_MS)]
 
 
@@ -96,7 +96,7 @@ def test_a_partition_that_ends_with_a_marker_counts_up_to_the_record_before(
 ) -> None:
     topic.write(0, transactional_id=topic.name)
     plan(files, 0, 0, 2, 0, topic=topic)
-    assert note_outage(files, config, LATE_MS) == [Outage(topic.times[0][0], LATE_MS)]
+    assert note_outage(files, config, lambda: LATE_MS) == [Outage(topic.times[0][0], LATE_MS)]
 
 
 def test_deadlines_that_have_fired_were_before_it(
@@ -105,7 +105,7 @@ def test_deadlines_that_have_fired_were_before_it(
     topic.write(0)
     watermark_ms = topic.times[0][0] + 1_000
     plan(files, 0, watermark_ms, 1, 0, topic=topic)
-    assert note_outage(files, config, LATE_MS) == [Outage(watermark_ms, LATE_MS)]
+    assert note_outage(files, config, lambda: LATE_MS) == [Outage(watermark_ms, LATE_MS)]
 
 
 def test_records_that_are_gone_do_not_count(
@@ -114,32 +114,32 @@ def test_records_that_are_gone_do_not_count(
     topic.write(0, 0, 0)
     topic.delete_until(3)
     plan(files, 0, 77, 3, 0, topic=topic)
-    assert note_outage(files, config, LATE_MS) == [Outage(77, LATE_MS)]
+    assert note_outage(files, config, lambda: LATE_MS) == [Outage(77, LATE_MS)]
 
 
 def test_one_that_ended_before_anything_was_read_goes_on(
     files: CheckpointFiles, config: dict[str, Any], topic: Topic
 ) -> None:
     plan(files, 0, 50, 0, 0, topic=topic)
-    note_outage(files, config, 100)
-    assert note_outage(files, config, 170) == [Outage(50, 100), Outage(100, 170)]
+    note_outage(files, config, lambda: 100)
+    assert note_outage(files, config, lambda: 170) == [Outage(50, 100), Outage(100, 170)]
 
 
 def test_clocks_of_two_brokers_may_differ(
     files: CheckpointFiles, config: dict[str, Any], topic: Topic
 ) -> None:
     plan(files, 0, 50, 0, 0, topic=topic)
-    assert note_outage(files, config, 49) == []
+    assert note_outage(files, config, lambda: 49) == []
 
 
 def test_a_coordinator_that_creates_no_groups_goes_on_so(
     files: CheckpointFiles, config: dict[str, Any], topic: Topic
 ) -> None:
     plan(files, 0, 50, 0, 0, topic=topic)
-    assert note_outage(files, config, 60, closed=True) == [Outage(50, 60, closed=True)]
+    assert note_outage(files, config, lambda: 60, closed=True) == [Outage(50, 60, closed=True)]
     # Another start, and one at which a broker's clock is behind: that it opens again is noted all the same.
-    assert note_outage(files, config, 70)[1:] == [Outage(60, 70, closed=True)]
-    assert note_outage(files, config, 40, closed=False)[2:] == [Outage(70, 71)]
+    assert note_outage(files, config, lambda: 70)[1:] == [Outage(60, 70, closed=True)]
+    assert note_outage(files, config, lambda: 40, closed=False)[2:] == [Outage(70, 71)]
     assert read_outages(files) == [Outage(50, 60, closed=True), Outage(60, 70, closed=True), Outage(70, 71)]
 
 
@@ -151,7 +151,7 @@ def test_outages_of_an_older_version_are_read(files: CheckpointFiles) -> None:
 def test_the_newest_thousand_are_kept(files: CheckpointFiles, config: dict[str, Any], topic: Topic) -> None:
     write_outages(files, [Outage(2 * it, 2 * it + 1) for it in range(1_000)])
     plan(files, 0, 5_000, 0, 0, topic=topic)
-    outages = note_outage(files, config, 6_000)
+    outages = note_outage(files, config, lambda: 6_000)
     assert len(outages) == 1_000
     assert (outages[0], outages[-1]) == (Outage(2, 3), Outage(5_000, 6_000))
 
@@ -160,3 +160,17 @@ def test_a_file_that_is_no_list_of_outages_is_refused(files: CheckpointFiles) ->
     files.write("outages.json", b"{}")
     with pytest.raises(CheckpointError, match=r"outages.json cannot be read: .*; restore"):
         read_outages(files)
+
+
+def test_a_clock_that_has_stopped_meanwhile_is_no_end(
+    files: CheckpointFiles, config: dict[str, Any], topic: Topic
+) -> None:
+    topic.write(0)
+    plan(files, 0, 0, 1, 0, topic=topic)
+
+    def stopped() -> int:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        note_outage(files, config, stopped)
+    assert read_outages(files) == []

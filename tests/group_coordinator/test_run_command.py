@@ -169,6 +169,8 @@ def test_missing_topics(bootstrap_servers: str, tmp_path: Path) -> None:
         bootstrap_servers,
         "--checkpoint",
         str(tmp_path),
+        "--metrics-port",
+        "-1",
         "--set",
         "topics.clock=nowhere",
     )

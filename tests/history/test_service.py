@@ -30,6 +30,7 @@ from history.service import write_history
 from history.storage import Retention
 from streaming.settings import Settings, SettingsError, load_settings
 from tests.history.filled import CUT, DAY
+from tests.history.fixtures.make import FIXTURE_TOPIC, unpacked
 from tests.patience import PATIENCE_S, wait_for
 
 if TYPE_CHECKING:
@@ -216,7 +217,11 @@ def test_a_batch_that_cannot_be_written(
     assert written(tmp_path) == sorted(body.decode() for body in DAY)
 
 
-def test_a_port_that_somebody_else_has(settings: Settings) -> None:
+def test_a_port_that_somebody_else_has(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    def create_session(*_: object, **__: object) -> None:
+        raise AssertionError("Spark takes long to start, so it is told before")
+
+    monkeypatch.setattr(streaming.job, "create_session", create_session)
     with socket.socket() as taken:
         taken.bind(("", 0))
         port = taken.getsockname()[1]
@@ -224,3 +229,52 @@ def test_a_port_that_somebody_else_has(settings: Settings) -> None:
         busy = msgspec.structs.replace(settings, history_metrics_port=port)
         with pytest.raises(SettingsError, match=rf"^cannot listen on history\.metrics\.port {port}: "):
             write_history(busy, lambda _: None)
+
+
+def test_topics_that_were_made_anew(
+    settings: Settings, topic: str, append: Callable[..., None], tmp_path: Path, bootstrap_servers: str
+) -> None:
+    """Their events have the ids of others, and would be passed over."""
+    append(*DAY[:CUT])
+    write_history(settings, lambda _: None, once=True)
+    before = written(tmp_path)
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers)
+    admin.delete_topics([topic])
+    wait_for(lambda: topic not in admin.list_topics())
+    admin.create_topics({topic: {"num_partitions": 2}})
+    admin.wait_for_topics([topic])
+    admin.close()
+    append(*DAY[CUT:])
+
+    with pytest.raises(HistoryError) as caught:
+        write_history(settings, lambda _: None, once=True)
+    assert re.fullmatch(
+        rf"topic {topic} is not the one that the history in {tmp_path} was written from \(its id is \S+, "
+        r"and was \S+\): it was deleted and made again, and its events would pass for those that are there\. "
+        r"Set history\.path to a new directory; the old tables can still be asked",
+        str(caught.value),
+    )
+    assert written(tmp_path) == before
+
+    elsewhere = tmp_path / "another"
+    write_history(msgspec.structs.replace(settings, history_path=str(elsewhere)), lambda _: None, once=True)
+    assert written(elsewhere) == sorted(body.decode() for body in DAY[CUT:])
+
+
+def test_a_history_of_a_version_that_did_not_look_at_topics(bootstrap_servers: str, tmp_path: Path) -> None:
+    """It goes on, unless it has read further than the topic goes."""
+    path = unpacked(tmp_path)
+    settings = settings_for(bootstrap_servers, FIXTURE_TOPIC, path)
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers)
+    admin.create_topics({FIXTURE_TOPIC: {"num_partitions": 1}})
+    admin.wait_for_topics([FIXTURE_TOPIC])
+    admin.close()
+    with pytest.raises(HistoryError, match=rf"\(partition 0 ends at 0, and was read up to {CUT}\)"):
+        write_history(settings, lambda _: None, once=True)
+
+    with KafkaProducer(bootstrap_servers=bootstrap_servers) as producer:
+        for body in DAY:
+            producer.send(FIXTURE_TOPIC, value=body)
+    write_history(settings, lambda _: None, once=True)
+    assert written(path) == sorted(body.decode() for body in DAY)
+    assert "topic_ids" in (path / "history.json").read_text()

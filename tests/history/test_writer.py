@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 
+from history.errors import HistoryError
 from history.rows import time_of
 from history.writer import Written
 from tests.history.filled import DAY, NAMES, UNKNOWN, Tables
 from tests.history.scripts import TOPIC, renamed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 
@@ -43,6 +50,22 @@ def test_what_came_before_comes_again_and_changes_nothing(tables: Tables) -> Non
 def _version(tables: Tables, table: str) -> int:
     log = Path(tables.path) / table / "_delta_log"
     return max(int(each.stem) for each in log.glob("*.json"))
+
+
+def test_an_event_with_the_id_of_another_one_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """As when the topic of requests was made anew, and that of the events was not."""
+    tables = Tables(spark, tmp_path)
+    tables.write(*DAY)
+    first = msgspec.json.decode(DAY[0])
+    another = msgspec.json.encode(first | {"at_ms": first["at_ms"] + 1})
+    told_more = msgspec.json.encode(first | {"a_field_of_a_version_to_come": 1})
+    message = rf"^two events have the id {re.escape(first['event_id'])}, because topics were deleted"
+
+    assert tables.write(told_more) == Written({}, None)
+    with pytest.raises(HistoryError, match=message):
+        tables.write(another)
+    with pytest.raises(HistoryError, match=message):
+        Tables(spark, tmp_path / "both").write(DAY[0], another)
 
 
 def test_an_event_of_a_version_to_come_is_kept(tables: Tables) -> None:

@@ -125,7 +125,7 @@ def test_no_secret_is_told(secured: SecuredBroker, tmp_path: Path) -> None:
         web = f"http://127.0.0.1:{said(r'service .SparkUI. on port ([0-9]+)')}"
         shown = {
             place: fetch(place)
-            for place in (said(r"\nmetrics are at (\S+)"), f"{web}/environment/", f"{web}/StreamingQuery/")
+            for place in (said(r"(?m)^metrics are at (\S+)"), f"{web}/environment/", f"{web}/StreamingQuery/")
         }
         of_application = (
             f"{web}/api/v1/applications/{json.loads(fetch(f'{web}/api/v1/applications'))[0]['id']}"

@@ -88,7 +88,7 @@ def test_ticks_come_one_after_the_other(topic: str, config: dict[str, Any]) -> N
     assert first == Tick(tick=1, coordinator="me")
     assert [tick.tick for tick in others[:4]] == [2, 3, 4, 5]
     assert [tick.previous_ms for tick in others] == [record.timestamp for record in records[:-1]]
-    assert clock.started_ms == records[0].timestamp
+    assert clock.newest_ms in {record.timestamp for record in records}
     assert {record.key for record in records} == {None}
 
 
@@ -192,11 +192,25 @@ def test_a_clock_that_cannot_write_stops(topic: str, admin: KafkaAdminClient, co
 def test_a_clock_that_stood_still_stops(topic: str, config: dict[str, Any]) -> None:
     # A process that is stopped and goes on finds that its interval is over.
     with make(topic, 2_000, config, max_gap_ms=1_000) as clock:
+        first_ms = clock.resume()
         wait_for(lambda: clock.failure)
         late = ticks(read(topic, config, at_least=2))
 
         assert str(clock.failure).startswith("the clock stood still for ")
-    assert [tick.previous_ms for tick in late] == [None, clock.started_ms]
+        # Whoever asks for the time then is not told that of long ago.
+        with pytest.raises(ClockStoppedError, match="stood still"):
+            clock.resume()
+    assert [tick.previous_ms for tick in late] == [None, first_ms]
+
+
+def test_before_time_counts_a_late_tick_stops_nobody(topic: str, config: dict[str, Any]) -> None:
+    with make(topic, 1_500, config, max_gap_ms=1_000) as clock:
+        records = read(topic, config, at_least=3)
+        assert clock.failure is None
+        # From the newest tick on, not from the first.
+        assert clock.resume() >= records[2].timestamp
+        wait_for(lambda: clock.failure)
+    assert str(clock.failure).startswith("the clock stood still for ")
 
 
 def test_a_clock_stops_when_batches_do_not_end(topic: str, config: dict[str, Any]) -> None:

@@ -70,6 +70,26 @@ def test_one_that_stands_by_does_what_it_is_there_for(health: Health, clock: Clo
         clock.wait(1)
 
 
+def test_it_may_take_long_until_spark_is_up(health: Health, clock: Clock) -> None:
+    """The jars are fetched first, by whatever line there is."""
+    clock.wait(1_800)
+    assert probes(health) == (True, False, "starting")
+    clock.wait(1)
+    assert probes(health) == (False, False, "has stood still for 1801 s: starting")
+
+
+def test_one_that_catches_up_is_not_ready_however_many_batches_that_takes(
+    health: Health, batches: BatchWatch, clock: Clock
+) -> None:
+    end_of_batch = begin(batches)
+    health.does(Activity.CATCHING_UP, 120_000)
+    clock.wait(100)
+    expected = "catching up with the log: the first batch has been running for 100.0 s"
+    assert probes(health) == (True, False, expected)
+    end_of_batch()
+    assert probes(health) == (True, False, "catching up with the log: a batch has ended 0.0 s ago")
+
+
 def test_it_is_ready_when_batches_end(health: Health, batches: BatchWatch, clock: Clock) -> None:
     end_of_batch = begin(batches)
     health.does(Activity.COORDINATING, STALL_MS)

@@ -257,8 +257,9 @@ def test_outages_are_counted_and_measured() -> None:
     metrics = JobMetrics(registry)
     metrics.outage(Outage(1_000, 3_500))
     metrics.outage(Outage(10_000, 11_000))
+    metrics.outage(Outage(11_500, 12_000), is_longer=True)
     metrics.standby.set(1)
 
     assert registry.get_sample_value("group_coordinator_outages_total") == 2
-    assert registry.get_sample_value("group_coordinator_outage_seconds_total") == 3.5
+    assert registry.get_sample_value("group_coordinator_outage_seconds_total") == 4
     assert registry.get_sample_value("group_coordinator_standby") == 1

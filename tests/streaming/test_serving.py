@@ -107,3 +107,14 @@ def test_closed_it_is_gone() -> None:
 def test_a_port_that_is_taken(serve: Callable[[str], int]) -> None:
     with pytest.raises(OSError, match="Address already in use"):
         serve_app("", serve("127.0.0.1"), app, "another")
+
+
+def test_a_port_can_be_had_again_at_once() -> None:
+    """The server closes its connections first, so they are in TIME_WAIT when the next process starts."""
+    port, close = serve_app("127.0.0.1", 0, app, "under-test")
+    assert ask("127.0.0.1", port) == b"/a"
+    close()
+
+    again, close = serve_app("127.0.0.1", port, app, "under-test")
+    close()
+    assert again == port

@@ -1,0 +1,94 @@
+"""The identity of a history: of which topics it tells.
+
+Event ids are unique only as long as the topics are the same ones: an id names the request's place in its
+topic, and the places of a topic that was deleted and made again are those of the one before. The history
+would take the new events for old ones, and pass them over. So it keeps the ids that Kafka gives its topics
+(KIP-516) beside the tables, and compares them at each start, as the coordinator does with its checkpoint.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from checkpoints.files import CheckpointFiles
+from checkpoints.offset_log import newest_planned
+from history.errors import HistoryError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import SparkSession
+
+__all__ = ["CHECKPOINT", "claim_history"]
+
+CHECKPOINT = "checkpoint"
+"""Where Spark keeps the place that was reached, below the history's path."""
+_FILE = "history.json"
+
+
+class _Identity(msgspec.Struct, frozen=True, kw_only=True):
+    """What is written beside the tables: the ids of topics by name."""
+
+    topic_ids: dict[str, str]
+
+
+def claim_history(
+    spark: SparkSession,
+    path: str,
+    *,
+    events_topic: str,
+    event_ends: Mapping[int, int],
+    topic_ids: Mapping[str, str],
+) -> None:
+    """Claim a new history, or recognise an old one, also one that a version without this check has written.
+
+    `topic_ids`: those of the topics of events and of requests, as Kafka has them now, without those that it
+    does not tell. `event_ends`: the end offsets of the partitions of `events_topic`. Raises `HistoryError` if
+    the tables tell of other topics with the same names, and `CheckpointError` if the place cannot be read or
+    written.
+    """
+    files = CheckpointFiles(spark, path)
+    known = _read(files)
+    for topic, topic_id in topic_ids.items():
+        before = known.get(topic, topic_id)
+        if before != topic_id:
+            raise HistoryError(_refusal(path, topic, events_topic, f"its id is {topic_id}, and was {before}"))
+    if events_topic not in known:
+        _check_places(spark, files, events_topic, event_ends)
+    complete = {**topic_ids, **known}
+    if complete != known:
+        files.write(_FILE, msgspec.json.encode(_Identity(topic_ids=complete)))
+
+
+def _read(files: CheckpointFiles) -> dict[str, str]:
+    text = files.read(_FILE)
+    try:
+        return {} if text is None else msgspec.json.decode(text, type=_Identity).topic_ids
+    except msgspec.DecodeError as error:
+        raise HistoryError(
+            f"{files.name(_FILE)} cannot be read: {error}; delete it if the topics are the same"
+        ) from None
+
+
+def _check_places(
+    spark: SparkSession, files: CheckpointFiles, events_topic: str, event_ends: Mapping[int, int]
+) -> None:
+    """A history without an identity cannot have read further than the topic goes."""
+    batch = newest_planned(CheckpointFiles(spark, files.name(CHECKPOINT)))
+    planned = {} if batch is None else batch.offsets.get(events_topic, {})
+    for partition, read_to in planned.items():
+        end = event_ends.get(partition, 0)
+        if read_to > end:
+            why = f"partition {partition} ends at {end}, and was read up to {read_to}"
+            raise HistoryError(_refusal(files.checkpoint, events_topic, events_topic, why))
+
+
+def _refusal(path: str, topic: str, events_topic: str, why: str) -> str:
+    also = "" if topic == events_topic else ", and topics.events, here and at the coordinator, to a new topic"
+    return (
+        f"topic {topic} is not the one that the history in {path} was written from ({why}): it was deleted "
+        "and made again, and its events would pass for those that are there. Set history.path to a new "
+        f"directory{also}; the old tables can still be asked"
+    )

@@ -1,0 +1,9 @@
+"""What ends a coordinator."""
+
+from __future__ import annotations
+
+__all__ = ["CoordinatorError"]
+
+
+class CoordinatorError(Exception):
+    """The query did not start, or ended by itself; the message is one line. Starting again goes on there."""

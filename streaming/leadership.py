@@ -1,0 +1,72 @@
+"""Whose turn it is: of several coordinators of the same topics one runs, and the others wait or give up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streaming.errors import CoordinatorError
+from streaming.health import Activity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from group_coordinator.signals import StopEvent
+    from streaming.metrics import Watch
+    from streaming.settings import Settings
+    from streaming.ticks import TickReader
+
+__all__ = ["Leadership"]
+
+_LOOK_S = 0.2
+
+
+class Leadership:
+    """Waits for the turn of the process called `coordinator`, by the ticks of others.
+
+    `check_jvm` raises if Spark's JVM has died, without which nobody could take over.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        coordinator: str,
+        watch: Watch,
+        check_jvm: Callable[[], object],
+        say: Callable[[str], None],
+        stopping: StopEvent,
+    ) -> None:
+        self.coordinator = coordinator
+        self._quiet_s = (settings.clock_max_gap_ms + settings.clock_interval_ms) / 1000
+        self._stands_by = settings.standby
+        self._watch = watch
+        self._check_jvm = check_jvm
+        self._say = say
+        self.stopping = stopping
+
+    def await_turn(self, ticks: TickReader) -> None:
+        """Return when no other coordinator of these topics runs, or when asked to stop.
+
+        Raises `CoordinatorError` if one runs and this one is not to stand by.
+        """
+        standing_by_for = ""
+        while not self.stopping.is_set():
+            ticks.poll(_LOOK_S)
+            rival = ticks.running(self._quiet_s)
+            if rival is None or rival.coordinator == self.coordinator:
+                if standing_by_for:
+                    self._watch.health.does(Activity.STARTING)
+                    self._watch.metrics.standby.set(0)
+                    self._say(f"{standing_by_for} has ended: taking over")
+                return
+            if ticks.is_live and not self._stands_by:
+                raise CoordinatorError(
+                    f"another coordinator of these topics is running, {rival.coordinator}: stop it first, or "
+                    "start this one with --standby, to go on when that one ends"
+                )
+            if ticks.is_live and standing_by_for != rival.coordinator:
+                standing_by_for = rival.coordinator
+                self._watch.metrics.standby.set(1)
+                self._say(f"standing by: {rival.coordinator} is the coordinator of these topics")
+            if standing_by_for:
+                self._check_jvm()
+                self._watch.health.does(Activity.STANDING_BY)

@@ -1,0 +1,230 @@
+"""One query after the other: when the clock has stopped a new one begins, and with it an outage is over.
+
+The first batch of a process takes seconds on a quiet machine and minutes on a busy one, and nobody is
+answered meanwhile. So it belongs to the outage: time stands still until it has ended, however long it takes.
+That takes queries that end by themselves, because a query is told at its start what counted as an outage:
+
+1. the batch that was running when the process died, if there is one, runs again as it was;
+2. what the log has by now is read, with all time so far as an outage;
+3. the query that goes on for good begins, in a JVM and in Python workers that are warm; the time that reading
+   took was an outage, too.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from kafka.errors import AuthorizationError, KafkaError, SaslAuthenticationFailedError
+from pyspark.errors import PySparkException
+
+from checkpoints.errors import first_line
+from checkpoints.offset_log import newest_planned
+from checkpoints.outages import note_outage, read_outages
+from streaming.clock import Clock, ClockStoppedError
+from streaming.errors import CoordinatorError
+from streaming.health import Activity
+from streaming.query import Until
+from streaming.stopping import stop_after_batch
+from streaming.ticks import TickReader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from checkpoints.files import CheckpointFiles
+    from coordinator_state.outages import Outage
+    from streaming.leadership import Leadership
+    from streaming.metrics import Watch
+    from streaming.settings import Settings
+
+__all__ = ["Supervision"]
+
+_log = logging.getLogger(__name__)
+
+# A batch that has not ended by then is stuck; supervisors send SIGKILL after 30 s or so.
+_STOP_TIMEOUT_S = 20
+_LOOK_S = 0.2
+_LOOK_WHILE_CATCHING_UP_S = 0.05
+_CATCH_UP_MS = 120_000
+"""A batch that takes longer, while no time passes, may be stuck: it runs again, with twice the time."""
+_CONFLICT = "[CONCURRENT_STREAM_LOG_UPDATE]"
+"""Spark's error condition for a batch that somebody else has planned, or committed."""
+_MOST_CONFLICTS = 3
+"""More, and no batch between them, are no coordinator's that will soon know better."""
+_ROOM = 0.1
+"""Which part of `max.groups` has to be free before groups are created again."""
+
+
+class Supervision:
+    """Runs queries of one checkpoint until asked to stop.
+
+    `start(outages, until)` starts a query; see `start_query`.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        client_config: dict[str, Any],
+        files: CheckpointFiles,
+        spark: SparkSession,
+        start: Callable[[list[Outage], Until], StreamingQuery],
+        leadership: Leadership,
+        watch: Watch,
+        say: Callable[[str], None],
+    ) -> None:
+        self._settings = settings
+        self._client_config = client_config
+        self._files = files
+        self._spark = spark
+        self._start = start
+        self._leadership = leadership
+        self._batches, self._health, self._metrics = watch
+        self._say = say
+        self._stopping = leadership.stopping
+        self._look_from: int | None = None
+        """From which tick on somebody else may have begun."""
+        self._is_closed: bool | None = None
+        self._activity = Activity.CATCHING_UP
+        self._patience_ms = {Activity.CATCHING_UP: _CATCH_UP_MS, Activity.COORDINATING: settings.stall_ms}
+        self._conflicts = 0
+        """How often the query has ended by one, and no batch has ended since."""
+
+    def run(self) -> None:
+        """Coordinate until asked to stop; it is this process's turn."""
+        self._run_once()
+        while not self._stopping.is_set():
+            try:
+                with TickReader(self._settings.topics_clock, self._client_config, self._look_from) as ticks:
+                    self._leadership.await_turn(ticks)
+                if not self._stopping.is_set():
+                    self._run_once()
+            except (AuthorizationError, SaslAuthenticationFailedError):
+                raise
+            except KafkaError as error:
+                # It was there before, so it will be there again.
+                self._say(f"waiting for Kafka at {self._settings.bootstrap_servers}: {error}")
+                self._health.does(Activity.WAITING_FOR_KAFKA)
+                self._stopping.wait(_LOOK_S)
+
+    def _run_once(self) -> None:
+        """Run until asked to stop, or until a new query has to begin."""
+        self._health.does(Activity.STARTING)
+        coordinator = self._leadership.coordinator
+        with Clock.of(self._settings, self._client_config, coordinator, self._keeps_up) as clock:
+            query: StreamingQuery | None = None
+            reason: str | None = None
+            try:
+                for until in self._queries():
+                    query = self._begin(until, self._outages(until, clock))
+                    reason = self._watch(query, clock)
+                    if reason is not None or self._stopping.is_set():
+                        break
+            except ClockStoppedError as error:
+                reason = str(error)
+            if query is not None and reason is None:
+                self._say("stopping after the running batch")
+                self._health.does(Activity.STOPPING)
+                stop_after_batch(self._spark, query, _STOP_TIMEOUT_S)
+            else:
+                # At once: another coordinator may be running. The batch runs again, with the same answers.
+                self._say(f"{reason}: the query begins anew")
+                self._health.does(Activity.BEGINNING_ANEW)
+                clock.stop()
+                self._look_from = clock.look_from
+                if query is not None:
+                    # Takes a minute while Kafka is away.
+                    query.stop()
+                self._health.does(Activity.BEGINNING_ANEW)
+
+    def _queries(self) -> list[Until]:
+        planned = newest_planned(self._files)
+        is_unfinished = planned is not None and not planned.is_committed
+        return list(Until) if is_unfinished else [Until.PRESENT, Until.STOPPED]
+
+    def _outages(self, until: Until, clock: Clock) -> list[Outage]:
+        """All outages, with what has passed until now."""
+        if until is Until.PLANNED:
+            # It runs as it did before.
+            return read_outages(self._files)
+        resumed_ms = 0
+
+        def resumed() -> int:
+            # Not before Kafka has told what was read, which takes as long as Kafka is away. A query that
+            # begins long after the clock has stopped would plan a batch without knowing of the time since.
+            nonlocal resumed_ms
+            resumed_ms = clock.newest_ms if until is Until.PRESENT else clock.resume()
+            return resumed_ms
+
+        outages = note_outage(self._files, self._client_config, resumed, closed=self._is_closed)
+        self._is_closed = bool(outages) and outages[-1].closed
+        self._metrics.closed.set(self._is_closed)
+        if outages and outages[-1].end_ms == resumed_ms:
+            self._metrics.outage(outages[-1], is_longer=until is Until.STOPPED)
+        return outages
+
+    def _begin(self, until: Until, outages: list[Outage]) -> StreamingQuery:
+        self._batches.restart()
+        self._activity = Activity.COORDINATING if until is Until.STOPPED else Activity.CATCHING_UP
+        try:
+            query = self._start(outages, until)
+        except PySparkException as error:
+            raise CoordinatorError(f"the query cannot start: {first_line(error)}") from error
+        match until:
+            case Until.PLANNED:
+                self._say("finishing the batch that was running")
+            case Until.PRESENT:
+                self._say("catching up with the log")
+            case Until.STOPPED:
+                self._say("the coordinator is running")
+        return query
+
+    def _watch(self, query: StreamingQuery, clock: Clock) -> str | None:
+        """Return why a new query has to begin; None when asked to stop, or when it has caught up."""
+        is_catching_up = self._activity is Activity.CATCHING_UP
+        patience_ms = self._patience_ms[self._activity]
+        while not self._stopping.wait(_LOOK_WHILE_CATCHING_UP_S if is_catching_up else _LOOK_S):
+            self._health.does(self._activity, self._patience_ms[self._activity])
+            if self._batches.groups is not None:
+                self._conflicts = 0
+            if clock.failure is not None:
+                if self._batches.groups is None and not self._keeps_up():
+                    # Given more time again and again, the longest of first batches ends some day.
+                    self._patience_ms[self._activity] = 2 * patience_ms
+                return str(clock.failure)
+            # The JVM is asked after that, since it may stand still.
+            if not query.isActive:
+                return self._why_ended(query, may_end=is_catching_up)
+            if not is_catching_up and self._must_close() is not self._is_closed:
+                self._is_closed = not self._is_closed
+                what = "no new ones are created" if self._is_closed else "new ones are created again"
+                return f"there are {self._batches.groups} groups, so {what}"
+        return None
+
+    def _why_ended(self, query: StreamingQuery, *, may_end: bool) -> str | None:
+        """Return why a query that has ended is to begin anew. Raises `CoordinatorError` if it is not to."""
+        error = query.exception()
+        if error is None:
+            if may_end:
+                return None
+            raise CoordinatorError("the query was ended from outside")
+        if _CONFLICT in str(error) and self._conflicts < _MOST_CONFLICTS:
+            # One that was paused has ended its batch when it woke up, before it could know of this one. Its
+            # answers were the same. Which of the two goes on is told by the clock, not by who was first.
+            self._conflicts += 1
+            return "another coordinator has written to the checkpoint"
+        _log.error("%s", error)
+        raise CoordinatorError(f"the query failed: {first_line(error)}")
+
+    def _keeps_up(self) -> bool:
+        """Whether batches end."""
+        return self._batches.silent_ms <= self._patience_ms[self._activity]
+
+    def _must_close(self) -> bool:
+        """Whether no groups are to be created: until there is some room, or it would change all the time."""
+        groups, most = self._batches.groups, self._settings.max_groups
+        if groups is None:
+            return bool(self._is_closed)
+        return groups > most * (1 - _ROOM) if self._is_closed else groups > most

@@ -1,0 +1,23 @@
+"""The order of a start: whatever can be told at once is told before anybody waits for Kafka or Spark."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from streaming.service import run_coordinator
+from streaming.settings import SettingsError, load_settings
+
+
+def test_a_port_that_somebody_else_has_is_told_before_all_else() -> None:
+    said: list[str] = []
+    with socket.socket() as taken:
+        taken.bind(("", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        # Nobody answers at this address, and a start would wait for it for half a minute.
+        given = {"bootstrap.servers": "127.0.0.1:1", "checkpoint": "/nowhere", "metrics.port": port}
+        with pytest.raises(SettingsError, match=rf"^cannot listen on metrics\.port {port}: "):
+            run_coordinator(load_settings(None, {}, given), said.append)
+    assert said == []
