@@ -8,6 +8,7 @@ PYTHON ?= python3
 MINUTES ?= 10
 # Test files at a time: most of them wait, for a JVM to start or for a session to end.
 JOBS ?= 2
+PARALLEL := --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
 BIN := .venv/bin
 READY := .venv/.installed
 # Where it is set, each of many processes would compile pandas, pyspark and all else anew: two seconds each.
@@ -33,17 +34,23 @@ room:
 		echo "All tests need 5 GB in $${TMPDIR:-/tmp}; $$free GB are free. Make room, or set TMPDIR." >&2; exit 1; \
 	fi
 
+# Each test is in one of these runs, and `make verify` has the long ones (tests/test_selection.py).
+# Comparisons with a live Kafka go by the clock, and have the machine to themselves.
 .PHONY: test
-test: room lint test-fast ## Lint and all tests (starts brokers and Spark: 25 minutes on two cores, and 5 GB in /tmp)
-	@# Comparisons with a live Kafka go by the clock, and have the machine to themselves. Of the others, files
-	@# with many tests would come first, and those with one long test last, one beside an idle process.
-	$(BIN)/pytest tests/conformance
-	$(BIN)/pytest --ignore tests/conformance --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
+test: room lint test-fast ## Lint, and every capability end to end (ten minutes on two cores; 5 GB in /tmp)
+	$(BIN)/pytest -m 'conformance and not verify'
+	$(BIN)/pytest -m 'not core and not conformance and not verify' $(PARALLEL)
 
 .PHONY: test-fast
-test-fast: $(READY) ## The protocol core, of which every branch is taken, and the client (seconds)
-	$(BIN)/pytest -m 'not drawn and not spark' --cov --cov-report=term-missing:skip-covered --cov-fail-under=100 \
-		tests/coordinator_state tests/client
+test-fast: $(READY) ## The protocol core, of which every branch is taken, and the client (a minute)
+	$(BIN)/pytest -m 'core and not verify' --numprocesses $(JOBS) \
+		--cov --cov-report=term-missing:skip-covered --cov-fail-under=100
+
+.PHONY: verify
+verify: room lint ## The long stories: faults, cluster, monitoring, upgrades, many more cases (half an hour)
+	$(BIN)/pytest -m 'conformance and verify'
+	$(BIN)/pytest -m 'not conformance and verify' $(PARALLEL)
+	DEPTH=deep $(BIN)/pytest -m 'drawn' --numprocesses $(JOBS)
 
 .PHONY: conformance
 conformance: $(READY) ## Compare the core with a live Kafka broker, with new requests each time (MINUTES=10)

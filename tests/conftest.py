@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, finalize
 
@@ -24,6 +25,34 @@ settings.register_profile(
     "patient", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 settings.load_profile("patient")
+
+
+_CORE = ("coordinator_state", "client")
+_LONG_FIRST = ("demo", "faults", "cluster", "examples", "history", "security", "group_coordinator")
+"""Folders whose files are long: one that is begun last would keep the other worker waiting."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark tests by where they are, before they are selected, and have the long files begin."""
+    for item in items:
+        folder = _folder(item)
+        if folder == "conformance":
+            item.add_marker("conformance")
+        elif folder in _CORE and item.get_closest_marker("spark") is None:
+            item.add_marker("core")
+    items.sort(key=_place)
+
+
+def _place(item: pytest.Item) -> int:
+    folder = _folder(item)
+    return _LONG_FIRST.index(folder) if folder in _LONG_FIRST else len(_LONG_FIRST)
+
+
+def _folder(item: pytest.Item) -> str:
+    """The folder of tests that it is in; "" at the top."""
+    below = item.path.relative_to(Path(__file__).parent)
+    return below.parts[0] if len(below.parts) > 1 else ""
 
 
 @pytest.fixture(scope="session", autouse=True)

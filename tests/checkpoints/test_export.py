@@ -91,6 +91,7 @@ def delta(spark: SparkSession) -> Iterator[None]:
     spark.conf.unset(name)
 
 
+@pytest.mark.verify
 @pytest.mark.usefixtures("delta")
 def test_a_delta_table_gives_back_what_was_written(
     spark: SparkSession, written: Harness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -107,6 +108,7 @@ def test_a_delta_table_gives_back_what_was_written(
         write_delta(spark, export_checkpoint(spark, written.settings.checkpoint), directory)
 
 
+@pytest.mark.verify
 @pytest.mark.usefixtures("delta")
 def test_a_delta_table_that_was_not_written_to_the_end(spark: SparkSession, tmp_path: Path) -> None:
     directory = str(tmp_path / "table")

@@ -25,6 +25,7 @@ from group_coordinator.client import errors
 from group_coordinator.client.membership import MemberSettings
 from group_coordinator.client.states import TRANSITIONS, IllegalMove, MemberState, transition
 from tests.client.script import HEARTBEAT, JOIN_TIMEOUT, PROTOCOLS, RESPONSES, SETTINGS, STATIC, Script
+from tests.depth import cases
 
 
 @pytest.fixture
@@ -937,7 +938,7 @@ RARE_MOVES = [
 ]
 
 
-@settings(max_examples=150)
+@settings(max_examples=cases(60, deep=600))
 @given(
     st.sampled_from([SETTINGS, STATIC]),
     st.lists(st.one_of(*MOVES, *MOVES, *MOVES, *RARE_MOVES), min_size=50, max_size=100),

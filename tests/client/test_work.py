@@ -13,6 +13,7 @@ from kafka.structs import TopicPartition
 
 from coordinator_state.responses import JoinGroupMember
 from group_coordinator.client.work import MalformedMetadataError, TopicPartitions, WorkUnits
+from tests.depth import cases
 
 ASSIGNORS = ["range", "roundrobin", "sticky"]
 COUNTS = {"a": 4, "b": 1, "c": 7, "empty": 0}
@@ -56,7 +57,7 @@ def test_all_partitions_are_assigned_once(name, count):
     assert all_units(owned) == Counter(expected)
 
 
-@settings(max_examples=60)
+@settings(max_examples=cases(60, deep=600))
 @given(
     st.sampled_from(ASSIGNORS),
     st.lists(st.sets(st.sampled_from([*COUNTS, "missing"])), min_size=1, max_size=6),

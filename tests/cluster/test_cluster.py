@@ -19,7 +19,7 @@ from deploy.submit import pack
 from tests.cluster.cluster import Cluster
 from tests.patience import PATIENCE_S
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.verify]
 
 STATE_PARTITIONS = 4
 GROUPS = [f"group-{number}" for number in range(12)]

@@ -8,7 +8,7 @@ import pytest
 
 from tests.patience import PATIENCE_S
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.verify]
 
 ROOT = Path(__file__).parents[2]
 

@@ -8,7 +8,7 @@ import pytest
 from tests.conformance.generator import random_sequence
 from tests.conformance.runner import Runner
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.verify]
 
 SEEDS = range(220)
 SHRUNK = 2

@@ -19,6 +19,7 @@ from coordinator_state.wire import Rejection, read_request
 from tests.coordinator_state import invariants
 from tests.coordinator_state.scenario import Scenario
 from tests.coordinator_state.subscription import subscription
+from tests.depth import cases
 
 pytestmark = pytest.mark.drawn
 
@@ -190,7 +191,7 @@ def encode(request: object) -> bytes:
     return json.dumps(request).encode()
 
 
-@settings(max_examples=1_200)
+@settings(max_examples=cases(400, deep=5_000))
 @given(st.sampled_from(VALID), changes, st.sets(st.sampled_from(FIELDS), max_size=1), keys, times)
 def test_fields_of_every_kind(valid, changed, missing, key, at_ms):
     request = {name: it for name, it in (valid | changed).items() if name not in missing}
@@ -211,7 +212,7 @@ def topics_of(field: str, partitions: st.SearchStrategy) -> st.SearchStrategy:
     return st.lists(topic, max_size=4)
 
 
-@settings(max_examples=600)
+@settings(max_examples=cases(200, deep=2_000))
 @given(
     st.fixed_dictionaries({"api": st.just("offset_commit"), "topics": topics_of("partitions", commits)})
     | st.fixed_dictionaries(
@@ -228,13 +229,13 @@ def test_offsets_of_every_kind(request, version, retention, at_ms):
     check(Record("requests", PARTITION, 7, at_ms, KEY, encode(COMMON | request | version)))
 
 
-@settings(max_examples=300)
+@settings(max_examples=cases(100, deep=1_000))
 @given(values, keys, times)
 def test_json_of_every_kind(value, key, at_ms):
     check(Record("requests", PARTITION, 7, at_ms, key, encode(value)))
 
 
-@settings(max_examples=300)
+@settings(max_examples=cases(100, deep=1_000))
 @given(st.none() | st.binary(max_size=60), keys, times)
 def test_bytes_of_every_kind(value, key, at_ms):
     check(Record("requests", PARTITION, 7, at_ms, key, value))
@@ -279,7 +280,7 @@ def damage(rng: random.Random, value: bytes) -> bytes:
     return value[:at] + new + value[to:]
 
 
-@settings(max_examples=200)
+@settings(max_examples=cases(100, deep=1_000))
 @given(st.integers(0, 2**32))
 def test_damaged_requests(seed):
     rng = random.Random(seed)

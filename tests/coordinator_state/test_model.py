@@ -45,11 +45,11 @@ from tests.coordinator_state.model import (
     Protocols,
 )
 from tests.coordinator_state.model_offsets import BOTH, OPAQUE, Commit, Key, T, U
+from tests.depth import cases
 
 pytestmark = pytest.mark.drawn
 
-# For a thorough run, raise these: 3000 examples of 100 steps take some four minutes.
-EXAMPLES, STEPS = 600, 40
+EXAMPLES, STEPS = 250, 40
 
 SECRET = b"secret"
 START_MS = 1_000_000
@@ -885,7 +885,7 @@ class GroupMachine(RuleBasedStateMachine):
 
 class TestGroupMachine(GroupMachine.TestCase):
     settings = settings(
-        max_examples=EXAMPLES,
+        max_examples=cases(EXAMPLES, deep=8 * EXAMPLES),
         stateful_step_count=STEPS,
         report_multiple_bugs=False,
     )

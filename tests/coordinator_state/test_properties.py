@@ -43,13 +43,14 @@ from tests.coordinator_state.simulation import (
     play,
     random_moves,
 )
+from tests.depth import cases
 
 pytestmark = pytest.mark.drawn
 
 DAY_MS = 86_400_000
 RETENTION_MINUTES = 10_080
 
-bounded = settings(max_examples=120)
+bounded = settings(max_examples=cases(60, deep=600))
 
 configs = st.builds(
     GroupConfig,

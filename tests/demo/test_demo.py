@@ -94,6 +94,7 @@ def test_the_story_ends_well(audience: Audience) -> None:
         assert name in drawn
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(
     ("scene", "number"),
     [

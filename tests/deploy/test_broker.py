@@ -111,6 +111,7 @@ def test_a_second_start_finds_topics_and_port_again(free_broker: EmbeddedBroker)
     consumer.close()
 
 
+@pytest.mark.verify
 def test_a_killed_broker_starts_again(tmp_path: Path) -> None:
     # The controller waits for the session of the killed broker to end: 9 s by default.
     quick = {"broker.session.timeout.ms": "1000", "broker.heartbeat.interval.ms": "200"}
@@ -124,6 +125,7 @@ def test_a_killed_broker_starts_again(tmp_path: Path) -> None:
         assert answers(broker.bootstrap_servers)
 
 
+@pytest.mark.verify
 def test_a_broker_that_does_not_obey_is_killed(
     free_broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,6 +140,7 @@ def test_a_broker_that_does_not_obey_is_killed(
     assert gone(pid)
 
 
+@pytest.mark.verify
 def test_dies_with_its_owner(tmp_path: Path) -> None:
     program = (
         "import sys; from pathlib import Path; from deploy.broker import EmbeddedBroker\n"
@@ -164,6 +167,7 @@ def test_dies_with_its_owner(tmp_path: Path) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.verify
 def test_a_start_that_fails_quotes_the_log_and_leaves_nothing(tmp_path: Path) -> None:
     with EmbeddedBroker(tmp_path):
         pass
@@ -176,6 +180,7 @@ def test_a_start_that_fails_quotes_the_log_and_leaves_nothing(tmp_path: Path) ->
     assert broker.pid is None
 
 
+@pytest.mark.verify
 def test_settings_kafka_does_not_take_are_quoted(tmp_path: Path) -> None:
     broker = EmbeddedBroker(tmp_path, overrides={"process.roles": "waiter"})
 
@@ -183,6 +188,7 @@ def test_settings_kafka_does_not_take_are_quoted(tmp_path: Path) -> None:
         broker.start()
 
 
+@pytest.mark.verify
 def test_a_deadline_that_passes_leaves_nothing(free_broker: EmbeddedBroker) -> None:
     with pytest.raises(BrokerError, match="not formatted in time"):
         free_broker.start(timeout_s=0)
@@ -196,6 +202,7 @@ def test_a_deadline_that_passes_leaves_nothing(free_broker: EmbeddedBroker) -> N
     assert not answers(free_broker.bootstrap_servers)
 
 
+@pytest.mark.verify
 def test_a_port_taken_in_between_is_replaced(
     free_broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -220,6 +227,7 @@ def test_a_chosen_port_that_is_in_use_is_refused_at_once(tmp_path: Path) -> None
             broker.start()
 
 
+@pytest.mark.verify
 def test_port_heap_and_java_options_are_as_chosen(tmp_path: Path) -> None:
     port = module._free_port()
     flags = ("-XX:TieredStopAtLevel=1", "-Dchosen=this")

@@ -57,6 +57,7 @@ def filled_in(expression: str) -> str:
 # -- without a coordinator ---------------------------------------------------------------------------
 
 
+@pytest.mark.verify
 def test_promtool_approves_of_the_rules() -> None:
     done = promtool("check", "rules", RULES)
 
@@ -64,6 +65,7 @@ def test_promtool_approves_of_the_rules() -> None:
     assert "SUCCESS: 16 rules found" in done.stdout
 
 
+@pytest.mark.verify
 def test_alerts_fire_when_they_should_and_only_then() -> None:
     done = promtool("test", "rules", ROOT / "tests" / "deploy" / "alerts_test.yml")
 
@@ -90,6 +92,7 @@ def test_every_alert_leads_to_its_place_in_the_guide() -> None:
     ]
 
 
+@pytest.mark.verify
 def test_the_configuration_is_prometheuss() -> None:
     done = promtool("check", "config", CONFIGURATION)
 
@@ -113,6 +116,7 @@ def test_the_dashboard_finds_its_data_source_and_its_place() -> None:
     assert max(x for x, _ in taken) < 24
 
 
+@pytest.mark.verify
 def test_without_debians_registry_it_is_said_what_to_do(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -215,6 +219,7 @@ def grouped_by(expression: str) -> set[str]:
     return {label for each in lists for label in re.split(r", ?", each) if label}
 
 
+@pytest.mark.verify
 @pytest.mark.spark
 def test_promtool_approves_of_the_metrics(scraping: Prometheus, job: Job, history: HistoryJob) -> None:
     for each in (job, history):
@@ -224,6 +229,7 @@ def test_promtool_approves_of_the_metrics(scraping: Prometheus, job: Job, histor
         assert (done.returncode, done.stdout) == (0, "")
 
 
+@pytest.mark.verify
 @pytest.mark.spark
 def test_the_dashboard_is_offered_jobs_that_have_what_it_shows(scraping: Prometheus) -> None:
     offered = {}
@@ -234,6 +240,7 @@ def test_the_dashboard_is_offered_jobs_that_have_what_it_shows(scraping: Prometh
     assert offered == {name: [FILLED_IN[name]] for name in ("$job", "$history")}
 
 
+@pytest.mark.verify
 @pytest.mark.spark
 def test_the_guide_has_every_metric_and_no_other(scraping: Prometheus) -> None:
     section = GUIDE.partition("\n## Metrics\n")[2].partition("\n## ")[0]
@@ -252,6 +259,7 @@ def test_the_guide_has_every_metric_and_no_other(scraping: Prometheus) -> None:
     assert described == {(name, frozenset(labels)) for name, labels in existing.items()}
 
 
+@pytest.mark.verify
 @pytest.mark.spark
 def test_every_panel_shows_something(scraping: Prometheus) -> None:
     empty = set(expressions(DASHBOARD["panels"]))
@@ -263,6 +271,7 @@ def test_every_panel_shows_something(scraping: Prometheus) -> None:
         time.sleep(0.2)
 
 
+@pytest.mark.verify
 @pytest.mark.spark
 def test_every_legend_has_its_labels(scraping: Prometheus) -> None:
     targets = [target for panel in DASHBOARD["panels"] for target in panel.get("targets", ())]
@@ -274,6 +283,7 @@ def test_every_legend_has_its_labels(scraping: Prometheus) -> None:
             assert found.keys() == labels, expression
 
 
+@pytest.mark.verify
 @pytest.mark.spark
 def test_metrics_and_labels_of_every_expression_exist(scraping: Prometheus) -> None:
     alerts = [rule["query"] for group in scraping.get("rules")["groups"] for rule in group["rules"]]
@@ -287,6 +297,7 @@ def test_metrics_and_labels_of_every_expression_exist(scraping: Prometheus) -> N
         assert grouped_by(expression) <= labels, expression
 
 
+@pytest.mark.verify
 @pytest.mark.spark
 def test_nothing_is_the_matter_while_both_do_their_work(scraping: Prometheus) -> None:
     def rules() -> list[dict[str, Any]]:
@@ -298,6 +309,7 @@ def test_nothing_is_the_matter_while_both_do_their_work(scraping: Prometheus) ->
     }
 
 
+@pytest.mark.verify
 @pytest.mark.spark
 def test_rebalances_of_a_real_group_are_measured(scraping: Prometheus) -> None:
     name = "group_coordinator_rebalance_duration_seconds"

@@ -14,7 +14,7 @@ from deploy.broker import EmbeddedBroker
 from tests.group_coordinator.job import Job
 from tests.patience import PATIENCE_S, wait_for
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.verify]
 
 
 @pytest.fixture

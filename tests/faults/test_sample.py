@@ -28,19 +28,15 @@ LOAD = LoadSize(
 )
 
 
-def test_nothing_is_lost_when_anything_dies(tmp_path: Path) -> None:
-    said: list[str] = []
-    with Stage(tmp_path, SEED, "local", LOAD, said.append, kills_of_history=1) as stage:
-        stage.wait_for_answers(50)
-        for fault in FAULTS:
-            stage.play([fault])
-            # Not the next before the coordinator is back, or two would count as one.
-            stage.wait_for_answers(30)
-        history = stage.finish()
-        done, starts = stage.done, stage.supervisor.starts
+def test_nothing_is_lost_when_the_coordinator_dies(tmp_path: Path) -> None:
+    done, _ = play_and_check(tmp_path, FAULTS[1:2], kills_of_history=0)
+    assert done == {"SIGKILL driver"}
 
-    assert [str(violation) for violation in check(history)] == [], said
-    assert {what for what in done if done[what]} == {
+
+@pytest.mark.verify
+def test_nothing_is_lost_when_anything_dies(tmp_path: Path) -> None:
+    done, starts = play_and_check(tmp_path, FAULTS, kills_of_history=1)
+    assert done == {
         "SIGKILL Python worker",
         "SIGKILL driver",
         "SIGSTOP all of the coordinator",
@@ -48,6 +44,21 @@ def test_nothing_is_lost_when_anything_dies(tmp_path: Path) -> None:
         "SIGKILL history",
     }
     assert starts >= 2
+
+
+def play_and_check(directory: Path, faults: list[Fault], kills_of_history: int) -> tuple[set[str], int]:
+    """Return what was done, and how often the coordinator was started."""
+    said: list[str] = []
+    with Stage(directory, SEED, "local", LOAD, said.append, kills_of_history=kills_of_history) as stage:
+        stage.wait_for_answers(50)
+        for fault in faults:
+            stage.play([fault])
+            # Not the next before the coordinator is back, or two would count as one.
+            stage.wait_for_answers(30)
+        history = stage.finish()
+
+    assert [str(violation) for violation in check(history)] == [], said
     counts = figures(history)
     assert counts["generation_completed"] >= LOAD.groups
     assert counts["offsets_committed"] > 0
+    return {what for what, times in stage.done.items() if times}, stage.supervisor.starts

@@ -94,6 +94,7 @@ def test_errors_are_one_line(arguments: list[str], message: str) -> None:
 # -- with Spark ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.verify
 @pytest.mark.spark
 def test_from_one_checkpoint_to_another(bootstrap_servers: str, tmp_path: Path) -> None:
     """Each command in a process of its own, as people run them: by way of a Delta table, to other topics."""

@@ -10,7 +10,7 @@ import pytest
 from tests.group_coordinator.asking import Requests, requests_to
 from tests.group_coordinator.job import Job
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.verify]
 
 GROUPS = [f"group-{number}" for number in range(20)]
 PARTITIONS = range(3)

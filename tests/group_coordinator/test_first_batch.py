@@ -70,7 +70,7 @@ def ticked_ms(bootstrap_servers: str, topic: str) -> int:
         consumer.close()
 
 
-@pytest.mark.parametrize("end", [Job.kill, Job.terminate])
+@pytest.mark.parametrize("end", [Job.kill, pytest.param(Job.terminate, marks=pytest.mark.verify)])
 def test_it_is_given_its_time_and_expires_nobody(
     start: Callable[..., Job], bootstrap_servers: str, tmp_path: Path, end: Callable[[Job], None]
 ) -> None:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from tests.streaming.harness import Harness
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.verify]
 
 TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 FIRST_TIMESTAMP_MS = 1_700_000_000_000  # 2023-11-14T22:13:20Z

@@ -147,6 +147,7 @@ def test_removed_member_is_out(harness: Harness, bootstrap_servers: str, topics:
     assert "static" not in run(harness, "--list").stdout.splitlines()
 
 
+@pytest.mark.verify
 def test_thousands_of_groups(
     harness: Harness, admin: AdminClient, kafka: KafkaAdminClient, capsys: pytest.CaptureFixture[str]
 ) -> None:

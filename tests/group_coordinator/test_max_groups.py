@@ -11,7 +11,7 @@ from tests.group_coordinator.asking import Requests, requests_to
 from tests.group_coordinator.job import Job
 from tests.patience import wait_for
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.verify]
 
 
 def commit(requests: Requests, group_id: str) -> str:

@@ -263,6 +263,7 @@ def test_it_runs_until_it_is_told_to_stop_and_goes_on_when_started_again(
     wait_for(lambda: not job.processes())
 
 
+@pytest.mark.verify
 @pytest.mark.spark
 def test_what_spark_refuses_is_one_line(start: Callable[..., Job]) -> None:
     job = start("--set", "kafka.auto.offset.reset=latest")

@@ -15,7 +15,7 @@ from group_coordinator import GroupMember
 from tests.group_coordinator.job import Job
 from tests.patience import wait_for
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.verify]
 
 # While others start beside it, a machine with two cores may be as slow; that is not to be taken for dead.
 SESSION_MS = GAP_MS = 12_000

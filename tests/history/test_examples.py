@@ -37,6 +37,7 @@ def test_there_are_ten() -> None:
     assert len(QUESTIONS) == 10
 
 
+@pytest.mark.verify
 @pytest.mark.spark
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda it: it.partition("\n")[0])
 def test_spark_and_datafusion_answer_alike(spark: SparkSession, tables: Tables, question: str) -> None:

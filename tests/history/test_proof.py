@@ -22,7 +22,7 @@ from tests.history.crew import PARTITIONS, SLOW_MS, Played, play
 from tests.history.proof import compare, seen, told
 
 # The load takes a minute, but not on a busy machine.
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200), pytest.mark.verify]
 
 EVER = (time_of(0), datetime.fromisoformat("2100-01-01T00:00:00Z"))
 # The members of each generation, and why each rebalance began; the last one left nobody.

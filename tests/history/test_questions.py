@@ -9,14 +9,13 @@ import pytest
 
 from history.questions import QUESTIONS, About, Period, fleet, names_of, text, time
 from history.reader import HistoryReader
-from history.rows import time_of
-from tests.history.filled import NIGHT, Tables
-from tests.history.scripts import TOPIC
+from history.rows import read_event, time_of
+from tests.history.filled import DAY, NIGHT, Tables
+from tests.history.plain import write_plain_tables
+from tests.history.scripts import TOPIC, a_night, bodies, renamed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-pytestmark = pytest.mark.spark
 
 WHOLE = Period(time_of(0), time_of(60_000))
 NIGHTSHIFT = About(NIGHT, WHOLE)
@@ -32,8 +31,13 @@ ABOUTS = {
 
 
 @pytest.fixture(scope="module")
-def reader(tables: Tables) -> HistoryReader:
-    return HistoryReader(tables.path)
+def reader(tmp_path_factory: pytest.TempPathFactory) -> HistoryReader:
+    """The stories that `filled` tells, written without Spark."""
+    path = tmp_path_factory.mktemp("questions")
+    days = [renamed(DAY, f"group-{letter}") for letter in "abcd"]
+    stories = [*days, renamed(bodies(a_night()), NIGHT)]
+    write_plain_tables(path, *(filter(None, map(read_event, story)) for story in stories))
+    return HistoryReader(str(path))
 
 
 def seconds(value: Any) -> Any:
@@ -53,23 +57,27 @@ def asked_of_spark(spark: SparkSession, path: str, sql: str) -> list[tuple[Any, 
     return [tuple(row) for row in spark.sql(sql).collect()]
 
 
+@pytest.mark.spark
+@pytest.mark.verify
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda it: it.name)
 @pytest.mark.parametrize("about", ABOUTS.values(), ids=list(ABOUTS))
 def test_spark_and_datafusion_answer_alike(
-    spark: SparkSession, tables: Tables, reader: HistoryReader, question: Any, about: About
+    spark: SparkSession, tables: Tables, question: Any, about: About
 ) -> None:
     sql = question.sql(about)
     # Spark's Python times have no zone; the session's is UTC.
     ours = [
         tuple(it.replace(tzinfo=None) if hasattr(it, "tzinfo") else it for it in row.values())
-        for row in reader.query(sql).to_pylist()
+        for row in HistoryReader(tables.path).query(sql).to_pylist()
     ]
     assert ours == asked_of_spark(spark, tables.path, sql)
 
 
-def test_they_say_the_same_of_all_groups(spark: SparkSession, tables: Tables, reader: HistoryReader) -> None:
+@pytest.mark.spark
+@pytest.mark.verify
+def test_they_say_the_same_of_all_groups(spark: SparkSession, tables: Tables) -> None:
     sql = fleet(WHOLE)
-    found = reader.query(sql).to_pylist()
+    found = HistoryReader(tables.path).query(sql).to_pylist()
     assert [(row["group_id"], row["rebalances"], row["total_ms"]) for row in found] == [
         (NIGHT, 4, 6_300),
         *((f"group-{letter}", 3, 2_000) for letter in "abcd"),

@@ -137,6 +137,7 @@ def test_it_goes_on_where_it_was(settings: Settings, append: Callable[..., None]
     assert not any("state" in name[0] or "watermark" in name[0] for name in metrics)
 
 
+@pytest.mark.verify
 def test_what_is_old_goes_when_a_batch_is_done(
     settings: Settings, append: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -200,6 +201,7 @@ def test_a_topic_that_is_not_there(bootstrap_servers: str, tmp_path: Path) -> No
     )
 
 
+@pytest.mark.verify
 def test_a_batch_that_cannot_be_written(
     settings: Settings, append: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -231,6 +233,7 @@ def test_a_port_that_somebody_else_has(settings: Settings, monkeypatch: pytest.M
             write_history(busy, lambda _: None)
 
 
+@pytest.mark.verify
 def test_topics_that_were_made_anew(
     settings: Settings, topic: str, append: Callable[..., None], tmp_path: Path, bootstrap_servers: str
 ) -> None:
@@ -261,6 +264,7 @@ def test_topics_that_were_made_anew(
     assert written(elsewhere) == sorted(body.decode() for body in DAY[CUT:])
 
 
+@pytest.mark.verify
 def test_a_history_of_a_version_that_did_not_look_at_topics(bootstrap_servers: str, tmp_path: Path) -> None:
     """It goes on, unless it has read further than the topic goes."""
     path = unpacked(tmp_path)

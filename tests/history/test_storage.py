@@ -20,7 +20,7 @@ from tests.history.scripts import a_day, a_night, events, renamed
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.verify]
 
 TODAY = time_of(0).date()
 

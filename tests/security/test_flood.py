@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from tests.security.secured_broker import SecuredBroker
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.verify]
 
 TOPIC = "flooded"
 BYTES_PER_SECOND = 1_000

@@ -22,7 +22,7 @@ from tests.security.rights import Right, rights_of
 if TYPE_CHECKING:
     from tests.security.secured_broker import SecuredBroker
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.verify]
 
 COORDINATOR = rights_of("The coordinator")
 ON_TOPICS = [

@@ -70,6 +70,7 @@ def told(where: dict[str, bytes]) -> list[tuple[str, str]]:
     ]
 
 
+@pytest.mark.verify
 def test_no_secret_is_told(secured: SecuredBroker, tmp_path: Path) -> None:
     secured.grant("coordinator", rights_of("The coordinator"))
     secured.grant("member", rights_of("A member"))

@@ -14,18 +14,20 @@ from coordinator_state.errors import Errors
 from coordinator_state.step import step
 from coordinator_state.turn import Turn
 from group_coordinator.client.membership import Membership
+from tests.depth import cases
 from tests.simulation import faults
 from tests.simulation.__main__ import main
 from tests.simulation.clients import Client
 from tests.simulation.world import Failed, World
 
 # About 45 ms each.
-SEEDS = 500
+SEEDS = cases(200, deep=5_000)
 PORTION = 100
 # A fault need not show in every run.
 TRIES = 60
 
 
+@pytest.mark.drawn
 @pytest.mark.parametrize("first", range(0, SEEDS, PORTION))
 def test_storms_do_no_harm(first):
     for seed in range(first, first + PORTION):

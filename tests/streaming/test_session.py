@@ -99,6 +99,7 @@ def test_defaults_with_the_locked_jars() -> None:
     assert made["unix_socket"] == "true"
 
 
+@pytest.mark.verify
 def test_settings_win_over_defaults(tmp_path: Path) -> None:
     python = tmp_path / "python-of-workers"
     python.symlink_to(sys.executable)
@@ -128,6 +129,7 @@ def test_settings_win_over_defaults(tmp_path: Path) -> None:
     assert (made["worker"], made["serializer"]) == (str(python), "pyspark.sql.pandas.serializers")
 
 
+@pytest.mark.verify
 def test_what_spark_submit_is_given_wins(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
@@ -142,10 +144,12 @@ def test_what_spark_submit_is_given_wins(tmp_path: Path) -> None:
     assert "spark.hadoop.fs.file.impl" not in conf
 
 
+@pytest.mark.verify
 def test_a_local_session_outlives_sleep() -> None:
     done = run([sys.executable, "-c", SLEEPER])
 
     assert done.stdout.splitlines() == ["3"] * 3
-    # As Spark says for 60 times that its executor is gone, and then ends it.
-    assert "ERROR" not in done.stderr
-    assert "communicating with driver" not in done.stderr
+    # What Spark says when it gives its executor up, when the executor asks 60 times whether that is so, and when
+    # it ends because of that. Other errors are none of this test's business.
+    for given_up in ("no recent heartbeats", "communicating with driver", "unable to send heartbeats"):
+        assert given_up not in done.stderr

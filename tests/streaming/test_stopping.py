@@ -114,6 +114,7 @@ def test_a_batch_that_never_ends_is_interrupted(spark: SparkSession, tmp_path: P
     assert time.monotonic() - begun < 20
 
 
+@pytest.mark.verify
 def test_a_batch_that_fails_meanwhile_is_not_committed(spark: SparkSession, tmp_path: Path) -> None:
     query = start(spark, tmp_path, lambda: 1 / 0)
 

@@ -27,6 +27,7 @@ from pyspark.util import PythonEvalType
 from streaming import worker
 from streaming.daemon import TESTED_VERSIONS
 from streaming.function import INPUT_COLUMNS, OUTPUT_SCHEMA, STATE_SCHEMA, StatefulFunction
+from tests.depth import cases
 from tests.streaming.test_function import ARGUMENTS, join, rows_of, stepped
 
 pysparks: Any = pyspark.worker
@@ -340,7 +341,7 @@ def tasks(draw: st.DrawFn) -> list[list[Chunk]]:
 
 @pytest.mark.drawn
 @given(batches=tasks(), most=st.sampled_from([0, 1, 2, 5, 10_000]))
-@settings(max_examples=150)
+@settings(max_examples=cases(60, deep=600))
 def test_any_task_is_done_alike(batches: list[list[Chunk]], most: int) -> None:
     both_ways(FUNCTION, *batches, most=most)
 
