@@ -66,7 +66,7 @@ faults: $(READY) ## Kill, pause and starve the running coordinator under load, w
 
 .PHONY: package
 package: $(READY) ## Pack the coordinator for spark-submit into dist/
-	@$(BIN)/python -m deploy.submit
+	@$(BIN)/python -m group_coordinator.deploy.submit
 
 # mutmut stays out of the lock: nobody else needs it. It works on a copy in mutants/.
 .PHONY: mutants
@@ -105,7 +105,7 @@ lock: $(READY) ## Resolve requirements.lock and deploy/jars.lock anew (UPGRADE=1
 	.venv/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-emit-find-links --custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade) \
 		--extra history --extra spark --group dev --output-file requirements.lock pyproject.toml
-	$(BIN)/python -m deploy.jars lock
+	$(BIN)/python -m group_coordinator.deploy.jars lock
 
 .PHONY: clean
 clean: ## Remove .venv and everything generated
@@ -113,7 +113,7 @@ clean: ## Remove .venv and everything generated
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The checks come before the long download, so that a missing Java shows at once.
-$(READY): requirements.lock pyproject.toml
+$(READY): requirements.lock pyproject.toml setup.py
 	@python=; for candidate in $(PYTHON) python3.13 python3.12 python3.11 python3.14; do \
 		if $$candidate -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then python=$$candidate; break; fi; \
 	done; \
@@ -124,11 +124,14 @@ $(READY): requirements.lock pyproject.toml
 	if ! $$python -c 'import ensurepip, venv' 2>/dev/null; then \
 		echo "$$python cannot make virtual environments. Install its venv module (for example Debian's python3-venv)." >&2; exit 1; \
 	fi; \
-	$$python -m deploy.java; \
+	$$python deploy/java.py; \
 	$(BIN)/python -c '' 2>/dev/null || { echo "Creating .venv with $$($$python --version)"; $$python -m venv --clear .venv; }
 	@echo "Installing the locked packages (once; PySpark alone is about 450 MB)"
 	@$(BIN)/python -m pip install --disable-pip-version-check --no-input --no-compile --use-pep517 \
 		--require-hashes -r requirements.lock
+	@# What Python has left of a folder that was here: it would be taken for the package of the same name.
+	@if test -d group_coordinator; then find group_coordinator -name '*.pyc' -delete; \
+		find group_coordinator -type d -empty -delete; fi
 	@echo "Installing group-coordinator itself"
 	@$(BIN)/python -m pip install --disable-pip-version-check --no-input --quiet --no-deps -e .
 	@touch $@

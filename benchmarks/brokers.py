@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 from kafka import KafkaAdminClient
-
 from tests.conformance.messages import frame
 from tests.conformance.sequence import PARTITIONS, TOPICS
 from tests.conformance.wire import BrokerClient
 
 if TYPE_CHECKING:
-    from deploy.broker import EmbeddedBroker
+    from group_coordinator.deploy.broker import EmbeddedBroker
 
 _SESSION_MS = 1_800_000
 _CONNECTIONS = 10

@@ -27,12 +27,12 @@ from typing import Any
 import msgspec
 
 from benchmarks.report import show, write
-from coordinator_state.config import GroupConfig
-from coordinator_state.coordinator import GroupCoordinator
-from coordinator_state.log import Record
-from coordinator_state.step import Channel, StepResult, decode_group, encode_group, step
-from coordinator_state.turn import Turn
-from coordinator_state.wire import Rejection, read_request
+from group_coordinator.coordinator_state.config import GroupConfig
+from group_coordinator.coordinator_state.coordinator import GroupCoordinator
+from group_coordinator.coordinator_state.log import Record
+from group_coordinator.coordinator_state.step import Channel, StepResult, decode_group, encode_group, step
+from group_coordinator.coordinator_state.turn import Turn
+from group_coordinator.coordinator_state.wire import Rejection, read_request
 
 HEARTBEAT_GROUPS = (1, 100, 3000)
 JOIN_GROUPS = (300, 3000, 7000)  # the latter two broke other coordinators: KAFKA-7142, redpanda#4327

@@ -24,19 +24,19 @@ import msgspec
 
 from benchmarks.load import Load, Request, call
 from benchmarks.report import show, write
-from coordinator_state.config import GroupConfig
-from coordinator_state.log import Record
-from coordinator_state.step import step
-from deploy.broker import EmbeddedBroker
-from streaming.clock import Clock
-from streaming.counts import CountsParam
-from streaming.function import FunctionArguments
-from streaming.kafka_config import python_client_config
-from streaming.query import start_query
-from streaming.session import create_session
-from streaming.settings import load_settings
-from streaming.stopping import stop_after_batch
-from streaming.topics import prepare_topics
+from group_coordinator.coordinator_state.config import GroupConfig
+from group_coordinator.coordinator_state.log import Record
+from group_coordinator.coordinator_state.step import step
+from group_coordinator.deploy.broker import EmbeddedBroker
+from group_coordinator.streaming.clock import Clock
+from group_coordinator.streaming.counts import CountsParam
+from group_coordinator.streaming.function import FunctionArguments
+from group_coordinator.streaming.kafka_config import python_client_config
+from group_coordinator.streaming.query import start_query
+from group_coordinator.streaming.session import create_session
+from group_coordinator.streaming.settings import load_settings
+from group_coordinator.streaming.stopping import stop_after_batch
+from group_coordinator.streaming.topics import prepare_topics
 
 SIZES = (0, 1_000, 10_000)
 _TOPICS = 20

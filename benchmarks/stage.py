@@ -25,7 +25,7 @@ import psutil
 
 from benchmarks.members import LONG_MS
 from benchmarks.streams import COORDINATOR, Stream
-from deploy.broker import EmbeddedBroker
+from group_coordinator.deploy.broker import EmbeddedBroker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

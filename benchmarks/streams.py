@@ -24,13 +24,13 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from benchmarks.load import Load
 from benchmarks.members import LONG_MS
-from streaming.clock import Clock
-from streaming.function import Row, StatefulFunction
-from streaming.kafka_config import python_client_config
-from streaming.query import kafka_options, per_group, read_log, read_topics
-from streaming.session import create_session
-from streaming.settings import Settings, load_settings
-from streaming.topics import prepare_topics
+from group_coordinator.streaming.clock import Clock
+from group_coordinator.streaming.function import Row, StatefulFunction
+from group_coordinator.streaming.kafka_config import python_client_config
+from group_coordinator.streaming.query import kafka_options, per_group, read_log, read_topics
+from group_coordinator.streaming.session import create_session
+from group_coordinator.streaming.settings import Settings, load_settings
+from group_coordinator.streaming.topics import prepare_topics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

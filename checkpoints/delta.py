@@ -14,16 +14,16 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from checkpoints.errors import CheckpointError, first_line
-from checkpoints.export import ExportedGroup, ExportHeader, checked_export
-from checkpoints.frames import frames
+from group_coordinator.checkpoints.errors import CheckpointError, first_line
+from group_coordinator.checkpoints.export import ExportedGroup, ExportHeader, checked_export
+from group_coordinator.checkpoints.frames import frames
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
 
-    from checkpoints.export import Export
+    from group_coordinator.checkpoints.export import Export
 
 __all__ = ["is_delta", "read_delta", "write_delta"]
 

@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from checkpoints.errors import CheckpointError
-from checkpoints.files import CheckpointFiles
-from checkpoints.identity import Identity, known_identity
-from checkpoints.offset_log import Offsets, newest_committed, read_batch
-from checkpoints.outages import read_outages
-from checkpoints.readable import readable
-from checkpoints.state import State
-from coordinator_state.outages import Outage
-from coordinator_state.step import SCHEMA_VERSION, decode_group
+from group_coordinator.checkpoints.errors import CheckpointError
+from group_coordinator.checkpoints.files import CheckpointFiles
+from group_coordinator.checkpoints.identity import Identity, known_identity
+from group_coordinator.checkpoints.offset_log import Offsets, newest_committed, read_batch
+from group_coordinator.checkpoints.outages import read_outages
+from group_coordinator.checkpoints.readable import readable
+from group_coordinator.checkpoints.state import State
+from group_coordinator.coordinator_state.outages import Outage
+from group_coordinator.coordinator_state.step import SCHEMA_VERSION, decode_group
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
 
-    from checkpoints.offset_log import PlannedBatch
+    from group_coordinator.checkpoints.offset_log import PlannedBatch
 
 __all__ = [
     "Export",

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from checkpoints.errors import CheckpointError
-from checkpoints.files import CheckpointFiles
-from checkpoints.offset_log import newest_planned
-from coordinator_state.step import SCHEMA_VERSION
+from group_coordinator.checkpoints.errors import CheckpointError
+from group_coordinator.checkpoints.files import CheckpointFiles
+from group_coordinator.checkpoints.offset_log import newest_planned
+from group_coordinator.coordinator_state.step import SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from checkpoints.files import CheckpointFiles
-from checkpoints.identity import Identity, known_identity
-from checkpoints.offset_log import (
+from group_coordinator.checkpoints.files import CheckpointFiles
+from group_coordinator.checkpoints.identity import Identity, known_identity
+from group_coordinator.checkpoints.offset_log import (
     Offsets,
     PlannedBatch,
     committed_batches,
@@ -18,11 +18,11 @@ from checkpoints.offset_log import (
     planned_batches,
     read_batch,
 )
-from checkpoints.outages import read_outages
-from checkpoints.state import State
-from coordinator_state.offsets import CommittedOffsets
-from coordinator_state.outages import Outage
-from coordinator_state.step import decode_group
+from group_coordinator.checkpoints.outages import read_outages
+from group_coordinator.checkpoints.state import State
+from group_coordinator.coordinator_state.offsets import CommittedOffsets
+from group_coordinator.coordinator_state.outages import Outage
+from group_coordinator.coordinator_state.step import decode_group
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from checkpoints.errors import CheckpointError
-from checkpoints.export import ExportedGroup, ExportHeader, checked_export
+from group_coordinator.checkpoints.errors import CheckpointError
+from group_coordinator.checkpoints.export import ExportedGroup, ExportHeader, checked_export
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from checkpoints.export import Export
+    from group_coordinator.checkpoints.export import Export
 
 __all__ = ["read_json_lines", "write_json_lines"]
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from checkpoints.errors import CheckpointError
+from group_coordinator.checkpoints.errors import CheckpointError
 
 if TYPE_CHECKING:
-    from checkpoints.files import CheckpointFiles
+    from group_coordinator.checkpoints.files import CheckpointFiles
 
 __all__ = [
     "Offsets",

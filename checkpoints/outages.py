@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from kafka import KafkaConsumer, TopicPartition
 
-from checkpoints.errors import CheckpointError
-from checkpoints.offset_log import newest_planned
-from coordinator_state.outages import Outage
+from group_coordinator.checkpoints.errors import CheckpointError
+from group_coordinator.checkpoints.offset_log import newest_planned
+from group_coordinator.coordinator_state.outages import Outage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from checkpoints.files import CheckpointFiles
-    from checkpoints.offset_log import Offsets
+    from group_coordinator.checkpoints.files import CheckpointFiles
+    from group_coordinator.checkpoints.offset_log import Offsets
 
 __all__ = ["note_outage", "read_outages", "write_outages"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from kafka import KafkaConsumer, TopicPartition
 
-from checkpoints.errors import CheckpointError
+from group_coordinator.checkpoints.errors import CheckpointError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,15 +6,15 @@ from collections import defaultdict
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from coordinator_state.outages import NO_OUTAGES
-from coordinator_state.step import Channel, step
+from group_coordinator.coordinator_state.outages import NO_OUTAGES
+from group_coordinator.coordinator_state.step import Channel, step
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from coordinator_state.config import GroupConfig
-    from coordinator_state.log import Record
-    from coordinator_state.outages import Outages
+    from group_coordinator.coordinator_state.config import GroupConfig
+    from group_coordinator.coordinator_state.log import Record
+    from group_coordinator.coordinator_state.outages import Outages
 
 __all__ = ["replay"]
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from kafka import KafkaConsumer, TopicPartition
 
-from checkpoints.errors import CheckpointError
-from coordinator_state.log import Record
+from group_coordinator.checkpoints.errors import CheckpointError
+from group_coordinator.coordinator_state.log import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -17,14 +17,14 @@ import msgspec
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from checkpoints.errors import CheckpointError, first_line
-from checkpoints.files import CheckpointFiles
-from checkpoints.frames import frames
-from checkpoints.identity import PARTITIONS, RESTORING, read_identity, write_identity
-from checkpoints.offset_log import rewrite_first_batch
-from checkpoints.outages import write_outages
-from coordinator_state.deadlines import Deadlines
-from coordinator_state.step import SCHEMA_VERSION, decode_group, encode_group
+from group_coordinator.checkpoints.errors import CheckpointError, first_line
+from group_coordinator.checkpoints.files import CheckpointFiles
+from group_coordinator.checkpoints.frames import frames
+from group_coordinator.checkpoints.identity import PARTITIONS, RESTORING, read_identity, write_identity
+from group_coordinator.checkpoints.offset_log import rewrite_first_batch
+from group_coordinator.checkpoints.outages import write_outages
+from group_coordinator.coordinator_state.deadlines import Deadlines
+from group_coordinator.coordinator_state.step import SCHEMA_VERSION, decode_group, encode_group
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.state import GroupState
 
-    from checkpoints.export import Export, ExportedGroup
-    from checkpoints.identity import Identity
-    from checkpoints.offset_log import Offsets
+    from group_coordinator.checkpoints.export import Export, ExportedGroup
+    from group_coordinator.checkpoints.identity import Identity
+    from group_coordinator.checkpoints.offset_log import Offsets
 
     PerGroup = Callable[[DataFrame, Callable[..., Iterator[pd.DataFrame]]], DataFrame]
     """The coordinator's stateful operator with a function to run in it (`streaming.query.per_group`)."""

@@ -5,18 +5,18 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from checkpoints.errors import CheckpointError
-from checkpoints.identity import Identity, secret_sha256
-from checkpoints.places import offsets_at
-from checkpoints.topics import read_topics
-from coordinator_state.step import SCHEMA_VERSION
+from group_coordinator.checkpoints.errors import CheckpointError
+from group_coordinator.checkpoints.identity import Identity, secret_sha256
+from group_coordinator.checkpoints.places import offsets_at
+from group_coordinator.checkpoints.topics import read_topics
+from group_coordinator.coordinator_state.step import SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from checkpoints.export import ExportHeader
-    from checkpoints.offset_log import Offsets
-    from checkpoints.topics import Topic
+    from group_coordinator.checkpoints.export import ExportHeader
+    from group_coordinator.checkpoints.offset_log import Offsets
+    from group_coordinator.checkpoints.topics import Topic
 
 __all__ = ["RestorePlan", "plan_restore"]
 

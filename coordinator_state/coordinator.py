@@ -13,19 +13,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
-from coordinator_state.delete_group import handle_delete_group
-from coordinator_state.describe_group import handle_describe_group
-from coordinator_state.errors import Errors
-from coordinator_state.expiry import expire
-from coordinator_state.find_coordinator import handle_find_coordinator
-from coordinator_state.heartbeat import handle_heartbeat
-from coordinator_state.join_group import handle_join_group
-from coordinator_state.leave_group import handle_leave_group
-from coordinator_state.member_ids import member_id_of
-from coordinator_state.offset_commit import handle_offset_commit
-from coordinator_state.offset_delete import handle_offset_delete
-from coordinator_state.offset_fetch import handle_offset_fetch
-from coordinator_state.requests import (
+from group_coordinator.coordinator_state.delete_group import handle_delete_group
+from group_coordinator.coordinator_state.describe_group import handle_describe_group
+from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.coordinator_state.expiry import expire
+from group_coordinator.coordinator_state.find_coordinator import handle_find_coordinator
+from group_coordinator.coordinator_state.heartbeat import handle_heartbeat
+from group_coordinator.coordinator_state.join_group import handle_join_group
+from group_coordinator.coordinator_state.leave_group import handle_leave_group
+from group_coordinator.coordinator_state.member_ids import member_id_of
+from group_coordinator.coordinator_state.offset_commit import handle_offset_commit
+from group_coordinator.coordinator_state.offset_delete import handle_offset_delete
+from group_coordinator.coordinator_state.offset_fetch import handle_offset_fetch
+from group_coordinator.coordinator_state.requests import (
     DeleteGroupRequest,
     DescribeGroupRequest,
     FindCoordinatorRequest,
@@ -37,7 +37,7 @@ from coordinator_state.requests import (
     OffsetFetchRequest,
     SyncGroupRequest,
 )
-from coordinator_state.responses import (
+from group_coordinator.coordinator_state.responses import (
     DeleteGroupResponse,
     DescribeGroupResponse,
     FindCoordinatorResponse,
@@ -50,12 +50,12 @@ from coordinator_state.responses import (
     Response,
     SyncGroupResponse,
 )
-from coordinator_state.sync_group import handle_sync_group
+from group_coordinator.coordinator_state.sync_group import handle_sync_group
 
 if TYPE_CHECKING:
-    from coordinator_state.log import Record
-    from coordinator_state.requests import AnyRequest
-    from coordinator_state.turn import Turn
+    from group_coordinator.coordinator_state.log import Record
+    from group_coordinator.coordinator_state.requests import AnyRequest
+    from group_coordinator.coordinator_state.turn import Turn
 
 __all__ = ["GroupCoordinator"]
 

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_state.errors import Errors
-from coordinator_state.responses import DeleteGroupResponse
-from coordinator_state.retention import end_group
-from coordinator_state.states import GroupState
-from coordinator_state.validation import not_found
+from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.coordinator_state.responses import DeleteGroupResponse
+from group_coordinator.coordinator_state.retention import end_group
+from group_coordinator.coordinator_state.states import GroupState
+from group_coordinator.coordinator_state.validation import not_found
 
 if TYPE_CHECKING:
-    from coordinator_state.requests import DeleteGroupRequest
-    from coordinator_state.turn import Turn
+    from group_coordinator.coordinator_state.requests import DeleteGroupRequest
+    from group_coordinator.coordinator_state.turn import Turn
 
 __all__ = ["handle_delete_group"]
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_state.responses import DescribeGroupResponse
-from coordinator_state.states import GroupState
-from coordinator_state.validation import not_found
+from group_coordinator.coordinator_state.responses import DescribeGroupResponse
+from group_coordinator.coordinator_state.states import GroupState
+from group_coordinator.coordinator_state.validation import not_found
 
 if TYPE_CHECKING:
-    from coordinator_state.requests import DescribeGroupRequest
-    from coordinator_state.turn import Turn
+    from group_coordinator.coordinator_state.requests import DescribeGroupRequest
+    from group_coordinator.coordinator_state.turn import Turn
 
 __all__ = ["handle_describe_group"]
 

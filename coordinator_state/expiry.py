@@ -7,21 +7,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
-from coordinator_state.deadlines import DeadlineKind
-from coordinator_state.events import RebalanceCause
-from coordinator_state.rebalance import (
+from group_coordinator.coordinator_state.deadlines import DeadlineKind
+from group_coordinator.coordinator_state.events import RebalanceCause
+from group_coordinator.coordinator_state.rebalance import (
     complete_join,
     extend_initial_delay_or_complete_join,
     maybe_prepare_rebalance,
     prepare_rebalance,
     remove_member,
 )
-from coordinator_state.retention import clean_up
-from coordinator_state.states import GroupState
+from group_coordinator.coordinator_state.retention import clean_up
+from group_coordinator.coordinator_state.states import GroupState
 
 if TYPE_CHECKING:
-    from coordinator_state.deadlines import Deadline
-    from coordinator_state.turn import Turn
+    from group_coordinator.coordinator_state.deadlines import Deadline
+    from group_coordinator.coordinator_state.turn import Turn
 
 __all__ = ["expire"]
 

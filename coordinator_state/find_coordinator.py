@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_state.partitioning import partition_for_key, state_partition_for_key
-from coordinator_state.responses import FindCoordinatorResponse
+from group_coordinator.coordinator_state.partitioning import partition_for_key, state_partition_for_key
+from group_coordinator.coordinator_state.responses import FindCoordinatorResponse
 
 if TYPE_CHECKING:
-    from coordinator_state.log import Record
-    from coordinator_state.requests import FindCoordinatorRequest
-    from coordinator_state.turn import Turn
+    from group_coordinator.coordinator_state.log import Record
+    from group_coordinator.coordinator_state.requests import FindCoordinatorRequest
+    from group_coordinator.coordinator_state.turn import Turn
 
 __all__ = ["handle_find_coordinator"]
 

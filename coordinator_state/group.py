@@ -14,10 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from coordinator_state.events import RebalanceCause
-from coordinator_state.requests import Protocol, ReplyTo
-from coordinator_state.responses import DescribedMember, GroupPicture, JoinGroupMember, PicturedMember
-from coordinator_state.states import GroupState
+from group_coordinator.coordinator_state.events import RebalanceCause
+from group_coordinator.coordinator_state.requests import Protocol, ReplyTo
+from group_coordinator.coordinator_state.responses import (
+    DescribedMember,
+    GroupPicture,
+    JoinGroupMember,
+    PicturedMember,
+)
+from group_coordinator.coordinator_state.states import GroupState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

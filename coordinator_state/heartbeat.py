@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coordinator_state.errors import Errors
-from coordinator_state.responses import HeartbeatResponse, MemberResult
-from coordinator_state.states import GroupState
-from coordinator_state.validation import validate_member
+from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.coordinator_state.responses import HeartbeatResponse, MemberResult
+from group_coordinator.coordinator_state.states import GroupState
+from group_coordinator.coordinator_state.validation import validate_member
 
 if TYPE_CHECKING:
-    from coordinator_state.requests import BeatingMember, HeartbeatRequest
-    from coordinator_state.turn import Turn
+    from group_coordinator.coordinator_state.requests import BeatingMember, HeartbeatRequest
+    from group_coordinator.coordinator_state.turn import Turn
 
 __all__ = ["handle_heartbeat"]
 

@@ -7,16 +7,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_state.errors import Errors
-from coordinator_state.events import RebalanceCause
-from coordinator_state.rebalance import maybe_complete_join, prepare_rebalance, remove_member
-from coordinator_state.responses import LeaveGroupResponse, MemberResult
-from coordinator_state.states import GroupState
-from coordinator_state.validation import validate_member
+from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.coordinator_state.events import RebalanceCause
+from group_coordinator.coordinator_state.rebalance import (
+    maybe_complete_join,
+    prepare_rebalance,
+    remove_member,
+)
+from group_coordinator.coordinator_state.responses import LeaveGroupResponse, MemberResult
+from group_coordinator.coordinator_state.states import GroupState
+from group_coordinator.coordinator_state.validation import validate_member
 
 if TYPE_CHECKING:
-    from coordinator_state.requests import LeaveGroupRequest, LeavingMember
-    from coordinator_state.turn import Turn
+    from group_coordinator.coordinator_state.requests import LeaveGroupRequest, LeavingMember
+    from group_coordinator.coordinator_state.turn import Turn
 
 __all__ = ["handle_leave_group"]
 

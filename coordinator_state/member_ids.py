@@ -6,7 +6,7 @@ import hmac
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from coordinator_state.log import Record
+    from group_coordinator.coordinator_state.log import Record
 
 __all__ = ["member_id_of"]
 

@@ -8,18 +8,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_state.config import INT64_MAX
-from coordinator_state.errors import Errors
-from coordinator_state.events import CommittedPartition, OffsetsCommitted, OffsetsOfTopic
-from coordinator_state.offsets import CommittedOffset
-from coordinator_state.responses import OffsetCommitResponse, PartitionResult, TopicResult
-from coordinator_state.retention import await_expiry
-from coordinator_state.states import GroupState
-from coordinator_state.validation import validate_member
+from group_coordinator.coordinator_state.config import INT64_MAX
+from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.coordinator_state.events import CommittedPartition, OffsetsCommitted, OffsetsOfTopic
+from group_coordinator.coordinator_state.offsets import CommittedOffset
+from group_coordinator.coordinator_state.responses import OffsetCommitResponse, PartitionResult, TopicResult
+from group_coordinator.coordinator_state.retention import await_expiry
+from group_coordinator.coordinator_state.states import GroupState
+from group_coordinator.coordinator_state.validation import validate_member
 
 if TYPE_CHECKING:
-    from coordinator_state.requests import OffsetCommitPartition, OffsetCommitRequest, OffsetCommitTopic
-    from coordinator_state.turn import Turn
+    from group_coordinator.coordinator_state.requests import (
+        OffsetCommitPartition,
+        OffsetCommitRequest,
+        OffsetCommitTopic,
+    )
+    from group_coordinator.coordinator_state.turn import Turn
 
 __all__ = ["handle_offset_commit"]
 

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_state.errors import Errors
-from coordinator_state.responses import OffsetDeleteResponse, PartitionResult, TopicResult
-from coordinator_state.retention import delete_offsets
-from coordinator_state.states import GroupState
-from coordinator_state.subscriptions import CONSUMER, is_subscribed
-from coordinator_state.validation import not_found
+from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.coordinator_state.responses import OffsetDeleteResponse, PartitionResult, TopicResult
+from group_coordinator.coordinator_state.retention import delete_offsets
+from group_coordinator.coordinator_state.states import GroupState
+from group_coordinator.coordinator_state.subscriptions import CONSUMER, is_subscribed
+from group_coordinator.coordinator_state.validation import not_found
 
 if TYPE_CHECKING:
-    from coordinator_state.requests import OffsetDeleteRequest
-    from coordinator_state.turn import Turn
+    from group_coordinator.coordinator_state.requests import OffsetDeleteRequest
+    from group_coordinator.coordinator_state.turn import Turn
 
 __all__ = ["handle_offset_delete"]
 

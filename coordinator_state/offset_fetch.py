@@ -7,14 +7,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_state.responses import FetchedOffset, FetchedOffsetsOfTopic, OffsetFetchResponse
+from group_coordinator.coordinator_state.responses import (
+    FetchedOffset,
+    FetchedOffsetsOfTopic,
+    OffsetFetchResponse,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from coordinator_state.offsets import CommittedOffset
-    from coordinator_state.requests import OffsetFetchRequest
-    from coordinator_state.turn import Turn
+    from group_coordinator.coordinator_state.offsets import CommittedOffset
+    from group_coordinator.coordinator_state.requests import OffsetFetchRequest
+    from group_coordinator.coordinator_state.turn import Turn
 
 __all__ = ["handle_offset_fetch"]
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_state.config import INT32_MAX
-from coordinator_state.errors import Errors
-from coordinator_state.events import (
+from group_coordinator.coordinator_state.config import INT32_MAX
+from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.coordinator_state.events import (
     AssignmentPropagated,
     GenerationCompleted,
     GenerationWrapped,
@@ -18,16 +18,16 @@ from coordinator_state.events import (
     MemberRemoved,
     RebalancePostponed,
 )
-from coordinator_state.requests import JoinGroupRequest
-from coordinator_state.responses import JoinGroupResponse, SyncGroupResponse
-from coordinator_state.states import GroupState
-from coordinator_state.subscriptions import subscribed_topics
+from group_coordinator.coordinator_state.requests import JoinGroupRequest
+from group_coordinator.coordinator_state.responses import JoinGroupResponse, SyncGroupResponse
+from group_coordinator.coordinator_state.states import GroupState
+from group_coordinator.coordinator_state.subscriptions import subscribed_topics
 
 if TYPE_CHECKING:
-    from coordinator_state.events import RebalanceCause
-    from coordinator_state.group import Group, Member
-    from coordinator_state.requests import ReplyTo
-    from coordinator_state.turn import Turn
+    from group_coordinator.coordinator_state.events import RebalanceCause
+    from group_coordinator.coordinator_state.group import Group, Member
+    from group_coordinator.coordinator_state.requests import ReplyTo
+    from group_coordinator.coordinator_state.turn import Turn
 
 __all__ = [
     "CAN_REBALANCE",

@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from coordinator_state.config import INT32_MAX, INT64_MAX
+from group_coordinator.coordinator_state.config import INT32_MAX, INT64_MAX
 
 __all__ = [
     "AnyRequest",

@@ -14,16 +14,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_state.events import GroupDeleted, OffsetsDeleted, OffsetsExpired, PartitionsOfTopic
-from coordinator_state.states import GroupState
-from coordinator_state.subscriptions import CONSUMER, is_subscribed
+from group_coordinator.coordinator_state.events import (
+    GroupDeleted,
+    OffsetsDeleted,
+    OffsetsExpired,
+    PartitionsOfTopic,
+)
+from group_coordinator.coordinator_state.states import GroupState
+from group_coordinator.coordinator_state.subscriptions import CONSUMER, is_subscribed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from coordinator_state.events import Event
-    from coordinator_state.offsets import CommittedOffset
-    from coordinator_state.turn import Turn
+    from group_coordinator.coordinator_state.events import Event
+    from group_coordinator.coordinator_state.offsets import CommittedOffset
+    from group_coordinator.coordinator_state.turn import Turn
 
 __all__ = ["await_expiry", "clean_up", "delete_offsets", "end_group"]
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from coordinator_state.coordinator import GroupCoordinator
-from coordinator_state.events import (
+from group_coordinator.coordinator_state.coordinator import GroupCoordinator
+from group_coordinator.coordinator_state.events import (
     Event,
     MemberRemoved,
     OffsetsCommitted,
@@ -22,20 +22,20 @@ from coordinator_state.events import (
     OffsetsExpired,
     StateChanged,
 )
-from coordinator_state.group import Group
-from coordinator_state.log import in_log_order
-from coordinator_state.offsets import offset_key
-from coordinator_state.outages import NO_OUTAGES
-from coordinator_state.states import GroupState
-from coordinator_state.turn import Reply, Turn
-from coordinator_state.wire import Rejection, read_request, rejected_record
+from group_coordinator.coordinator_state.group import Group
+from group_coordinator.coordinator_state.log import in_log_order
+from group_coordinator.coordinator_state.offsets import offset_key
+from group_coordinator.coordinator_state.outages import NO_OUTAGES
+from group_coordinator.coordinator_state.states import GroupState
+from group_coordinator.coordinator_state.turn import Reply, Turn
+from group_coordinator.coordinator_state.wire import Rejection, read_request, rejected_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from coordinator_state.config import GroupConfig
-    from coordinator_state.log import Record
-    from coordinator_state.outages import Outages
+    from group_coordinator.coordinator_state.config import GroupConfig
+    from group_coordinator.coordinator_state.log import Record
+    from group_coordinator.coordinator_state.outages import Outages
 
 __all__ = [
     "REBALANCE_BOUNDS_MS",

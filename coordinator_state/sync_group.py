@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_state.errors import Errors
-from coordinator_state.rebalance import answer_sync, propagate_assignment, synced
-from coordinator_state.responses import SyncGroupResponse
-from coordinator_state.states import GroupState
-from coordinator_state.validation import validate_member
+from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.coordinator_state.rebalance import answer_sync, propagate_assignment, synced
+from group_coordinator.coordinator_state.responses import SyncGroupResponse
+from group_coordinator.coordinator_state.states import GroupState
+from group_coordinator.coordinator_state.validation import validate_member
 
 if TYPE_CHECKING:
-    from coordinator_state.requests import SyncGroupRequest
-    from coordinator_state.turn import Turn
+    from group_coordinator.coordinator_state.requests import SyncGroupRequest
+    from group_coordinator.coordinator_state.turn import Turn
 
 __all__ = ["handle_sync_group"]
 

@@ -9,21 +9,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from coordinator_state.deadlines import Deadlines
-from coordinator_state.events import GroupCreated, StateChanged
-from coordinator_state.group import Group
-from coordinator_state.offsets import CommittedOffsets
-from coordinator_state.outages import NO_OUTAGES
-from coordinator_state.states import GroupState, transition
+from group_coordinator.coordinator_state.deadlines import Deadlines
+from group_coordinator.coordinator_state.events import GroupCreated, StateChanged
+from group_coordinator.coordinator_state.group import Group
+from group_coordinator.coordinator_state.offsets import CommittedOffsets
+from group_coordinator.coordinator_state.outages import NO_OUTAGES
+from group_coordinator.coordinator_state.states import GroupState, transition
 
 if TYPE_CHECKING:
-    from coordinator_state.config import GroupConfig
-    from coordinator_state.events import Event, RebalanceCause
-    from coordinator_state.group import Member
-    from coordinator_state.log import Record
-    from coordinator_state.outages import Outages
-    from coordinator_state.requests import ReplyTo
-    from coordinator_state.responses import InvalidRequestResponse, Response
+    from group_coordinator.coordinator_state.config import GroupConfig
+    from group_coordinator.coordinator_state.events import Event, RebalanceCause
+    from group_coordinator.coordinator_state.group import Member
+    from group_coordinator.coordinator_state.log import Record
+    from group_coordinator.coordinator_state.outages import Outages
+    from group_coordinator.coordinator_state.requests import ReplyTo
+    from group_coordinator.coordinator_state.responses import InvalidRequestResponse, Response
 
 __all__ = ["Reply", "Turn"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_state.errors import Errors
+from group_coordinator.coordinator_state.errors import Errors
 
 if TYPE_CHECKING:
-    from coordinator_state.turn import Turn
+    from group_coordinator.coordinator_state.turn import Turn
 
 __all__ = ["not_found", "validate_member"]
 

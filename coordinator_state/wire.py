@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coordinator_state.requests import AnyRequest
-from coordinator_state.responses import InvalidRequestResponse
+from group_coordinator.coordinator_state.requests import AnyRequest
+from group_coordinator.coordinator_state.responses import InvalidRequestResponse
 
 if TYPE_CHECKING:
-    from coordinator_state.config import GroupConfig
-    from coordinator_state.log import Record
+    from group_coordinator.coordinator_state.config import GroupConfig
+    from group_coordinator.coordinator_state.log import Record
 
 __all__ = ["RejectedRecord", "Rejection", "read_request", "rejected_record"]
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from deploy.jars import fetch
-from deploy.java import find_java
+from group_coordinator.deploy.jars import fetch
+from group_coordinator.deploy.java import find_java
 
 _HOST = "127.0.0.1"
 _PORT_TRIES = 5

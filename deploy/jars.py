@@ -1,7 +1,7 @@
 """The jars Spark and the embedded broker run on: pinned in jars.lock, kept in a cache, verified at every use.
 
-`python -m deploy.jars fetch [section ...]` fills the cache, with all sections by default;
-`python -m deploy.jars lock` resolves jars.lock anew from ROOTS.
+`python -m group_coordinator.deploy.jars fetch [section ...]` fills the cache, with all sections by default;
+`python -m group_coordinator.deploy.jars lock` resolves jars.lock anew from ROOTS.
 """
 
 from __future__ import annotations
@@ -215,7 +215,7 @@ def _split(coordinate: str) -> tuple[str, str, str]:
 
 def _lock() -> str:
     """Resolve ROOTS and return the text of jars.lock."""
-    lines = ["# Made by `python -m deploy.jars lock` from the roots in jars.py; coordinate, SHA-256"]
+    lines = ["# Made by `make lock` from the roots in jars.py; coordinate, SHA-256"]
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(_THREADS) as pool:
         for section, roots in ROOTS.items():
             coordinates = sorted(_closure(roots, Path(folder)) if section in _CLOSED else roots)
@@ -247,7 +247,7 @@ def _closure(roots: Iterable[str], repository: Path) -> set[str]:
 
 def main() -> int:
     """Run the maintenance command line; see the module's docstring."""
-    parser = argparse.ArgumentParser(prog="python -m deploy.jars")
+    parser = argparse.ArgumentParser(prog="python -m group_coordinator.deploy.jars")
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("lock", help="resolve jars.lock anew")
     fetching = commands.add_parser("fetch", help="fill the cache")

@@ -1,6 +1,6 @@
 """Finds a Java that Spark and Kafka can run on.
 
-`python -m deploy.java` is the first thing `make` runs, before anything is installed: only the standard
+`python deploy/java.py` is the first thing that `make` runs, before anything is installed: only the standard
 library may be imported here.
 """
 

@@ -1,4 +1,4 @@
-"""Packs the coordinator for spark-submit: `python -m deploy.submit --output dist`.
+"""Packs the coordinator for spark-submit: `python -m group_coordinator.deploy.submit --output dist`.
 
 What is packed is what is installed here, so what ran here is what runs there. Executors get it as an archive
 and not by `--py-files`: those stay zipped, and Python cannot import native code from a zip file.
@@ -12,17 +12,18 @@ import shlex
 import shutil
 import sys
 from contextlib import suppress
+from importlib import import_module
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile
 
-from deploy.jars import JarError, fetch
+from group_coordinator.deploy.jars import JarError, fetch
 
 __all__ = ["PackError", "main_program", "pack", "spark_options"]
 
 _NAME = "group-coordinator"
 _EXTRA = "spark"
-_PACKAGES = ("checkpoints", "coordinator_state", "deploy", "group_coordinator", "history", "streaming")
+_PACKAGE = "group_coordinator"
 # Spark brings its own; another one, first on the path, would be of another version sooner or later.
 _OF_SPARK = frozenset({"pyspark", "py4j"})
 
@@ -43,7 +44,7 @@ def pack(output: Path) -> None:
     * `jars/`: the jars of jars.lock.
 
     Native code in the packages fits this machine's operating system, processor and version of Python, and no
-    other. Raises `PackError` if a package is not installed, `deploy.jars.JarError`, and `OSError`.
+    other. Raises `PackError` if a package is not installed, `JarError`, and `OSError`.
     """
     project = _installed(_NAME)
     needed = _needed(project)
@@ -57,7 +58,7 @@ def pack(output: Path) -> None:
     for installed in needed:
         _copy(installed, folder)
     # Python searches the folder of the program it runs first, so the driver needs no path.
-    shutil.copy(folder / "group_coordinator" / "__main__.py", main_program(output))
+    shutil.copy(folder / _PACKAGE / "__main__.py", main_program(output))
     # Less compression than zip's default takes a third of the time and a tenth more space.
     with ZipFile(f"{folder}.zip", "w", ZIP_DEFLATED, compresslevel=1) as archive:
         for file in sorted(folder.rglob("*")):
@@ -80,7 +81,7 @@ def spark_options(output: Path) -> list[str]:
         # The driver's JVM runs before the coordinator can say how it is to log.
         *(
             "--driver-java-options",
-            f"-Dlog4j2.configurationFile={folder / 'streaming' / 'log4j2.properties'}",
+            f"-Dlog4j2.configurationFile={folder / _PACKAGE / 'streaming' / 'log4j2.properties'}",
         ),
     ]
 
@@ -129,9 +130,9 @@ def _copy(installed: Distribution, folder: Path) -> None:
 
 def _copy_project(project: Distribution, folder: Path) -> None:
     """Its sources, which may be installed as a link only, and what `--version` reads."""
-    for package in _PACKAGES:
-        source = Path(__file__).parents[1] / package
-        shutil.copytree(source, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
+    source = Path(*import_module(_PACKAGE).__path__)
+    # In a checkout its folders are links, which copytree follows.
+    shutil.copytree(source, folder / _PACKAGE, ignore=shutil.ignore_patterns("__pycache__"))
     metadata = folder / f"group_coordinator-{project.version}.dist-info" / "METADATA"
     metadata.parent.mkdir()
     metadata.write_text(f"Metadata-Version: 2.1\nName: {_NAME}\nVersion: {project.version}\n")
@@ -139,7 +140,7 @@ def _copy_project(project: Distribution, folder: Path) -> None:
 
 def main() -> int:
     """Run the command line; see the module's docstring."""
-    parser = argparse.ArgumentParser(prog="python -m deploy.submit")
+    parser = argparse.ArgumentParser(prog="python -m group_coordinator.deploy.submit")
     parser.add_argument(
         "--output", type=Path, default=Path("dist"), help="folder to write to (default: dist)"
     )

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from history.rows import rows_of
-from history.spans import Spans
-from history.tables import TABLES
+from group_coordinator.history.rows import rows_of
+from group_coordinator.history.spans import Spans
+from group_coordinator.history.tables import TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from coordinator_state.events import AnyEvent
-    from history.rows import Row
-    from history.tables import Table
+    from group_coordinator.coordinator_state.events import AnyEvent
+    from group_coordinator.history.rows import Row
+    from group_coordinator.history.tables import Table
 
 __all__ = ["fold", "table_of"]
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from checkpoints.files import CheckpointFiles
-from checkpoints.offset_log import newest_planned
-from history.errors import HistoryError
+from group_coordinator.checkpoints.files import CheckpointFiles
+from group_coordinator.checkpoints.offset_log import newest_planned
+from group_coordinator.history.errors import HistoryError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

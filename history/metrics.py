@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import Counter, Gauge
 
-from history.tables import EVENTS, TABLES
-from streaming.listener import QueryListener
+from group_coordinator.history.tables import EVENTS, TABLES
+from group_coordinator.streaming.listener import QueryListener
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from pyspark.sql.streaming.listener import StreamingQueryProgress
 
-    from history.writer import Written
+    from group_coordinator.history.writer import Written
 
 __all__ = ["HistoryMetrics"]
 

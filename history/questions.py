@@ -11,7 +11,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from history.tables import EVENTS, TABLES
+from group_coordinator.history.tables import EVENTS, TABLES
 
 __all__ = ["QUESTIONS", "About", "Period", "Question", "fleet", "names_of", "text", "time"]
 

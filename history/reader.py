@@ -16,11 +16,11 @@ import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from history.errors import HistoryError
-from history.questions import Period, names_of, text, time
-from history.rows import GenerationMember, Row, Transition
-from history.story import Story
-from history.tables import EVENTS, TABLES, Table
+from group_coordinator.history.errors import HistoryError
+from group_coordinator.history.questions import Period, names_of, text, time
+from group_coordinator.history.rows import GenerationMember, Row, Transition
+from group_coordinator.history.story import Story
+from group_coordinator.history.tables import EVENTS, TABLES, Table
 
 __all__ = ["HistoryReader"]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from coordinator_state.events import (
+from group_coordinator.coordinator_state.events import (
     AnyEvent,
     GenerationCompleted,
     MemberAdded,

@@ -15,20 +15,20 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from checkpoints.errors import CheckpointError, first_line
-from checkpoints.topics import read_topic_ids
-from history.errors import HistoryError
-from history.identity import claim_history
-from history.metrics import HistoryMetrics
-from history.query import QUERY_NAME, start_query
-from history.storage import SESSION_DEFAULTS, Retention, prepare_tables
-from history.writer import HistoryWriter
-from streaming.batches import BatchWatch
-from streaming.connection import UnreachableError, admin_client
-from streaming.health import Activity, Health
-from streaming.job import failing_as, spark_until_stopped
-from streaming.kafka_config import python_client_config
-from streaming.metrics import BatchMetrics, serve
+from group_coordinator.checkpoints.errors import CheckpointError, first_line
+from group_coordinator.checkpoints.topics import read_topic_ids
+from group_coordinator.history.errors import HistoryError
+from group_coordinator.history.identity import claim_history
+from group_coordinator.history.metrics import HistoryMetrics
+from group_coordinator.history.query import QUERY_NAME, start_query
+from group_coordinator.history.storage import SESSION_DEFAULTS, Retention, prepare_tables
+from group_coordinator.history.writer import HistoryWriter
+from group_coordinator.streaming.batches import BatchWatch
+from group_coordinator.streaming.connection import UnreachableError, admin_client
+from group_coordinator.streaming.health import Activity, Health
+from group_coordinator.streaming.job import failing_as, spark_until_stopped
+from group_coordinator.streaming.kafka_config import python_client_config
+from group_coordinator.streaming.metrics import BatchMetrics, serve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from group_coordinator.signals import StopEvent
-    from streaming.settings import Settings
+    from group_coordinator.jobs.signals import StopEvent
+    from group_coordinator.streaming.settings import Settings
 
 __all__ = ["write_history"]
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from coordinator_state.events import (
+from group_coordinator.client.work import assigned_partitions
+from group_coordinator.coordinator_state.events import (
     AnyEvent,
     AssignmentPropagated,
     GenerationCompleted,
@@ -18,8 +19,7 @@ from coordinator_state.events import (
     MemberFenced,
     MemberRemoved,
 )
-from group_coordinator.client.work import assigned_partitions
-from history.rows import Row, time_of
+from group_coordinator.history.rows import Row, time_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -9,9 +9,9 @@ from delta.tables import DeltaTable
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import StructField, StructType
 
-from history.errors import HistoryError
-from history.tables import EVENTS, TABLES, Table
-from streaming.session import DELTA
+from group_coordinator.history.errors import HistoryError
+from group_coordinator.history.tables import EVENTS, TABLES, Table
+from group_coordinator.streaming.session import DELTA
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,10 +7,10 @@ from typing import Self, TypeVar
 
 import msgspec
 
-from coordinator_state.events import AnyEvent
-from history.fold import fold
-from history.rows import GenerationMember, Join, OfEvent, Row, Transition
-from history.spans import Assignment, Membership, Span
+from group_coordinator.coordinator_state.events import AnyEvent
+from group_coordinator.history.fold import fold
+from group_coordinator.history.rows import GenerationMember, Join, OfEvent, Row, Transition
+from group_coordinator.history.spans import Assignment, Membership, Span
 
 __all__ = ["Story"]
 

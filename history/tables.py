@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from history.rows import GenerationMember, Join, OffsetChange, Row, Transition
-from history.spans import Assignment, Membership
+from group_coordinator.history.rows import GenerationMember, Join, OffsetChange, Row, Transition
+from group_coordinator.history.spans import Assignment, Membership
 
 __all__ = ["EVENTS", "TABLES", "Table"]
 

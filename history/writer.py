@@ -17,11 +17,11 @@ import pandas as pd
 from delta.tables import DeltaTable
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from history.errors import HistoryError
-from history.fold import fold, table_of
-from history.rows import read_event
-from history.spans import Spans
-from history.tables import EVENTS, TABLES, Table
+from group_coordinator.history.errors import HistoryError
+from group_coordinator.history.fold import fold, table_of
+from group_coordinator.history.rows import read_event
+from group_coordinator.history.spans import Spans
+from group_coordinator.history.tables import EVENTS, TABLES, Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -20,15 +20,15 @@ import msgspec
 from kafka import KafkaProducer
 from kafka.errors import KafkaError, KafkaTimeoutError
 
-from streaming.ticks import Tick, TickReader
+from group_coordinator.streaming.ticks import Tick, TickReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from kafka.producer.future import RecordMetadata
 
-    from streaming.settings import Settings
-    from streaming.ticks import Beginning
+    from group_coordinator.streaming.settings import Settings
+    from group_coordinator.streaming.ticks import Beginning
 
 __all__ = ["Clock", "ClockStoppedError"]
 

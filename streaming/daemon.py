@@ -33,7 +33,7 @@ _tasks = count()
 
 def _worker(connection: socket.socket, authenticated: bool) -> int:  # noqa: FBT001 - as pyspark's
     # Not above: pyarrow and pandas begin threads, which a process must not have that forks.
-    from streaming.worker import install  # noqa: PLC0415
+    from group_coordinator.streaming.worker import install  # noqa: PLC0415
 
     install()
     if next(_tasks) <= _LOADING_TASKS:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 import structlog
 from structlog.typing import FilteringBoundLogger
 
-from coordinator_state.errors import Errors
-from coordinator_state.events import (
+from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.coordinator_state.events import (
     AssignmentPropagated,
     Event,
     GenerationCompleted,
@@ -35,18 +35,22 @@ from coordinator_state.events import (
     RebalancePostponed,
     StateChanged,
 )
-from coordinator_state.responses import HeartbeatResponse, InvalidRequestResponse, LeaveGroupResponse
-from streaming.logs import line_processors
+from group_coordinator.coordinator_state.responses import (
+    HeartbeatResponse,
+    InvalidRequestResponse,
+    LeaveGroupResponse,
+)
+from group_coordinator.streaming.logs import line_processors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from structlog.typing import WrappedLogger
 
-    from coordinator_state.log import Record
-    from coordinator_state.step import StepResult
-    from coordinator_state.turn import Reply
-    from coordinator_state.wire import Rejection
+    from group_coordinator.coordinator_state.log import Record
+    from group_coordinator.coordinator_state.step import StepResult
+    from group_coordinator.coordinator_state.turn import Reply
+    from group_coordinator.coordinator_state.wire import Rejection
 
 __all__ = ["DecisionLog"]
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import pandas as pd
 
-from coordinator_state.log import Record
-from coordinator_state.outages import Outage, Outages
-from coordinator_state.step import Channel, step
-from streaming.decision_log import DecisionLog
+from group_coordinator.coordinator_state.log import Record
+from group_coordinator.coordinator_state.outages import Outage, Outages
+from group_coordinator.coordinator_state.step import Channel, step
+from group_coordinator.streaming.decision_log import DecisionLog
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql.streaming.state import GroupState
 
-    from coordinator_state.config import GroupConfig
-    from streaming.settings import Settings
+    from group_coordinator.coordinator_state.config import GroupConfig
+    from group_coordinator.streaming.settings import Settings
 
 __all__ = ["INPUT_COLUMNS", "OUTPUT_SCHEMA", "STATE_SCHEMA", "FunctionArguments", "Row", "StatefulFunction"]
 

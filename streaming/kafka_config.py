@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from streaming.settings import SettingsError
+from group_coordinator.streaming.settings import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streaming.errors import CoordinatorError
-from streaming.health import Activity
+from group_coordinator.streaming.errors import CoordinatorError
+from group_coordinator.streaming.health import Activity
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from group_coordinator.signals import StopEvent
-    from streaming.metrics import Watch
-    from streaming.settings import Settings
-    from streaming.ticks import TickReader
+    from group_coordinator.jobs.signals import StopEvent
+    from group_coordinator.streaming.metrics import Watch
+    from group_coordinator.streaming.settings import Settings
+    from group_coordinator.streaming.ticks import TickReader
 
 __all__ = ["Leadership"]
 

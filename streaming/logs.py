@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
     from structlog.typing import EventDict, Processor, WrappedLogger
 
-    from streaming.settings import Settings
+    from group_coordinator.streaming.settings import Settings
 
 __all__ = ["line_processors", "logging_as"]
 
 _FIRST = ("timestamp", "level", "logger", "event")
-_OWN = ("checkpoints", "deploy", "group_coordinator", "history", "streaming")
+_OWN = ("group_coordinator",)
 _ERROR = "error: "
 
 

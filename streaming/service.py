@@ -10,22 +10,29 @@ from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 
-from checkpoints.files import CheckpointFiles
-from checkpoints.identity import open_checkpoint
-from checkpoints.topics import read_topic_ids
-from streaming.batches import BatchWatch
-from streaming.counts import CountsParam
-from streaming.errors import CoordinatorError
-from streaming.function import FunctionArguments
-from streaming.health import Health
-from streaming.job import failing_as, spark_until_stopped
-from streaming.kafka_config import python_client_config
-from streaming.leadership import Leadership
-from streaming.metrics import BatchMetrics, DecisionMetrics, GroupMetrics, JobMetrics, Watch, serve
-from streaming.query import QUERY_NAME, start_query
-from streaming.supervision import Supervision
-from streaming.ticks import TickReader
-from streaming.topics import prepare_topics
+from group_coordinator.checkpoints.files import CheckpointFiles
+from group_coordinator.checkpoints.identity import open_checkpoint
+from group_coordinator.checkpoints.topics import read_topic_ids
+from group_coordinator.streaming.batches import BatchWatch
+from group_coordinator.streaming.counts import CountsParam
+from group_coordinator.streaming.errors import CoordinatorError
+from group_coordinator.streaming.function import FunctionArguments
+from group_coordinator.streaming.health import Health
+from group_coordinator.streaming.job import failing_as, spark_until_stopped
+from group_coordinator.streaming.kafka_config import python_client_config
+from group_coordinator.streaming.leadership import Leadership
+from group_coordinator.streaming.metrics import (
+    BatchMetrics,
+    DecisionMetrics,
+    GroupMetrics,
+    JobMetrics,
+    Watch,
+    serve,
+)
+from group_coordinator.streaming.query import QUERY_NAME, start_query
+from group_coordinator.streaming.supervision import Supervision
+from group_coordinator.streaming.ticks import TickReader
+from group_coordinator.streaming.topics import prepare_topics
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,9 +41,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from coordinator_state.outages import Outage
-    from streaming.query import Until
-    from streaming.settings import Settings
+    from group_coordinator.coordinator_state.outages import Outage
+    from group_coordinator.streaming.query import Until
+    from group_coordinator.streaming.settings import Settings
 
 __all__ = ["CoordinatorError", "run_coordinator"]
 

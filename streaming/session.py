@@ -16,14 +16,14 @@ import pyspark
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-from deploy.jars import fetch
-from streaming.daemon import TESTED_VERSIONS
-from streaming.kafka_config import no_debug
+from group_coordinator.deploy.jars import fetch
+from group_coordinator.streaming.daemon import TESTED_VERSIONS
+from group_coordinator.streaming.kafka_config import no_debug
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from streaming.settings import Settings
+    from group_coordinator.streaming.settings import Settings
 
 __all__ = ["DELTA", "create_session"]
 
@@ -125,7 +125,7 @@ def create_session(
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
     }
     if pyspark.__version__ in TESTED_VERSIONS:
-        all_defaults["spark.python.daemon.module"] = "streaming.daemon"
+        all_defaults["spark.python.daemon.module"] = "group_coordinator.streaming.daemon"
     if is_local:
         all_defaults |= _LOCAL_DEFAULTS
         # Spark asks the resolver for this machine's name and warns of what it finds.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
-from coordinator_state.config import GroupConfig
+from group_coordinator.coordinator_state.config import GroupConfig
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

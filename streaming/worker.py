@@ -30,14 +30,14 @@ from pyspark.sql.pandas.serializers import ApplyInPandasWithStateSerializer, Arr
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.streaming.state import GroupState
 
-from streaming.function import INPUT_COLUMNS, StatefulFunction
+from group_coordinator.streaming.function import INPUT_COLUMNS, StatefulFunction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from pyspark.sql.types import StructType
 
-    from streaming.function import Row
+    from group_coordinator.streaming.function import Row
 
 __all__ = ["install"]
 

@@ -12,7 +12,7 @@ from kafka.net.inet import KafkaNetSocket
 from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaTCPTransport
 
-from deploy.broker import EmbeddedBroker
+from group_coordinator.deploy.broker import EmbeddedBroker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -124,9 +124,9 @@ def bootstrap_servers(broker: EmbeddedBroker) -> str:
 def spark(bootstrap_servers: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The session of the long-lived job, as it runs on one machine."""
     # Not above: most tests need no pyspark, and it takes its time.
-    from history.storage import DELTA_DEFAULTS
-    from streaming.session import create_session
-    from streaming.settings import load_settings
+    from group_coordinator.history.storage import DELTA_DEFAULTS
+    from group_coordinator.streaming.session import create_session
+    from group_coordinator.streaming.settings import load_settings
 
     settings = load_settings(
         None,

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from coordinator_state.states import GroupState
-from history.rows import Transition
-from history.timeline.condensing import NARROW, together
-from history.timeline.pieces import SEVERAL, Segment
-from history.timeline.text import clean, counted, number_range
-from history.timeline.view import CAUSES, View
+from group_coordinator.coordinator_state.states import GroupState
+from group_coordinator.history.rows import Transition
+from group_coordinator.history.timeline.condensing import NARROW, together
+from group_coordinator.history.timeline.pieces import SEVERAL, Segment
+from group_coordinator.history.timeline.text import clean, counted, number_range
+from group_coordinator.history.timeline.view import CAUSES, View
 
 __all__ = ["segments", "summary"]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, TypeVar
 
-from history.timeline.pieces import Mark, Place
+from group_coordinator.history.timeline.pieces import Mark, Place
 
 __all__ = ["NARROW", "Point", "marks", "narrow_with", "together"]
 

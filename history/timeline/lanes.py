@@ -7,12 +7,12 @@ from datetime import datetime
 from typing import NamedTuple
 
 from group_coordinator.client.work import WorkUnits
-from history.rows import Join
-from history.spans import Assignment, Membership
-from history.timeline.condensing import Point, marks, narrow_with, together
-from history.timeline.pieces import SEVERAL, Bar, Block, Lane, Mark, Place
-from history.timeline.text import clean, counted, number_range, owned, short_id
-from history.timeline.view import ALWAYS, NEVER, View
+from group_coordinator.history.rows import Join
+from group_coordinator.history.spans import Assignment, Membership
+from group_coordinator.history.timeline.condensing import Point, marks, narrow_with, together
+from group_coordinator.history.timeline.pieces import SEVERAL, Bar, Block, Lane, Mark, Place
+from group_coordinator.history.timeline.text import clean, counted, number_range, owned, short_id
+from group_coordinator.history.timeline.view import ALWAYS, NEVER, View
 
 __all__ = ["ENDS", "lanes"]
 

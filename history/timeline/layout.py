@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from history.story import Story
-from history.timeline.axis import Axis
-from history.timeline.band import segments, summary
-from history.timeline.lanes import lanes
-from history.timeline.pieces import Picture
-from history.timeline.view import View
+from group_coordinator.history.story import Story
+from group_coordinator.history.timeline.axis import Axis
+from group_coordinator.history.timeline.band import segments, summary
+from group_coordinator.history.timeline.lanes import lanes
+from group_coordinator.history.timeline.pieces import Picture
+from group_coordinator.history.timeline.view import View
 
 __all__ = ["lay_out"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from history.rows import Transition
-from history.story import Story
-from history.timeline.svg import timeline_svg
-from history.timeline.text import clean, escape, writer
+from group_coordinator.history.rows import Transition
+from group_coordinator.history.story import Story
+from group_coordinator.history.timeline.svg import timeline_svg
+from group_coordinator.history.timeline.text import clean, escape, writer
 
 __all__ = ["moves_table", "timeline_html"]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from history.timeline.axis import Axis
+from group_coordinator.history.timeline.axis import Axis
 
 __all__ = ["SEVERAL", "Bar", "Block", "Lane", "Mark", "Picture", "Place", "Segment"]
 

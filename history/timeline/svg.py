@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
-from history.story import Story
-from history.timeline.axis import Axis
-from history.timeline.lanes import ENDS
-from history.timeline.layout import lay_out
-from history.timeline.pieces import SEVERAL, Bar, Block, Lane, Mark, Picture, Segment
-from history.timeline.style import BADGES, PATTERNS, STATES, STYLE
-from history.timeline.text import clean, counted, escape, fit, span_of_time, width
+from group_coordinator.history.story import Story
+from group_coordinator.history.timeline.axis import Axis
+from group_coordinator.history.timeline.lanes import ENDS
+from group_coordinator.history.timeline.layout import lay_out
+from group_coordinator.history.timeline.pieces import SEVERAL, Bar, Block, Lane, Mark, Picture, Segment
+from group_coordinator.history.timeline.style import BADGES, PATTERNS, STATES, STYLE
+from group_coordinator.history.timeline.text import clean, counted, escape, fit, span_of_time, width
 
 __all__ = ["timeline_svg"]
 

@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Protocol
 
-from history.rows import GenerationMember
-from history.story import Story
-from history.timeline.axis import Axis
-from history.timeline.pieces import Place
-from history.timeline.text import clean, short_id, span_of_time, writer
+from group_coordinator.history.rows import GenerationMember
+from group_coordinator.history.story import Story
+from group_coordinator.history.timeline.axis import Axis
+from group_coordinator.history.timeline.pieces import Place
+from group_coordinator.history.timeline.text import clean, short_id, span_of_time, writer
 
 __all__ = ["ALWAYS", "CAUSES", "NEVER", "Generations", "Lasting", "View"]
 

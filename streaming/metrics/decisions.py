@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, get_args
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
-from coordinator_state.events import AnyEvent, RebalanceCause
-from coordinator_state.requests import AnyRequest
-from coordinator_state.states import GroupState
-from coordinator_state.step import REBALANCE_BOUNDS_MS
+from group_coordinator.coordinator_state.events import AnyEvent, RebalanceCause
+from group_coordinator.coordinator_state.requests import AnyRequest
+from group_coordinator.coordinator_state.states import GroupState
+from group_coordinator.coordinator_state.step import REBALANCE_BOUNDS_MS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -9,9 +9,9 @@ from prometheus_client import Counter, Gauge
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-    from coordinator_state.outages import Outage
-    from streaming.batches import BatchWatch
-    from streaming.health import Health
+    from group_coordinator.coordinator_state.outages import Outage
+    from group_coordinator.streaming.batches import BatchWatch
+    from group_coordinator.streaming.health import Health
 
 __all__ = ["JobMetrics", "Watch"]
 

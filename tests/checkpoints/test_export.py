@@ -9,20 +9,19 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from checkpoints.delta import is_delta, read_delta, write_delta
-from checkpoints.errors import CheckpointError
-from checkpoints.export import Export, ExportedGroup, ExportHeader, export_checkpoint
-from checkpoints.files import CheckpointFiles
-from checkpoints.identity import Identity, read_identity, write_identity
-from checkpoints.json_lines import read_json_lines, write_json_lines
-from checkpoints.offset_log import committed_batches, newest_committed
-from coordinator_state.step import SCHEMA_VERSION, decode_group, encode_group
+from group_coordinator.checkpoints.delta import is_delta, read_delta, write_delta
+from group_coordinator.checkpoints.errors import CheckpointError
+from group_coordinator.checkpoints.export import Export, ExportedGroup, ExportHeader, export_checkpoint
+from group_coordinator.checkpoints.files import CheckpointFiles
+from group_coordinator.checkpoints.identity import Identity, read_identity, write_identity
+from group_coordinator.checkpoints.json_lines import read_json_lines, write_json_lines
+from group_coordinator.checkpoints.offset_log import committed_batches, newest_committed
+from group_coordinator.coordinator_state.step import SCHEMA_VERSION, decode_group, encode_group
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
-
     from tests.streaming.harness import Harness
 
 pytestmark = pytest.mark.spark
@@ -96,7 +95,7 @@ def delta(spark: SparkSession) -> Iterator[None]:
 def test_a_delta_table_gives_back_what_was_written(
     spark: SparkSession, written: Harness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("checkpoints.frames._ROWS", 3)  # so that one frame is not enough
+    monkeypatch.setattr("group_coordinator.checkpoints.frames._ROWS", 3)  # so that one frame is not enough
     directory = str(tmp_path / "table")
     assert not is_delta(spark, directory)
     write_delta(spark, export_checkpoint(spark, written.settings.checkpoint), directory)

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from checkpoints.errors import CheckpointError
-from checkpoints.files import CheckpointFiles
+from group_coordinator.checkpoints.errors import CheckpointError
+from group_coordinator.checkpoints.files import CheckpointFiles
 
 if TYPE_CHECKING:
     from pathlib import Path

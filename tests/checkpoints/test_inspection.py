@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from checkpoints.errors import CheckpointError
-from checkpoints.inspection import inspect_checkpoint
-from coordinator_state.outages import Outage
-from coordinator_state.step import SCHEMA_VERSION
+from group_coordinator.checkpoints.errors import CheckpointError
+from group_coordinator.checkpoints.inspection import inspect_checkpoint
+from group_coordinator.coordinator_state.outages import Outage
+from group_coordinator.coordinator_state.step import SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
     from tests.streaming.harness import Harness
 
 pytestmark = pytest.mark.spark
@@ -58,7 +57,7 @@ def test_what_is_shown(spark: SparkSession, copy: Path) -> None:
 def test_only_the_largest_groups_are_named(
     spark: SparkSession, copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("checkpoints.inspection._LARGEST", 2)
+    monkeypatch.setattr("group_coordinator.checkpoints.inspection._LARGEST", 2)
     groups = inspect_checkpoint(spark, str(copy)).groups
 
     assert groups is not None

@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from checkpoints.errors import CheckpointError
-from checkpoints.files import CheckpointFiles
-from checkpoints.offset_log import (
+from group_coordinator.checkpoints.errors import CheckpointError
+from group_coordinator.checkpoints.files import CheckpointFiles
+from group_coordinator.checkpoints.offset_log import (
     committed_batches,
     newest_committed,
     newest_planned,
@@ -16,7 +16,6 @@ from checkpoints.offset_log import (
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
     from tests.streaming.harness import Harness
 
 pytestmark = pytest.mark.spark

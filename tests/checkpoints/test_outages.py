@@ -8,10 +8,10 @@ import pytest
 from kafka import KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient
 
-from checkpoints.errors import CheckpointError
-from checkpoints.files import CheckpointFiles
-from checkpoints.outages import note_outage, read_outages, write_outages
-from coordinator_state.outages import Outage
+from group_coordinator.checkpoints.errors import CheckpointError
+from group_coordinator.checkpoints.files import CheckpointFiles
+from group_coordinator.checkpoints.outages import note_outage, read_outages, write_outages
+from group_coordinator.coordinator_state.outages import Outage
 
 pytestmark = pytest.mark.spark
 

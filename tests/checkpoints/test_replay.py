@@ -5,11 +5,11 @@ import json
 import msgspec
 import pytest
 
-from checkpoints.replay import replay
-from coordinator_state.config import GroupConfig
-from coordinator_state.log import Record
-from coordinator_state.outages import Outage, Outages
-from coordinator_state.step import Channel, step
+from group_coordinator.checkpoints.replay import replay
+from group_coordinator.coordinator_state.config import GroupConfig
+from group_coordinator.coordinator_state.log import Record
+from group_coordinator.coordinator_state.outages import Outage, Outages
+from group_coordinator.coordinator_state.step import Channel, step
 
 CONFIG = GroupConfig(group_initial_rebalance_delay_ms=0)
 SECRET = b"s"
@@ -50,7 +50,7 @@ def test_it_decides_as_one_batch_does() -> None:
 @pytest.mark.parametrize("size", [1, 2, 5])
 def test_how_the_log_is_cut_does_not_matter(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     whole = list(replay(LOG, {}, CONFIG, SECRET, 99_000))
-    monkeypatch.setattr("checkpoints.replay._RECORDS", size)
+    monkeypatch.setattr("group_coordinator.checkpoints.replay._RECORDS", size)
     parts = list(replay(LOG, {}, CONFIG, SECRET, 99_000))
 
     assert sorted(whole) == sorted(parts)

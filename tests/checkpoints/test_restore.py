@@ -5,20 +5,19 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
-
-from checkpoints.errors import CheckpointError
-from checkpoints.export import Export, ExportedGroup, ExportHeader, export_checkpoint
-from checkpoints.files import CheckpointFiles
-from checkpoints.identity import read_identity
-from checkpoints.offset_log import newest_planned
-from checkpoints.restore import restore_checkpoint
-from coordinator_state.outages import Outage
-from streaming.query import per_group
 from tests.checkpoints.conftest import claim
+
+from group_coordinator.checkpoints.errors import CheckpointError
+from group_coordinator.checkpoints.export import Export, ExportedGroup, ExportHeader, export_checkpoint
+from group_coordinator.checkpoints.files import CheckpointFiles
+from group_coordinator.checkpoints.identity import read_identity
+from group_coordinator.checkpoints.offset_log import newest_planned
+from group_coordinator.checkpoints.restore import restore_checkpoint
+from group_coordinator.coordinator_state.outages import Outage
+from group_coordinator.streaming.query import per_group
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
     from tests.streaming.harness import Harness
 
 pytestmark = pytest.mark.spark
@@ -129,7 +128,10 @@ def test_a_restore_that_was_not_finished_is_recognised(
     for number, step in enumerate(("frames", "_run_one_batch", "rewrite_first_batch", "write_identity")):
         checkpoint = str(tmp_path / str(number))
         with monkeypatch.context() as patch:
-            patch.setattr(f"checkpoints.restore.{step}", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+            patch.setattr(
+                f"group_coordinator.checkpoints.restore.{step}",
+                lambda *_: (_ for _ in ()).throw(KeyboardInterrupt),
+            )
             with pytest.raises(KeyboardInterrupt):
                 restore(spark, header, groups, checkpoint)
 

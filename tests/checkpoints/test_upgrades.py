@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
-
-from checkpoints.export import Export, export_checkpoint
-from checkpoints.files import CheckpointFiles
-from checkpoints.identity import read_identity
-from checkpoints.offset_log import newest_committed
-from checkpoints.restore import restore_checkpoint
-from checkpoints.topics import read_topic_ids
-from coordinator_state.step import SCHEMA_VERSION, decode_group
-from streaming.query import per_group
 from tests.checkpoints.fixtures.make import JOIN, ScriptedLog, settings_for, start
+
+from group_coordinator.checkpoints.export import Export, export_checkpoint
+from group_coordinator.checkpoints.files import CheckpointFiles
+from group_coordinator.checkpoints.identity import read_identity
+from group_coordinator.checkpoints.offset_log import newest_committed
+from group_coordinator.checkpoints.restore import restore_checkpoint
+from group_coordinator.checkpoints.topics import read_topic_ids
+from group_coordinator.coordinator_state.step import SCHEMA_VERSION, decode_group
+from group_coordinator.streaming.query import per_group
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,15 +10,15 @@ from contextlib import ExitStack, contextmanager
 import msgspec
 from kafka.consumer.subscription_state import ConsumerRebalanceListener
 from kafka.structs import TopicPartition
-
-from coordinator_state.config import GroupConfig
-from coordinator_state.log import Record
-from coordinator_state.requests import AnyRequest
-from coordinator_state.responses import AnyResponse
-from coordinator_state.step import Channel as Kind
-from coordinator_state.step import step
-from group_coordinator import GroupMember
 from tests.patience import PATIENCE_S
+
+from group_coordinator import GroupMember
+from group_coordinator.coordinator_state.config import GroupConfig
+from group_coordinator.coordinator_state.log import Record
+from group_coordinator.coordinator_state.requests import AnyRequest
+from group_coordinator.coordinator_state.responses import AnyResponse
+from group_coordinator.coordinator_state.step import Channel as Kind
+from group_coordinator.coordinator_state.step import step
 
 CONFIG = GroupConfig(
     group_initial_rebalance_delay_ms=0,

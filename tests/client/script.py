@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
-from coordinator_state.errors import Errors
-from coordinator_state.requests import (
+from group_coordinator.client.membership import MemberSettings, Membership
+from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.coordinator_state.requests import (
     AnyRequest,
     HeartbeatRequest,
     JoinGroupRequest,
@@ -15,7 +16,7 @@ from coordinator_state.requests import (
     Protocol,
     SyncGroupRequest,
 )
-from coordinator_state.responses import (
+from group_coordinator.coordinator_state.responses import (
     HeartbeatResponse,
     JoinGroupMember,
     JoinGroupResponse,
@@ -24,7 +25,6 @@ from coordinator_state.responses import (
     OffsetFetchResponse,
     SyncGroupResponse,
 )
-from group_coordinator.client.membership import MemberSettings, Membership
 
 SETTINGS = MemberSettings(
     group_id="orders",

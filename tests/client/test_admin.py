@@ -17,8 +17,14 @@ from kafka.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka.structs import OffsetAndMetadata, TopicPartition
+from tests.client.memory import MemoryChannel, member_maker
+from tests.patience import PATIENCE_S
 
-from coordinator_state.requests import (
+from group_coordinator.client import admin as admin_module
+from group_coordinator.client.admin import AdminClient, GroupListing, NoAnswerError, ResetOutcome
+from group_coordinator.client.channel import MissingTopicError
+from group_coordinator.client.log_offsets import Log
+from group_coordinator.coordinator_state.requests import (
     DeleteGroupRequest,
     DescribeGroupRequest,
     JoinGroupRequest,
@@ -28,13 +34,7 @@ from coordinator_state.requests import (
     Protocol,
     SyncGroupRequest,
 )
-from coordinator_state.responses import HeartbeatResponse, InvalidRequestResponse
-from group_coordinator.client import admin as admin_module
-from group_coordinator.client.admin import AdminClient, GroupListing, NoAnswerError, ResetOutcome
-from group_coordinator.client.channel import MissingTopicError
-from group_coordinator.client.log_offsets import Log
-from tests.client.memory import MemoryChannel, member_maker
-from tests.patience import PATIENCE_S
+from group_coordinator.coordinator_state.responses import HeartbeatResponse, InvalidRequestResponse
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 NOTHING = OffsetAndMetadata(-1, "", -1)

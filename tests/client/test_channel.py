@@ -20,10 +20,14 @@ from kafka.future import Future
 from kafka.partitioner import DefaultPartitioner
 from kafka.structs import TopicPartition
 
-from coordinator_state.requests import HeartbeatRequest
-from coordinator_state.responses import HeartbeatResponse, InvalidRequestResponse, JoinGroupResponse
 from group_coordinator.client import channel as channel_module
 from group_coordinator.client.channel import KafkaChannel, MissingTopicError, partition_for
+from group_coordinator.coordinator_state.requests import HeartbeatRequest
+from group_coordinator.coordinator_state.responses import (
+    HeartbeatResponse,
+    InvalidRequestResponse,
+    JoinGroupResponse,
+)
 
 
 class Record(NamedTuple):

@@ -9,15 +9,19 @@ import pytest
 from kafka.consumer.subscription_state import AsyncConsumerRebalanceListener
 from kafka.errors import IllegalStateError, KafkaTimeoutError, NoOffsetForPartitionError
 from kafka.structs import ConsumerGroupMetadata, MemberState, OffsetAndMetadata, TopicPartition
+from tests.client.memory import Listener, MemoryChannel, poll_until, wait_until
+from tests.patience import PATIENCE_S
 
-from coordinator_state.errors import Errors
-from coordinator_state.requests import LeaveGroupRequest, OffsetCommitRequest, OffsetFetchRequest
-from coordinator_state.responses import OffsetCommitResponse, OffsetFetchResponse
 from group_coordinator import CommitFailedError, GroupConsumer, GroupMember
 from group_coordinator.client import consumer as consumer_module
 from group_coordinator.client.errors import UnsupportedVersionError
-from tests.client.memory import Listener, MemoryChannel, poll_until, wait_until
-from tests.patience import PATIENCE_S
+from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.coordinator_state.requests import (
+    LeaveGroupRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+)
+from group_coordinator.coordinator_state.responses import OffsetCommitResponse, OffsetFetchResponse
 
 A = [TopicPartition("a", i) for i in range(4)]
 

@@ -9,9 +9,9 @@ import pytest
 from kafka.errors import KafkaTimeoutError
 from kafka.structs import TopicPartition
 
-from coordinator_state.responses import GroupPicture
 from group_coordinator.client import groups_log
 from group_coordinator.client.groups_log import GroupListing, read_groups
+from group_coordinator.coordinator_state.responses import GroupPicture
 
 TOPIC = "coordinator.groups"
 

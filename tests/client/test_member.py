@@ -10,23 +10,6 @@ from kafka import errors as kafka_errors
 from kafka.consumer.subscription_state import AsyncConsumerRebalanceListener
 from kafka.errors import KafkaConnectionError, KafkaTimeoutError, TopicAuthorizationFailedError
 from kafka.structs import OffsetAndMetadata, TopicPartition
-
-from coordinator_state.errors import Errors
-from coordinator_state.requests import (
-    HeartbeatRequest,
-    JoinGroupRequest,
-    LeaveGroupRequest,
-    OffsetCommitRequest,
-)
-from coordinator_state.responses import HeartbeatResponse
-from group_coordinator import GroupMember, MemberState
-from group_coordinator.client.errors import (
-    CommitFailedError,
-    FencedInstanceIdError,
-    InconsistentGroupProtocolError,
-    InvalidSessionTimeoutError,
-)
-from group_coordinator.client.work import MalformedMetadataError
 from tests.client.memory import (
     Listener,
     MemoryChannel,
@@ -36,6 +19,23 @@ from tests.client.memory import (
     wait_until,
 )
 from tests.patience import PATIENCE_S
+
+from group_coordinator import GroupMember, MemberState
+from group_coordinator.client.errors import (
+    CommitFailedError,
+    FencedInstanceIdError,
+    InconsistentGroupProtocolError,
+    InvalidSessionTimeoutError,
+)
+from group_coordinator.client.work import MalformedMetadataError
+from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.coordinator_state.requests import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    OffsetCommitRequest,
+)
+from group_coordinator.coordinator_state.responses import HeartbeatResponse
 
 UNITS = ["u1", "u2", "u3", "u4"]
 

@@ -9,9 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.structs import OffsetAndMetadata
+from tests.client.script import HEARTBEAT, JOIN_TIMEOUT, PROTOCOLS, RESPONSES, SETTINGS, STATIC, Script
+from tests.depth import cases
 
-from coordinator_state.errors import Errors
-from coordinator_state.requests import (
+from group_coordinator.client import errors
+from group_coordinator.client.membership import MemberSettings
+from group_coordinator.client.states import TRANSITIONS, IllegalMove, MemberState, transition
+from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.coordinator_state.requests import (
     AnyRequest,
     HeartbeatRequest,
     JoinGroupRequest,
@@ -20,12 +25,11 @@ from coordinator_state.requests import (
     OffsetFetchRequest,
     SyncGroupRequest,
 )
-from coordinator_state.responses import HeartbeatResponse, InvalidRequestResponse, JoinGroupResponse
-from group_coordinator.client import errors
-from group_coordinator.client.membership import MemberSettings
-from group_coordinator.client.states import TRANSITIONS, IllegalMove, MemberState, transition
-from tests.client.script import HEARTBEAT, JOIN_TIMEOUT, PROTOCOLS, RESPONSES, SETTINGS, STATIC, Script
-from tests.depth import cases
+from group_coordinator.coordinator_state.responses import (
+    HeartbeatResponse,
+    InvalidRequestResponse,
+    JoinGroupResponse,
+)
 
 
 @pytest.fixture

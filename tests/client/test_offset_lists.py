@@ -6,9 +6,10 @@ from hypothesis import strategies as st
 from kafka.errors import NoError, UnknownMemberIdError
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from coordinator_state.config import GroupConfig
-from coordinator_state.requests import OffsetCommitRequest
-from coordinator_state.responses import (
+from group_coordinator.client.offset_lists import committed, errors_of, to_commit, to_delete, to_fetch
+from group_coordinator.coordinator_state.config import GroupConfig
+from group_coordinator.coordinator_state.requests import OffsetCommitRequest
+from group_coordinator.coordinator_state.responses import (
     FetchedOffset,
     FetchedOffsetsOfTopic,
     OffsetCommitResponse,
@@ -16,7 +17,6 @@ from coordinator_state.responses import (
     PartitionResult,
     TopicResult,
 )
-from group_coordinator.client.offset_lists import committed, errors_of, to_commit, to_delete, to_fetch
 
 WHO = {"request_id": "r", "client_id": "c", "group_id": "g"}
 PARTITIONS = st.builds(TopicPartition, st.sampled_from(["a", "b", "ü" * 255]), st.integers(0, 99))

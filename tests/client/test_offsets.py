@@ -5,24 +5,8 @@ from __future__ import annotations
 import pytest
 from kafka import errors as kafka
 from kafka.structs import OffsetAndMetadata, TopicPartition
+from tests.client.script import STATIC, Script
 
-from coordinator_state.errors import Errors
-from coordinator_state.requests import (
-    HeartbeatRequest,
-    OffsetCommitPartition,
-    OffsetCommitRequest,
-    OffsetCommitTopic,
-    OffsetFetchRequest,
-    OffsetFetchTopic,
-)
-from coordinator_state.responses import (
-    FetchedOffset,
-    FetchedOffsetsOfTopic,
-    HeartbeatResponse,
-    InvalidRequestResponse,
-    PartitionResult,
-    TopicResult,
-)
 from group_coordinator.client.errors import (
     CommitFailedError,
     FencedInstanceIdError,
@@ -34,7 +18,23 @@ from group_coordinator.client.errors import (
 )
 from group_coordinator.client.offsets import Outcome, checked_offsets, checked_units
 from group_coordinator.client.states import MemberState
-from tests.client.script import STATIC, Script
+from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.coordinator_state.requests import (
+    HeartbeatRequest,
+    OffsetCommitPartition,
+    OffsetCommitRequest,
+    OffsetCommitTopic,
+    OffsetFetchRequest,
+    OffsetFetchTopic,
+)
+from group_coordinator.coordinator_state.responses import (
+    FetchedOffset,
+    FetchedOffsetsOfTopic,
+    HeartbeatResponse,
+    InvalidRequestResponse,
+    PartitionResult,
+    TopicResult,
+)
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 FAR = 10**9

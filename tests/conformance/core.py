@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from unittest.mock import patch
 
 import msgspec
-
-from coordinator_state.group import Group
-from coordinator_state.log import Record
-from coordinator_state.responses import AnyResponse
-from coordinator_state.step import Channel, decode_group, encode_group, step
 from tests.conformance.messages import offsets_by_partition
 from tests.conformance.wire import DESCRIBE_VERSION, FETCH_VERSION
+
+from group_coordinator.coordinator_state.group import Group
+from group_coordinator.coordinator_state.log import Record
+from group_coordinator.coordinator_state.responses import AnyResponse
+from group_coordinator.coordinator_state.step import Channel, decode_group, encode_group, step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from coordinator_state.config import GroupConfig
-    from coordinator_state.step import StepResult
+    from group_coordinator.coordinator_state.config import GroupConfig
+    from group_coordinator.coordinator_state.step import StepResult
 
 Undo: TypeAlias = "Callable[[Group, dict[str, Any], Group], None]"
 """Makes of the group after a request what the broker has, by the group before and the request."""

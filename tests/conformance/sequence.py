@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import msgspec
 from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
-
 from tests.conformance.setups import METADATA_MAX
 
 __all__ = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from coordinator_state.config import INT32_MAX, GroupConfig
+from group_coordinator.coordinator_state.config import INT32_MAX, GroupConfig
 
 MIN_SESSION_MS = 100
 MAX_SESSION_MS = 60_000

@@ -5,7 +5,6 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-
 from tests.conformance.differences import DIFFERENCES
 from tests.conformance.runner import Runner
 from tests.patience import PATIENCE_S

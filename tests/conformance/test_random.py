@@ -4,7 +4,6 @@ import asyncio
 import random
 
 import pytest
-
 from tests.conformance.generator import random_sequence
 from tests.conformance.runner import Runner
 

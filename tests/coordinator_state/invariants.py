@@ -8,13 +8,13 @@ from typing import Any
 
 import msgspec
 
-from coordinator_state.config import GroupConfig
-from coordinator_state.group import Group
-from coordinator_state.offsets import CommittedOffset, CommittedOffsets, offset_key
-from coordinator_state.outages import NO_OUTAGES, Outage, Outages
-from coordinator_state.responses import FetchedOffset, FetchedOffsetsOfTopic
-from coordinator_state.states import GroupState
-from coordinator_state.step import Channel, StepResult, decode_group, encode_group
+from group_coordinator.coordinator_state.config import GroupConfig
+from group_coordinator.coordinator_state.group import Group
+from group_coordinator.coordinator_state.offsets import CommittedOffset, CommittedOffsets, offset_key
+from group_coordinator.coordinator_state.outages import NO_OUTAGES, Outage, Outages
+from group_coordinator.coordinator_state.responses import FetchedOffset, FetchedOffsetsOfTopic
+from group_coordinator.coordinator_state.states import GroupState
+from group_coordinator.coordinator_state.step import Channel, StepResult, decode_group, encode_group
 
 Committed = dict[tuple[str, int], CommittedOffset]
 """All that is committed for a group, by topic and partition."""

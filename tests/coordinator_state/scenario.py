@@ -16,14 +16,14 @@ from collections import Counter
 from typing import Any
 
 import msgspec
-
-from coordinator_state.config import GroupConfig
-from coordinator_state.group import Group
-from coordinator_state.log import Record
-from coordinator_state.outages import NO_OUTAGES
-from coordinator_state.responses import AnyResponse, JoinGroupMember
-from coordinator_state.step import Channel, Output, StepResult, decode_group, step
 from tests.coordinator_state import invariants
+
+from group_coordinator.coordinator_state.config import GroupConfig
+from group_coordinator.coordinator_state.group import Group
+from group_coordinator.coordinator_state.log import Record
+from group_coordinator.coordinator_state.outages import NO_OUTAGES
+from group_coordinator.coordinator_state.responses import AnyResponse, JoinGroupMember
+from group_coordinator.coordinator_state.step import Channel, Output, StepResult, decode_group, step
 
 GROUP = "orders"
 TOPIC = "requests"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from coordinator_state.config import GroupConfig
+from group_coordinator.coordinator_state.config import GroupConfig
 
 
 def test_defaults_are_kafkas():

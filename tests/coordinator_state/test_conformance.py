@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-
 from tests.conformance.scripted import SCRIPTS
 
 TESTS = Path(__file__).parents[1]

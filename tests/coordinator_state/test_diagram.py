@@ -5,14 +5,16 @@ from __future__ import annotations
 import runpy
 from pathlib import Path
 
-from coordinator_state.diagram import document, mermaid
-from coordinator_state.states import TRANSITIONS
+from group_coordinator.coordinator_state import diagram
+from group_coordinator.coordinator_state.diagram import document, mermaid
+from group_coordinator.coordinator_state.states import TRANSITIONS
 
 COMMITTED = Path(__file__).parents[2] / "docs" / "state-machine.md"
 
 
 def test_committed_document_is_up_to_date():
-    assert COMMITTED.read_text(encoding="utf-8") == document(), "run python -m coordinator_state.diagram"
+    command = "python -m group_coordinator.coordinator_state.diagram"
+    assert COMMITTED.read_text(encoding="utf-8") == document(), f"run {command}"
 
 
 def test_every_move_is_one_arrow():
@@ -30,5 +32,5 @@ def test_causes_do_not_break_the_drawing():
 
 
 def test_command_prints_the_document(capsys):
-    runpy.run_path(str(COMMITTED.parents[1] / "coordinator_state" / "diagram.py"), run_name="__main__")
+    runpy.run_path(str(diagram.__file__), run_name="__main__")
     assert capsys.readouterr().out == document()

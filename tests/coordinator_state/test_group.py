@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from coordinator_state.group import Group, Member, stored
-from coordinator_state.requests import Protocol, ReplyTo
-from coordinator_state.states import GroupState
-from coordinator_state.step import encode_group
+from group_coordinator.coordinator_state.group import Group, Member, stored
+from group_coordinator.coordinator_state.requests import Protocol, ReplyTo
+from group_coordinator.coordinator_state.states import GroupState
+from group_coordinator.coordinator_state.step import encode_group
 
 REPLY_TO = ReplyTo("r", "c", None, 9)
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator_state.log import Record, in_log_order
+from group_coordinator.coordinator_state.log import Record, in_log_order
 
 
 def records(*places: tuple[int, int, int]) -> list[Record]:

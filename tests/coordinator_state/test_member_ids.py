@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from coordinator_state.log import Record
-from coordinator_state.member_ids import member_id_of
+from group_coordinator.coordinator_state.log import Record
+from group_coordinator.coordinator_state.member_ids import member_id_of
 
 
 def place(topic: str = "requests", partition: int = 3, offset: int = 17, timestamp_ms: int = 5_000) -> Record:

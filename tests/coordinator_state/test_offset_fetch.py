@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from tests.coordinator_state.scenario import Scenario, only
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-
-from coordinator_state.offsets import CommittedOffset, CommittedOffsets, offset_key
-from coordinator_state.responses import OffsetFetchResponse
 from tests.coordinator_state.scenario import Scenario, only
+
+from group_coordinator.coordinator_state.offsets import CommittedOffset, CommittedOffsets, offset_key
+from group_coordinator.coordinator_state.responses import OffsetFetchResponse
 
 
 def committed(offset: int, metadata: str = "") -> CommittedOffset:
@@ -109,7 +109,7 @@ def test_a_commit_reads_only_the_topics_it_names(monkeypatch):
     read = []
     decode = msgspec.msgpack.decode
     monkeypatch.setattr(
-        "coordinator_state.offsets.msgspec.msgpack.decode",
+        "group_coordinator.coordinator_state.offsets.msgspec.msgpack.decode",
         lambda data, **kwargs: read.append(bytes(data)) or decode(data, **kwargs),
     )
     offsets = CommittedOffsets(stored)

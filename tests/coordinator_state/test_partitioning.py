@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.partitioner.default import murmur2
 
-from coordinator_state.partitioning import partition_for_key, state_partition_for_key
+from group_coordinator.coordinator_state.partitioning import partition_for_key, state_partition_for_key
 
 # What Spark 4.2 answers to `hash(key)` of a binary key.
 SPARK_HASHES = {

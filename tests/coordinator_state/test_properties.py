@@ -16,21 +16,6 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from coordinator_state.config import GroupConfig
-from coordinator_state.group import Group
-from coordinator_state.log import Record
-from coordinator_state.member_ids import member_id_of
-from coordinator_state.outages import Outage, Outages
-from coordinator_state.requests import (
-    AnyRequest,
-    JoinGroupRequest,
-    OffsetCommitRequest,
-    OffsetFetchRequest,
-    SyncGroupRequest,
-)
-from coordinator_state.step import Channel, Output, decode_group, step
-from coordinator_state.wire import Rejection, read_request
 from tests.coordinator_state import invariants
 from tests.coordinator_state.simulation import (
     ACTIONS,
@@ -44,6 +29,21 @@ from tests.coordinator_state.simulation import (
     random_moves,
 )
 from tests.depth import cases
+
+from group_coordinator.coordinator_state.config import GroupConfig
+from group_coordinator.coordinator_state.group import Group
+from group_coordinator.coordinator_state.log import Record
+from group_coordinator.coordinator_state.member_ids import member_id_of
+from group_coordinator.coordinator_state.outages import Outage, Outages
+from group_coordinator.coordinator_state.requests import (
+    AnyRequest,
+    JoinGroupRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+    SyncGroupRequest,
+)
+from group_coordinator.coordinator_state.step import Channel, Output, decode_group, step
+from group_coordinator.coordinator_state.wire import Rejection, read_request
 
 pytestmark = pytest.mark.drawn
 
@@ -195,9 +195,9 @@ def test_batch_that_runs_twice_gives_the_same_bytes(drawn):
 DIGESTS = """
 import hashlib, sys
 import msgspec
-from coordinator_state.config import GroupConfig
-from coordinator_state.log import Record
-from coordinator_state.step import step
+from group_coordinator.coordinator_state.config import GroupConfig
+from group_coordinator.coordinator_state.log import Record
+from group_coordinator.coordinator_state.step import step
 for log in msgspec.msgpack.decode(sys.stdin.buffer.read(), type=list[list[Record]]):
     result = step(b"orders", None, log, 10**9, GroupConfig(), b"secret")
     print(hashlib.sha256(repr((result.state, result.outputs)).encode()).hexdigest())

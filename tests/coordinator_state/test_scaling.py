@@ -13,16 +13,16 @@ from typing import Any, Self
 
 import msgspec
 import pytest
-
-from coordinator_state.config import GroupConfig
-from coordinator_state.coordinator import GroupCoordinator
-from coordinator_state.group import Group
-from coordinator_state.log import Record
-from coordinator_state.offsets import CommittedOffsets
-from coordinator_state.step import StepResult, decode_group, step
-from coordinator_state.turn import Turn
-from coordinator_state.wire import Rejection, read_request
 from tests.coordinator_state.scenario import Scenario
+
+from group_coordinator.coordinator_state.config import GroupConfig
+from group_coordinator.coordinator_state.coordinator import GroupCoordinator
+from group_coordinator.coordinator_state.group import Group
+from group_coordinator.coordinator_state.log import Record
+from group_coordinator.coordinator_state.offsets import CommittedOffsets
+from group_coordinator.coordinator_state.step import StepResult, decode_group, step
+from group_coordinator.coordinator_state.turn import Turn
+from group_coordinator.coordinator_state.wire import Rejection, read_request
 
 
 class CountedMembers(dict):

@@ -6,10 +6,10 @@ from itertools import product
 
 import pytest
 
-from coordinator_state.config import GroupConfig
-from coordinator_state.group import Group
-from coordinator_state.states import TRANSITIONS, GroupState, IllegalTransition, transition
-from coordinator_state.turn import Turn
+from group_coordinator.coordinator_state.config import GroupConfig
+from group_coordinator.coordinator_state.group import Group
+from group_coordinator.coordinator_state.states import TRANSITIONS, GroupState, IllegalTransition, transition
+from group_coordinator.coordinator_state.turn import Turn
 
 # Kafka's ClassicGroupState: the states before each, less the moves to Dead that only a broker makes that
 # loses a group to another.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from tests.coordinator_state.scenario import Scenario, errors, only
 
-from coordinator_state.config import GroupConfig
-from coordinator_state.group import Group
-from coordinator_state.log import Record
-from coordinator_state.step import (
+from group_coordinator.coordinator_state.config import GroupConfig
+from group_coordinator.coordinator_state.group import Group
+from group_coordinator.coordinator_state.log import Record
+from group_coordinator.coordinator_state.step import (
     REBALANCE_BOUNDS_MS,
     SCHEMA_VERSION,
     Channel,
@@ -18,8 +19,7 @@ from coordinator_state.step import (
     encode_group,
     step,
 )
-from coordinator_state.wire import rejected_record
-from tests.coordinator_state.scenario import Scenario, errors, only
+from group_coordinator.coordinator_state.wire import rejected_record
 
 CONFIG = GroupConfig()
 PROTOCOL = {"protocol_type": "consumer", "protocol_name": "range"}

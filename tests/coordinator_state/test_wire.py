@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from coordinator_state.config import GroupConfig
-from coordinator_state.log import Record
-from coordinator_state.requests import (
+from group_coordinator.coordinator_state.config import GroupConfig
+from group_coordinator.coordinator_state.log import Record
+from group_coordinator.coordinator_state.requests import (
     BeatingMember,
     HeartbeatRequest,
     JoinGroupRequest,
@@ -25,8 +25,8 @@ from coordinator_state.requests import (
     Protocol,
     SyncGroupRequest,
 )
-from coordinator_state.responses import InvalidRequestResponse
-from coordinator_state.wire import Rejection, read_request, rejected_record
+from group_coordinator.coordinator_state.responses import InvalidRequestResponse
+from group_coordinator.coordinator_state.wire import Rejection, read_request, rejected_record
 
 CONFIG = GroupConfig(response_partitions=8)
 COMMON = {"request_id": "r1", "client_id": "c1", "group_id": "orders"}

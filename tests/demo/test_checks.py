@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from coordinator_state.events import (
+from group_coordinator.client.assignors import to_assignment
+from group_coordinator.coordinator_state.events import (
     AssignmentPropagated,
     CommittedPartition,
     MemberAssigned,
@@ -17,8 +18,7 @@ from coordinator_state.events import (
     OffsetsOfTopic,
     StateChanged,
 )
-from coordinator_state.responses import GroupPicture, PicturedMember
-from group_coordinator.client.assignors import to_assignment
+from group_coordinator.coordinator_state.responses import GroupPicture, PicturedMember
 from group_coordinator.demo import checks
 from group_coordinator.demo.checks import History, Outage, run_checks
 from group_coordinator.demo.store import Ownership, StoredOrder

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.spark

@@ -6,8 +6,9 @@ import pytest
 from click.testing import CliRunner, Result
 from kafka.errors import KafkaTimeoutError
 
-from group_coordinator import MissingTopicError, member_command
-from group_coordinator.cli import main
+from group_coordinator import MissingTopicError
+from group_coordinator.commands import member as member_command
+from group_coordinator.commands.cli import main
 
 
 def run(*arguments: str) -> Result:

@@ -6,8 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from group_coordinator.demo.processes import Child, end_all, end_of
 from tests.patience import wait_for
+
+from group_coordinator.demo.processes import Child, end_all, end_of
 
 ROOT = Path(__file__).parents[2]
 # Says the process ids of itself, of a child in its group, and of one in a group of its own.

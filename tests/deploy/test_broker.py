@@ -13,10 +13,10 @@ import psutil
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
-
-from deploy import broker as module
-from deploy.broker import BrokerError, EmbeddedBroker
 from tests.patience import PATIENCE_S
+
+from group_coordinator.deploy import broker as module
+from group_coordinator.deploy.broker import BrokerError, EmbeddedBroker
 
 pytestmark = pytest.mark.spark
 
@@ -143,7 +143,7 @@ def test_a_broker_that_does_not_obey_is_killed(
 @pytest.mark.verify
 def test_dies_with_its_owner(tmp_path: Path) -> None:
     program = (
-        "import sys; from pathlib import Path; from deploy.broker import EmbeddedBroker\n"
+        "import sys; from pathlib import Path; from group_coordinator.deploy.broker import EmbeddedBroker\n"
         "broker = EmbeddedBroker(Path(sys.argv[1])); broker.start()\n"
         "print(broker.bootstrap_servers, flush=True); sys.stdin.read()"
     )

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import jgo.maven
 import pytest
 
-from deploy import jars
-from deploy.jars import ROOTS, JarError, cache_dir, fetch, read_lock
+from group_coordinator.deploy import jars
+from group_coordinator.deploy.jars import ROOTS, JarError, cache_dir, fetch, read_lock
 
 GOOD = {"org.one:first:1.0": b"first jar", "org.two:second:2.0": b"second jar"}
 

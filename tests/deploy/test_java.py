@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.java import JavaNotFound, find_java, java_version
+from group_coordinator.deploy.java import JavaNotFound, find_java, java_version
 
 ROOT = Path(__file__).parents[2]
 
@@ -95,7 +95,7 @@ def test_no_java_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 def run_module(java_home: Path) -> subprocess.CompletedProcess[str]:
     # -S: without site-packages, as make runs it before anything is installed
     return subprocess.run(
-        [sys.executable, "-S", "-m", "deploy.java"],
+        [sys.executable, "-S", "deploy/java.py"],
         cwd=ROOT,
         env={"JAVA_HOME": str(java_home), "PATH": "/usr/bin:/bin"},
         capture_output=True,

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from streaming.health import Activity
-from streaming.settings import load_settings
+from group_coordinator.streaming.health import Activity
+from group_coordinator.streaming.settings import load_settings
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs" / "operations.md").read_text()
 SOURCES = [
     *sorted((ROOT / "streaming").rglob("*.py")),
     *sorted((ROOT / "checkpoints").glob("*.py")),
-    ROOT / "group_coordinator" / "run_command.py",
-    ROOT / "group_coordinator" / "ui" / "service.py",
+    ROOT / "commands" / "run.py",
+    ROOT / "page" / "service.py",
 ]
 # What is only said by `run --embedded`, to somebody who plays.
 PLAYING = "_embed"

@@ -8,9 +8,9 @@ from zipfile import ZipFile
 
 import pytest
 
-from deploy import submit
-from deploy.jars import read_lock
-from deploy.submit import PackError, main_program, pack, spark_options
+from group_coordinator.deploy import submit
+from group_coordinator.deploy.jars import read_lock
+from group_coordinator.deploy.submit import PackError, main_program, pack, spark_options
 
 # What the project's code imports on a driver or an executor, from the tables of pyproject.toml.
 IMPORTED = {
@@ -24,7 +24,7 @@ IMPORTED = {
     "rich",
     "structlog",
 }
-OURS = {"checkpoints", "coordinator_state", "deploy", "group_coordinator", "streaming"}
+OURS = {"group_coordinator"}
 
 
 @pytest.fixture(scope="module")
@@ -60,8 +60,8 @@ def test_it_runs_in_a_python_that_has_nothing_installed(packed: Path) -> None:
 
 CHECK = """
 import msgspec, numpy, pandas, pyarrow
-import coordinator_state.step, streaming.settings
-from group_coordinator.cli import main
+import group_coordinator.coordinator_state.step, group_coordinator.streaming.settings
+from group_coordinator.commands.cli import main
 main(["--version"], prog_name="group-coordinator")
 """
 

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple, Self
 
 import pytest
 from kafka.structs import TopicPartition
-
 from tests.patience import PATIENCE_S, wait_for
 from tests.streaming.harness import Harness
 

@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from kafka.admin import KafkaAdminClient
-
-from deploy.broker import EmbeddedBroker
+from tests.commands.job import ROOT
 from tests.faults.faults import Fault
 from tests.faults.history import History, collect, is_read, read_topic
 from tests.faults.notes import read_notes
 from tests.faults.supervisor import Supervisor
 from tests.faults.tables import TableWriter
-from tests.group_coordinator.job import ROOT
 from tests.patience import PATIENCE_S
+
+from group_coordinator.deploy.broker import EmbeddedBroker
 
 __all__ = ["LoadSize", "Stage", "StageError"]
 

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from deltalake import DeltaTable
-
-from history.tables import EVENTS, TABLES
-from streaming.settings import Settings
+from tests.commands.job import ROOT
 from tests.faults.supervisor import signal_group
-from tests.group_coordinator.job import ROOT
+
+from group_coordinator.history.tables import EVENTS, TABLES
+from group_coordinator.streaming.settings import Settings
 
 __all__ = ["Rows", "TableWriter"]
 

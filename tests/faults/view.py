@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from coordinator_state.outages import Outages
-from coordinator_state.step import Channel, decode_group, step
-from coordinator_state.wire import Rejection, read_request
+from group_coordinator.coordinator_state.outages import Outages
+from group_coordinator.coordinator_state.step import Channel, decode_group, step
+from group_coordinator.coordinator_state.wire import Rejection, read_request
 
 if TYPE_CHECKING:
-    from coordinator_state.group import Group
-    from coordinator_state.log import Record
-    from coordinator_state.requests import AnyRequest
     from tests.faults.history import History
+
+    from group_coordinator.coordinator_state.group import Group
+    from group_coordinator.coordinator_state.log import Record
+    from group_coordinator.coordinator_state.requests import AnyRequest
 
 __all__ = ["Asked", "Event", "Replayed", "View", "Violation", "place_of"]
 

@@ -16,11 +16,10 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from kafka.admin import KafkaAdminClient
-
+from tests.commands.job import ROOT, Job
 from tests.faults.history import History, collect, is_read, read_topic
 from tests.faults.notes import AnyNote, GaveUp, Owned, Sent, now_ms, read_notes
 from tests.faults.tables import TableWriter
-from tests.group_coordinator.job import ROOT, Job
 from tests.patience import wait_for
 
 __all__ = ["PARTITIONS", "SLOW_MS", "Crew", "Played", "play"]

@@ -11,10 +11,10 @@ import msgspec
 import pyarrow as pa
 from deltalake import write_deltalake
 
-from coordinator_state.events import AnyEvent
-from history.fold import fold, table_of
-from history.rows import time_of
-from history.tables import EVENTS, TABLES, Table
+from group_coordinator.coordinator_state.events import AnyEvent
+from group_coordinator.history.fold import fold, table_of
+from group_coordinator.history.rows import time_of
+from group_coordinator.history.tables import EVENTS, TABLES, Table
 
 __all__ = ["write_plain_tables"]
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import msgspec
-
-from coordinator_state.step import Channel
-from group_coordinator.client.assignors import to_assignment
-from history.rows import read_event
 from tests.coordinator_state.scenario import Scenario
 
+from group_coordinator.client.assignors import to_assignment
+from group_coordinator.coordinator_state.step import Channel
+from group_coordinator.history.rows import read_event
+
 if TYPE_CHECKING:
-    from coordinator_state.events import AnyEvent
+    from group_coordinator.coordinator_state.events import AnyEvent
 
 TOPIC = "orders"
 GROUP = "orders"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from history.errors import HistoryError
-from history.identity import claim_history
+from group_coordinator.history.errors import HistoryError
+from group_coordinator.history.identity import claim_history
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

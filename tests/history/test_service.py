@@ -22,16 +22,16 @@ from deltalake import DeltaTable
 from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient
 from prometheus_client.parser import text_string_to_metric_families
-
-import history.service
-import streaming.job
-from history.errors import HistoryError
-from history.service import write_history
-from history.storage import Retention
-from streaming.settings import Settings, SettingsError, load_settings
 from tests.history.filled import CUT, DAY
 from tests.history.fixtures.make import FIXTURE_TOPIC, unpacked
 from tests.patience import PATIENCE_S, wait_for
+
+from group_coordinator.history import service
+from group_coordinator.history.errors import HistoryError
+from group_coordinator.history.service import write_history
+from group_coordinator.history.storage import Retention
+from group_coordinator.streaming import job
+from group_coordinator.streaming.settings import Settings, SettingsError, load_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,7 +44,7 @@ _numbers = itertools.count(1)
 @pytest.fixture(autouse=True)
 def _shared_session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The job uses the session of all tests, and leaves it running."""
-    monkeypatch.setattr(streaming.job, "create_session", lambda *_, **__: spark)
+    monkeypatch.setattr(job, "create_session", lambda *_, **__: spark)
     monkeypatch.setattr(spark, "stop", lambda: None)
     yield
     # Which else would end with it.
@@ -152,7 +152,7 @@ def test_what_is_old_goes_when_a_batch_is_done(
             return super().apply(today)
 
     after: list[int] = []
-    monkeypatch.setattr(history.service, "Retention", Watched)
+    monkeypatch.setattr(service, "Retention", Watched)
     append(*DAY[:CUT])
     write_history(msgspec.structs.replace(settings, history_max_events=CUT // 2), str, once=True)
 
@@ -211,7 +211,7 @@ def test_a_batch_that_cannot_be_written(
         raise OSError("no space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("history.writer.HistoryWriter._merge_rows", disk_is_full)
+        patch.setattr("group_coordinator.history.writer.HistoryWriter._merge_rows", disk_is_full)
         with pytest.raises(HistoryError, match=r"^the query failed: no space left on device$"):
             write_history(settings, lambda _: None)
     # There is room again.
@@ -223,7 +223,7 @@ def test_a_port_that_somebody_else_has(settings: Settings, monkeypatch: pytest.M
     def create_session(*_: object, **__: object) -> None:
         raise AssertionError("Spark takes long to start, so it is told before")
 
-    monkeypatch.setattr(streaming.job, "create_session", create_session)
+    monkeypatch.setattr(job, "create_session", create_session)
     with socket.socket() as taken:
         taken.bind(("", 0))
         port = taken.getsockname()[1]

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from history.timeline.axis import Axis
+from group_coordinator.history.timeline.axis import Axis
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 

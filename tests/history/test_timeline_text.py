@@ -3,9 +3,10 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from tests.history.stories import BEGIN_MS
 
-from history.rows import time_of
-from history.timeline.text import (
+from group_coordinator.history.rows import time_of
+from group_coordinator.history.timeline.text import (
     clean,
     counted,
     escape,
@@ -17,7 +18,6 @@ from history.timeline.text import (
     width,
     writer,
 )
-from tests.history.stories import BEGIN_MS
 
 T0 = time_of(BEGIN_MS)
 

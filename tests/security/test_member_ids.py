@@ -6,8 +6,8 @@ import hashlib
 import itertools
 from collections import Counter
 
-from coordinator_state.log import Record
-from coordinator_state.member_ids import member_id_of
+from group_coordinator.coordinator_state.log import Record
+from group_coordinator.coordinator_state.member_ids import member_id_of
 
 SECRET = b"a secret of the deployment"
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from coordinator_state.config import GroupConfig
-from coordinator_state.step import Channel
-from streaming.function import FunctionArguments
-from streaming.kafka_config import python_client_config
-from streaming.settings import Settings, SettingsError, load_settings
-from streaming.topics import TopicError, prepare_topics
+from group_coordinator.coordinator_state.config import GroupConfig
+from group_coordinator.coordinator_state.step import Channel
+from group_coordinator.streaming.function import FunctionArguments
+from group_coordinator.streaming.kafka_config import python_client_config
+from group_coordinator.streaming.settings import Settings, SettingsError, load_settings
+from group_coordinator.streaming.topics import TopicError, prepare_topics
 
 if TYPE_CHECKING:
     from tests.security.secured_broker import SecuredBroker

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from coordinator_state.requests import JoinGroupRequest, SyncGroupRequest
+from group_coordinator.coordinator_state.requests import JoinGroupRequest, SyncGroupRequest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from coordinator_state.group import Group
     from tests.simulation.checks import Answer
     from tests.simulation.network import Entry
+
+    from group_coordinator.coordinator_state.group import Group
 
 Place = tuple[type, str]
 

@@ -12,24 +12,25 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 from kafka.structs import TopicPartition
-
-from coordinator_state.errors import Errors
-from coordinator_state.requests import Protocol
-from group_coordinator.client.membership import MemberSettings, Membership
-from group_coordinator.client.offsets import checked_offsets
-from group_coordinator.client.states import MemberState
 from tests.simulation.checks import Violation
 from tests.simulation.conditions import CALM_THINK_MS, LOOK_MS
 from tests.simulation.network import Line, encode
 
+from group_coordinator.client.membership import MemberSettings, Membership
+from group_coordinator.client.offsets import checked_offsets
+from group_coordinator.client.states import MemberState
+from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.coordinator_state.requests import Protocol
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from coordinator_state.group import Group
-    from coordinator_state.responses import JoinGroupMember
-    from group_coordinator.client.membership import AnyAnswer, Generation
     from tests.simulation.conditions import Timeouts
     from tests.simulation.world import World
+
+    from group_coordinator.client.membership import AnyAnswer, Generation
+    from group_coordinator.coordinator_state.group import Group
+    from group_coordinator.coordinator_state.responses import JoinGroupMember
 
 GROUP = "orders"
 PROTOCOL_TYPE = "units"

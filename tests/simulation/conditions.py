@@ -10,7 +10,7 @@ import random
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from coordinator_state.config import GroupConfig
+from group_coordinator.coordinator_state.config import GroupConfig
 
 KEY = b"orders"
 SECRET = b"secret"

@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
-from coordinator_state.log import Record
-from coordinator_state.requests import AnyRequest, SyncGroupRequest
-from coordinator_state.states import GroupState
-from coordinator_state.step import Channel, StepResult, decode_group, encode_group, step
+from group_coordinator.coordinator_state.log import Record
+from group_coordinator.coordinator_state.requests import AnyRequest, SyncGroupRequest
+from group_coordinator.coordinator_state.states import GroupState
+from group_coordinator.coordinator_state.step import Channel, StepResult, decode_group, encode_group, step
 
 _read_request = msgspec.json.Decoder(AnyRequest).decode
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from coordinator_state.states import GroupState
+from group_coordinator.coordinator_state.states import GroupState
 
 if TYPE_CHECKING:
-    from coordinator_state.group import Group
+    from group_coordinator.coordinator_state.group import Group
 
 
 class History:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from coordinator_state.requests import (
+from group_coordinator.coordinator_state.requests import (
     HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,
     OffsetCommitRequest,
     SyncGroupRequest,
 )
-from coordinator_state.states import GroupState
+from group_coordinator.coordinator_state.states import GroupState
 
 if TYPE_CHECKING:
     from tests.simulation.history import History

@@ -9,20 +9,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from coordinator_state.requests import (
+from group_coordinator.coordinator_state.requests import (
     HeartbeatRequest,
     JoinGroupRequest,
     OffsetCommitRequest,
     SyncGroupRequest,
 )
-from coordinator_state.states import GroupState
+from group_coordinator.coordinator_state.states import GroupState
 
 if TYPE_CHECKING:
-    from coordinator_state.config import GroupConfig
-    from coordinator_state.group import Group
     from tests.simulation.history import History
     from tests.simulation.network import Entry
     from tests.simulation.phases import Phases
+
+    from group_coordinator.coordinator_state.config import GroupConfig
+    from group_coordinator.coordinator_state.group import Group
 
 
 class Sessions:

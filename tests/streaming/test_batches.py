@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from streaming.batches import BatchWatch
+from group_coordinator.streaming.batches import BatchWatch
 
 NAME = "group-coordinator"
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from streaming.counts import CountsParam
+from group_coordinator.streaming.counts import CountsParam
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,23 +8,22 @@ from typing import Any
 
 import pytest
 
-import streaming.daemon
-import streaming.worker
+from group_coordinator.streaming import daemon, worker
 
 
 @pytest.fixture
 def task(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Run one as the daemon does, with something in the place of pyspark's worker."""
     # This process goes on with others' tests.
-    monkeypatch.setattr(streaming.worker, "install", lambda: None)
+    monkeypatch.setattr(worker, "install", lambda: None)
     frozen: list[bool] = []
     monkeypatch.setattr(gc, "freeze", lambda: frozen.append(True))
-    monkeypatch.setattr(streaming.daemon, "_tasks", iter(range(10)))
+    monkeypatch.setattr(daemon, "_tasks", iter(range(10)))
 
     def run(pysparks: Any) -> tuple[int, int]:
-        monkeypatch.setattr(streaming.daemon, "_pysparks_worker", pysparks)
+        monkeypatch.setattr(daemon, "_pysparks_worker", pysparks)
         with socket.socket() as connection:
-            code = streaming.daemon._worker(connection, True)
+            code = daemon._worker(connection, True)
         return code, len(frozen)
 
     return run

@@ -9,11 +9,11 @@ import pytest
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from pyspark.sql.types import Row, StructType
 
-from coordinator_state.config import GroupConfig
-from coordinator_state.log import Record
-from coordinator_state.step import Channel, StepResult, step
-from streaming.function import INPUT_COLUMNS, FunctionArguments, StatefulFunction
-from streaming.settings import load_settings
+from group_coordinator.coordinator_state.config import GroupConfig
+from group_coordinator.coordinator_state.log import Record
+from group_coordinator.coordinator_state.step import Channel, StepResult, step
+from group_coordinator.streaming.function import INPUT_COLUMNS, FunctionArguments, StatefulFunction
+from group_coordinator.streaming.settings import load_settings
 
 KEY = b"orders"
 TOPICS = {channel: f"t.{channel.value}" for channel in Channel}

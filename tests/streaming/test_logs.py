@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from streaming.logs import logging_as
-from streaming.settings import Settings
+from group_coordinator.streaming.logs import logging_as
+from group_coordinator.streaming.settings import Settings
 
 
 @pytest.fixture
@@ -27,11 +27,11 @@ def without_time(text: str) -> list[str]:
 
 def test_all_that_is_logged_has_one_form(stderr: io.StringIO) -> None:
     with logging_as(Settings(), print):
-        logging.getLogger("streaming.service").warning("it is %s", "odd")
+        logging.getLogger("group_coordinator.streaming.service").warning("it is %s", "odd")
         logging.getLogger("kafka.net").critical("no\nmore\x1b[2J")
 
     assert without_time(stderr.getvalue()) == [
-        'level=warning logger=streaming.service event="it is odd"',
+        'level=warning logger=group_coordinator.streaming.service event="it is odd"',
         "level=critical logger=kafka.net event=no\\nmore\\u001b[2J",
     ]
 
@@ -58,7 +58,12 @@ def test_a_name_that_is_no_text_can_be_logged(stderr: io.StringIO) -> None:
 
 def test_the_level_is_for_our_own_lines(stderr: io.StringIO) -> None:
     def log() -> None:
-        for name in ("streaming.service", "history.service", "py4j", "kafka.client"):
+        for name in (
+            "group_coordinator.streaming.service",
+            "group_coordinator.history.service",
+            "py4j",
+            "kafka.client",
+        ):
             for level in (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR):
                 logging.getLogger(name).log(level, "said")
 

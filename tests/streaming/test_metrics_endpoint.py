@@ -10,12 +10,12 @@ from collections.abc import Iterator
 
 import pytest
 from prometheus_client import CollectorRegistry
-
-from streaming.batches import BatchWatch
-from streaming.health import Activity, Health
-from streaming.metrics import DecisionMetrics, serve
-from streaming.settings import SettingsError
 from tests.patience import PATIENCE_S
+
+from group_coordinator.streaming.batches import BatchWatch
+from group_coordinator.streaming.health import Activity, Health
+from group_coordinator.streaming.metrics import DecisionMetrics, serve
+from group_coordinator.streaming.settings import SettingsError
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
-
-from streaming.serving import serve_app
 from tests.patience import PATIENCE_S
+
+from group_coordinator.streaming.serving import serve_app
 
 # Shorter than somebody may be connected and say nothing.
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pyspark
 import pytest
-
-from deploy.jars import fetch
 from tests.patience import PATIENCE_S
+
+from group_coordinator.deploy.jars import fetch
 
 pytestmark = pytest.mark.spark
 
@@ -20,8 +20,8 @@ ROOT = Path(__file__).parents[2]
 # There is one session to a process, so each test has a process of its own.
 SCRIPT = """
 import json, os, sys
-from streaming.session import create_session
-from streaming.settings import load_settings
+from group_coordinator.streaming.session import create_session
+from group_coordinator.streaming.settings import load_settings
 given = json.loads(sys.argv[1])
 settings = load_settings(None, {}, {"bootstrap.servers": "unused:9092", "checkpoint": "unused", **given})
 spark = create_session(settings)
@@ -39,8 +39,8 @@ spark.stop()
 # Sleeps again and again, and works in between. Spark would be patient with its executor for a second.
 SLEEPER = """
 import os, signal, time
-from streaming.session import create_session
-from streaming.settings import load_settings
+from group_coordinator.streaming.session import create_session
+from group_coordinator.streaming.settings import load_settings
 patience = {
     "spark.executor.heartbeatInterval": "500ms",
     "spark.network.timeoutInterval": "100ms",
@@ -95,7 +95,7 @@ def test_defaults_with_the_locked_jars() -> None:
     assert conf["spark.sql.streaming.stateStore.rocksdb.blockCacheSizeMB"] == "64"
     assert conf["spark.sql.streaming.stateStore.rocksdb.blockSizeKB"] == "64"
     assert conf["spark.sql.ui.retainedExecutions"] == "10"
-    assert (made["worker"], made["serializer"]) == (sys.executable, "streaming.worker")
+    assert (made["worker"], made["serializer"]) == (sys.executable, "group_coordinator.streaming.worker")
     assert made["unix_socket"] == "true"
 
 
@@ -149,7 +149,7 @@ def test_a_local_session_outlives_sleep() -> None:
     done = run([sys.executable, "-c", SLEEPER])
 
     assert done.stdout.splitlines() == ["3"] * 3
-    # What Spark says when it gives its executor up, when the executor asks 60 times whether that is so, and when
-    # it ends because of that. Other errors are none of this test's business.
+    # Spark says the first when it gives its executor up, the second 60 times while the executor tries to
+    # report, and the third when that one ends. Other errors are none of this test's business.
     for given_up in ("no recent heartbeats", "communicating with driver", "unable to send heartbeats"):
         assert given_up not in done.stderr

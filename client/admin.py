@@ -1,0 +1,376 @@
+"""`AdminClient`: look at groups, and change them, from outside."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from kafka.admin import MemberToRemove
+from kafka.errors import (
+    InvalidRequestError,
+    KafkaError,
+    KafkaTimeoutError,
+    NoError,
+    UnknownTopicOrPartitionError,
+    for_code,
+)
+from kafka.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+
+from group_coordinator.client.channel import Channel, KafkaChannel, MissingTopicError
+from group_coordinator.client.closing import Closing
+from group_coordinator.client.descriptions import Coordinator, GroupDescription, MemberDescription, described
+from group_coordinator.client.groups_log import GroupListing, read_groups
+from group_coordinator.client.log_offsets import Log, LogOffsets, reset_target
+from group_coordinator.client.offset_lists import committed, errors_of, to_commit, to_delete, to_fetch
+from group_coordinator.coordinator_state.requests import (
+    AnyRequest,
+    DeleteGroupRequest,
+    DescribeGroupRequest,
+    FindCoordinatorRequest,
+    LeaveGroupRequest,
+    LeavingMember,
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
+    Request,
+)
+from group_coordinator.coordinator_state.responses import (
+    DeleteGroupResponse,
+    DescribeGroupResponse,
+    FindCoordinatorResponse,
+    LeaveGroupResponse,
+    OffsetCommitResponse,
+    OffsetDeleteResponse,
+    OffsetFetchResponse,
+    Response,
+)
+
+__all__ = [
+    "AdminClient",
+    "Coordinator",
+    "GroupDescription",
+    "GroupListing",
+    "MemberDescription",
+    "NoAnswerError",
+    "ResetOutcome",
+]
+
+_POLL_MS = 500
+_CLOSE_MS = 5_000
+_MAX_NAMED = 3
+
+RequestT = TypeVar("RequestT", bound=Request)
+ResponseT = TypeVar("ResponseT", bound=Response)
+
+
+class ResetOutcome(NamedTuple):
+    """What became of one partition: NoError and the offset that is committed now, or why it is not."""
+
+    error: type[KafkaError]
+    offset: int
+
+
+class NoAnswerError(KafkaTimeoutError):  # type: ignore[misc]
+    """The coordinator has not answered in time. `unanswered`: the groups that were asked about in vain.
+
+    A change may still be made: the request is in the log, and the coordinator will read it.
+    """
+
+    def __init__(self, unanswered: Iterable[str], total: int, timeout_ms: int, *, changes: bool) -> None:
+        awaited = list(unanswered)
+        self.unanswered = tuple(dict.fromkeys(awaited))
+        named = ", ".join(repr(group_id) for group_id in self.unanswered[:_MAX_NAMED])
+        if len(self.unanswered) > _MAX_NAMED:
+            named += f" and {len(self.unanswered) - _MAX_NAMED} more"
+        advice = (
+            "It may still be done once it runs: look before you ask again." if changes else "Is it running?"
+        )
+        super().__init__(
+            f"the coordinator has answered {total - len(awaited)} of {total} requests, and no other "
+            f"(for {named}) within {timeout_ms / 1000:g} s. {advice}"
+        )
+
+    def __str__(self) -> str:
+        # kafka-python's put their own name before it.
+        return Exception.__str__(self)
+
+
+class AdminClient(Closing):
+    """Looks at groups and changes them. Methods and arguments are those of kafka-python's KafkaAdminClient.
+
+    All groups of a call are asked about at once, so thousands of them are one batch of the coordinator. For
+    use by one thread at a time.
+
+    Settings: `request_timeout_ms`: longest wait for the next answer. `response_topic`: several to ask about
+    groups of several tenants. `kafka_config`: any settings of kafka-python's clients, e.g.
+    `security_protocol`. `channel`: another way to the coordinator than Kafka, e.g. for tests.
+
+    What is wrong with one group, member or partition is in the result, as kafka-python's class for Kafka's
+    error code (NoError if nothing is). What is wrong with all is raised: NoAnswerError, InvalidRequestError
+    if a limit of the coordinator is broken, or another KafkaError. Nothing is sent twice.
+
+    Raises MissingTopicError, ValueError for a setting that kafka-python does not have, or a KafkaError.
+    """
+
+    def __init__(
+        self,
+        *,
+        bootstrap_servers: str | Sequence[str] = "localhost:9092",
+        client_id: str | None = None,
+        request_timeout_ms: int = 30_000,
+        request_topic: str = "coordinator.requests",
+        response_topic: str | Collection[str] = "coordinator.responses",
+        groups_topic: str = "coordinator.groups",
+        channel: Channel | None = None,
+        **kafka_config: Any,
+    ) -> None:
+        instance = secrets.token_hex(6)
+        self._host = socket.gethostname()
+        self._client_id = client_id or f"admin-{self._host}-{os.getpid()}-{instance}"
+        self._request_prefix = f"{instance}-"
+        self._request_count = 0
+        self._timeout_ms = request_timeout_ms
+        self._groups_topic = groups_topic
+        self._kafka_config = kafka_config | {
+            "bootstrap_servers": bootstrap_servers,
+            "client_id": self._client_id,
+        }
+        self._log_offsets: LogOffsets | None = None
+        self._channel = channel or KafkaChannel(
+            instance=instance,
+            request_topic=request_topic,
+            response_topic=response_topic,
+            **self._kafka_config,
+        )
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._channel.close(_CLOSE_MS)
+        if self._log_offsets is not None:
+            self._log_offsets.close()
+
+    # -- groups --------------------------------------------------------------------------------------
+
+    def list_groups(self, states_filter: Collection[str] | None = None) -> list[GroupListing]:
+        """All groups, or those in the given states (in any case of letters), sorted by id.
+
+        They are read from the topic in which the coordinator keeps a picture of each. It need not be running.
+        """
+        partitions = self._channel.partition_counts([self._groups_topic]).get(self._groups_topic)
+        if partitions is None:
+            raise MissingTopicError(self._groups_topic)
+        groups = read_groups(self._groups_topic, partitions, self._kafka_config, self._timeout_ms)
+        states = {state.replace("_", "").lower() for state in states_filter or ()}
+        return [group for group in groups if not states or group.group_state.lower() in states]
+
+    def describe_groups(self, group_ids: Collection[str]) -> dict[str, GroupDescription]:
+        """Groups with their members, by id; what is wrong with one is its `error`."""
+        requests = [self._request(DescribeGroupRequest, group_id) for group_id in _unique(group_ids)]
+        return {each.group_id: described(each) for each in self._ask(requests, DescribeGroupResponse)}
+
+    def describe_groups_and_offsets(
+        self, group_ids: Collection[str]
+    ) -> dict[str, tuple[GroupDescription, dict[TopicPartition, OffsetAndMetadata]]]:
+        """`describe_groups` and `list_group_offsets` in one batch of the coordinator instead of two."""
+        ids = _unique(group_ids)
+        answers = self._ask(
+            [
+                *(self._request(DescribeGroupRequest, group_id) for group_id in ids),
+                *(self._request(OffsetFetchRequest, group_id) for group_id in ids),
+            ],
+            Response,
+        )
+        groups: dict[str, GroupDescription] = {}
+        offsets: dict[str, dict[TopicPartition, OffsetAndMetadata]] = {}
+        for answer in answers:
+            if isinstance(answer, DescribeGroupResponse):
+                groups[answer.group_id] = described(answer)
+            elif isinstance(answer, OffsetFetchResponse):
+                _raise_for(answer)
+                offsets[answer.group_id] = committed(answer)
+        return {group_id: (groups[group_id], offsets[group_id]) for group_id in ids}
+
+    def find_coordinator(self, group_ids: Collection[str]) -> dict[str, Coordinator]:
+        """Where groups are looked after, or would be."""
+        requests = [self._request(FindCoordinatorRequest, group_id) for group_id in _unique(group_ids)]
+        return {
+            each.group_id: Coordinator(each.topic, each.partition, each.state_partition)
+            for each in self._ask(requests, FindCoordinatorResponse)
+        }
+
+    def delete_groups(self, group_ids: Collection[str]) -> dict[str, type[KafkaError]]:
+        """Delete groups that have no members, with their offsets."""
+        requests = [self._request(DeleteGroupRequest, group_id) for group_id in _unique(group_ids)]
+        answers = self._ask(requests, DeleteGroupResponse, changes=True)
+        return {each.group_id: for_code(each.error_code) for each in answers}
+
+    def remove_group_members(
+        self, group_id: str, members: Iterable[MemberToRemove]
+    ) -> dict[str, type[KafkaError]]:
+        """Take members out, by `member_id` or, static ones, `group_instance_id`; the result is by that id.
+
+        A member that is still running joins again.
+        """
+        leaving = [
+            LeavingMember(
+                member_id=each.member_id or "",
+                group_instance_id=each.group_instance_id,
+                reason=each.reason,
+            )
+            for each in members
+        ]
+        requests = [self._request(LeaveGroupRequest, group_id, members=leaving)] if leaving else []
+        results: dict[str, type[KafkaError]] = {}
+        for answer in self._ask(requests, LeaveGroupResponse, changes=True):
+            _raise_for(answer)
+            for each in answer.members:
+                results[each.member_id or each.group_instance_id or ""] = for_code(each.error_code)
+        return results
+
+    # -- committed offsets ---------------------------------------------------------------------------
+
+    def list_group_offsets(
+        self, group_specs: Mapping[str, Collection[TopicPartition] | None] | Collection[str]
+    ) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
+        """What groups have committed, by group id.
+
+        `group_specs`: group id -> partitions, or None for all; or group ids, for all. A partition that was
+        asked for and of which nothing is committed has offset -1.
+        """
+        if not isinstance(group_specs, Mapping):
+            group_specs = dict.fromkeys(_unique(group_specs))
+        requests = [
+            self._request(OffsetFetchRequest, group_id, topics=topics)
+            for group_id, partitions in group_specs.items()
+            for topics in ([None] if partitions is None else to_fetch(partitions))
+        ]
+        offsets: dict[str, dict[TopicPartition, OffsetAndMetadata]] = {each: {} for each in group_specs}
+        for answer in self._ask(requests, OffsetFetchResponse):
+            _raise_for(answer)
+            offsets[answer.group_id] |= committed(answer)
+        return offsets
+
+    def alter_group_offsets(
+        self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    ) -> dict[TopicPartition, type[KafkaError]]:
+        """Commit for a group that has no members; if it has some, UnknownMemberIdError for each partition."""
+        return self.alter_offsets_of_groups({group_id: offsets})[group_id]
+
+    def alter_offsets_of_groups(
+        self, offsets: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]]
+    ) -> dict[str, dict[TopicPartition, type[KafkaError]]]:
+        """`alter_group_offsets` of many groups at once; kafka-python has nothing like it."""
+        requests = [
+            self._request(OffsetCommitRequest, group_id, topics=topics)
+            for group_id, of_group in offsets.items()
+            for topics in to_commit(of_group)
+        ]
+        results: dict[str, dict[TopicPartition, type[KafkaError]]] = {each: {} for each in offsets}
+        for answer in self._ask(requests, OffsetCommitResponse, changes=True):
+            results[answer.group_id] |= errors_of(answer)
+        return results
+
+    def delete_group_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, type[KafkaError]]:
+        """Forget what is committed.
+
+        Topics that members are subscribed to stay (GroupSubscribedToTopicError). Raises GroupIdNotFoundError,
+        or NonEmptyGroupError if the members share anything else than topics.
+        """
+        requests = [
+            self._request(OffsetDeleteRequest, group_id, topics=topics) for topics in to_delete(partitions)
+        ]
+        results: dict[TopicPartition, type[KafkaError]] = {}
+        for answer in self._ask(requests, OffsetDeleteResponse, changes=True):
+            _raise_for(answer)
+            results |= errors_of(answer)
+        return results
+
+    def reset_group_offsets(
+        self, group_id: str, offset_specs: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, ResetOutcome]:
+        """Commit, for a group that has no members, offsets that are in the logs: see `reset_target`."""
+        logs = self.logs(offset_specs)
+        targets = {each: reset_target(each, offset_specs[each], log).offset for each, log in logs.items()}
+        errors = self.alter_group_offsets(
+            group_id, {partition: OffsetAndMetadata(offset) for partition, offset in targets.items()}
+        )
+        return {
+            partition: ResetOutcome(errors[partition], targets[partition])
+            if partition in targets
+            else ResetOutcome(UnknownTopicOrPartitionError, -1)
+            for partition in offset_specs
+        }
+
+    # -- logs ----------------------------------------------------------------------------------------
+
+    def partitions(self, topics: Collection[str]) -> set[TopicPartition]:
+        """See `LogOffsets`."""
+        return self._logs().partitions(topics)
+
+    def list_partition_offsets(
+        self, topic_partition_specs: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
+        """See `LogOffsets`. What has no log is left out, where kafka-python raises."""
+        return self._logs().list_partition_offsets(topic_partition_specs)
+
+    def logs(self, offset_specs: Mapping[TopicPartition, int]) -> dict[TopicPartition, Log]:
+        """See `LogOffsets`."""
+        return self._logs().logs(offset_specs)
+
+    def _logs(self) -> LogOffsets:
+        if self._log_offsets is None:
+            self._log_offsets = LogOffsets(**self._kafka_config)
+        return self._log_offsets
+
+    # -- requests and answers ------------------------------------------------------------------------
+
+    def _request(self, kind: type[RequestT], group_id: str, **fields: Any) -> RequestT:
+        self._request_count += 1
+        return kind(
+            request_id=f"{self._request_prefix}{self._request_count}",
+            client_id=self._client_id,
+            client_host=self._host,
+            group_id=group_id,
+            reply_partition=self._channel.reply_partition,
+            **fields,
+        )
+
+    def _ask(
+        self, requests: Sequence[AnyRequest], kind: type[ResponseT], *, changes: bool = False
+    ) -> list[ResponseT]:
+        """Send all, then wait for all answers; they come back in the order of the requests."""
+        for request in requests:
+            self._channel.send(request)
+        awaited = {request.request_id: request.group_id for request in requests}
+        answers: dict[str, ResponseT] = {}
+        deadline = time.monotonic() + self._timeout_ms / 1000
+        while awaited:
+            left_ms = int((deadline - time.monotonic()) * 1000)
+            if left_ms <= 0:
+                raise NoAnswerError(awaited.values(), len(requests), self._timeout_ms, changes=changes)
+            for answer in self._channel.receive(min(left_ms, _POLL_MS)):
+                if answer.request_id not in awaited:  # a repeated one, or too late
+                    continue
+                group_id = awaited.pop(answer.request_id)
+                if answer.error_code == InvalidRequestError.errno or not isinstance(answer, kind):
+                    raise InvalidRequestError(f"group {group_id!r}: {answer.error_message}")
+                answers[answer.request_id] = answer
+                deadline = time.monotonic() + self._timeout_ms / 1000
+        return [answers[request.request_id] for request in requests]
+
+
+def _unique(group_ids: Collection[str]) -> list[str]:
+    # A str is a collection of str, too, but of one name's letters.
+    return [group_ids] if isinstance(group_ids, str) else list(dict.fromkeys(group_ids))
+
+
+def _raise_for(answer: Response) -> None:
+    error = for_code(answer.error_code)
+    if error is not NoError:
+        raise error(f"group {answer.group_id!r}: {answer.error_message or error.description}")

@@ -1,0 +1,84 @@
+"""What `AdminClient` tells of groups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kafka.errors import KafkaError, NoError, for_code
+from kafka.structs import TopicPartition
+
+from group_coordinator.client.work import assigned_partitions
+from group_coordinator.coordinator_state.responses import DescribedMember, DescribeGroupResponse
+
+__all__ = ["Coordinator", "GroupDescription", "MemberDescription", "described"]
+
+
+@dataclass(frozen=True)
+class Coordinator:
+    """Where a group is looked after: the partition of the request topic, and the task that has its state."""
+
+    topic: str
+    partition: int
+    state_partition: int
+
+
+@dataclass(frozen=True)
+class MemberDescription:
+    """A member of a group. `member_metadata` (its subscription) is there in Stable only.
+
+    `topic_partitions` is what it owns, or owned last while the group rebalances: of a unit of work, partition
+    0 under its name. None if that cannot be read: the leader sent nonsense, or the members of this group use
+    a protocol of their own.
+    """
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    member_metadata: bytes
+    member_assignment: bytes
+    topic_partitions: tuple[TopicPartition, ...] | None
+
+
+@dataclass(frozen=True)
+class GroupDescription:
+    """A group as the coordinator has it. `protocol_data`: the assignor, in Stable only.
+
+    `error` says why there is nothing to see. A group that is not there has state "Dead".
+    """
+
+    group_id: str
+    group_state: str
+    protocol_type: str
+    protocol_data: str
+    generation_id: int
+    leader: str
+    members: tuple[MemberDescription, ...]
+    error: KafkaError | None = None
+
+
+def described(answer: DescribeGroupResponse) -> GroupDescription:
+    """The description that an answer gives."""
+    error = for_code(answer.error_code)
+    return GroupDescription(
+        group_id=answer.group_id,
+        group_state=answer.group_state,
+        protocol_type=answer.protocol_type,
+        protocol_data=answer.protocol_data,
+        generation_id=answer.generation_id,
+        leader=answer.leader,
+        members=tuple(_member(answer.protocol_type, member) for member in answer.members),
+        error=None if error is NoError else error(answer.error_message or error.description),
+    )
+
+
+def _member(protocol_type: str, member: DescribedMember) -> MemberDescription:
+    return MemberDescription(
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        member_metadata=member.member_metadata,
+        member_assignment=member.member_assignment,
+        topic_partitions=assigned_partitions(protocol_type, member.member_assignment),
+    )

@@ -1,0 +1,242 @@
+"""Commits and fetches of offsets: what to ask, what the answers mean, and which are still to come.
+
+A part of `Membership` and sans-IO like it. Each call has a `token` that its outcome is handed back with; the
+outcome is plain data, too, so that nobody's callback runs in here.
+
+A commit that was sent is never sent again: it is in the log and will be read, and a repeat could come after
+a newer commit and set it back. It waits for its answer, however long the coordinator is away; only who
+waits for it may lose patience. A fetch has a time by which it ends, and can be asked again.
+
+Source: ConsumerCoordinator.java of Apache Kafka 4 (OffsetCommitResponseHandler, OffsetFetchResponseHandler).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from kafka.structs import OffsetAndMetadata, TopicPartition
+
+from group_coordinator.client.errors import commit_error, fatal_error, oversized_commit, unanswered
+from group_coordinator.client.work import Unit, partition_of
+from group_coordinator.coordinator_state.config import GroupConfig
+from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.coordinator_state.requests import (
+    AnyRequest,
+    OffsetCommitPartition,
+    OffsetCommitRequest,
+    OffsetCommitTopic,
+    OffsetFetchRequest,
+    OffsetFetchTopic,
+)
+from group_coordinator.coordinator_state.responses import (
+    InvalidRequestResponse,
+    OffsetCommitResponse,
+    OffsetFetchResponse,
+)
+
+__all__ = ["OffsetAnswer", "OffsetCalls", "Offsets", "Outcome", "checked_offsets", "checked_units"]
+
+Offsets = dict[Unit, OffsetAndMetadata]
+"""unit -> how far it has been worked on: the offset of the next record, not of the last."""
+
+# What a coordinator reads unless it is set otherwise, and about what Kafka takes. Sending more would be an
+# error of the way to the coordinator, which ends the membership.
+_MAX_BYTES = GroupConfig().max_request_bytes
+
+OffsetAnswer = OffsetCommitResponse | OffsetFetchResponse | InvalidRequestResponse
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The end of a call. `offsets`: what a fetch was told, None for a unit of which nothing is committed."""
+
+    token: Any
+    offsets: dict[Unit, OffsetAndMetadata | None] | None = None
+    error: Exception | None = None
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A call that waits for its answer. `expires_at`: a fetch's end, None for a commit."""
+
+    token: Any
+    units: dict[TopicPartition, Unit]
+    expires_at: int | None = None
+
+
+class OffsetCalls:
+    """The calls of one member. `envelope`: makes what every request carries; `send`: sends one."""
+
+    def __init__(
+        self, group_id: str, envelope: Callable[[], dict[str, Any]], send: Callable[[AnyRequest], None]
+    ) -> None:
+        self._group_id = group_id
+        self._envelope = envelope
+        self._send = send
+        # By request id.
+        self._calls: dict[str, _Call] = {}
+        self._outcomes: list[Outcome] = []
+
+    # -- calls -----------------------------------------------------------------------------------------
+
+    def commit(
+        self, offsets: Offsets, token: Any, *, generation_id: int, member_id: str, instance_id: str | None
+    ) -> None:
+        """Commit as a member of a generation."""
+        units = {partition_of(unit): unit for unit in offsets}
+        topics = defaultdict(list)
+        for (topic, partition), unit in units.items():
+            offset, metadata, leader_epoch = offsets[unit]
+            topics[topic].append(
+                OffsetCommitPartition(
+                    partition_index=partition,
+                    committed_offset=offset,
+                    committed_leader_epoch=leader_epoch,
+                    committed_metadata=metadata,
+                )
+            )
+        request = OffsetCommitRequest(
+            **self._envelope(),
+            generation_id=generation_id,
+            member_id=member_id,
+            group_instance_id=instance_id,
+            topics=[OffsetCommitTopic(*each) for each in topics.items()],
+        )
+        size = len(msgspec.json.encode(request))
+        if size > _MAX_BYTES:
+            self.refuse(token, oversized_commit(self._group_id, size, _MAX_BYTES))
+            return
+        self._calls[request.request_id] = _Call(token, units)
+        self._send(request)
+
+    def fetch(self, units: Iterable[Unit], token: Any, expires_at: int) -> None:
+        """Ask what is committed for `units`; an answer after `expires_at` (ms) comes too late."""
+        by_partition = {partition_of(unit): unit for unit in units}
+        topics = defaultdict(list)
+        for topic, partition in by_partition:
+            topics[topic].append(partition)
+        request = OffsetFetchRequest(
+            **self._envelope(), topics=[OffsetFetchTopic(*each) for each in topics.items()]
+        )
+        self._calls[request.request_id] = _Call(token, by_partition, expires_at)
+        self._send(request)
+
+    def refuse(self, token: Any, error: Exception) -> None:
+        """End a call that need not be sent."""
+        self._outcomes.append(Outcome(token, error=error))
+
+    def end(self, error: Exception) -> None:
+        """End all calls: no answer is going to be read any more."""
+        for call in self._calls.values():
+            self.refuse(call.token, error)
+        self._calls.clear()
+
+    # -- answers ---------------------------------------------------------------------------------------
+
+    def awaits(self, request_id: str) -> bool:
+        """Whether an answer to this request is to come."""
+        return request_id in self._calls
+
+    @property
+    def awaits_commits(self) -> bool:
+        """Whether an answer to any commit is to come."""
+        return any(call.expires_at is None for call in self._calls.values())
+
+    def receive(self, answer: OffsetAnswer) -> None:
+        """Take an answer that was to come."""
+        call = self._calls.pop(answer.request_id)
+        error = self._error(answer, call)
+        if isinstance(answer, OffsetFetchResponse) and error is None:
+            self._outcomes.append(Outcome(call.token, _told(answer, call)))
+        else:
+            self._outcomes.append(Outcome(call.token, error=error))
+
+    def take_outcomes(self) -> list[Outcome]:
+        """What came of calls. Each outcome is returned once."""
+        outcomes, self._outcomes = self._outcomes, []
+        return outcomes
+
+    def _error(self, answer: OffsetAnswer, call: _Call) -> Exception | None:
+        """What the request was refused for; if that differs by unit, an error for the first tells of all."""
+        group_id = self._group_id
+        if isinstance(answer, InvalidRequestResponse):
+            return fatal_error(answer.error_code, answer.error, answer.error_message, group_id)
+        error_of = commit_error if isinstance(answer, OffsetCommitResponse) else fatal_error
+        if answer.error_code != Errors.NONE:
+            return error_of(answer.error_code, answer.error, answer.error_message, group_id)
+        refused = defaultdict(list)
+        for topic in answer.topics:
+            for each in topic.partitions:
+                if each.error_code != Errors.NONE:
+                    unit = call.units[TopicPartition(topic.name, each.partition_index)]
+                    refused[each.error_code].append(unit)
+        if not refused:
+            return None
+        (code, units), *others = refused.items()
+        details = [f"for {_listed(units)}", *(f"{_name(each)} for {_listed(its)}" for each, its in others)]
+        return error_of(code, _name(code), "; ".join(details), group_id)
+
+    # -- time ------------------------------------------------------------------------------------------
+
+    def next_timer(self) -> int | None:
+        """When the next fetch ends for want of an answer."""
+        ends = (call.expires_at for call in self._calls.values())
+        return min((end for end in ends if end is not None), default=None)
+
+    def handle_timer(self, now_ms: int) -> None:
+        """End the fetches whose time is over."""
+        for request_id, call in list(self._calls.items()):
+            if call.expires_at is not None and now_ms >= call.expires_at:
+                del self._calls[request_id]
+                advice = "Ask again; is the coordinator running?"
+                self.refuse(call.token, unanswered(self._group_id, "a fetch of offsets", advice))
+
+
+def checked_offsets(offsets: Mapping[Unit, int | OffsetAndMetadata]) -> Offsets:
+    """What a program gives to be committed; TypeError or ValueError if that is no offset."""
+    checked = {}
+    for unit, given in offsets.items():
+        offset = given if isinstance(given, OffsetAndMetadata) else OffsetAndMetadata(given)
+        if not isinstance(offset.offset, int):
+            raise TypeError(f"{offset.offset!r} is no offset of {unit!r}: give an int or OffsetAndMetadata")
+        if not isinstance(offset.metadata, str | None):
+            raise TypeError(f"{offset.metadata!r} is no metadata of {unit!r}: give a string")
+        if offset.offset < 0:
+            raise ValueError(f"{offset.offset} is no offset of {unit!r}: offsets are not negative")
+        partition_of(unit)
+        checked[unit] = offset
+    return checked
+
+
+def checked_units(units: Collection[Unit]) -> tuple[Unit, ...]:
+    """What a program wants to know the offsets of; TypeError if those are no units."""
+    # A str is a collection of str, too, but never what is meant.
+    if isinstance(units, str):
+        raise TypeError("units must be a list of TopicPartitions or names of units")
+    for unit in units:
+        partition_of(unit)
+    return tuple(units)
+
+
+def _told(answer: OffsetFetchResponse, call: _Call) -> dict[Unit, OffsetAndMetadata | None]:
+    told: dict[Unit, OffsetAndMetadata | None] = dict.fromkeys(call.units.values())
+    for topic in answer.topics:
+        for each in topic.partitions:
+            if each.committed_offset >= 0:
+                unit = call.units[TopicPartition(topic.name, each.partition_index)]
+                told[unit] = OffsetAndMetadata(
+                    each.committed_offset, each.metadata, each.committed_leader_epoch
+                )
+    return told
+
+
+def _listed(units: Iterable[Unit]) -> str:
+    return ", ".join(it if isinstance(it, str) else f"{it.topic}-{it.partition}" for it in units)
+
+
+def _name(code: int) -> str:
+    return next((each.name for each in Errors if each == code), "an error unknown here")

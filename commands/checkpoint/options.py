@@ -1,0 +1,78 @@
+"""What the commands for checkpoints have in common: settings, Spark, and errors of one line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from group_coordinator.commands.terminal import config_option, fail, need_spark, overriding
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from group_coordinator.streaming.settings import Settings
+
+__all__ = ["errors", "load", "settings_options", "spark_session", "with_bootstrap_servers"]
+
+
+def settings_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The options for settings, as `run` has them."""
+    config = config_option("Settings file of the coordinator (TOML).")
+    assignments = click.option(
+        "--set",
+        "assignments",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="Any other setting of the coordinator.",
+    )
+    return config(assignments(command))
+
+
+def with_bootstrap_servers(command: Callable[..., None]) -> Callable[..., None]:
+    """The option for Kafka."""
+    return click.option("--bootstrap-servers", help="Kafka brokers, host:port with commas between.")(command)
+
+
+def load(config: Path | None, assignments: tuple[str, ...], overrides: dict[str, str | None]) -> Settings:
+    """The settings as `run` would have them with these options. Raises `SettingsError`."""
+    from group_coordinator.streaming.settings import load_settings
+
+    return load_settings(config, os.environ, overriding(overrides, assignments))
+
+
+@contextmanager
+def spark_session(settings: Settings) -> Iterator[SparkSession]:
+    """Spark for the time of the command."""
+    from group_coordinator.streaming.session import DELTA, create_session
+
+    session = create_session(settings, progress=True, defaults=DELTA)
+    # What goes wrong is said in one line; Spark would say it in a hundred more.
+    session.sparkContext.setLogLevel("OFF")
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+@contextmanager
+def errors() -> Iterator[None]:
+    """Check what is needed, and end with one line for each error that the user can mend."""
+    need_spark()
+    from kafka.errors import KafkaError
+
+    from group_coordinator.checkpoints.errors import CheckpointError
+    from group_coordinator.deploy.jars import JarError
+    from group_coordinator.streaming.settings import SettingsError
+
+    failures: tuple[type[Any], ...] = (CheckpointError, JarError, SettingsError)
+    try:
+        yield
+    except failures as error:
+        fail(error)
+    except KafkaError as error:
+        fail(f"Kafka: {error}")

@@ -1,0 +1,98 @@
+"""`checkpoint replay`: what it reads, and what it starts from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from group_coordinator.checkpoints.errors import CheckpointError
+from group_coordinator.checkpoints.identity import secret_sha256
+from group_coordinator.checkpoints.places import offsets_at, parse_time
+from group_coordinator.checkpoints.replay import replay
+from group_coordinator.checkpoints.request_log import read_requests
+from group_coordinator.checkpoints.topics import read_topics
+from group_coordinator.coordinator_state.outages import Outage, Outages
+from group_coordinator.streaming.function import FunctionArguments
+from group_coordinator.streaming.kafka_config import python_client_config
+
+if TYPE_CHECKING:
+    from group_coordinator.checkpoints.export import Export, ExportHeader
+    from group_coordinator.streaming.settings import Settings
+
+__all__ = ["events"]
+
+
+def events(
+    settings: Settings,
+    export: Export,
+    *,
+    start: str | None,
+    end: str,
+    until: str | None,
+    group_ids: Iterable[str],
+    outages: Path | None,
+) -> Iterator[str]:
+    """Yield the events that come after `export`, or from `start` on without its groups, as JSON.
+
+    Raises `CheckpointError` and `KafkaError`.
+    """
+    header = export.header
+    topic = header.identity.request_topic
+    settings = msgspec.structs.replace(
+        settings, topics_requests=topic, state_partitions=header.identity.state_partitions
+    )
+    secret = _secret(header, settings.member_id_secret)
+    until_ms = None if until is None else parse_time(until)
+    known = _outages(header, outages)
+    wanted = {group_id.encode() for group_id in group_ids}
+    stored: dict[bytes | None, bytes] = {}
+    if start is None:
+        stored = {each.group_id.encode(): each.state for each in export.groups}
+
+    client_config = python_client_config(settings.bootstrap_servers, settings.kafka)
+    names = (topic, *settings.output_topics)
+    topics = read_topics(client_config, names)
+    for name in names:
+        if name not in topics:
+            raise CheckpointError(f"there is no topic {name}: name the one that the coordinator has")
+    before = header.identity.topic_ids.get(topic, topics[topic].topic_id)
+    if before != topics[topic].topic_id:
+        raise CheckpointError(
+            f"topic {topic} is not the one that was exported: it was deleted and made again, and its records "
+            "are gone"
+        )
+    arguments = FunctionArguments.of(
+        settings, secret, {name: each.partitions for name, each in topics.items()}
+    )
+    first = offsets_at(client_config, topic, start) if start else header.offsets.get(topic, {})
+    records = read_requests(client_config, topic, first, offsets_at(client_config, topic, end))
+    if wanted:
+        records = (record for record in records if record.key in wanted)
+        stored = {key: state for key, state in stored.items() if key in wanted}
+    for event in replay(records, stored, arguments.config, secret, until_ms, known):
+        yield event.decode()
+
+
+def _secret(header: ExportHeader, secret: str) -> bytes:
+    secret = secret or header.identity.secret
+    if not secret:
+        raise CheckpointError(
+            "the export has no secret for member ids: export with --with-secret, or set member.id.secret"
+        )
+    if secret_sha256(secret) != header.identity.secret_sha256:
+        raise CheckpointError("member.id.secret is not the one of the export: set that one")
+    return secret.encode()
+
+
+def _outages(header: ExportHeader, file: Path | None) -> Outages:
+    if file is None:
+        return Outages(header.outages)
+    try:
+        return Outages(msgspec.json.decode(file.read_bytes(), type=list[Outage]))
+    except OSError as error:
+        raise CheckpointError(f"cannot read {file}: {error.strerror}") from None
+    except msgspec.DecodeError as error:
+        raise CheckpointError(f"{file} is no list of outages: {error}") from None

@@ -1,0 +1,232 @@
+"""What the command does, one function for each action, apart from `--reset-offsets`.
+
+The messages are those of kafka-consumer-groups.sh (ConsumerGroupCommand.java of Apache Kafka 4.2).
+`group_ids` None means all groups; however many they are, every question is asked once for all. What is not
+there is one line and does not spoil the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from kafka.admin import MemberToRemove, OffsetSpec
+from kafka.errors import GroupIdNotFoundError, KafkaError, NoError, NonEmptyGroupError
+from kafka.structs import OffsetAndMetadata, TopicPartition
+
+from group_coordinator.client.admin import AdminClient
+from group_coordinator.client.descriptions import GroupDescription
+from group_coordinator.client.work import WorkUnits
+from group_coordinator.commands.groups.errors import message_of
+from group_coordinator.commands.groups.options import LagFilter, TopicArgument
+from group_coordinator.commands.groups.output import Column, Failure, Line, Note, Report, Row, Table
+from group_coordinator.commands.groups.views import (
+    GROUP,
+    PARTITION,
+    TOPIC,
+    group_list,
+    members_table,
+    offsets_table,
+    state_table,
+)
+from group_coordinator.coordinator_state.states import GroupState
+
+__all__ = [
+    "delete",
+    "delete_offsets",
+    "describe",
+    "descriptions",
+    "has_logs",
+    "list_groups",
+    "remove_members",
+]
+
+_REBALANCING = (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE)
+_STATUS = Column("STATUS", 15)
+_SUCCESSFUL = "Successful"
+
+
+def list_groups(admin: AdminClient, states: Collection[str] | None) -> Report:
+    """`--list`; with `states` it shows them, and unless that is empty only groups in one of them."""
+    return Report([group_list(admin.list_groups(states), with_state=states is not None)])
+
+
+# -- describe --------------------------------------------------------------------------------------------
+
+
+def describe(
+    admin: AdminClient,
+    group_ids: Collection[str] | None,
+    view: str,
+    *,
+    lag: LagFilter | None = None,
+    verbose: bool = False,
+) -> Report:
+    """`--describe`: a table for each group. `view` is "offsets", "members" or "state"."""
+    match view:
+        case "members":
+            groups = descriptions(admin, group_ids)
+            tables = {each: members_table(group, verbose=verbose) for each, group in groups.items()}
+        case "state":
+            groups = descriptions(admin, group_ids)
+            where = admin.find_coordinator(groups.keys())
+            tables = {
+                each: state_table(group, where[each], verbose=verbose) for each, group in groups.items()
+            }
+        case _:
+            both = admin.describe_groups_and_offsets(_ids(admin, group_ids))
+            groups = _sorted({each: group for each, (group, _) in both.items()}, group_ids)
+            tables = _offsets_tables(
+                admin, groups, {each: both[each][1] for each in groups}, lag, verbose=verbose
+            )
+    report = Report()
+    for group_id, group in groups.items():
+        table = tables[group_id]
+        if group.error is not None:
+            report.items.append(Failure(_why_not(group)))
+        elif table.rows or lag is None:
+            report.items += _notes(group)
+            # Kafka's tool shows the headings of no members, but not those of no offsets.
+            report.items += [table] if table.rows or view == "members" else []
+    return report
+
+
+def descriptions(admin: AdminClient, group_ids: Collection[str] | None) -> dict[str, GroupDescription]:
+    """The groups, sorted by id."""
+    return _sorted(admin.describe_groups(_ids(admin, group_ids)), group_ids)
+
+
+def _ids(admin: AdminClient, group_ids: Collection[str] | None) -> Collection[str]:
+    return [group.group_id for group in admin.list_groups()] if group_ids is None else group_ids
+
+
+def _sorted(
+    groups: Mapping[str, GroupDescription], group_ids: Collection[str] | None
+) -> dict[str, GroupDescription]:
+    """In order. Of all groups one that has gone since they were listed is not missed."""
+    return {
+        group_id: group
+        for group_id, group in sorted(groups.items())
+        if group_ids is not None or not isinstance(group.error, GroupIdNotFoundError)
+    }
+
+
+def has_logs(group: GroupDescription) -> bool:
+    """Whether what the group shares are partitions of topics. Units of work have no log, and may be many."""
+    return group.protocol_type != WorkUnits.protocol_type
+
+
+def _offsets_tables(
+    admin: AdminClient,
+    groups: Mapping[str, GroupDescription],
+    committed: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]],
+    lag: LagFilter | None,
+    *,
+    verbose: bool,
+) -> dict[str, Table]:
+    partitions = {
+        partition
+        for group_id, group in groups.items()
+        if has_logs(group)
+        for partition in (*committed[group_id], *_owned(group))
+    }
+    ends = admin.list_partition_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
+    log_ends = {partition: end.offset for partition, end in ends.items()}
+    return {
+        group_id: offsets_table(
+            group, committed[group_id], log_ends if has_logs(group) else {}, lag=lag, verbose=verbose
+        )
+        for group_id, group in groups.items()
+    }
+
+
+def _owned(group: GroupDescription) -> Iterable[TopicPartition]:
+    return (partition for member in group.members for partition in member.topic_partitions or ())
+
+
+def _why_not(group: GroupDescription) -> str:
+    if isinstance(group.error, GroupIdNotFoundError):
+        return f"Consumer group '{group.group_id}' does not exist."
+    return f"Consumer group '{group.group_id}' cannot be described: {message_of(group.error)}"
+
+
+def _notes(group: GroupDescription) -> list[Note]:
+    if group.group_state == GroupState.EMPTY:
+        return [Note(f"Consumer group '{group.group_id}' has no active members.")]
+    if group.group_state in _REBALANCING:
+        return [Note(f"Warning: Consumer group '{group.group_id}' is rebalancing.")]
+    return []
+
+
+# -- delete ----------------------------------------------------------------------------------------------
+
+
+def delete(admin: AdminClient, group_ids: Collection[str] | None) -> Report:
+    """`--delete`."""
+    results = dict(sorted(admin.delete_groups(_ids(admin, group_ids)).items()))
+    rows: list[Row] = [(group_id, _status(error)) for group_id, error in results.items()]
+    report = Report([Table((GROUP, _STATUS), rows, hidden=True)])
+    for group_id, error in results.items():
+        if error is not NoError:
+            report.items.append(
+                Failure(f"Group '{group_id}' could not be deleted due to: {message_of(error)}")
+            )
+    deleted = ", ".join(f"'{group_id}'" for group_id, error in results.items() if error is NoError)
+    if not report.exit_code:
+        report.items.append(Line(f"Deletion of requested consumer groups ({deleted}) was successful."))
+    elif deleted:
+        report.items.append(Line(f"\nThese consumer groups were deleted successfully: {deleted}"))
+    return report
+
+
+def delete_offsets(admin: AdminClient, group_id: str, topics: Sequence[TopicArgument]) -> Report:
+    """`--delete-offsets`. A whole topic is what exists of it and what is committed, so it may be gone."""
+    partitions, unknown = _partitions_of(admin, group_id, topics)
+    problem = ""
+    errors: dict[TopicPartition, type[KafkaError]] = {}
+    try:
+        errors = admin.delete_group_offsets(group_id, partitions)
+    except (GroupIdNotFoundError, NonEmptyGroupError) as error:
+        errors = dict.fromkeys(partitions, type(error))
+        problem = message_of(type(error))
+    if not problem and (unknown or any(error is not NoError for error in errors.values())):
+        problem = "Encountered some partition-level error, see the follow-up details."
+    rows: list[Row] = [
+        *((topic, None, "Error: This server does not host this topic-partition.") for topic in unknown),
+        *((each.topic, each.partition, _status(error)) for each, error in sorted(errors.items())),
+    ]
+    done = f"Request succeeded for deleting offsets from group {group_id}."
+    return Report([Failure(problem) if problem else Line(done), Table((TOPIC, PARTITION, _STATUS), rows)])
+
+
+def _partitions_of(
+    admin: AdminClient, group_id: str, topics: Sequence[TopicArgument]
+) -> tuple[set[TopicPartition], list[str]]:
+    """The partitions that are meant, and the topics of which there are none."""
+    whole = {topic for topic, numbers in topics if numbers is None}
+    partitions = admin.partitions(whole)
+    if whole:
+        partitions |= {each for each in admin.list_group_offsets([group_id])[group_id] if each.topic in whole}
+    unknown = sorted(whole - {partition.topic for partition in partitions})
+    named = {TopicPartition(topic, number) for topic, numbers in topics for number in numbers or ()}
+    return partitions | named, unknown
+
+
+# -- remove members --------------------------------------------------------------------------------------
+
+
+def remove_members(admin: AdminClient, group_id: str, members: Sequence[MemberToRemove]) -> Report:
+    """`--remove-member`, which Kafka's tool does not have."""
+    errors = admin.remove_group_members(group_id, members)
+    rows: list[Row] = [(group_id, member_id, _status(error)) for member_id, error in errors.items()]
+    report = Report()
+    for member_id, error in errors.items():
+        if error is not NoError:
+            report.items.append(
+                Failure(f"Member '{member_id}' could not be removed due to: {message_of(error)}")
+            )
+    report.items.append(Table((GROUP, Column("MEMBER", 15, grows=True), _STATUS), rows))
+    return report
+
+
+def _status(error: type[KafkaError]) -> str:
+    return _SUCCESSFUL if error is NoError else f"Error: {message_of(error)}"

@@ -1,0 +1,55 @@
+"""`--command-config`: a file of Java client properties, as Kafka's own tools take it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from group_coordinator.streaming.kafka_config import python_client_config
+from group_coordinator.streaming.settings import SettingsError
+
+__all__ = ["client_config", "read_properties"]
+
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+# A logical line: a key up to the first unescaped = or : or blank, and a value.
+_LINE = re.compile(r"((?:\\.|[^\\=:\s])*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
+
+
+def read_properties(text: str) -> dict[str, str]:
+    """Read a file in the format of java.util.Properties."""
+    # An odd number of backslashes at the end of a line continues it.
+    joined = re.sub(r"(?<!\\)((?:\\\\)*)\\\n[ \t\f]*", r"\1", text.replace("\r\n", "\n"))
+    lines = (line.lstrip() for line in joined.split("\n"))
+    pairs = (_LINE.fullmatch(line) for line in lines if line and line[0] not in "#!")
+    return {_unescaped(pair[1]): _unescaped(pair[2]) for pair in pairs if pair is not None}
+
+
+def _unescaped(text: str) -> str:
+    def character(match: re.Match[str]) -> str:
+        if match[1]:
+            return chr(int(match[1], 16))
+        return _ESCAPES.get(match[2], match[2])
+
+    return re.sub(r"\\(?:u([0-9a-fA-F]{4})|(.))", character, text)
+
+
+def client_config(bootstrap_servers: str, path: str | None) -> dict[str, Any]:
+    """kafka-python's settings to connect as a Java client with these properties would.
+
+    Raises ValueError with one line for a file that cannot be read, and for what kafka-python cannot follow.
+    """
+    if path is None:
+        return {"bootstrap_servers": bootstrap_servers}
+    try:
+        properties = read_properties(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not text: {error}") from error
+    properties.pop("bootstrap.servers", None)  # the option wins, as in Kafka's tools
+    try:
+        return python_client_config(bootstrap_servers, properties)
+    except SettingsError as error:
+        # The coordinator's settings have these names with a prefix.
+        raise ValueError(f"{path}: {str(error).replace('kafka.', '')}") from error

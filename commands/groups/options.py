@@ -1,0 +1,155 @@
+"""The options of the command: which go together, and what their values mean."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import click
+
+from group_coordinator.coordinator_state.states import GroupState
+
+__all__ = [
+    "RESET_TARGETS",
+    "LagFilter",
+    "TopicArgument",
+    "checked_action",
+    "parse_lag",
+    "parse_states",
+    "parse_topic",
+]
+
+RESET_TARGETS = (
+    "to_earliest",
+    "to_latest",
+    "to_current",
+    "to_offset",
+    "to_datetime",
+    "by_duration",
+    "shift_by",
+    "from_file",
+)
+# action -> the options that it takes, apart from those that all take.
+_TAKES: dict[str, tuple[str, ...]] = {
+    "list": ("state", "watch"),
+    "describe": ("group", "all_groups", "offsets", "members", "state", "verbose", "lag", "watch"),
+    "delete": ("group", "all_groups"),
+    "delete_offsets": ("group", "topic"),
+    "reset_offsets": (
+        *("group", "all_groups", "topic", "all_topics", "dry_run", "execute", "export"),
+        *RESET_TARGETS,
+    ),
+    "remove_member": ("group", "member_id", "group_instance_id", "reason"),
+}
+# Of each of these at most one.
+_EXCLUSIVE: tuple[tuple[str, ...], ...] = (
+    ("group", "all_groups"),
+    ("topic", "all_topics"),
+    ("dry_run", "execute"),
+    ("offsets", "members", "state"),
+    RESET_TARGETS,
+)
+# action -> of each of these at least one.
+_NEEDS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "describe": (("group", "all_groups"),),
+    "delete": (("group", "all_groups"),),
+    "delete_offsets": (("group",), ("topic",)),
+    "reset_offsets": (("group", "all_groups"), RESET_TARGETS),
+    "remove_member": (("group",), ("member_id", "group_instance_id")),
+}
+_ONE_GROUP = ("delete_offsets", "remove_member")
+
+
+def checked_action(options: Mapping[str, Any]) -> str:
+    """Which action is asked for. Raises click.UsageError for options that do not go together."""
+    given = [name for name, value in options.items() if not (value is None or value is False or value == ())]
+    actions = [name for name in given if name in _TAKES]
+    if len(actions) != 1:
+        raise click.UsageError(f"exactly one of these is needed: {_flags(_TAKES)}")
+    (action,) = actions
+    special = {name for names in _TAKES.values() for name in names}
+    for name in given:
+        if name in special and name not in _TAKES[action]:
+            raise click.UsageError(f"{_flags([name])} cannot be used with {_flags([action])}")
+    for alternatives in _EXCLUSIVE:
+        rivals = [name for name in alternatives if name in given]
+        if len(rivals) > 1:
+            raise click.UsageError(f"{_flags(rivals[:1])} cannot be used with {_flags(rivals[1:])}")
+    for names in _NEEDS.get(action, ()):
+        if not set(names) & set(given):
+            what = "one of these options" if len(names) > 1 else "also"
+            raise click.UsageError(f"{_flags([action])} needs {what}: {_flags(names)}")
+    _check_details(action, given, options)
+    return action
+
+
+def _check_details(action: str, given: list[str], options: Mapping[str, Any]) -> None:
+    if action in _ONE_GROUP and len(options["group"]) > 1:
+        raise click.UsageError(f"{_flags([action])} takes one --group")
+    if action == "describe" and options["state"]:
+        raise click.UsageError("--state takes no value with --describe")
+    if "lag" in given and ("members" in given or "state" in given):
+        raise click.UsageError("--lag can only be used with --offsets")
+    if action == "reset_offsets" and ("from_file" in given) == bool({"topic", "all_topics"} & set(given)):
+        raise click.UsageError(
+            "--from-file names the partitions: use it without --topic and --all-topics"
+            if "from_file" in given
+            else "--reset-offsets needs one of these options: --topic, --all-topics"
+        )
+    if options["output"] != "table" and {"watch", "export"} & set(given):
+        raise click.UsageError("--watch and --export cannot be used with --output")
+
+
+def _flags(names: Any) -> str:
+    return ", ".join(f"--{name.replace('_', '-')}" for name in names)
+
+
+class TopicArgument(NamedTuple):
+    """`--topic T` or `--topic T:0,1`; `partitions` is None for all."""
+
+    topic: str
+    partitions: tuple[int, ...] | None
+
+
+def parse_topic(text: str) -> TopicArgument:
+    """Read the value of `--topic`."""
+    topic, colon, numbers = text.rpartition(":")
+    if not colon:
+        return TopicArgument(text, None)
+    for number in numbers.split(","):
+        if not (topic and number.isascii() and number.isdecimal()):
+            raise ValueError(f"invalid partition {number!r} in {text!r}: write TOPIC or TOPIC:0,1,2")
+    return TopicArgument(topic, tuple(map(int, numbers.split(","))))
+
+
+def parse_states(text: str) -> frozenset[str]:
+    """Read the value of `--list --state`; "" is all, and so is what comes of it."""
+    valid = {state.value.lower(): state.value for state in GroupState}
+    names = [name.strip() for name in text.split(",")] if text else []
+    for name in names:
+        if name.lower() not in valid:
+            raise ValueError(f"Invalid state list {text!r}. Valid states are: {', '.join(valid.values())}")
+    return frozenset(valid[name.lower()] for name in names)
+
+
+LagFilter = Callable[[object], bool]
+"""Whether a row of this lag is wanted. One without a lag never is."""
+
+_COMPARE: dict[str, Callable[[int, int], bool]] = {
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+    "=": operator.eq,
+}
+
+
+def parse_lag(text: str) -> LagFilter:
+    """Read the value of `--lag`, such as ">0"."""
+    match = re.fullmatch(r"\s*([<>]=?|=)\s*(-?[0-9]+)\s*", text)
+    if match is None:
+        raise ValueError(f"{text!r} is not a condition such as '>0', '>=100' or '=0'")
+    compare, limit = _COMPARE[match[1]], int(match[2])
+    return lambda lag: isinstance(lag, int) and compare(lag, limit)

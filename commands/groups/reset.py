@@ -1,0 +1,264 @@
+"""`--reset-offsets`: where to, and the doing of it.
+
+The rules and the messages are those of kafka-consumer-groups.sh (ConsumerGroupCommand.java and
+OffsetsUtils.java of Apache Kafka 4.2).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+
+from kafka.admin import OffsetSpec, OffsetTimestamp
+from kafka.errors import GroupIdNotFoundError, NoError
+from kafka.structs import OffsetAndMetadata, TopicPartition
+
+from group_coordinator.client.admin import AdminClient
+from group_coordinator.client.descriptions import GroupDescription
+from group_coordinator.client.log_offsets import Log, reset_target
+from group_coordinator.commands.groups.actions import descriptions, has_logs
+from group_coordinator.commands.groups.errors import message_of
+from group_coordinator.commands.groups.options import TopicArgument
+from group_coordinator.commands.groups.output import Column, Failure, Line, Note, Report, Row, Table
+from group_coordinator.commands.groups.plan import written_plan
+from group_coordinator.commands.groups.views import GROUP, PARTITION, TOPIC
+from group_coordinator.coordinator_state.config import INT64_MAX
+from group_coordinator.coordinator_state.states import GroupState
+
+__all__ = ["ResetTo", "parse_datetime", "parse_duration", "reset_offsets"]
+
+Offsets = dict[TopicPartition, int]
+
+# Without a log there is nothing to stay within.
+_NO_LOG = Log(0, INT64_MAX)
+_COLUMNS = (GROUP, TOPIC, PARTITION, Column("NEW-OFFSET"))
+
+_DURATION = re.compile(
+    r"""(?P<sign>[-+]?)P
+        ((?P<days>[-+]?\d+)D)?
+        (T((?P<hours>[-+]?\d+)H)?((?P<minutes>[-+]?\d+)M)?((?P<seconds>[-+]?\d+(\.\d{0,9})?)S)?)?""",
+    re.ASCII | re.IGNORECASE | re.VERBOSE,
+)
+_UNITS_MS = {"days": 86_400_000, "hours": 3_600_000, "minutes": 60_000, "seconds": 1_000}
+
+
+def parse_datetime(text: str) -> int:
+    """A point in time in ISO 8601, in ms since the epoch. Without a zone it is in UTC, as in Kafka."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a time such as 2026-01-31T12:00:00.000") from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return round(moment.timestamp() * 1000)
+
+
+def parse_duration(text: str) -> int:
+    """A duration as java.time.Duration reads it ("P1DT2H30M", "PT0.5S"), in ms."""
+    match = _DURATION.fullmatch(text)
+    parts = {unit: match[unit] for unit in _UNITS_MS if match[unit]} if match else {}
+    if match is None or not parts or text[-1] in "tT":
+        raise ValueError(f"{text!r} is not a duration such as P7D, PT2H30M or PT0.5S")
+    ms = sum(Decimal(number) * _UNITS_MS[unit] for unit, number in parts.items())
+    return int(-ms if match["sign"] == "-" else ms)
+
+
+@dataclass(frozen=True)
+class ResetTo:
+    """Where to reset to.
+
+    `plan`: to these offsets, by group and partition. `shift_by`: this many after what is committed.
+    `current`: to what is committed. `spec`: to this, as far as the others say nothing; an offset, or
+    kafka-python's OffsetSpec or OffsetTimestamp.
+    """
+
+    spec: int = OffsetSpec.LATEST
+    current: bool = False
+    shift_by: int | None = None
+    plan: Mapping[str, Mapping[TopicPartition, int]] | None = None
+
+
+class _AsItIs(int):
+    """An offset that need not be in the log: it is committed already."""
+
+
+def reset_offsets(
+    admin: AdminClient,
+    group_ids: Collection[str] | None,
+    topics: Sequence[TopicArgument] | None,
+    to: ResetTo,
+    *,
+    execute: bool,
+    export: bool = False,
+) -> Report:
+    """Reset groups that have no members, or show what would be; `topics` None means all that is committed.
+
+    What cannot be reset is left as it is, and the rest is reset.
+    """
+    report = Report()
+    groups = _inactive(admin, group_ids, report)
+    offsets = _resolved(admin, groups, _specs(admin, groups, topics, to, report), report)
+    if execute:
+        offsets = _committed(admin, offsets, report)
+    if export:
+        with_groups = group_ids is None or len(group_ids) > 1
+        report.items.append(Line(written_plan(offsets, with_groups=with_groups)))
+    else:
+        rows: list[Row] = [
+            (group_id, partition.topic, partition.partition, offset)
+            for group_id, of_group in offsets.items()
+            for partition, offset in of_group.items()
+        ]
+        report.items.append(Table(_COLUMNS, rows))
+    return report
+
+
+def _inactive(
+    admin: AdminClient, group_ids: Collection[str] | None, report: Report
+) -> dict[str, GroupDescription]:
+    """The groups that may be reset. One that is not there may: it begins with the offsets it is given."""
+    inactive = {}
+    for group_id, group in descriptions(admin, group_ids).items():
+        if group.error is not None and not isinstance(group.error, GroupIdNotFoundError):
+            report.items.append(Failure(f"Group '{group_id}' cannot be reset: {message_of(group.error)}"))
+        elif group.group_state in (GroupState.EMPTY, GroupState.DEAD):
+            inactive[group_id] = group
+        else:
+            report.items.append(
+                Failure(
+                    f"Assignments can only be reset if the group '{group_id}' is inactive, but the current "
+                    f"state is {group.group_state}."
+                )
+            )
+    return inactive
+
+
+# -- what is meant ---------------------------------------------------------------------------------------
+
+
+def _specs(
+    admin: AdminClient,
+    groups: Mapping[str, GroupDescription],
+    topics: Sequence[TopicArgument] | None,
+    to: ResetTo,
+    report: Report,
+) -> dict[str, Offsets]:
+    """By group and partition: an OffsetSpec, an OffsetTimestamp, or an offset."""
+    if to.plan is not None:
+        missing = [group_id for group_id in groups if group_id not in to.plan]
+        report.items += [Failure(f"No reset plan for group {group_id} found") for group_id in missing]
+        return {group_id: dict(to.plan[group_id]) for group_id in groups if group_id in to.plan}
+    current: dict[str, Offsets] = {group_id: {} for group_id in groups}
+    if topics is None or to.current or to.shift_by is not None:
+        for group_id, offsets in admin.list_group_offsets(groups.keys()).items():
+            current[group_id] = {partition: each.offset for partition, each in offsets.items()}
+    partitions = current if topics is None else _named(admin, groups, topics, report)
+    return {
+        group_id: _specs_of(group_id, partitions[group_id], current[group_id], to, report)
+        for group_id in groups
+    }
+
+
+def _named(
+    admin: AdminClient,
+    groups: Mapping[str, GroupDescription],
+    topics: Sequence[TopicArgument],
+    report: Report,
+) -> dict[str, set[TopicPartition]]:
+    """The partitions that `--topic` names: of a topic all that Kafka has, of a unit of work its one."""
+    exact = {TopicPartition(topic, number) for topic, numbers in topics for number in numbers or ()}
+    whole = {topic for topic, numbers in topics if numbers is None}
+    existing: set[TopicPartition] = set()
+    if any(map(has_logs, groups.values())):
+        existing = admin.partitions(whole)
+        for topic in sorted(whole - {partition.topic for partition in existing}):
+            report.items.append(Failure(f"Topic '{topic}' does not exist."))
+    units = {TopicPartition(topic, 0) for topic in whole}
+    return {group_id: exact | (existing if has_logs(group) else units) for group_id, group in groups.items()}
+
+
+def _specs_of(
+    group_id: str, partitions: Collection[TopicPartition], current: Offsets, to: ResetTo, report: Report
+) -> Offsets:
+    if to.current:
+        return {each: _AsItIs(current[each]) if each in current else to.spec for each in partitions}
+    if to.shift_by is None:
+        return dict.fromkeys(partitions, to.spec)
+    lacking = _names(each for each in partitions if each not in current)
+    if lacking:
+        report.items.append(
+            Failure(
+                f"Cannot shift offsets of group '{group_id}' for partitions {lacking} since there is no "
+                f"current committed offset"
+            )
+        )
+    return {each: current[each] + to.shift_by for each in partitions if each in current}
+
+
+# -- where that is, and going there ----------------------------------------------------------------------
+
+
+def _resolved(
+    admin: AdminClient, groups: Mapping[str, GroupDescription], specs: dict[str, Offsets], report: Report
+) -> dict[str, Offsets]:
+    """The offsets, by group and partition in order."""
+    to_look_up = {
+        partition: spec
+        for group_id, of_group in specs.items()
+        if has_logs(groups[group_id])
+        for partition, spec in of_group.items()
+        if not isinstance(spec, _AsItIs)
+    }
+    logs = admin.logs(to_look_up)
+    if missing := _names(to_look_up.keys() - logs.keys()):
+        report.items.append(Failure(f"The partitions {missing} do not exist, or have no leader"))
+    warnings: dict[str, None] = {}
+    offsets: dict[str, Offsets] = {}
+    for group_id, of_group in specs.items():
+        offsets[group_id] = {}
+        if not has_logs(groups[group_id]) and any(map(_needs_log, of_group.values())):
+            report.items.append(
+                Failure(
+                    f"Group '{group_id}' shares units of work, which have no log: use --to-offset, "
+                    f"--shift-by, --to-current or --from-file"
+                )
+            )
+            continue
+        for partition, spec in sorted(of_group.items()):
+            log = logs.get(partition) if has_logs(groups[group_id]) else _NO_LOG
+            if isinstance(spec, _AsItIs):
+                offsets[group_id][partition] = int(spec)
+            elif log is not None:
+                target = reset_target(partition, spec, log)
+                offsets[group_id][partition] = target.offset
+                warnings[target.warning] = None
+    report.items += [Note(f"Warn: {warning}") for warning in warnings if warning]
+    return offsets
+
+
+def _needs_log(spec: int) -> bool:
+    return isinstance(spec, OffsetSpec | OffsetTimestamp)
+
+
+def _names(partitions: Iterable[TopicPartition]) -> str:
+    return ", ".join(f"{topic}-{number}" for topic, number in sorted(partitions))
+
+
+def _committed(admin: AdminClient, offsets: dict[str, Offsets], report: Report) -> dict[str, Offsets]:
+    """Commit, and return what is committed now."""
+    errors = admin.alter_offsets_of_groups(
+        {
+            group_id: {partition: OffsetAndMetadata(offset) for partition, offset in of_group.items()}
+            for group_id, of_group in offsets.items()
+        }
+    )
+    for group_id, of_group in errors.items():
+        for error in dict.fromkeys(error for error in of_group.values() if error is not NoError):
+            report.items.append(Failure(f"Group '{group_id}' could not be reset due to: {message_of(error)}"))
+    return {
+        group_id: {each: offset for each, offset in of_group.items() if errors[group_id][each] is NoError}
+        for group_id, of_group in offsets.items()
+    }

@@ -1,0 +1,258 @@
+"""`group-coordinator history`: what the tables answer about a group, as a table, JSON or CSV."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from group_coordinator.commands.groups.options import TopicArgument, parse_topic
+from group_coordinator.commands.groups.output import Cell, Column, Note, Report, Table
+from group_coordinator.commands.history.times import parse_time
+from group_coordinator.commands.terminal import config_option, fail, say
+
+if TYPE_CHECKING:
+    from group_coordinator.history.questions import Period
+    from group_coordinator.history.reader import HistoryReader
+
+__all__ = ["history"]
+
+
+def _parsed_time(context: click.Context, option: click.Parameter, value: str | None) -> datetime | None:
+    after = context.params.get("since") if option.name == "until" else None
+    try:
+        return None if value is None else parse_time(value, datetime.now(UTC), after)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+def _parsed_topic(
+    _context: click.Context, _option: click.Parameter, value: str | None
+) -> TopicArgument | None:
+    try:
+        return None if value is None else parse_topic(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+# Those of `history.questions`, named here because --help must not need what reads tables.
+_VIEWS = {
+    "rebalances": "Each rebalance: why, how long, who was the last to join (the default).",
+    "causes": "Rebalances by cause: how many, and how long the group was not Stable.",
+    "states": "The group's states, one after the other.",
+    "members": "Who was in, from when to when, and why they went.",
+    "assignments": "Who owned what, from when to when (the default with --partition).",
+    "joins": "Who keeps the others waiting in join phases.",
+    "offsets": "What was committed, when, and by whom.",
+    "events": "All events.",
+}
+
+
+def _views(command: Callable[..., None]) -> Callable[..., None]:
+    for name, what in reversed(_VIEWS.items()):
+        command = click.option(f"--{name}", "views", flag_value=name, help=what)(command)
+    return command
+
+
+@click.command()
+@click.argument("group", required=False)
+@_views
+@click.option("--member", help="Only of this member: its member id, client id or instance id.")
+@click.option(
+    "--partition",
+    callback=_parsed_topic,
+    metavar="TOPIC[:0]",
+    help="Only of this topic, unit of work, or partition.",
+)
+@click.option(
+    "--from",
+    "since",
+    callback=_parsed_time,
+    is_eager=True,  # what --to means depends on it
+    metavar="TIME",
+    help="From when on.  [default: 24h]",
+)
+@click.option(
+    "--to", "until", callback=_parsed_time, metavar="TIME", help="Until when.  [default: now, or --as-of]"
+)
+@click.option("--at", "moment", callback=_parsed_time, metavar="TIME", help="What held at this moment.")
+@click.option(
+    "--as-of",
+    callback=_parsed_time,
+    metavar="TIME",
+    help="What was known then: from the tables as they were (a week back or so).",
+)
+@click.option(
+    "--timeline",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Draw it instead: as .svg, or as .html with the moves as a table.",
+)
+@click.option("--sql", is_flag=True, help="Show the query instead of its answer: it runs in Spark, too.")
+@click.option("--output", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True)
+@click.option("--history-path", help="Where the tables are.  [default: as the settings say]")
+@config_option("Settings file (TOML), for history.path.")
+def history(  # noqa: PLR0913 - one for each option
+    *,
+    group: str | None,
+    views: str | None,
+    member: str | None,
+    partition: TopicArgument | None,
+    since: datetime | None,
+    until: datetime | None,
+    moment: datetime | None,
+    as_of: datetime | None,
+    timeline: Path | None,
+    sql: bool,
+    output: str,
+    history_path: str | None,
+    config: Path | None,
+) -> None:
+    """Ask what happened to a GROUP; without one, which groups rebalance most.
+
+    It reads the tables that `group-coordinator write-history` writes. All times are UTC; one can be given as
+    2026-01-31T14:05, as 14:05 (today's, or yesterday's), as now, or as 30m, 24h, 7d ago.
+
+    \b
+    Which groups rebalance most?
+      group-coordinator history --from 7d
+    Why were there so many rebalances last night?
+      group-coordinator history orders --from 22:00 --to 06:00
+    How long does it rebalance, and what costs most?
+      group-coordinator history orders --causes --from 7d
+    When was it not Stable?
+      group-coordinator history orders --states
+    Which member slows every join phase?
+      group-coordinator history orders --joins --from 7d
+    Who owned orders-3 at 14:05?
+      group-coordinator history orders --partition orders:3 --at 14:05
+    What did worker-7 own, and when?
+      group-coordinator history orders --assignments --member worker-7
+    Who went, and why?
+      group-coordinator history orders --members
+    Which generation is it, and who is in it with what?
+      group-coordinator history orders --assignments --at now
+    Who committed what on orders-3, and when?
+      group-coordinator history orders --offsets --partition orders:3
+    What was known of that on Friday at noon?
+      group-coordinator history orders --members --as-of 2026-01-30T12:00
+    Draw the last hour
+      group-coordinator history orders --from 1h --timeline orders.svg
+    """  # noqa: D301 - click's mark for a block that is not to be wrapped is this very character
+    if find_spec("deltalake") is None:
+        fail("this needs deltalake: install group-coordinator with its extra [history]")
+    from group_coordinator.history.errors import HistoryError
+    from group_coordinator.history.reader import HistoryReader
+
+    period = _period(since, until, moment, as_of or datetime.now(UTC))
+    narrowed = {"member": member, "partition": partition, "at": moment}
+    if timeline is not None:
+        _check_timeline(timeline, group, views or sql or any(narrowed.values()))
+    query = _query(group, period, views, narrowed)
+    if sql:
+        click.echo(f"{query};")
+        return
+    reader = HistoryReader(history_path or _configured(config), as_of)
+    try:
+        if timeline is not None:
+            _draw(reader, str(group), period, timeline)
+            return
+        report = _report(reader, query, group)
+    except HistoryError as error:
+        fail(error)
+    for text, is_message in report.written(output):
+        click.echo(text, nl=False, err=is_message)
+    sys.exit(report.exit_code)
+
+
+def _period(since: datetime | None, until: datetime | None, moment: datetime | None, now: datetime) -> Period:
+    from group_coordinator.history.questions import Period
+
+    if moment is not None and (since or until):
+        raise click.UsageError("--at cannot be used with --from and --to")
+    period = Period(moment or since or now - timedelta(days=1), moment or until or now)
+    if period.since > period.until:
+        raise click.UsageError("--from is later than --to")
+    return period
+
+
+def _query(group: str | None, period: Period, view: str | None, narrowed: Mapping[str, Any]) -> str:
+    from group_coordinator.history.questions import QUESTIONS, About, fleet
+
+    if group is None:
+        if view or narrowed["member"] or narrowed["partition"]:
+            raise click.UsageError("name a group, or ask for all groups without other options")
+        return fleet(period)
+    name = view or ("assignments" if narrowed["partition"] else "rebalances")
+    (question,) = (each for each in QUESTIONS if each.name == name)
+    for option, value in narrowed.items():
+        if value and option not in question.takes:
+            raise click.UsageError(f"--{option} cannot be used with --{question.name}")
+    topic, numbers = narrowed["partition"] or (None, None)
+    if numbers and len(numbers) > 1:
+        raise click.UsageError("--partition takes one partition")
+    return question.sql(About(group, period, narrowed["member"], topic, numbers[0] if numbers else None))
+
+
+def _check_timeline(file: Path, group: str | None, others: object) -> None:
+    if group is None or others:
+        raise click.UsageError("--timeline takes a group, --from and --to, and nothing else")
+    if file.suffix not in (".svg", ".html"):
+        raise click.UsageError("--timeline wants a file called .svg or .html")
+
+
+def _draw(reader: HistoryReader, group: str, period: Period, file: Path) -> None:
+    from group_coordinator.history.timeline import timeline_html, timeline_svg
+
+    story = reader.story(group, *period)
+    if not story.transitions and group not in reader.groups():
+        fail(_nothing(reader, group))
+    draw = timeline_svg if file.suffix == ".svg" else timeline_html
+    try:
+        file.write_text(draw(story, *period), encoding="utf-8")
+    except OSError as error:
+        fail(f"cannot write {file}: {error.strerror}")
+    say(f"{file} has the timeline of group {group}")
+
+
+def _configured(config: Path | None) -> str:
+    from group_coordinator.streaming.settings import SettingsError, load_settings
+
+    try:
+        return load_settings(config, os.environ, {}, needed=("history.path",)).history_path
+    except SettingsError as error:
+        fail(error)
+
+
+def _report(reader: HistoryReader, query: str, group: str | None) -> Report:
+    found = reader.query(query)
+    columns = tuple(
+        Column(name.replace("_", "-").upper(), len(name), grows=True, margin=1) for name in found.column_names
+    )
+    rows = [tuple(map(_cell, row.values())) for row in found.to_pylist()]
+    report = Report([Table(columns, rows, apart=False)])
+    if not rows:
+        report.items.append(Note(_nothing(reader, group)))
+    return report
+
+
+def _nothing(reader: HistoryReader, group: str | None) -> str:
+    """Why there is nothing to see."""
+    if group is None:
+        return "No group has moved in that time."
+    if group not in reader.groups():
+        return f"The history knows no group '{group}'."
+    return f"Nothing of that kind is known of group '{group}' in that time. Look further back with --from?"
+
+
+def _cell(value: Any) -> Cell:
+    if isinstance(value, datetime):
+        return f"{value.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
+    cell: Cell = value
+    return cell

@@ -1,0 +1,179 @@
+"""`group-coordinator member`: a member to start, watch and kill; it does no work but owns some."""
+
+from __future__ import annotations
+
+import re
+import signal
+import time
+from collections.abc import Collection, Iterable
+from typing import Any
+
+import click
+from kafka.errors import KafkaError
+from kafka.structs import TopicPartition
+
+from group_coordinator.client import (
+    GroupMember,
+    MalformedMetadataError,
+    MembershipError,
+    MemberState,
+    MissingTopicError,
+)
+from group_coordinator.client.work import DEFAULT_ASSIGNORS
+from group_coordinator.commands.terminal import fail
+from group_coordinator.jobs.signals import stop_event
+
+__all__ = ["member"]
+
+_BOOTSTRAP_TIMEOUT_MS = 10_000
+_POLL_MS = 200
+_SILENCE_S = 1.5
+_SILENCE_AGAIN_S = 10.0
+
+
+@click.command()
+@click.option("--group", required=True, help="The group to join.")
+@click.option("--units", type=click.IntRange(min=1), help="Share this many units: unit-0, unit-1, ...")
+@click.option("--topic", "topics", multiple=True, help="Share the partitions of this topic (repeatable).")
+@click.option("--bootstrap-servers", default="localhost:9092", show_default=True, help="Kafka brokers.")
+@click.option("--client-id", help="What people see in the group; by default made from host and process id.")
+@click.option(
+    "--instance-id",
+    help="Be a static member of this name: started again within the session timeout, it owns what it owned.",
+)
+@click.option("--session-timeout-ms", type=int, default=10_000, show_default=True)
+@click.option(
+    "--assignor",
+    "assignors",
+    multiple=True,
+    default=DEFAULT_ASSIGNORS,
+    show_default=True,
+    help="range, roundrobin or sticky; repeatable, the most wanted first.",
+)
+def member(
+    *,
+    group: str,
+    units: int | None,
+    topics: tuple[str, ...],
+    bootstrap_servers: str,
+    client_id: str | None,
+    instance_id: str | None,
+    session_timeout_ms: int,
+    assignors: tuple[str, ...],
+) -> None:
+    """Join a group and say what happens, until Ctrl-C or SIGTERM.
+
+    \b
+    group-coordinator member --group g --units 12
+    group-coordinator member --group g --topic orders --topic refunds --assignor sticky
+    group-coordinator member --group g --units 12 --instance-id w1
+    """  # noqa: D301 - click's mark for a block that is not to be wrapped is this very character
+    if (units is None) == (not topics):
+        raise click.UsageError("share either --units or the partitions of a --topic")
+    _say(f"connecting to Kafka at {bootstrap_servers}")
+    try:
+        joining = GroupMember(
+            group_id=group,
+            bootstrap_servers=bootstrap_servers,
+            client_id=client_id,
+            group_instance_id=instance_id,
+            session_timeout_ms=session_timeout_ms,
+            assignors=assignors,
+            bootstrap_timeout_ms=_BOOTSTRAP_TIMEOUT_MS,
+        )
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    except MissingTopicError as error:
+        fail(error)
+    except KafkaError as error:
+        fail(ConnectionError(f"cannot use Kafka at {bootstrap_servers}: {error}"))
+
+    stopping = stop_event(signal.SIGINT, signal.SIGTERM)
+    narrator = _Narrator(joining)
+    if units is not None:
+        joining.subscribe(units=[f"unit-{i}" for i in range(units)], listener=narrator)
+    else:
+        joining.subscribe(topics, listener=narrator)
+    _say(f"joining group {group}" if instance_id is None else f"joining group {group} as {instance_id}")
+    try:
+        while not stopping.is_set():
+            joining.poll(timeout_ms=_POLL_MS)
+            narrator.look()
+        if instance_id is None:
+            _say(f"leaving group {group}")
+        else:
+            _say(f"stopping; {instance_id} has {session_timeout_ms / 1000:g} s to come back to group {group}")
+        joining.close()
+    except (MembershipError, MalformedMetadataError, KafkaError) as error:
+        fail(error)
+    _say("left" if instance_id is None else "stopped")
+
+
+class _Narrator:
+    """Tells what happens to a member: what it is told as a listener, and what it sees when it looks."""
+
+    def __init__(self, watched: GroupMember) -> None:
+        self._member = watched
+        self._generation_id = -1
+        self._waiting_since = self._silent_since = time.monotonic()
+        self._silence_s = _SILENCE_S
+
+    def on_partitions_assigned(self, assigned: Collection[Any]) -> None:
+        self.look()
+        _say(f"assigned {_listed(assigned)}")
+
+    def on_partitions_revoked(self, revoked: Collection[Any]) -> None:
+        _say(f"revoked {_listed(revoked)}")
+        self._begin_anew()
+
+    def on_partitions_lost(self, lost: Collection[Any]) -> None:
+        _say(f"lost {_listed(lost)}: the group went on without this member")
+        self._begin_anew()
+
+    def look(self) -> None:
+        """Tell of a new generation, or of a wait that has become long."""
+        watched = self._member
+        generation_id = watched.generation_id
+        if generation_id not in (-1, self._generation_id):
+            self._generation_id = generation_id
+            role = "leader" if watched.is_leader else "follower"
+            _say(f"joined as {watched.member_id}, generation {generation_id}, {role}")
+            self._wait_anew()
+        elif watched.state is not MemberState.STABLE:
+            self._tell_of_waiting()
+
+    def _begin_anew(self) -> None:
+        # The next generation may have the number of this one, e.g. if a static member comes back into it.
+        self._generation_id = -1
+        self._wait_anew()
+
+    def _wait_anew(self) -> None:
+        self._waiting_since = self._silent_since = time.monotonic()
+        self._silence_s = _SILENCE_S
+
+    def _tell_of_waiting(self) -> None:
+        now = time.monotonic()
+        if now - self._silent_since < self._silence_s:
+            return
+        if self._member.state is MemberState.COMPLETING_REBALANCE:
+            whom = "the leader to divide the work"
+        elif self._member.member_id:
+            whom = "the coordinator to begin a generation"
+        else:
+            whom = "the coordinator to answer"
+        _say(f"waiting for {whom} ({now - self._waiting_since:.0f} s)")
+        self._silent_since, self._silence_s = now, _SILENCE_AGAIN_S
+
+
+def _listed(units: Iterable[Any]) -> str:
+    names = [f"{u.topic}-{u.partition}" if isinstance(u, TopicPartition) else str(u) for u in units]
+    return f"[{', '.join(sorted(names, key=_natural))}]"
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Sort key that puts unit-2 before unit-10."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
+
+
+def _say(line: str) -> None:
+    click.echo(f"{time.strftime('%H:%M:%S')} {line}")

@@ -1,0 +1,130 @@
+"""`group-coordinator run`: the long-lived job, on one's own Kafka or on a broker of its own."""
+
+from __future__ import annotations
+
+import os
+import socket
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from group_coordinator.commands.terminal import config_option, fail, need_spark, overriding, say
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["run"]
+
+
+@click.command()
+@click.option("--bootstrap-servers", help="Kafka brokers, host:port with commas between.")
+@click.option("--checkpoint", help="Directory or object-store URI for the coordinator's state.")
+@config_option()
+@click.option("--create-topics", is_flag=True, default=None, help="Create the topics that are missing.")
+@click.option(
+    "--standby", is_flag=True, default=None, help="Wait while another coordinator runs, then take over."
+)
+@click.option("--metrics-port", type=int, help="Port of the Prometheus endpoint; 0: any, -1: none.")
+@click.option(
+    "--set",
+    "assignments",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Any other setting, such as group.max.size=100 or kafka.security.protocol=SSL.",
+)
+@click.option(
+    "--embedded",
+    is_flag=True,
+    help="Start a Kafka broker on this machine for it, with everything in a temporary directory: to play.",
+)
+def run(
+    *,
+    bootstrap_servers: str | None,
+    checkpoint: str | None,
+    config: Path | None,
+    create_topics: bool | None,
+    standby: bool | None,
+    metrics_port: int | None,
+    assignments: tuple[str, ...],
+    embedded: bool,
+) -> None:
+    """Run the coordinator until it is told to stop (SIGTERM or Ctrl-C).
+
+    Settings come from a TOML file (--config or $GROUP_COORDINATOR_CONFIG), then from
+    GROUP_COORDINATOR_* variables, then from the options here; the last one wins.
+
+    \b
+    group-coordinator run --bootstrap-servers kafka:9092 --checkpoint /var/lib/gc --create-topics
+    group-coordinator run --config coordinator.toml --set group.max.size=100
+    group-coordinator run --embedded
+    """  # noqa: D301 - click's mark for a block that is not to be wrapped is this very character
+    need_spark()
+    from group_coordinator.checkpoints.identity import CheckpointError
+    from group_coordinator.deploy.broker import BrokerError
+    from group_coordinator.deploy.jars import JarError
+    from group_coordinator.page.service import serving
+    from group_coordinator.streaming.logs import logging_as
+    from group_coordinator.streaming.service import CoordinatorError, run_coordinator
+    from group_coordinator.streaming.settings import SettingsError, load_settings
+    from group_coordinator.streaming.topics import TopicError
+
+    options = {
+        "bootstrap.servers": bootstrap_servers,
+        "checkpoint": checkpoint,
+        "create.topics": create_topics,
+        "standby": standby,
+        "metrics.port": metrics_port,
+    }
+    overrides = overriding(options, assignments)
+    tell: Callable[[str], None] = say
+    with ExitStack() as stack:
+        try:
+            if embedded:
+                overrides = _embed(stack, overrides)
+            settings = load_settings(config, os.environ, overrides)
+            tell = stack.enter_context(logging_as(settings, say))
+            with serving(settings, tell):
+                run_coordinator(settings, tell, progress=True)
+        except (
+            BrokerError,
+            CheckpointError,
+            CoordinatorError,
+            JarError,
+            SettingsError,
+            TopicError,
+        ) as error:
+            fail(error, tell)
+
+
+def _embed(stack: ExitStack, overrides: dict[str, object]) -> dict[str, object]:
+    """Start a broker that lives as long as `stack`; return the settings that use it."""
+    from group_coordinator.deploy.broker import EmbeddedBroker
+
+    directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="group-coordinator-")))
+    say("starting a Kafka broker")
+    broker = stack.enter_context(EmbeddedBroker(directory / "kafka", port=_port_to_play_with()))
+    servers = broker.bootstrap_servers
+    say(f"Kafka is at {servers}; in another terminal, start as many members as you like:")
+    where = "" if servers.endswith(":9092") else f" --bootstrap-servers {servers}"
+    say(f"  .venv/bin/group-coordinator member --group g --units 12{where}")
+    return {
+        "checkpoint": str(directory / "checkpoint"),
+        "create.topics": True,
+        "requests.partitions": 2,
+        **overrides,
+        "bootstrap.servers": servers,
+    }
+
+
+def _port_to_play_with() -> int:
+    """Kafka's own port, so that nobody has to name it; any free one (0) if it is taken."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", 9092))
+        except OSError:
+            return 0
+    return 9092

@@ -1,0 +1,67 @@
+"""What the commands have in common: what they need, options for settings, and lines for people on stderr."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+__all__ = ["config_option", "fail", "need_spark", "overriding", "say"]
+
+Command = TypeVar("Command", bound="Callable[..., Any]")
+
+# What the `spark` extra brings and a program that is only a member does without.
+_SPARK_EXTRA = ("delta", "jgo", "pandas", "pyarrow", "pyspark", "structlog")
+
+
+def config_option(help_: str = "Settings file (TOML).") -> Callable[[Command], Command]:
+    """The option for the settings file, which may be in the environment, too."""
+    return click.option(
+        "--config", type=click.Path(path_type=Path), envvar="GROUP_COORDINATOR_CONFIG", help=help_
+    )
+
+
+def need_spark() -> None:
+    """Check that the `spark` extra and a suitable Java are there, and have Spark use that.
+
+    If not, say so and exit.
+    """
+    from group_coordinator.deploy.java import JavaNotFound, find_java
+
+    missing = [name for name in _SPARK_EXTRA if find_spec(name) is None]
+    if missing:
+        packages = ", ".join(missing)
+        fail(f"this needs Spark ({packages} not installed): install group-coordinator with its extra [spark]")
+    try:
+        os.environ["JAVA_HOME"] = str(find_java().parent.parent)
+    except JavaNotFound as error:
+        fail(error)
+
+
+def overriding(options: Mapping[str, object], assignments: Iterable[str]) -> dict[str, object]:
+    """The settings of a command line: its own options that were given, then each NAME=VALUE of --set."""
+    settings = {name: value for name, value in options.items() if value is not None}
+    for assignment in assignments:
+        name, equals, value = assignment.partition("=")
+        if not equals:
+            raise click.UsageError(f"--set wants NAME=VALUE, not {assignment!r}")
+        settings[name.strip()] = value
+    return settings
+
+
+def say(line: str) -> None:
+    """Tell the user something."""
+    click.echo(line, err=True)
+
+
+def fail(error: Exception | str, tell: Callable[[str], None] = say) -> NoReturn:
+    """End with an error that the user can mend, which is told as the commands' other lines are."""
+    tell(f"error: {error}")
+    sys.exit(1)

@@ -1,0 +1,74 @@
+"""`group-coordinator write-history`: the job that makes tables of the events."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from group_coordinator.commands.terminal import config_option, fail, need_spark, overriding, say
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["write_history"]
+
+
+@click.command("write-history")
+@click.option("--bootstrap-servers", help="Kafka brokers, host:port with commas between.")
+@click.option("--history-path", help="Directory or object-store URI of the tables.")
+@config_option()
+@click.option("--once", is_flag=True, help="Write what there is now, and end: without metrics.")
+@click.option("--metrics-port", type=int, help="Port of the Prometheus endpoint; 0: any, -1: none.")
+@click.option(
+    "--set",
+    "assignments",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Any other setting, such as history.retention.days=90 or kafka.security.protocol=SSL.",
+)
+def write_history(
+    *,
+    bootstrap_servers: str | None,
+    history_path: str | None,
+    config: Path | None,
+    once: bool,
+    metrics_port: int | None,
+    assignments: tuple[str, ...],
+) -> None:
+    """Write what happens to all groups into Delta tables, until told to stop (SIGTERM or Ctrl-C).
+
+    It reads the events that the coordinator writes, on the same settings (see `run`), in a process of its
+    own: it may be stopped, and started again later, without the coordinator noticing. Every event is in
+    the tables once, as long as it starts again before the topic's retention is over.
+
+    \b
+    group-coordinator write-history --bootstrap-servers kafka:9092 --history-path /var/lib/gc-history
+    group-coordinator write-history --config coordinator.toml --once
+    """  # noqa: D301 - click's mark for a block that is not to be wrapped is this very character
+    need_spark()
+    from group_coordinator.deploy.jars import JarError
+    from group_coordinator.history.errors import HistoryError
+    from group_coordinator.history.service import write_history as write
+    from group_coordinator.streaming.logs import logging_as
+    from group_coordinator.streaming.settings import SettingsError, load_settings
+
+    options = {
+        "bootstrap.servers": bootstrap_servers,
+        "history.path": history_path,
+        "history.metrics.port": metrics_port,
+    }
+    overrides = overriding(options, assignments)
+    tell: Callable[[str], None] = say
+    with ExitStack() as stack:
+        try:
+            settings = load_settings(
+                config, os.environ, overrides, needed=("bootstrap.servers", "history.path")
+            )
+            tell = stack.enter_context(logging_as(settings, say))
+            write(settings, tell, once=once, progress=True)
+        except (HistoryError, JarError, SettingsError) as error:
+            fail(error, tell)

@@ -1,0 +1,63 @@
+"""Events of the coordinator in words."""
+
+from __future__ import annotations
+
+from group_coordinator.coordinator_state.events import (
+    AnyEvent,
+    AssignmentPropagated,
+    GenerationCompleted,
+    MemberAdded,
+    MemberRemoved,
+    StateChanged,
+)
+from group_coordinator.demo.observer import partitions_in
+
+__all__ = ["Narration"]
+
+_REMOVED = {
+    "left": "has left",
+    "session_expired": "is out: its session expired",
+    "not_rejoined": "is out: it did not join again in time",
+    "not_synced": "is out: it did not sync in time",
+}
+
+
+class Narration:
+    """Turns events into lines; knows members by the names that they joined with."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}
+
+    def tell(self, event: AnyEvent) -> str | None:
+        """Say what happened; None for what is not worth a line."""
+        match event:
+            case MemberAdded():
+                self._names[event.member_id] = event.client_id
+                return f"{event.client_id} has joined"
+            case MemberRemoved():
+                return f"{event.client_id} {_REMOVED.get(event.reason, f'is out: {event.reason}')}"
+            case StateChanged():
+                return f"{event.from_} -> {event.to}: {self._readable(event.reason)}"
+            case GenerationCompleted():
+                return (
+                    f"generation {event.generation_id}: {self._name(event.leader)} leads and divides the work"
+                )
+            case AssignmentPropagated():
+                return "; ".join(
+                    f"{name} owns {' '.join(map(str, sorted(partitions_in(assignment)))) or 'nothing'}"
+                    for name, assignment in sorted(
+                        (self._name(each.member_id), each.assignment) for each in event.assignments
+                    )
+                )
+            case _:
+                return None
+
+    def _readable(self, reason: str) -> str:
+        # After the colon is what the client says about itself.
+        reason = reason.partition(": ")[0]
+        for member_id, name in self._names.items():
+            reason = reason.replace(member_id, name)
+        return reason
+
+    def _name(self, member_id: str) -> str:
+        return self._names.get(member_id, member_id)

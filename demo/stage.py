@@ -1,0 +1,306 @@
+"""What the plot is played on: a broker, a coordinator, workers, a shop, and somebody who watches them."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Self
+
+from kafka import KafkaAdminClient, TopicPartition
+from kafka.admin import NewTopic, OffsetSpec
+
+from group_coordinator.coordinator_state.events import AnyEvent, MemberRemoved
+from group_coordinator.coordinator_state.responses import GroupPicture
+from group_coordinator.demo.narration import Narration
+from group_coordinator.demo.observer import Observer, partitions_in
+from group_coordinator.demo.orders import Orders
+from group_coordinator.demo.probe import Probe
+from group_coordinator.demo.processes import Child, end_all
+from group_coordinator.demo.screen import Screen
+from group_coordinator.demo.store import OrderStore
+from group_coordinator.deploy.broker import EmbeddedBroker
+from group_coordinator.jobs.signals import StopEvent
+
+__all__ = ["Interrupted", "Stage", "StoryError"]
+
+_GROUP = "order-workers"
+_TOPIC = "orders"
+_PARTITIONS = 6
+_ORDERS_PER_S = 50
+_SCENE_ORDERS = 3 * _ORDERS_PER_S
+_SESSION_TIMEOUT_MS = 6_000  # the least that the coordinator allows
+
+_JAVA = "JAVA_TOOL_OPTIONS"
+_TICK_S = 0.1
+_START_TIMEOUT_S = 120
+_REBALANCE_TIMEOUT_S = 60
+_END_TIMEOUT_S = 5
+
+
+class StoryError(Exception):
+    """The story cannot go on; `log` is where the reason may be found."""
+
+    def __init__(self, message: str, log: Path | None = None) -> None:
+        super().__init__(message)
+        self.log = log
+
+
+class Interrupted(Exception):  # noqa: N818 - not an error
+    """The audience has left."""
+
+
+class Stage:
+    """Everything that runs, with all its files in `directory`. As a context it ends what it started.
+
+    Every method that waits raises Interrupted soon after `stopping` is set, and StoryError when it waits
+    in vain or when a process ends that should not.
+    """
+
+    def __init__(self, directory: Path, screen: Screen, stopping: StopEvent) -> None:
+        self.screen = screen
+        self.workers: dict[str, Child] = {}
+        self._directory = directory
+        self._stopping = stopping
+        self._children: list[Child] = []
+        self._narration = Narration()
+        self._told = 0
+        self._orders: Orders | None = None
+        self._observer: Observer | None = None
+        self._coordinator: Child | None = None
+        self._probe: Probe | None = None
+        # Ended in the opposite order: processes first, then the broker that they need.
+        self._stack = ExitStack()
+        self._broker = EmbeddedBroker(directory / "kafka")
+        self.store = OrderStore(directory / "orders.sqlite")
+        self._stack.callback(self.store.close)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.screen.note("ending what still runs")
+        status = self.screen.status
+        status.waiting_for, status.waiting_since = "everything to end", time.monotonic()
+        self._stack.close()
+        status.waiting_for = None
+
+    # -- the broker and the shop -----------------------------------------------------------------------
+
+    def start_broker(self) -> None:
+        """Start Kafka and create the topic."""
+        # In a thread, because nothing could be shown meanwhile, and nobody could interrupt it.
+        pool = ThreadPoolExecutor(max_workers=1)
+        starting = pool.submit(self._broker.start)
+        pool.shutdown(wait=False)
+        self._stack.callback(_stop_broker, self._broker, starting)
+        self.wait_for("Kafka to start", starting.done, _START_TIMEOUT_S)
+        starting.result()
+        self._stack.callback(lambda: end_all(self._children, _END_TIMEOUT_S))
+        self._admin = KafkaAdminClient(bootstrap_servers=self._broker.bootstrap_servers)
+        self._stack.callback(self._admin.close)
+        self._admin.create_topics([NewTopic(_TOPIC, num_partitions=_PARTITIONS, replication_factor=1)])
+        self.screen.note(f"Kafka is at {self._broker.bootstrap_servers}")
+
+    def open_shop(self) -> None:
+        """Begin to write orders."""
+        shop = Orders(self._broker.bootstrap_servers, _TOPIC, _ORDERS_PER_S)
+        self._orders = self._stack.enter_context(shop)
+
+    def close_shop(self) -> None:
+        """Write no more orders."""
+        if self._orders is not None:
+            self._orders.stop()
+
+    @property
+    def broker_log(self) -> Path:
+        """What Kafka wrote."""
+        return self._broker.log_file
+
+    @property
+    def written(self) -> list[int]:
+        """Numbers of all orders that are in Kafka."""
+        return self._orders.written if self._orders is not None else []
+
+    # -- the coordinator -------------------------------------------------------------------------------
+
+    def start_coordinator(self) -> None:
+        """Start the real command line, and return when it answers."""
+        self.screen.status.coordinator = "starting"
+        scratch = self._directory / "scratch"
+        scratch.mkdir(exist_ok=True)
+        self._coordinator = self._start(
+            "coordinator",
+            *("group_coordinator", "run", "--create-topics", "--metrics-port", "0"),
+            *("--bootstrap-servers", self._broker.bootstrap_servers),
+            *("--checkpoint", str(self._directory / "checkpoint")),
+            *("--set", "requests.partitions=2"),
+            # One that is killed cannot remove its temporary files: ours are removed anyway.
+            environment={
+                "TMPDIR": str(scratch),
+                _JAVA: f"{os.environ.get(_JAVA, '')} -Djava.io.tmpdir={scratch} -XX:-UsePerfData",
+            },
+        )
+        self.wait_for("the coordinator's topics", self._topics_exist, _START_TIMEOUT_S)
+        if self._probe is None:
+            self._probe = Probe(self._broker.bootstrap_servers, _GROUP)
+            self._stack.callback(self._probe.close)
+        self._probe.ask()
+        self.wait_for("Spark to start and the coordinator to answer", self._probe.answered, _START_TIMEOUT_S)
+        if self._observer is None:
+            observer = Observer(self._broker.bootstrap_servers, _GROUP)
+            self._observer = self._stack.enter_context(observer)
+        self.screen.status.coordinator = "running"
+        self.screen.note("the coordinator answers")
+
+    def kill_coordinator(self) -> None:
+        """Kill it, with Spark and everything else it started."""
+        if self._coordinator is not None:
+            self._coordinator.kill()
+        self.screen.status.coordinator = "dead"
+
+    def _topics_exist(self) -> bool:
+        return "coordinator.responses" in self._admin.list_topics()
+
+    # -- the workers -----------------------------------------------------------------------------------
+
+    def start_workers(self, *names: str) -> None:
+        """Start workers, each a process of its own."""
+        for name in names:
+            self.workers[name] = self._start(
+                name,
+                *("group_coordinator.demo.worker", "--name", name, "--group", _GROUP, "--topic", _TOPIC),
+                *("--bootstrap-servers", self._broker.bootstrap_servers),
+                *("--session-timeout-ms", str(_SESSION_TIMEOUT_MS)),
+                *("--store", str(self._directory / "orders.sqlite")),
+            )
+
+    def end_workers(self, *names: str) -> None:
+        """Ask workers to end, and return when they have left."""
+        leaving = [self.workers.pop(name) for name in names]
+        for child in leaving:
+            child.terminate()
+        self.wait_for(
+            f"{', '.join(names)} to leave",
+            lambda: all(child.exit_code is not None for child in leaving),
+            _REBALANCE_TIMEOUT_S,
+        )
+        for child in leaving:
+            if child.exit_code:
+                raise StoryError(
+                    f"{child.name} did not leave in order: exit code {child.exit_code}", child.log
+                )
+            child.kill()
+
+    def kill_worker(self, name: str) -> None:
+        """Kill a worker, and return when the coordinator has noticed."""
+        self.workers.pop(name).kill()
+        self.wait_for(f"{name}'s session to expire", lambda: self._is_out(name), _REBALANCE_TIMEOUT_S)
+
+    def _is_out(self, name: str) -> bool:
+        return any(isinstance(event, MemberRemoved) and event.client_id == name for event in self.events)
+
+    def wait_for_work(self) -> None:
+        """Return when the workers that run share all partitions evenly and have worked for a while."""
+        self.wait_for("the workers to share the partitions", self._all_work, _REBALANCE_TIMEOUT_S)
+        self.watch_work()
+
+    def watch_work(self) -> None:
+        """Return when as many new orders were processed as come in in a few seconds."""
+        target = len(self.written) + _SCENE_ORDERS
+        self.wait_for(
+            f"{_SCENE_ORDERS} more orders to be processed",
+            lambda: self.store.totals().orders >= target,
+            _REBALANCE_TIMEOUT_S,
+        )
+
+    def _all_work(self) -> bool:
+        picture = self.picture
+        if picture is None or picture.state != "Stable":
+            return False
+        shares = {m.client_id: len(partitions_in(m.member_assignment)) for m in picture.members}
+        fair = dict.fromkeys(self.workers, _PARTITIONS // len(self.workers))
+        return shares == fair and self.store.active_workers(picture.generation_id) == fair.keys()
+
+    def describe_group(self) -> None:
+        """Show what the command line says of the group."""
+        describe = self._start(
+            "describe",
+            *("group_coordinator", "groups", "--bootstrap-server", self._broker.bootstrap_servers),
+            *("--describe", "--group", _GROUP),
+        )
+        describe.ending = True
+        self.wait_for("the description", lambda: describe.exit_code is not None, _REBALANCE_TIMEOUT_S)
+        describe.kill()
+        lines = [line for line in describe.log.read_text().splitlines() if line.strip()]
+        if describe.exit_code:
+            raise StoryError(f"the group could not be described: {lines[-1:]}", describe.log)
+        for line in lines:
+            self.screen.note(line)
+
+    def log_end(self) -> dict[int, int]:
+        """Where the topic ends: partition -> offset."""
+        partitions = [TopicPartition(_TOPIC, number) for number in range(_PARTITIONS)]
+        ends = self._admin.list_partition_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
+        return {partition.partition: end.offset for partition, end in ends.items()}
+
+    # -- what can be seen ------------------------------------------------------------------------------
+
+    @property
+    def events(self) -> list[AnyEvent]:
+        """All events of the group so far."""
+        return self._observer.events if self._observer is not None else []
+
+    @property
+    def picture(self) -> GroupPicture | None:
+        """The group as it is now."""
+        return self._observer.picture if self._observer is not None else None
+
+    def wait_for(self, what: str, condition: Callable[[], object], timeout_s: float) -> None:
+        """Return once `condition` holds; show what happens meanwhile."""
+        status = self.screen.status
+        status.waiting_for, status.waiting_since = what, time.monotonic()
+        while not condition():
+            if time.monotonic() - status.waiting_since > timeout_s:
+                log = self._coordinator.log if self._coordinator else None
+                raise StoryError(f"waited {timeout_s:.0f} s for {what}, in vain", log)
+            self._look()
+            self._stopping.wait(_TICK_S)
+        self._look()
+        status.waiting_for = None
+
+    def _look(self) -> None:
+        if self._stopping.is_set():
+            raise Interrupted
+        for child in self._children:
+            if child.exit_code is not None and not child.ending:
+                raise StoryError(f"{child.name} ended by itself, with exit code {child.exit_code}", child.log)
+        status, totals = self.screen.status, self.store.totals()
+        status.picture, status.written = self.picture, len(self.written)
+        status.processed, status.twice = totals.orders, totals.rows - totals.orders
+        status.by_worker = totals.by_worker
+        events = self.events
+        for event in events[self._told :]:
+            if (line := self._narration.tell(event)) is not None:
+                self.screen.note(line)
+        self._told = len(events)
+        self.screen.refresh()
+
+    def _start(
+        self, name: str, *module_and_arguments: str, environment: dict[str, str] | None = None
+    ) -> Child:
+        command = [sys.executable, "-m", *module_and_arguments]
+        child = Child(name, command, self._directory / f"{name}.log", environment)
+        self._children.append(child)
+        return child
+
+
+def _stop_broker(broker: EmbeddedBroker, starting: Future[None]) -> None:
+    # While it starts, there may be nothing to stop yet.
+    while not wait([starting], _TICK_S).done:
+        broker.stop()
+    broker.stop()

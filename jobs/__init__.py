@@ -1,0 +1,1 @@
+"""How the long-lived jobs run, whatever they do."""

@@ -1,0 +1,71 @@
+"""`group-coordinator ui`: the page, for people."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import click
+import msgspec
+
+from group_coordinator.commands.terminal import config_option, fail, overriding, say
+from group_coordinator.jobs.signals import stop_event
+
+__all__ = ["ui"]
+
+_PORT = 9465
+
+
+@click.command()
+@click.option("--bootstrap-servers", help="Kafka brokers, host:port with commas between.")
+@click.option(
+    "--history-path", help="Where write-history writes: with it any moment of the past can be seen."
+)
+@click.option("--host", help="Address to listen on; who can reach it can read it all.  [default: 127.0.0.1]")
+@click.option("--port", type=click.IntRange(0, 65535), help=f"Port; 0: any free one.  [default: {_PORT}]")
+@config_option()
+@click.option(
+    "--set",
+    "assignments",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Any other setting, such as topics.groups=... or kafka.security.protocol=SSL.",
+)
+def ui(
+    *,
+    bootstrap_servers: str | None,
+    history_path: str | None,
+    host: str | None,
+    port: int | None,
+    config: Path | None,
+    assignments: tuple[str, ...],
+) -> None:
+    """Show the groups on a web page, until told to stop (SIGTERM or Ctrl-C).
+
+    The groups as they are, each with a timeline: who was in, who owned what, and why it rebalanced; live, or,
+    with --history-path, at any moment of the past. Nothing can be changed there. Settings as of `run`.
+
+    \b
+    group-coordinator ui --bootstrap-servers kafka:9092 --history-path /var/lib/gc-history
+    """  # noqa: D301 - click's mark for a block that is not to be wrapped is this very character
+    from group_coordinator.page.service import serving
+    from group_coordinator.streaming.settings import SettingsError, load_settings
+
+    options = {
+        "bootstrap.servers": bootstrap_servers,
+        "history.path": history_path,
+        "ui.host": host,
+        "ui.port": port,
+    }
+    stopping = stop_event(signal.SIGTERM, signal.SIGINT)
+    try:
+        settings = load_settings(
+            config, os.environ, overriding(options, assignments), needed=("bootstrap.servers",)
+        )
+        if settings.ui_port < 0:
+            settings = msgspec.structs.replace(settings, ui_port=_PORT)
+        with serving(settings, say):
+            stopping.wait()
+    except SettingsError as error:
+        fail(error)

@@ -1,0 +1,99 @@
+"""How far groups are behind. The coordinator has to be asked, which takes a while: nobody waits for it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from kafka.errors import KafkaError
+
+from group_coordinator.client.admin import AdminClient
+from group_coordinator.client.channel import MissingTopicError
+from group_coordinator.commands.groups.actions import describe
+from group_coordinator.commands.groups.errors import message_of
+from group_coordinator.commands.groups.output import Cell, Table
+
+__all__ = ["Lags", "Measured", "OffsetRow"]
+
+FRESH_S = 15.0
+"""As long as that nobody is asked again."""
+_KEPT = 64
+_MOST_ASKED = 8
+"""Measurements that wait for their turn. Who is too many asks again with the next look."""
+
+OffsetRow = dict[str, Cell]
+"""A row of `groups --describe`, by its JSON's names: topic, partition, current_offset, lag, ..."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What the coordinator and the brokers have answered by `at`, or why they have not."""
+
+    at: datetime
+    rows: dict[str, list[OffsetRow]] = field(default_factory=dict)
+    problem: str | None = None
+
+    def total(self, group_id: str) -> int | None:
+        """How many records a group is behind; None if there is no log, or nothing is committed."""
+        lags = [row["lag"] for row in self.rows.get(group_id, ()) if isinstance(row.get("lag"), int)]
+        return sum(lag for lag in lags if isinstance(lag, int)) if lags else None
+
+
+class Lags:
+    """Measures in threads of its own, one at a time, and only while somebody looks.
+
+    `connect` makes the client to ask with. Nobody waits for a measurement, not even who ends the process.
+    """
+
+    def __init__(self, connect: Callable[[], AdminClient]) -> None:
+        self._connect = connect
+        self._lock = threading.Lock()
+        self._turn = threading.Lock()
+        self._found: OrderedDict[str | None, tuple[float, Measured]] = OrderedDict()
+        self._asked: set[str | None] = set()
+
+    def newest(self, group_id: str | None = None) -> Measured | None:
+        """The newest figures of a group, or of all. If they are old, or None, newer ones are on their way."""
+        with self._lock:
+            taken, measured = self._found.get(group_id, (None, None))
+            is_old = taken is None or time.monotonic() - taken > FRESH_S
+            if is_old and group_id not in self._asked and len(self._asked) < _MOST_ASKED:
+                self._asked.add(group_id)
+                threading.Thread(target=self._measure, args=(group_id,), name="ui-lags", daemon=True).start()
+        return measured
+
+    def _measure(self, group_id: str | None) -> None:
+        try:
+            with self._turn:
+                measured = self._asked_for(None if group_id is None else [group_id])
+            with self._lock:
+                self._found[group_id] = (time.monotonic(), measured)
+                self._found.move_to_end(group_id)
+                while len(self._found) > _KEPT:
+                    self._found.popitem(last=False)
+        finally:
+            with self._lock:
+                self._asked.discard(group_id)
+
+    def _asked_for(self, group_ids: Collection[str] | None) -> Measured:
+        try:
+            return self._ask(group_ids)
+        except (KafkaError, MissingTopicError) as error:
+            problem = message_of(error) if isinstance(error, KafkaError) else str(error)
+            return Measured(datetime.now(UTC), problem=problem)
+
+    def _ask(self, group_ids: Collection[str] | None) -> Measured:
+        with self._connect() as admin:
+            report = describe(admin, group_ids, "offsets")
+        rows: dict[str, list[OffsetRow]] = {}
+        for item in report.items:
+            if isinstance(item, Table):
+                for row in item.rows:
+                    named: dict[str, Any] = dict(zip([each.key for each in item.columns], row, strict=True))
+                    rows.setdefault(str(named["group"]), []).append(named)
+        return Measured(datetime.now(UTC), rows)

@@ -1,0 +1,108 @@
+"""The groups as they are, read from the topics in a thread of its own."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import closing
+from datetime import timedelta
+from typing import Any, Self
+
+from kafka import KafkaConsumer, TopicPartition
+from kafka.errors import KafkaError
+
+from group_coordinator.commands.groups.errors import message_of
+from group_coordinator.page.memory import LIMITS, Limits, Memory
+
+__all__ = ["Live"]
+
+_POLL_MS = 500
+_AGAIN_S = 2.0
+_BOOTSTRAP_MS = 3_000
+_END_S = 1.0
+"""What is asked of brokers that are away may take longer to fail; whoever ends the process does not wait."""
+
+
+class Live:
+    """Reads while the context is open. `back`: how far back in the topic of events it begins.
+
+    Topics that are not there yet, and brokers that are away, are waited for; `problem` says so.
+    """
+
+    def __init__(
+        self,
+        groups_topic: str,
+        events_topic: str,
+        client_config: Mapping[str, Any],
+        *,
+        back: timedelta = timedelta(hours=6),
+        limits: Limits = LIMITS,
+    ) -> None:
+        self._groups_topic = groups_topic
+        self._events_topic = events_topic
+        self._client_config = dict(client_config)
+        self._back = back
+        self._limits = limits
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="ui-live", daemon=True)
+        self.memory = Memory(limits)
+        self.problem: str | None = "the topics are being read"
+        """Why what is known may not be all there is; one line."""
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        self._thread.join(_END_S)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._read()
+            except KafkaError as error:
+                self.problem = f"Kafka cannot be read: {message_of(error)}"
+                self._stopping.wait(_AGAIN_S)
+
+    def _read(self) -> None:
+        config = {"bootstrap_timeout_ms": _BOOTSTRAP_MS, **self._client_config}
+        config |= {"group_id": None, "enable_auto_commit": False}
+        with closing(KafkaConsumer(**config)) as consumer:
+            partitions = self._assign(consumer)
+            if partitions is None:
+                self._stopping.wait(_AGAIN_S)
+                return
+            ends = consumer.end_offsets(partitions)
+            # Others go on with what was known before until as much is known again.
+            memory = Memory(self._limits)
+            while not self._stopping.is_set():
+                for partition, records in consumer.poll(timeout_ms=_POLL_MS).items():
+                    for record in records:
+                        if partition.topic == self._groups_topic:
+                            memory.take_picture(record.key, record.value)
+                        else:
+                            memory.take_event(record.offset, record.value)
+                if self.memory is not memory and all(
+                    consumer.position(each) >= end for each, end in ends.items()
+                ):
+                    self.memory, self.problem = memory, None
+
+    def _assign(self, consumer: KafkaConsumer) -> list[TopicPartition] | None:
+        """Begin with all pictures, and with the events of the last hours; None if a topic is not there."""
+        found: dict[str, list[TopicPartition]] = {}
+        for topic in (self._groups_topic, self._events_topic):
+            numbers = consumer.partitions_for_topic(topic)
+            if not numbers:
+                self.problem = f"there is no topic {topic}: has a coordinator run with these topics?"
+                return None
+            found[topic] = [TopicPartition(topic, number) for number in sorted(numbers)]
+        pictures, events = found[self._groups_topic], found[self._events_topic]
+        consumer.assign([*pictures, *events])
+        consumer.seek_to_beginning(*pictures)
+        begin_ms = round((time.time() - self._back.total_seconds()) * 1_000)
+        ends = consumer.end_offsets(events)
+        for partition, found_there in consumer.offsets_for_times(dict.fromkeys(events, begin_ms)).items():
+            consumer.seek(partition, ends[partition] if found_there is None else found_there.offset)
+        return [*pictures, *events]

@@ -1,0 +1,241 @@
+"""What is known of the groups as they are, in a bounded amount of memory."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict, deque
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import msgspec
+
+from group_coordinator.client.work import assigned_partitions
+from group_coordinator.coordinator_state.responses import GroupPicture
+from group_coordinator.coordinator_state.states import GroupState
+from group_coordinator.history.rows import GenerationMember, Transition, read_event, time_of
+from group_coordinator.history.spans import Assignment, Membership
+from group_coordinator.history.story import Story
+
+__all__ = ["LIMITS", "Limits", "Listed", "Memory"]
+
+# What Python needs for an entry besides its bytes, about.
+_OVERHEAD = 300
+_NOT_TOLD = frozenset({"offsets_committed", "offsets_deleted", "offsets_expired"})
+"""Most events are commits, and a timeline shows none of them."""
+
+
+class Limits(NamedTuple):
+    """How much is kept, in bytes and in events. What has changed last is kept longest."""
+
+    pictures: int = 64 << 20
+    events: int = 64 << 20
+    events_of_group: int = 1 << 20
+    count_of_group: int = 2_000
+
+
+LIMITS = Limits()
+
+
+class Listed(NamedTuple):
+    """A group in a list. `since`: since when it has been in this state."""
+
+    group_id: str
+    state: str
+    generation_id: int
+    members: int
+    since: datetime
+
+
+class _Heading(msgspec.Struct):
+    """As much of a picture as a list shows."""
+
+    group_id: str
+    state: str
+    generation_id: int
+    members: list[msgspec.Raw]
+    state_timestamp_ms: int
+
+
+class _Tag(msgspec.Struct):
+    """As much of an event as has to be known to keep it."""
+
+    event_id: str
+    event: str
+    group_id: str
+
+
+class _Kept(NamedTuple):
+    log_offset: int
+    event_id: str
+    body: bytes
+
+    @property
+    def size(self) -> int:
+        return len(self.body) + len(self.event_id) + _OVERHEAD
+
+
+class _Events:
+    """The newest events of one group, each once: after a crash of the coordinator some come again."""
+
+    def __init__(self) -> None:
+        self.kept: deque[_Kept] = deque()
+        self.size = 0
+        self._ids: set[str] = set()
+
+    def take(self, event: _Kept, limits: Limits) -> None:
+        if event.event_id in self._ids:
+            return
+        self._ids.add(event.event_id)
+        self.kept.append(event)
+        self.size += event.size
+        while len(self.kept) > limits.count_of_group or self.size > limits.events_of_group:
+            oldest = self.kept.popleft()
+            self._ids.discard(oldest.event_id)
+            self.size -= oldest.size
+
+
+class Memory:
+    """The newest picture of each group, and its newest events. For use by several threads."""
+
+    def __init__(self, limits: Limits = LIMITS) -> None:
+        self._limits = limits
+        self._lock = threading.Lock()
+        self._pictures: OrderedDict[str, tuple[Listed, bytes]] = OrderedDict()
+        self._pictures_size = 0
+        self._events: OrderedDict[str, _Events] = OrderedDict()
+        self._events_size = 0
+        self.has_forgotten = False
+        """Whether there was no room for the pictures of some groups."""
+
+    # -- what is read ------------------------------------------------------------------------------------
+
+    def take_picture(self, key: bytes | None, value: bytes | None) -> None:
+        """A record of the topic of groups. One that is no picture is skipped."""
+        try:
+            heading = None if value is None else _headings.decode(value)
+            group_id = (key or b"").decode() if heading is None else heading.group_id
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return
+        with self._lock:
+            before = self._pictures.pop(group_id, None)
+            self._pictures_size -= 0 if before is None else len(before[1]) + _OVERHEAD
+            if heading is None or value is None:
+                return
+            listed = Listed(
+                heading.group_id,
+                heading.state,
+                heading.generation_id,
+                len(heading.members),
+                time_of(heading.state_timestamp_ms),
+            )
+            self._pictures[group_id] = (listed, value)
+            self._pictures_size += len(value) + _OVERHEAD
+            while self._pictures_size > self._limits.pictures:
+                _, (_, oldest) = self._pictures.popitem(last=False)
+                self._pictures_size -= len(oldest) + _OVERHEAD
+                self.has_forgotten = True
+
+    def take_event(self, log_offset: int, value: bytes | None) -> None:
+        """A record of the topic of events. One that is no event is skipped."""
+        try:
+            tag = _tags.decode(value or b"")
+        except msgspec.DecodeError:
+            return
+        if value is None or tag.event in _NOT_TOLD:
+            return
+        with self._lock:
+            of_group = self._events.setdefault(tag.group_id, _Events())
+            self._events.move_to_end(tag.group_id)
+            self._events_size -= of_group.size
+            of_group.take(_Kept(log_offset, tag.event_id, value), self._limits)
+            self._events_size += of_group.size
+            while self._events_size > self._limits.events:
+                _, oldest = self._events.popitem(last=False)
+                self._events_size -= oldest.size
+
+    # -- what is known -----------------------------------------------------------------------------------
+
+    def groups(self) -> list[Listed]:
+        """All groups, by id."""
+        with self._lock:
+            listed = [listed for listed, _ in self._pictures.values()]
+        return sorted(listed)
+
+    def picture(self, group_id: str) -> GroupPicture | None:
+        """The newest picture of a group."""
+        with self._lock:
+            found = self._pictures.get(group_id)
+        return None if found is None else _pictures.decode(found[1])
+
+    def story(self, group_id: str) -> Story | None:
+        """What happened to a group, as far as that is kept; None if nothing is known of it.
+
+        Of a group to which nothing has happened lately it is what its picture says.
+        """
+        with self._lock:
+            of_group = self._events.get(group_id)
+            kept = [] if of_group is None else list(of_group.kept)
+        picture = self.picture(group_id)
+        if not kept and picture is None:
+            return None
+        events = ((each.log_offset, event) for each in kept if (event := read_event(each.body)) is not None)
+        story = Story.of_events(group_id, events)
+        return story if picture is None else _completed(story, picture)
+
+
+_headings = msgspec.json.Decoder(_Heading)
+_tags = msgspec.json.Decoder(_Tag)
+_pictures = msgspec.json.Decoder(GroupPicture)
+
+
+def _completed(story: Story, picture: GroupPicture) -> Story:
+    """The story with what is older than its events, as far as the picture has it."""
+    known = {each.member_id: each for each in story.memberships}
+    for member in picture.members:
+        if (membership := known.get(member.member_id)) is None:
+            membership = Membership(group_id=story.group_id, member_id=member.member_id, begun_by="")
+            story.memberships.insert(0, membership)
+        if membership.client_id is None:
+            membership.client_id, membership.client_host = member.client_id, member.client_host
+            membership.group_instance_id = member.group_instance_id
+    if story.transitions:
+        return story
+    since = time_of(picture.state_timestamp_ms)
+    of_event: dict[str, Any] = {
+        "event_id": "",
+        "at": since,
+        "log_offset": -1,
+        "group_id": story.group_id,
+        "generation_id": picture.generation_id,
+    }
+    story.transitions.append(
+        Transition(
+            **of_event, from_state="", to_state=picture.state, reason="", cause=None, rebalance_ms=None
+        )
+    )
+    if picture.state != GroupState.STABLE:
+        return story
+    for member in picture.members:
+        story.generations.append(
+            GenerationMember(
+                **of_event,
+                member_id=member.member_id,
+                is_leader=member.member_id == picture.leader,
+                protocol_type=picture.protocol_type or "",
+                protocol_name=picture.protocol_name or "",
+            )
+        )
+        partitions = assigned_partitions(picture.protocol_type or "", member.member_assignment)
+        for topic, partition in [(None, None)] if partitions is None else dict.fromkeys(partitions):
+            story.assignments.append(
+                Assignment(
+                    group_id=story.group_id,
+                    since=since,
+                    begun_by="",
+                    generation_id=picture.generation_id,
+                    member_id=member.member_id,
+                    topic=topic,
+                    partition=partition,
+                )
+            )
+    return story

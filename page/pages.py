@@ -1,0 +1,356 @@
+"""The pages, as HTML. All text goes through `said`: most of it comes from strangers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from urllib.parse import urlencode
+
+from group_coordinator.client.work import WorkUnits, assigned_partitions
+from group_coordinator.commands.groups.output import Cell
+from group_coordinator.coordinator_state.responses import GroupPicture
+from group_coordinator.history.spans import Span
+from group_coordinator.history.story import Story
+from group_coordinator.history.timeline import moves_table, timeline_svg
+from group_coordinator.history.timeline.text import clean, counted, escape, owned, span_of_time
+from group_coordinator.page.lags import Measured
+from group_coordinator.page.memory import Listed
+
+__all__ = [
+    "SPANS",
+    "groups_part",
+    "history_list",
+    "note",
+    "now_part",
+    "page",
+    "past_part",
+    "past_picker",
+    "said",
+    "search",
+    "since_links",
+]
+
+MAX_ROWS = 200
+"""Groups in the list, and offsets of a group, that one page shows."""
+SPANS = {60: "1 min", 300: "5 min", 900: "15 min", 3_600: "1 h", 21_600: "6 h", 86_400: "1 d", 604_800: "7 d"}
+"""What may be seen at once, in seconds."""
+
+
+def said(value: object) -> str:
+    """A value as text in HTML; `-` if there is none."""
+    return "-" if value is None or value == "" else escape(clean(str(value)))
+
+
+def link(path: str, text: str, **query: object) -> str:
+    """A link; what is None is left out of its query."""
+    given = {name: str(value) for name, value in query.items() if value is not None}
+    # What cannot be encoded is in no id that the coordinator has written.
+    url = f"{path}?{urlencode(given, errors='replace')}" if given else path
+    return f'<a href="{escape(url)}">{said(text)}</a>'
+
+
+def page(title: str, body: str, *, live: bool = False, history: bool = False) -> str:
+    """A whole page. `live`: what is between the part's marks is fetched anew all the time."""
+    past = f" {link('/history', 'history')}" if history else ""
+    pause = '<button id="pause" type="button" hidden>Pause</button>' if live else ""
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{said(title)}</title>\n"
+        '<link rel="icon" href="/static/icon.svg" type="image/svg+xml">\n'
+        '<link rel="stylesheet" href="/static/page.css">\n'
+        + ('<script src="/static/page.js" defer></script>\n' if live else "")
+        + f"</head>\n<body>\n<header><nav>{link('/', 'groups')}{past}</nav>"
+        f'<span id="fresh" role="status"></span>{pause}</header>\n<main>\n{body}</main>\n</body>\n</html>\n'
+    )
+
+
+def part(body: str) -> str:
+    """What is fetched anew."""
+    return f'<div id="part">\n{body}</div>\n'
+
+
+def note(text: str, kind: str = "note") -> str:
+    """A line that people should read."""
+    return f'<p class="{kind}">{said(text)}</p>\n'
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]], name: str) -> str:
+    """A table; the cells are HTML. A heading that begins with # is of numbers."""
+    kinds = [' class="n"' if heading.startswith("#") else "" for heading in headings]
+    head = "".join(
+        f"<th{kind}>{said(heading.removeprefix('#'))}</th>"
+        for kind, heading in zip(kinds, headings, strict=True)
+    )
+    body = "".join(
+        "<tr>" + "".join(f"<td{kind}>{cell}</td>" for kind, cell in zip(kinds, row, strict=True)) + "</tr>\n"
+        for row in rows
+    )
+    return f'<table class="{name}">\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table>\n'
+
+
+def utc(at: datetime) -> str:
+    """A time for people."""
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
+
+
+def lag_note(measured: Measured | None) -> str:
+    """Since when the lag is known, or why it is not."""
+    if measured is None:
+        return note("Lag: the coordinator is being asked.")
+    if measured.problem is not None:
+        return note(f"Lag: unknown at {measured.at:%H:%M:%S} UTC: {measured.problem}", "bad")
+    return note(f"Lag as of {measured.at:%H:%M:%S} UTC.")
+
+
+def state(name: str) -> str:
+    """A group's state."""
+    return f'<span class="state {said(name).lower()}">{said(name)}</span>'
+
+
+# -- the list ----------------------------------------------------------------------------------------------
+
+
+def search(text: str, path: str = "/") -> str:
+    """A field to choose groups by a part of their ids."""
+    return (
+        f'<form action="{path}" method="get" class="search"><label>Group ids with '
+        f'<input name="q" value="{escape(clean(text))}" autocomplete="off"></label> '
+        "<button>Show</button></form>\n"
+    )
+
+
+def groups_part(
+    groups: Sequence[Listed],
+    chosen: str,
+    measured: Measured | None,
+    now: datetime,
+    problem: str | None,
+    *,
+    has_forgotten: bool = False,
+) -> str:
+    """The groups with `chosen` in their ids."""
+    found = [each for each in groups if chosen in each.group_id]
+    rows = [
+        (
+            link("/group", each.group_id, id=each.group_id),
+            state(each.state),
+            str(each.generation_id),
+            f"{each.members:,}",
+            "…" if measured is None else said(_total(measured, each.group_id)),
+            said(f"{span_of_time(max(_whole_seconds(now - each.since), timedelta()))}"),
+        )
+        for each in found[:MAX_ROWS]
+    ]
+    headings = ("group", "state", "#generation", "#members", "#lag", "in this state for")
+    lines = "" if problem is None else note(problem, "bad")
+    lines += table(headings, rows, "groups")
+    if not found:
+        lines += note("There is no such group." if chosen else "There are no groups yet.")
+    if len(found) > len(rows):
+        lines += note(
+            f"The first {MAX_ROWS} of {counted(len(found), 'group')}: name a part of an id to see others."
+        )
+    if has_forgotten:
+        lines += note(
+            "Those that have not changed for longest are not here, as there are too many: "
+            "group-coordinator groups --list has them all."
+        )
+    return part(lines + lag_note(measured))
+
+
+def _total(measured: Measured, group_id: str) -> str | None:
+    total = measured.total(group_id)
+    return None if total is None else f"{total:,}"
+
+
+def _whole_seconds(span: timedelta) -> timedelta:
+    return timedelta(seconds=span // timedelta(seconds=1))
+
+
+# -- a group now -------------------------------------------------------------------------------------------
+
+
+def since_links(group_id: str, last: int) -> str:
+    """How far back to look."""
+    links = (
+        f"<b>{said(text)}</b>" if seconds == last else link("/group", text, id=group_id, last=seconds)
+        for seconds, text in SPANS.items()
+        if seconds <= 21_600  # noqa: PLR2004 - what is live begins there at the earliest
+    )
+    return f'<p class="spans">The last {" · ".join(links)}</p>\n'
+
+
+def now_part(
+    story: Story | None,
+    picture: GroupPicture | None,
+    measured: Measured | None,
+    since: datetime,
+    now: datetime,
+    problem: str | None,
+) -> str:
+    """A group as it is, and what has led to that."""
+    lines = "" if problem is None else note(problem, "bad")
+    if story is None:
+        return part(lines + note("Nothing is known of this group, now or in the last hours."))
+    if picture is None:
+        lines += note("The group is not there any more: this is what is known of its end.")
+    else:
+        lines += (
+            f"<p>{state(picture.state)} generation {picture.generation_id}, "
+            f"{counted(len(picture.members), 'member')}, since {utc(_time(picture.state_timestamp_ms))} UTC; "
+            f"protocol {said(picture.protocol_type)} / {said(picture.protocol_name)}</p>\n"
+        )
+    lines += f'<div class="picture">{timeline_svg(story, since, now)}</div>\n{downloads(story, since, now)}'
+    if picture is not None:
+        members = _members(picture) if picture.members else note("There are none.")
+        lines += f"<h2>Members</h2>\n{members}"
+    lines += f"<h2>Offsets</h2>\n{_offsets(measured, story.group_id)}"
+    return part(f"{lines}<h2>What happened</h2>\n{moves_table(story, since, now)}")
+
+
+def _time(at_ms: int) -> datetime:
+    return datetime.fromtimestamp(at_ms / 1000, UTC)
+
+
+def _members(picture: GroupPicture) -> str:
+    def owns(assignment: bytes) -> str:
+        partitions = assigned_partitions(picture.protocol_type or "", assignment)
+        if partitions is None:
+            return "what cannot be read"
+        units = picture.protocol_type == WorkUnits.protocol_type
+        return owned(partitions, units=units)[0] if partitions else "nothing"
+
+    rows = (
+        (
+            said(member.client_id) + (" <b>leader</b>" if member.member_id == picture.leader else ""),
+            f"<code>{said(member.member_id)}</code>",
+            said(member.group_instance_id),
+            said(member.client_host),
+            f"{member.session_timeout_ms:,} ms",
+            said(owns(member.member_assignment)),
+        )
+        for member in picture.members
+    )
+    return table(("client", "member id", "instance", "host", "#session", "owns"), rows, "members")
+
+
+def _offsets(measured: Measured | None, group_id: str) -> str:
+    if measured is None or measured.problem is not None:
+        return lag_note(measured)
+    rows = measured.rows.get(group_id, [])
+    if not rows:
+        return note(f"Nothing is owned or committed, as of {measured.at:%H:%M:%S} UTC.")
+
+    def number(cell: Cell | None) -> str:
+        return f"{cell:,}" if isinstance(cell, int) else "-"
+
+    columns = ("topic", "#partition", "#committed", "#log end", "#lag", "client")
+    shown = (
+        (
+            said(row["topic"]),
+            number(row["partition"]),
+            number(row["current_offset"]),
+            number(row["log_end_offset"]),
+            number(row["lag"]),
+            said(row["client_id"]),
+        )
+        for row in rows[:MAX_ROWS]
+    )
+    total = measured.total(group_id)
+    told = f"As of {measured.at:%H:%M:%S} UTC{'' if total is None else f': {total:,} records behind'}"
+    more = f"; the first {MAX_ROWS} of {len(rows):,}" if len(rows) > MAX_ROWS else ""
+    return note(f"{told}{more}.") + table(columns, shown, "offsets")
+
+
+# -- a group in the past -----------------------------------------------------------------------------------
+
+
+def past_picker(group_id: str, at: datetime | None, span: int, now: datetime) -> str:
+    """A form to choose a moment, and how much around it."""
+    value = f"{(at or now).astimezone(UTC):%Y-%m-%dT%H:%M:%S}"
+    options = "".join(
+        f'<option value="{seconds}"{" selected" if seconds == span else ""}>{said(text)}</option>'
+        for seconds, text in SPANS.items()
+    )
+    return (
+        '<form action="/group" method="get" class="past">'
+        f'<input type="hidden" name="id" value="{escape(group_id)}">'
+        f'<label>At <input type="datetime-local" name="at" step="1" required value="{value}"> UTC</label> '
+        f'<label>and around it <select name="span">{options}</select></label> <button>Look</button>'
+        + ("" if at is None else f" {link('/group', 'back to now', id=group_id)}")
+        + "</form>\n"
+    )
+
+
+def past_part(story: Story, at: datetime, since: datetime, until: datetime, span: int) -> str:
+    """What happened around a moment, and who owned what then."""
+    lines = f'<p class="spans">{" · ".join(_around(story.group_id, at, span))}</p>\n'
+    lines += f'<div class="picture">{timeline_svg(story, since, until, moment=at)}</div>\n'
+    lines += downloads(story, since, until, past=True)
+    lines += f"<h2>Who owned what at {utc(at)} UTC</h2>\n{_owners(story, at)}"
+    return part(f"{lines}<h2>What happened</h2>\n{moves_table(story, since, until)}")
+
+
+def _around(group_id: str, at: datetime, span: int) -> Iterable[str]:
+    lengths = list(SPANS)
+    place = lengths.index(span) if span in SPANS else 0
+
+    def there(text: str, shift_s: float, seconds: int) -> str:
+        moment = at + timedelta(seconds=shift_s)
+        return link("/group", text, id=group_id, at=f"{moment:%Y-%m-%dT%H:%M:%S}", span=seconds)
+
+    yield there("← earlier", -span / 2, span)
+    yield there("later →", span / 2, span)
+    if place > 0:
+        yield there("closer", 0, lengths[place - 1])
+    if place + 1 < len(lengths):
+        yield there("further", 0, lengths[place + 1])
+
+
+def _owners(story: Story, at: datetime) -> str:
+    def holds(span: Span) -> bool:
+        return (span.since is None or span.since <= at) and (span.until is None or span.until > at)
+
+    types = {each.generation_id: each.protocol_type for each in story.generations}
+    rows = []
+    for member in filter(holds, story.memberships):
+        of_member = [each for each in story.assignments if each.member_id == member.member_id and holds(each)]
+        generations = {each.generation_id for each in of_member}
+        units = any(types.get(each) == WorkUnits.protocol_type for each in generations)
+        what = owned([(each.topic, each.partition) for each in of_member], units=units)[0]
+        rows.append(
+            (
+                said(member.client_id),
+                f"<code>{said(member.member_id)}</code>",
+                said(member.group_instance_id),
+                said(max(generations, default=None)),
+                said(what) if of_member else "nothing",
+            )
+        )
+    if not rows:
+        return note("The group had no members.")
+    return table(("client", "member id", "instance", "#generation", "owned"), rows, "owners")
+
+
+def downloads(story: Story, since: datetime, until: datetime, *, past: bool = False) -> str:
+    """The same picture as a file."""
+    query = {
+        "id": story.group_id,
+        "from": since.astimezone(UTC).isoformat(),
+        "to": until.astimezone(UTC).isoformat(),
+        "past": "1" if past else None,
+    }
+    svg, html = link("/timeline.svg", "SVG", **query), link("/timeline.html", "HTML", **query)
+    return f'<p class="files">As a file: {svg} · {html}</p>\n'
+
+
+def history_list(group_ids: Collection[str], chosen: str, now: datetime) -> str:
+    """All groups that the history knows, also those that are gone."""
+    found = [each for each in group_ids if chosen in each]
+    rows = (
+        (link("/group", each, id=each, at=f"{now - timedelta(hours=12):%Y-%m-%dT%H:%M:%S}", span=86_400),)
+        for each in found[:MAX_ROWS]
+    )
+    more = note(f"The first {MAX_ROWS} of {counted(len(found), 'group')}.") if len(found) > MAX_ROWS else ""
+    return part(table(("group",), rows, "groups") + more)

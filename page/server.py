@@ -1,0 +1,43 @@
+"""The server of the page."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from group_coordinator.streaming.serving import serve_app
+
+if TYPE_CHECKING:
+    from wsgiref.types import WSGIApplication
+
+__all__ = ["CannotListenError", "hosts_of", "listen"]
+
+
+class CannotListenError(Exception):
+    """The port cannot be had; the message is one line and says what to do."""
+
+
+@contextmanager
+def listen(host: str, port: int, app: WSGIApplication) -> Iterator[int]:
+    """Serve while the context is open; `port` 0 is any free one, and it is given back."""
+    try:
+        port, close = serve_app(host, port, app, "ui")
+    except OSError as error:
+        raise CannotListenError(
+            f"cannot listen on {host}, port {port}: {error.strerror}; choose another with --port or ui.port"
+        ) from None
+    try:
+        yield port
+    finally:
+        close()
+
+
+def hosts_of(host: str) -> frozenset[str] | None:
+    """The names by which this machine's browsers ask for `host`; None if others may ask, by any name."""
+    try:
+        is_here = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        is_here = host == "localhost"
+    return frozenset({host, "localhost", "127.0.0.1", "::1"}) if is_here else None

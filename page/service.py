@@ -1,0 +1,72 @@
+"""The page as a part of a process: `ui` is nothing else, and `run` may have it beside its work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from group_coordinator.client.admin import AdminClient
+from group_coordinator.page.app import App, Past
+from group_coordinator.page.lags import Lags
+from group_coordinator.page.live import Live
+from group_coordinator.page.server import CannotListenError, hosts_of, listen
+from group_coordinator.streaming.kafka_config import python_client_config
+from group_coordinator.streaming.settings import SettingsError
+
+if TYPE_CHECKING:
+    from group_coordinator.streaming.settings import Settings
+
+__all__ = ["serving"]
+
+_BOOTSTRAP_MS = 3_000
+_TIMEOUT_MS = 10_000
+"""Longest wait for the coordinator's next answer: then the page says that there is none."""
+
+
+@contextmanager
+def serving(settings: Settings, say: Callable[[str], None]) -> Iterator[None]:
+    """Serve the page while the context is open, unless `ui.port` is -1. `say` is told where.
+
+    Kafka need not be there yet, nor the topics. Raises `SettingsError`.
+    """
+    if settings.ui_port < 0:
+        yield
+        return
+    client_config = python_client_config(settings.bootstrap_servers, settings.kafka)
+    with ExitStack() as stack:
+        past = _past(settings.history_path)
+        live = Live(settings.topics_groups, settings.topics_events, client_config)
+        lags = Lags(
+            lambda: AdminClient(
+                request_timeout_ms=_TIMEOUT_MS,
+                request_topic=settings.topics_requests,
+                response_topic=settings.response_topics,
+                groups_topic=settings.topics_groups,
+                bootstrap_timeout_ms=_BOOTSTRAP_MS,
+                **client_config,
+            )
+        )
+        app = App(live, lags.newest, past, hosts=hosts_of(settings.ui_host))
+        try:
+            port = stack.enter_context(listen(settings.ui_host, settings.ui_port, app))
+        except CannotListenError as error:
+            raise SettingsError(str(error)) from None
+        stack.enter_context(live)
+        host = f"[{settings.ui_host}]" if ":" in settings.ui_host else settings.ui_host
+        say(f"the page is at http://{host}:{port}/")
+        yield
+
+
+def _past(path: str) -> Callable[[], Past] | None:
+    """What opens the tables under `path`, as they are then."""
+    if not path:
+        return None
+    if find_spec("deltalake") is None:
+        raise SettingsError(
+            "history.path needs deltalake: install group-coordinator with its extra [history], or unset it"
+        )
+    from group_coordinator.history.reader import HistoryReader
+
+    return lambda: HistoryReader(path)

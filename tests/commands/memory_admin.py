@@ -1,0 +1,95 @@
+"""An AdminClient without Kafka: the coordinator's core in memory, and logs that are no more than offsets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafka.admin import OffsetSpec
+from kafka.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from tests.client.memory import MemoryChannel
+from tests.patience import PATIENCE_S
+
+from group_coordinator.client.admin import AdminClient
+from group_coordinator.client.groups_log import GroupListing
+from group_coordinator.client.log_offsets import LogOffsets
+from group_coordinator.coordinator_state.step import decode_group
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from tests.client.memory import Coordinator
+
+__all__ = ["MemoryAdmin"]
+
+FIRST_TIMESTAMP_MS = 1_700_000_000_000
+
+
+class MemoryLogs(LogOffsets):
+    """Logs that begin and end somewhere, with a record every second since 2023-11-14T22:13:20Z."""
+
+    def __init__(self, logs: Mapping[TopicPartition, tuple[int, int]]) -> None:
+        self._logs = logs
+
+    def close(self) -> None:
+        pass
+
+    def partitions(self, topics: Collection[str]) -> set[TopicPartition]:
+        return {partition for partition in self._logs if partition.topic in topics}
+
+    def list_partition_offsets(
+        self, specs: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
+        return {
+            partition: OffsetAndTimestamp(self._found(spec, *self._logs[partition]), -1, None)
+            for partition, spec in specs.items()
+            if partition in self._logs
+        }
+
+    @staticmethod
+    def _found(spec: int, begin: int, end: int) -> int:
+        if spec == OffsetSpec.EARLIEST:
+            return begin
+        if spec == OffsetSpec.LATEST:
+            return end
+        offset = max(begin, -((FIRST_TIMESTAMP_MS - spec) // 1000))
+        return offset if offset < end else -1
+
+
+class MemoryAdmin(AdminClient):
+    """`logs`: (topic, partition) -> where its log begins and ends."""
+
+    def __init__(self, coordinator: Coordinator, logs: Mapping[tuple[str, int], tuple[int, int]]) -> None:
+        super().__init__(
+            client_id="admin",
+            channel=MemoryChannel(coordinator, "admin"),
+            request_timeout_ms=PATIENCE_S * 1000,
+        )
+        self.closes = 0
+        self._coordinator = coordinator
+        self._log_offsets = MemoryLogs({TopicPartition(*where): ends for where, ends in logs.items()})
+
+    def close(self) -> None:
+        """Stay open, for the next command."""
+        self.closes += 1
+
+    def list_groups(self, states_filter: Collection[str] | None = None) -> list[GroupListing]:
+        pictures = [decode_group(state).picture() for state in self._coordinator.states.values()]
+        listed = [GroupListing(each.group_id, each.state, each.protocol_type or "") for each in pictures]
+        states = {state.lower() for state in states_filter or ()}
+        return sorted(
+            (each for each in listed if not states or each.group_state.lower() in states),
+            key=lambda each: each.group_id,
+        )
+
+    def commit(self, group_id: str, **topics: Mapping[int, int]) -> None:
+        """Commit offsets, given as topic={partition: offset}."""
+        offsets = {
+            TopicPartition(topic, partition): OffsetAndMetadata(offset)
+            for topic, partitions in topics.items()
+            for partition, offset in partitions.items()
+        }
+        self.alter_group_offsets(group_id, offsets)
+
+    def committed(self, group_id: str) -> dict[tuple[str, int], int]:
+        """What a group has committed."""
+        return {tuple(p): each.offset for p, each in self.list_group_offsets([group_id])[group_id].items()}

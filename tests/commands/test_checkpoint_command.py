@@ -1,0 +1,254 @@
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from kafka import TopicPartition
+from kafka.admin import KafkaAdminClient
+from tests.commands.job import ROOT
+from tests.patience import PATIENCE_S
+
+from group_coordinator.commands.cli import main
+
+pytestmark = pytest.mark.usefixtures("own_environment")
+
+JOIN: dict[str, Any] = {
+    "api": "join_group",
+    "api_version": 3,
+    "session_timeout_ms": 10_000,
+    "protocol_type": "consumer",
+    "protocols": [{"name": "range", "metadata": ""}],
+}
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["checkpoint", *arguments])
+
+
+def process(*arguments: str) -> str:
+    """Run it with a Spark of its own; what it prints."""
+    command = [sys.executable, "-m", "group_coordinator", "checkpoint", *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "ERROR" not in done.stderr
+    return done.stdout
+
+
+# -- without Kafka -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["inspect"], "Missing argument 'PATH'"),
+        (["inspect", "p", "--batch", "-1"], "-1 is not in the range x>=0"),
+        (["inspect", "p", "--output", "csv"], "'csv' is not one of 'table', 'json'"),
+        (["inspect", "p", "--set", "group.max.size"], "--set wants NAME=VALUE, not 'group.max.size'"),
+        (["export", "p"], "Missing option '--to'"),
+        (["restore", "e.jsonl"], "Missing option '--to'"),
+        (["restore", "e.jsonl", "--to", "c", "--state-partitions", "0"], "0 is not in the range x>=1"),
+        (["replay"], "Missing argument 'EXPORT'"),
+    ],
+)
+def test_wrong_usage(arguments: list[str], message: str) -> None:
+    result = invoke(*arguments)
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert message in result.stderr
+
+
+@pytest.mark.parametrize("command", ["inspect", "export", "restore", "replay"])
+def test_help_needs_neither_java_nor_settings(monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    monkeypatch.delenv("JAVA_HOME")
+    monkeypatch.setenv("PATH", "")
+    result = invoke(command, "--help")
+
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "--set NAME=VALUE" in result.stdout
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["restore", "e.jsonl", "--to", "c"], "bootstrap.servers is not set: "),
+        (["inspect", "c", "--set", "group.max.sice=1"], "there is no setting group.max.sice; did you mean"),
+        (["replay", "no.jsonl", "--bootstrap-servers", "h:1"], "cannot read no.jsonl: No such file"),
+    ],
+)
+def test_errors_are_one_line(arguments: list[str], message: str) -> None:
+    result = invoke(*arguments)
+
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith(f"error: {message}")
+    assert result.stderr.count("\n") == 1
+
+
+# -- with Spark ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.verify
+@pytest.mark.spark
+def test_from_one_checkpoint_to_another(bootstrap_servers: str, tmp_path: Path) -> None:
+    """Each command in a process of its own, as people run them: by way of a Delta table, to other topics."""
+    from tests.checkpoints.fixtures.make import SECRET, ScriptedLog
+    from tests.checkpoints.test_upgrades import unpacked
+
+    checkpoint, table, restored = unpacked(2, tmp_path), str(tmp_path / "table"), tmp_path / "restored"
+    with closing(ScriptedLog(bootstrap_servers, 20)) as log:
+        log.create()
+        log.send("stable", "c0-beat", 0, api="describe_group")
+
+    process("export", checkpoint, "--to", table)
+    process(
+        *("restore", table, "--to", str(restored), "--state-partitions", "3"),
+        *("--request-topic", "version-20.requests", "--clock-topic", "version-20.clock"),
+        *("--starting-offsets", "latest", "--bootstrap-servers", bootstrap_servers),
+        *("--set", f"member.id.secret={SECRET}"),
+    )
+    found = json.loads(process("inspect", str(restored), "--output", "json"))
+
+    # One is Stable; one waits for one of its two members to rejoin.
+    groups = found["groups"]
+    assert (3, 3, 1) == tuple(groups[name] for name in ("total", "members", "offsets"))
+    assert {"Empty": 1, "PreparingRebalance": 1, "Stable": 1} == groups["by_state"]
+    assert {"offsets", "rebalancing", "stable"} == {each["group_id"] for each in groups["largest"]}
+    identity = json.loads((restored / "coordinator.json").read_text())
+    assert identity == found["identity"]
+    assert (3, "version-20.requests", "") == (
+        identity["state_partitions"],
+        identity["request_topic"],
+        identity["secret"],
+    )
+    assert {"version-20.clock": {"0": 0}, "version-20.requests": {"0": 1}} == found["batch"]["offsets"]
+
+
+# -- replay, which needs none --------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def _records(bootstrap_servers: str) -> None:
+    """Two groups come to be, at 0 s and at 5 s of the log."""
+    from tests.checkpoints.fixtures.make import ScriptedLog
+
+    with closing(ScriptedLog(bootstrap_servers, 30)) as log:
+        log.create()
+        log.send("first", "c0-join", 0, **JOIN)
+        log.send("second", "c1-join", 5_000, **JOIN)
+
+
+@pytest.fixture
+def replay(bootstrap_servers: str, tmp_path: Path, _records: None) -> Any:
+    """Run it with an export of no groups that ends before the first record."""
+    from tests.checkpoints.fixtures.make import TOPICS
+
+    from group_coordinator.checkpoints.export import Export, ExportHeader
+    from group_coordinator.checkpoints.identity import Identity, secret_sha256
+    from group_coordinator.checkpoints.json_lines import write_json_lines
+
+    numbers = itertools.count()
+
+    def replay(*arguments: str, secret: str = "kept", offset: int = 0) -> Result:
+        file = tmp_path / f"{next(numbers)}.jsonl"
+        identity = Identity(
+            schema_version=2,
+            request_topic="version-30.requests",
+            clock_topic="version-30.clock",
+            state_partitions=2,
+            secret=secret,
+            secret_sha256=secret_sha256("kept"),
+        )
+        header = ExportHeader(
+            schema_version=2,
+            batch_id=0,
+            offsets={"version-30.requests": {0: offset}},
+            watermark_ms=0,
+            groups=0,
+            identity=identity,
+        )
+        write_json_lines(Export(header, iter(())), file)
+        topics = (word for name in TOPICS for word in ("--set", f"topics.{name}=version-30.{name}"))
+        servers = ("--bootstrap-servers", bootstrap_servers)
+        return invoke("replay", str(file), *servers, *topics, *arguments)
+
+    return replay
+
+
+def happened(result: Result) -> list[tuple[str, str]]:
+    assert (result.exit_code, result.stderr) == (0, "")
+    events = map(json.loads, result.stdout.splitlines())
+    return [(event["group_id"], event["event"]) for event in events]
+
+
+@pytest.mark.spark
+def test_replay(replay: Any) -> None:
+    everything = happened(replay())
+
+    assert {"first", "second"} == {group_id for group_id, _ in everything}
+    assert ("first", "member_removed") not in everything
+    assert [each for each in everything if each[0] == "second"] == happened(replay("--group", "second"))
+    assert happened(replay("--group", "first")) == happened(replay("--to", '{"0": 1}'))
+    assert happened(replay("--group", "second")) == happened(replay(offset=1))
+    assert happened(replay(offset=1)) == happened(replay("--from", "2020-01-01T00:00:01"))
+    assert [] == happened(replay("--from", "latest"))
+
+
+@pytest.mark.spark
+def test_replay_until_deadlines(replay: Any, tmp_path: Path) -> None:
+    """The initial delay, 3 s, and then the session of 10 s: the time to sync is over by then, too."""
+    (tmp_path / "outages.json").write_text("[[1577836800500, 1577840400000]]")
+    late = happened(replay("--until", "2020-01-01T00:05:00"))
+    outage = ("--outages", str(tmp_path / "outages.json"))
+
+    assert {"first", "second"} == {group_id for group_id, event in late if event == "member_removed"}
+    assert "member_removed" not in str(happened(replay("--until", "2020-01-01T00:05:00", *outage)))
+
+
+@pytest.mark.spark
+def test_replay_needs_the_secret(replay: Any) -> None:
+    without, other = replay(secret=""), replay("--set", "member.id.secret=other")
+
+    assert (
+        "error: the export has no secret for member ids: export with --with-secret, or set" in without.stderr
+    )
+    assert "error: member.id.secret is not the one of the export: set that one\n" == other.stderr
+    assert happened(replay()) == happened(replay("--set", "member.id.secret=kept", secret=""))
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--from", "yesterday"], "'yesterday' is neither earliest nor latest"),
+        (["--until", "yesterday"], "'yesterday' is neither earliest nor latest"),
+        (["--set", "topics.events=nowhere"], "there is no topic nowhere: name the one that the coordinator"),
+        (["--outages", "no/such"], "cannot read no/such: No such file or directory"),
+    ],
+)
+def test_what_replay_refuses(replay: Any, arguments: list[str], message: str) -> None:
+    result = replay(*arguments)
+
+    assert (1, "") == (result.exit_code, result.stdout)
+    assert result.stderr.startswith(f"error: {message}")
+
+
+@pytest.mark.spark
+def test_replay_of_records_that_are_gone(replay: Any, bootstrap_servers: str) -> None:
+    """Runs last: it deletes the first record."""
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers)
+    admin.delete_records({TopicPartition("version-30.requests", 0): 1})
+    admin.close()
+    result = replay()
+
+    assert (1, "") == (result.exit_code, result.stdout)
+    assert result.stderr == (
+        "error: version-30.requests-0 begins at offset 1, and 0 is wanted: the records before are gone. "
+        "Begin later, or with a newer export\n"
+    )

@@ -1,0 +1,99 @@
+"""A first batch that takes longer than sessions last, as on a machine with too much to do."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from kafka import KafkaConsumer, TopicPartition
+from tests.commands.asking import Requests, requests_to
+from tests.commands.job import Job
+from tests.patience import wait_for
+
+from group_coordinator.streaming.ticks import Tick
+
+pytestmark = pytest.mark.spark
+
+GAP_MS = 4_000
+SESSION_MS = 3 * GAP_MS  # as long as a batch may take while time counts
+FIRST = {"finishing the batch that was running", "catching up with the log"}
+
+
+def gated_python(directory: Path) -> tuple[Path, Path]:
+    """A Python for Spark's workers that begins when a file is there; both paths."""
+    python, gate = directory / "python", directory / "gate"
+    python.write_text(
+        f"#!/bin/sh\nwhile ! [ -e {shlex.quote(str(gate))} ]; do sleep 0.05; done\n"
+        f'exec {shlex.quote(sys.executable)} "$@"\n'
+    )
+    python.chmod(0o755)
+    return python, gate
+
+
+def make_stable(requests: Requests, group_id: str) -> dict[str, object]:
+    """A group of one member; what that one says of itself in a heartbeat."""
+    join = {
+        "api_version": 3,
+        "session_timeout_ms": SESSION_MS,
+        "rebalance_timeout_ms": 60_000,
+        "protocol_type": "consumer",
+        "protocols": [{"name": "range", "metadata": ""}],
+    }
+    joined = requests.call("join_group", group_id, **join)
+    me = {name: joined[name] for name in ("member_id", "generation_id")}
+    assignments = [{"member_id": joined["member_id"], "assignment": ""}]
+    synced = requests.call("sync_group", group_id, api_version=3, **me, assignments=assignments)
+    assert synced["error"] == "NONE"
+    return me
+
+
+def ticked_ms(bootstrap_servers: str, topic: str) -> int:
+    """For how long the newest clock has ticked, by its records' times."""
+    consumer = KafkaConsumer(bootstrap_servers=bootstrap_servers, group_id=None)
+    try:
+        partition = TopicPartition(topic, 0)
+        consumer.assign([partition])
+        consumer.seek_to_beginning(partition)
+        end = consumer.end_offsets([partition])[partition]
+        began = last = 0
+        while consumer.position(partition) < end:
+            for record in consumer.poll(timeout_ms=100).get(partition, []):
+                last = record.timestamp
+                if msgspec.json.decode(record.value, type=Tick).tick == 1:
+                    began = last
+        return last - began
+    finally:
+        consumer.close()
+
+
+@pytest.mark.parametrize("end", [Job.kill, pytest.param(Job.terminate, marks=pytest.mark.verify)])
+def test_it_is_given_its_time_and_expires_nobody(
+    start: Callable[..., Job], bootstrap_servers: str, tmp_path: Path, end: Callable[[Job], None]
+) -> None:
+    gap = ("--set", f"clock.max.gap.ms={GAP_MS}", "--set", f"group.max.session.timeout.ms={SESSION_MS}")
+    job = start(*gap)
+    job.wait_for("the coordinator is running")
+    with requests_to(bootstrap_servers, job) as requests:
+        me = make_stable(requests, "g")
+        end(job)
+        job.exit_code()
+
+        python, gate = gated_python(tmp_path)
+        job = start(*gap, "--set", f"spark.pyspark.python={python}")
+        # Killed, it has left a batch behind that runs again first, or none: both happen.
+        job.wait_until(lambda: FIRST.intersection(job.said))
+        # The member waits for the answer to one heartbeat, as Kafka's own clients do, and sends no other.
+        beat = requests.send("heartbeat", "g", **me)
+        wait_for(lambda: ticked_ms(bootstrap_servers, job.topics["clock"]) > SESSION_MS + GAP_MS)
+        assert job.said[-1] in FIRST
+        gate.touch()
+
+        job.wait_for("the coordinator is running")
+        requests.wait_until(lambda: beat in requests.answered)
+        assert requests.answered[beat]["error"] == "NONE"
+        assert requests.call("heartbeat", "g", **me)["error"] == "NONE"
+    assert not [line for line in job.said if "anew" in line]

@@ -1,0 +1,258 @@
+"""`group-coordinator history`: questions on the command line."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from tests.history.plain import write_plain_tables
+from tests.history.scripts import a_day, events
+
+from group_coordinator.commands.cli import main
+from group_coordinator.commands.history.command import _VIEWS
+from group_coordinator.commands.history.times import parse_time
+from group_coordinator.history.questions import QUESTIONS
+
+NOW = datetime(2026, 3, 1, 14, 5, tzinfo=UTC)
+WHOLE = ("--from", "1970-01-01", "--to", "1970-01-02")
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("history")
+    write_plain_tables(path, events(a_day()))
+    return path
+
+
+def ask(path: Path, *words: str) -> Result:
+    return CliRunner().invoke(main, ["history", "--history-path", str(path), *words])
+
+
+def answer(path: Path, *words: str) -> str:
+    result = ask(path, *words)
+    assert (result.exit_code, result.stderr) == (0, "")
+    return result.stdout
+
+
+# -- answers ---------------------------------------------------------------------------------------------
+
+
+def test_rebalances_are_what_is_asked_first(path: Path) -> None:
+    lines = [line.split() for line in answer(path, "orders", *WHOLE).splitlines()]
+    assert lines[0] == [
+        *("BEGAN", "TOOK-MS", "ENDED-IN", "CAUSE", "REASON", "GENERATION-ID", "MEMBERS", "LAST-TO-JOIN"),
+        "JOINED-AFTER-MS",
+    ]
+    assert [line[:4] for line in lines[1:]] == [
+        ["1970-01-01T00:00:01.000Z", "0", "Stable", "member_joined"],
+        ["1970-01-01T00:00:11.000Z", "2000", "Stable", "session_expired"],
+        ["1970-01-01T00:00:20.000Z", "0", "Empty", "member_left"],
+    ]
+
+
+def test_who_owned_a_partition_at_a_moment(path: Path) -> None:
+    asked = ("orders", "--partition", "orders:1", "--at", "1970-01-01T00:00:05", "--output", "json")
+    (row,) = json.loads(answer(path, *asked))
+    assert (row["client_id"], row["generation_id"]) == ("c2", 2)
+    assert (row["since"], row["until"]) == ("1970-01-01T00:00:01.000Z", "1970-01-01T00:00:11.000Z")
+
+
+def test_one_member(path: Path) -> None:
+    rows = answer(path, "orders", "--members", "--member", "c2", *WHOLE, "--output", "csv").splitlines()
+    assert rows[0].startswith("CLIENT-ID,GROUP-INSTANCE-ID,MEMBER-ID,CLIENT-HOST,SINCE,UNTIL,REASON")
+    assert [row.split(",")[0] for row in rows[1:]] == ["c2"]
+
+
+@pytest.mark.parametrize("view", _VIEWS)
+def test_every_question_is_answered(path: Path, view: str) -> None:
+    assert json.loads(answer(path, "orders", f"--{view}", *WHOLE, "--output", "json"))
+
+
+def test_the_help_knows_all_questions() -> None:
+    assert _VIEWS == {question.name: question.help for question in QUESTIONS}
+
+
+def test_every_example_of_the_help_is_a_question() -> None:
+    shown = CliRunner().invoke(main, ["history", "--help"]).stdout
+    examples = re.findall(r"^ +group-coordinator (history .*)$", shown, re.MULTILINE)
+    assert len(examples) >= 10
+    for example in examples:
+        if "--timeline" not in example:
+            result = CliRunner().invoke(main, [*example.split(), "--sql"])
+            assert (result.exit_code, result.stdout[:4]) in {(0, "WITH"), (0, "SELE")}, example
+
+
+def test_all_groups(path: Path) -> None:
+    lines = answer(path, *WHOLE).splitlines()
+    assert lines[1].split() == ["orders", "3", "2000", "2000", "1970-01-01T00:00:20.000Z"]
+
+
+def test_the_query_itself_needs_no_tables() -> None:
+    result = CliRunner().invoke(main, ["history", "o'clock", "--joins", "--sql"])
+    assert result.exit_code == 0
+    assert "WHERE group_id = 'o''clock' AND" in result.stdout
+    assert result.stdout.rstrip().endswith(";")
+
+
+def test_as_of_before_something_was_written(tmp_path: Path) -> None:
+    write_plain_tables(tmp_path, [])
+    between = datetime.now(UTC).isoformat()
+    write_plain_tables(tmp_path, events(a_day()))
+
+    assert "orders" in answer(tmp_path, *WHOLE)
+    assert "No group has moved" in ask(tmp_path, *WHOLE, "--as-of", between).stderr
+
+
+def test_as_of_asks_for_the_day_before_it() -> None:
+    shown = CliRunner().invoke(main, ["history", "--as-of", "2026-01-30T12:00", "--sql"]).stdout
+    assert "at >= TIMESTAMP '2026-01-29 12:00:00.000+00:00'" in shown
+    assert "at < TIMESTAMP '2026-01-30 12:00:00.000+00:00'" in shown
+
+
+def test_where_the_tables_are_may_be_in_the_settings(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_environment: None
+) -> None:
+    config = tmp_path / "coordinator.toml"
+    config.write_text(f'history.path = "{path}"\n')
+    for environment in (
+        {"GROUP_COORDINATOR_CONFIG": str(config)},
+        {"GROUP_COORDINATOR_HISTORY_PATH": str(path)},
+    ):
+        with monkeypatch.context() as patch:
+            for name, value in environment.items():
+                patch.setenv(name, value)
+            result = CliRunner().invoke(main, ["history", "orders", *WHOLE])
+            assert (result.exit_code, result.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(("name", "begin"), [("t.svg", "<svg"), ("t.html", "<!DOCTYPE html>")])
+def test_a_timeline(path: Path, tmp_path: Path, name: str, begin: str) -> None:
+    file = tmp_path / name
+    result = ask(
+        path, "orders", "--timeline", str(file), "--from", "1970-01-01", "--to", "1970-01-01T00:00:30"
+    )
+    assert (result.exit_code, result.stderr) == (0, f"{file} has the timeline of group orders\n")
+    text = file.read_text()
+    assert text.startswith(begin)
+    assert "session_expired" in text or "session expired" in text
+
+
+# -- nothing to answer -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("nobody", *WHOLE), "The history knows no group 'nobody'."),
+        (
+            ("orders",),
+            "Nothing of that kind is known of group 'orders' in that time. Look further back with --from?",
+        ),
+        ((), "No group has moved in that time."),
+    ],
+)
+def test_nothing_is_found_and_why(path: Path, words: tuple[str, ...], said: str) -> None:
+    result = ask(path, *words)
+    assert (result.exit_code, result.stderr.strip()) == (0, said)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("orders", "--at", "14:05", "--from", "1h"), "--at cannot be used with --from and --to"),
+        (("orders", "--from", "1h", "--to", "2h"), "--from is later than --to"),
+        (("orders", "--causes", "--member", "c1"), "--member cannot be used with --causes"),
+        (("orders", "--joins", "--at", "14:05"), "--at cannot be used with --joins"),
+        (("orders", "--members", "--partition", "orders:1"), "--partition cannot be used with --members"),
+        (("orders", "--partition", "orders:1,2"), "--partition takes one partition"),
+        (("orders", "--partition", "orders:x"), "invalid partition 'x' in 'orders:x'"),
+        (("--timeline", "x.svg"), "--timeline takes a group, --from and --to, and nothing else"),
+        (("orders", "--timeline", "x.png"), "--timeline wants a file called .svg or .html"),
+        (("--members",), "name a group, or ask for all groups without other options"),
+        (
+            ("orders", "--from", "soon"),
+            "'soon' is no time: write 2026-01-31T14:05, 14:05, now, or 24h",
+        ),
+    ],
+)
+def test_questions_that_make_no_sense(path: Path, words: tuple[str, ...], said: str) -> None:
+    result = ask(path, *words)
+    assert result.exit_code == 2
+    assert said in " ".join(result.stderr.split())
+
+
+def test_tables_that_are_not_there(tmp_path: Path) -> None:
+    result = ask(tmp_path, "orders")
+    said = f"there is no table {tmp_path}/events: is it where `group-coordinator write-history` writes?"
+    assert (result.exit_code, result.stderr) == (1, f"error: {said}\n")
+
+
+def test_a_timeline_that_cannot_be_written(path: Path, tmp_path: Path) -> None:
+    result = ask(path, "orders", *WHOLE, "--timeline", str(tmp_path / "none" / "t.svg"))
+    assert (result.exit_code, result.stderr) == (
+        1,
+        f"error: cannot write {tmp_path}/none/t.svg: No such file or directory\n",
+    )
+
+
+def test_a_timeline_of_nobody(path: Path, tmp_path: Path) -> None:
+    result = ask(path, "nobody", *WHOLE, "--timeline", str(tmp_path / "t.svg"))
+    assert (result.exit_code, result.stderr) == (1, "error: The history knows no group 'nobody'.\n")
+
+
+def test_nobody_says_where_they_are(own_environment: None) -> None:
+    result = CliRunner().invoke(main, ["history", "orders"])
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error: history.path is not set: give --history-path, ")
+
+
+# -- times -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "time"),
+    [
+        ("2026-01-31T14:05", datetime(2026, 1, 31, 14, 5, tzinfo=UTC)),
+        ("2026-01-31", datetime(2026, 1, 31, tzinfo=UTC)),
+        ("2026-01-31T14:05:06.5+02:00", datetime(2026, 1, 31, 12, 5, 6, 500_000, tzinfo=UTC)),
+        ("14:05", NOW),
+        ("now", NOW),
+        ("14:06", datetime(2026, 2, 28, 14, 6, tzinfo=UTC)),
+        ("00:00:01", datetime(2026, 3, 1, 0, 0, 1, tzinfo=UTC)),
+        ("90s", datetime(2026, 3, 1, 14, 3, 30, tzinfo=UTC)),
+        ("2w", datetime(2026, 2, 15, 14, 5, tzinfo=UTC)),
+    ],
+)
+def test_times(words: str, time: datetime) -> None:
+    assert parse_time(words, NOW) == time
+
+
+@pytest.mark.parametrize(
+    ("since", "words", "time"),
+    [
+        # Asked at 14:05, and in the night itself.
+        ("22:00", "06:00", datetime(2026, 3, 1, 6, tzinfo=UTC)),
+        ("13:00", "14:00", datetime(2026, 3, 1, 14, tzinfo=UTC)),
+        ("13:00", "06:00", datetime(2026, 3, 2, 6, tzinfo=UTC)),
+        ("2026-02-01T23:30+02:00", "22:00", datetime(2026, 2, 1, 22, tzinfo=UTC)),
+        ("22:00", "1h", datetime(2026, 3, 1, 13, 5, tzinfo=UTC)),
+    ],
+)
+def test_a_period_ends_at_the_first_such_time_after_it_began(since: str, words: str, time: datetime) -> None:
+    assert parse_time(words, NOW, after=parse_time(since, NOW)) == time
+
+
+def test_the_end_of_a_period_is_after_its_beginning_in_whatever_order_they_come() -> None:
+    words = ["history", "orders", "--to", "06:00", "--from", "2026-01-30T22:00", "--sql"]
+    shown = CliRunner().invoke(main, words).stdout
+    assert "TIMESTAMP '2026-01-31 06:00:00.000+00:00'" in shown
+
+
+@pytest.mark.parametrize("words", ["", "25:00", "5", "1y", "yesterday", "9999999999w"])
+def test_what_is_no_time(words: str) -> None:
+    with pytest.raises(ValueError, match="is no time: write"):
+        parse_time(words, NOW)

@@ -1,0 +1,41 @@
+"""A flood of new groups ends at max.groups; the groups that are there go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.commands.asking import Requests, requests_to
+from tests.commands.job import Job
+from tests.patience import wait_for
+
+pytestmark = [pytest.mark.spark, pytest.mark.verify]
+
+
+def commit(requests: Requests, group_id: str) -> str:
+    partitions = [{"partition_index": 0, "committed_offset": 1}]
+    answer: dict[str, Any] = requests.call(
+        "offset_commit", group_id, topics=[{"name": "t", "partitions": partitions}]
+    )
+    return str(answer["error"])
+
+
+def test_no_more_groups_than_there_may_be(start: Callable[..., Job], bootstrap_servers: str) -> None:
+    job = start("--set", "max.groups=3")
+    job.wait_for("the coordinator is running")
+    with requests_to(bootstrap_servers, job) as requests:
+        assert [commit(requests, group_id) for group_id in "abcd"] == ["NONE"] * 4
+        job.wait_for("there are 4 groups, so no new ones are created: the query begins anew")
+        wait_for(lambda: job.metrics()["group_coordinator_closed",] == 1)
+
+        assert [commit(requests, group_id) for group_id in "aef"] == [
+            "NONE",
+            "COORDINATOR_NOT_AVAILABLE",
+            "COORDINATOR_NOT_AVAILABLE",
+        ]
+        for group_id in "ab":
+            assert requests.call("delete_group", group_id)["error"] == "NONE"
+        job.wait_for("there are 2 groups, so new ones are created again: the query begins anew")
+        wait_for(lambda: job.metrics()["group_coordinator_closed",] == 0)
+        assert [commit(requests, group_id) for group_id in "eg"] == ["NONE", "NONE"]

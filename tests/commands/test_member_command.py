@@ -1,0 +1,132 @@
+"""What a member on the command line says and passes on; wrong usage is tested where the demo is."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from group_coordinator import MemberState
+from group_coordinator.client.errors import FencedInstanceIdError
+from group_coordinator.commands import member as member_command
+from group_coordinator.commands.cli import main
+
+UNITS = frozenset(["unit-0", "unit-1"])
+
+
+class Member:
+    """Owns two units, loses them and gets them back in the same generation; then SIGTERM comes."""
+
+    state = MemberState.STABLE
+    is_leader = True
+    generation_id = -1
+    fenced = False
+
+    def __init__(self, **settings: Any) -> None:
+        self.settings = settings
+        self.closed: list[dict[str, Any]] = []
+        self.polls = 0
+        self.member_id = ""
+
+    def subscribe(self, *, units: list[str], listener: Any) -> None:
+        self.listener = listener
+
+    def poll(self, timeout_ms: int) -> None:
+        self.polls += 1
+        if self.polls > 1:
+            self.listener.on_partitions_lost(UNITS)
+        if self.fenced and self.polls > 1:
+            raise FencedInstanceIdError("g", "group_instance_id 'w1'")
+        self.member_id, self.generation_id = f"m{self.polls}", 7
+        self.listener.on_partitions_assigned(UNITS)
+        if self.polls > 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def close(self, **arguments: Any) -> None:
+        self.closed.append(arguments)
+
+
+@pytest.fixture
+def members(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Member]]:
+    made: list[Member] = []
+
+    def make(**settings: Any) -> Member:
+        made.append(Member(**settings))
+        return made[-1]
+
+    monkeypatch.setattr(member_command, "GroupMember", make)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield made
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["member", "--group", "g", "--units", "2", *arguments])
+
+
+def said(result: Result) -> list[str]:
+    return [re.sub(r"^\d\d:\d\d:\d\d ", "", line) for line in result.stdout.splitlines()]
+
+
+def test_dynamic_member_leaves(members: list[Member]) -> None:
+    result = run()
+
+    (member,) = members
+    assert 0 == result.exit_code
+    assert member.settings["group_instance_id"] is None
+    assert "joining group g" == said(result)[1]
+    assert ["leaving group g", "left"] == said(result)[-2:]
+
+
+def test_static_member_says_how_long_it_may_be_away(members: list[Member]) -> None:
+    result = run("--instance-id", "w1", "--session-timeout-ms", "12500")
+
+    (member,) = members
+    assert 0 == result.exit_code
+    assert ("w1", [{}]) == (member.settings["group_instance_id"], member.closed)
+    assert "joining group g as w1" == said(result)[1]
+    assert ["stopping; w1 has 12.5 s to come back to group g", "stopped"] == said(result)[-2:]
+
+
+def test_coming_back_into_the_same_generation_is_told(members: list[Member]) -> None:
+    result = run("--instance-id", "w1")
+
+    assert [
+        "joined as m1, generation 7, leader",
+        "assigned [unit-0, unit-1]",
+        "lost [unit-0, unit-1]: the group went on without this member",
+        "joined as m2, generation 7, leader",
+        "assigned [unit-0, unit-1]",
+    ] == said(result)[2:-2]
+
+
+def test_member_that_is_fenced_ends_with_one_line(
+    members: list[Member], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Member, "fenced", True)
+    result = run("--instance-id", "w1")
+
+    assert 1 == result.exit_code
+    assert result.stderr.startswith("error: group 'g': FENCED_INSTANCE_ID (group_instance_id 'w1'). Another")
+    assert 1 == result.stderr.count("\n")
+    assert [] == members[0].closed
+
+
+def test_empty_instance_id_is_wrong_usage() -> None:
+    result = run("--instance-id", "", "--bootstrap-servers", "127.0.0.1:1")
+
+    assert 2 == result.exit_code
+    assert "group_instance_id must not be empty" in result.output
+
+
+def test_help_names_the_option() -> None:
+    result = run("--help")
+
+    assert "--instance-id" in result.output
+    assert "--instance-id w1\n" in result.output

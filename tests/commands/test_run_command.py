@@ -1,0 +1,273 @@
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click import Command
+from click.testing import CliRunner, Result
+from kafka import KafkaProducer
+from tests.commands.job import Job
+from tests.patience import PATIENCE_S, wait_for
+
+from group_coordinator.commands import terminal
+from group_coordinator.commands.run import run
+from group_coordinator.commands.write_history import write_history
+
+pytestmark = pytest.mark.usefixtures("own_environment")
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(run, list(arguments))
+
+
+def error(*arguments: str) -> str:
+    """The one line of a failure that the user can mend."""
+    result = invoke(*arguments)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.count("\n") == 1
+    return result.stderr.removesuffix("\n")
+
+
+def fake_java(home: Path, version: str) -> Path:
+    java = home / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
+    java.chmod(0o755)
+    return java
+
+
+# -- without Kafka -----------------------------------------------------------------------------------
+
+
+def test_without_the_spark_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As installed for a program that is only a member."""
+    monkeypatch.setattr(terminal, "find_spec", lambda name: None if name == "pyspark" else find_spec(name))
+
+    expected = (
+        "error: this needs Spark (pyspark not installed): install group-coordinator with its extra [spark]"
+    )
+    assert expected == error("--embedded")
+
+
+def test_help_needs_neither_java_nor_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAVA_HOME")
+    monkeypatch.setenv("PATH", "")
+    result = invoke("--help")
+
+    assert (result.exit_code, result.stderr) == (0, "")
+    for option in (
+        "--bootstrap-servers",
+        "--checkpoint",
+        "--config",
+        "--create-topics",
+        "--set",
+        "--embedded",
+    ):
+        assert option in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--no-such-option"], "No such option"),
+        (["--metrics-port", "many"], "'many' is not a valid integer"),
+        (["--set", "group.max.size"], "--set wants NAME=VALUE, not 'group.max.size'"),
+        (["surplus"], "unexpected extra argument"),
+    ],
+)
+def test_wrong_usage(arguments: list[str], message: str) -> None:
+    result = invoke(*arguments)
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert message in result.stderr
+
+
+def test_without_java(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAVA_HOME")
+    monkeypatch.setenv("PATH", "")
+
+    assert error().startswith("error: Java 17 or newer is needed; none is on PATH and JAVA_HOME is not set.")
+
+
+def test_with_a_java_that_is_too_old(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    java = fake_java(tmp_path, "11.0.22")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+
+    assert error().startswith(f"error: Java 17 or newer is needed; found Java 11 at {java}.")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "bootstrap.servers is not set: give --bootstrap-servers, set GROUP_COORDINATOR_"),
+        (["--bootstrap-servers", "kafka:9092"], "checkpoint is not set: give --checkpoint, set GROUP_"),
+        (["--set", "group.max.sice=1"], "there is no setting group.max.sice; did you mean group.max.size?"),
+        (["--config", "no/such.toml"], "cannot read settings file no/such.toml: No such file or directory"),
+    ],
+)
+def test_settings_that_cannot_be_used(
+    arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    fake_java(tmp_path, "17.0.1")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+
+    assert error(*arguments).startswith(f"error: {message}")
+
+
+def test_the_settings_file_may_be_named_in_the_environment(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    fake_java(tmp_path, "17.0.1")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setenv("GROUP_COORDINATOR_CONFIG", str(tmp_path / "settings.toml"))
+    (tmp_path / "settings.toml").write_text('bootstrap.servers = "kafka:9092"')
+
+    assert error().startswith("error: checkpoint is not set")
+
+
+def test_an_option_wins_over_the_settings_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    fake_java(tmp_path, "17.0.1")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    file = tmp_path / "settings.toml"
+    file.write_text('starting.offsets = "first"\nbootstrap.servers = "kafka:9092"\ncheckpoint = "c"')
+
+    assert "is 'last'" in error("--config", str(file), "--set", "starting.offsets=last")
+
+
+@pytest.mark.parametrize(
+    ("command", "where"), [(run, "--checkpoint"), (write_history, "--history-path")], ids=["run", "write"]
+)
+def test_where_the_log_is_json_the_error_is_too(
+    command: Command, where: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    fake_java(tmp_path, "17.0.1")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    settings = ["log.format=json", "kafka.security.protocol=NONE"]
+    words = [word for setting in settings for word in ("--set", setting)]
+    result = CliRunner().invoke(command, ["--bootstrap-servers", "kafka:9092", where, "there", *words])
+
+    assert (result.exit_code, result.stdout) == (1, "")
+    (line,) = map(json.loads, result.stderr.splitlines())
+    assert (line["level"], line["event"].partition(",")[0]) == (
+        "error",
+        "kafka.security.protocol is NONE",
+    )
+
+
+# -- with a real broker ------------------------------------------------------------------------------
+
+
+@pytest.mark.spark
+def test_missing_topics(bootstrap_servers: str, tmp_path: Path) -> None:
+    message = error(
+        "--bootstrap-servers",
+        bootstrap_servers,
+        "--checkpoint",
+        str(tmp_path),
+        "--metrics-port",
+        "-1",
+        "--set",
+        "topics.clock=nowhere",
+    )
+
+    assert message.startswith("error: topics are missing: ")
+    assert "nowhere" in message
+    assert message.endswith("Create them, or start with --create-topics")
+
+
+def send(bootstrap_servers: str, topic: str, group_id: str, **request: Any) -> None:
+    producer = KafkaProducer(bootstrap_servers=bootstrap_servers)
+    value = {"request_id": "r1", "client_id": "c1", "group_id": group_id} | request
+    producer.send(topic, key=group_id.encode(), value=json.dumps(value).encode())
+    producer.close()
+
+
+# On a busy machine a tick may be late, upon which the query would begin anew, and Spark says so.
+PATIENT = ("--set", "clock.max.gap.ms=60000")
+
+
+@pytest.mark.spark
+def test_it_runs_until_it_is_told_to_stop_and_goes_on_when_started_again(
+    start: Callable[..., Job], bootstrap_servers: str
+) -> None:
+    job = start(*PATIENT)
+    job.wait_for("the coordinator is running")
+    join = {
+        "api": "join_group",
+        "api_version": 3,  # makes a member at once
+        "session_timeout_ms": 1_000,
+        "protocol_type": "consumer",
+        "protocols": [{"name": "range", "metadata": ""}],
+    }
+    send(bootstrap_servers, job.topics["requests"], "g", **join)
+    # Nobody sends a heartbeat: the session ends by the clock, and the group stays, empty.
+    wait_for(lambda: job.metrics().get(("group_coordinator_session_expirations_total",)) == 1)
+    wait_for(lambda: job.metrics()["group_coordinator_groups", "Empty"] == 1)
+    # Spark tells of a batch some time after it has ended.
+    wait_for(lambda: job.metrics()["group_coordinator_watermark_age_seconds",] > 0)
+    metrics = job.metrics()
+    during = job.processes()
+    wait_for(lambda: any("event=member_removed" in line for line in job.said))
+    job.terminate()
+
+    assert job.exit_code() == 0
+    assert job.said[-1] == "stopped"
+    assert job.batches("offsets") == job.batches("commits")
+    assert any("java" in process for process in during)
+    wait_for(lambda: not job.processes())
+
+    (added,) = [line for line in job.said if " level=info event=member_added " in line]
+    member = re.search(r" group=g member=(c1-[0-9a-f-]+) request_id=r1 generation=0 ", added)
+    assert member is not None, added
+    (removed,) = [line for line in job.said if " level=info event=member_removed " in line]
+    assert f" group=g member={member[1]} generation=1 " in removed
+    assert removed.endswith(" client_id=c1 reason=session_expired")
+
+    promised = {
+        ("group_coordinator_requests_total", "join_group"): 1,
+        ("group_coordinator_responses_total", "join_group", "NONE"): 1,
+        ("group_coordinator_rebalances_total", "member_joined"): 1,
+        ("group_coordinator_rebalances_total", "session_expired"): 1,
+        ("group_coordinator_members",): 0,
+        ("group_coordinator_state_rows",): 1,
+        ("group_coordinator_input_lag_records",): 0,
+        ("group_coordinator_query_up",): 1,
+    }
+    assert {name: metrics.get(name) for name in promised} == promised
+    assert metrics["group_coordinator_batch_duration_seconds_count",] > 0
+    assert 0 < metrics["group_coordinator_watermark_age_seconds",] < PATIENCE_S
+
+    done = job.batches("commits")
+    job = start(*PATIENT, "--set", "log.format=json")
+    wait_for(lambda: '"the coordinator is running"' in "".join(job.said) and job.batches("commits") > done)
+    send(bootstrap_servers, job.topics["requests"], "g", api="heartbeat", member_id="m\n", generation_id=1)
+    wait_for(lambda: "request_refused" in "".join(job.said))
+    job.interrupt()
+
+    assert job.exit_code() == 0
+    # The rest is Java's.
+    told = [json.loads(line) for line in job.said if line.startswith("{")]
+    for_people = [line["event"] for line in told if "logger" not in line and "group" not in line]
+    assert for_people[-3:] == ["the coordinator is running", "stopping after the running batch", "stopped"]
+    assert not {"the coordinator is running", "stopped"}.intersection(job.said)
+    (refused,) = [line for line in told if line["event"] == "request_refused"]
+    assert (refused["level"], refused["group"], refused["member"]) == ("warning", "g", "m\n")
+    assert (refused["request_id"], refused["error"]) == ("r1", "UNKNOWN_MEMBER_ID")
+    assert [line for line in job.said if "Traceback" in line or "ERROR" in line] == []
+    assert job.batches("offsets") == job.batches("commits")
+    wait_for(lambda: not job.processes())
+
+
+@pytest.mark.verify
+@pytest.mark.spark
+def test_what_spark_refuses_is_one_line(start: Callable[..., Job]) -> None:
+    job = start("--set", "kafka.auto.offset.reset=latest")
+
+    assert job.error() == "the query cannot start: Kafka option 'auto.offset.reset' is not supported."
+    assert [line for line in job.said if "Traceback" in line] == []
+    wait_for(lambda: not job.processes())

@@ -1,0 +1,127 @@
+"""Several coordinators of the same topics: one answers, the others give up or wait for their turn."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from kafka import KafkaConsumer, TopicPartition
+from tests.commands.job import Job
+from tests.patience import wait_for
+
+from group_coordinator import GroupMember
+
+pytestmark = [pytest.mark.spark, pytest.mark.verify]
+
+# While others start beside it, a machine with two cores may be as slow; that is not to be taken for dead.
+SESSION_MS = GAP_MS = 12_000
+GAP = ("--set", f"clock.max.gap.ms={GAP_MS}")
+PATIENT = ("--set", "clock.max.gap.ms=60000")
+
+
+def answers(bootstrap_servers: str, topic: str) -> Counter[tuple[bytes, bytes]]:
+    """How often each answer is there."""
+    consumer = KafkaConsumer(bootstrap_servers=bootstrap_servers, group_id=None)
+    try:
+        partitions = [TopicPartition(topic, it) for it in consumer.partitions_for_topic(topic) or ()]
+        consumer.assign(partitions)
+        consumer.seek_to_beginning(*partitions)
+        ends = consumer.end_offsets(partitions)
+        found: Counter[tuple[bytes, bytes]] = Counter()
+        while any(consumer.position(each) < end for each, end in ends.items()):
+            for records in consumer.poll(timeout_ms=100).values():
+                found.update((record.key, record.value) for record in records)
+        return found
+    finally:
+        consumer.close()
+
+
+def test_a_commit_of_one_that_was_superseded_is_not_the_end(
+    start: Callable[..., Job], bootstrap_servers: str
+) -> None:
+    # One that is paused and goes on ends its batch before it learns that another one has taken over; that one
+    # then finds its batch committed.
+    job = start(*PATIENT)
+    job.wait_for("the coordinator is running")
+    # Spark looks for the newest commit when a query begins, and this query has begun when it has one.
+    caught_up = job.batches("commits")
+    job.wait_until(lambda: job.batches("commits") > caught_up)
+    taken = commit_ahead(job)
+    job.wait_for("another coordinator has written to the checkpoint: the query begins anew")
+    job.wait_until(lambda: max(map(int, job.batches("commits"))) > taken)
+
+    job.terminate()
+    assert job.exit_code() == 0
+
+    # In a checkpoint that nobody can go on from it does not try forever.
+    commit_ahead(job)
+    error = start(*PATIENT).error()
+    assert error.startswith("the query failed: [CONCURRENT_STREAM_LOG_UPDATE]")
+
+
+def commit_ahead(job: Job) -> int:
+    """Commit a batch that is still to come, and return which."""
+    commits = job.checkpoint / "commits"
+    newest = max(map(int, job.batches("commits")))
+    (commits / str(newest + 20)).write_bytes((commits / str(newest)).read_bytes())
+    return newest + 20
+
+
+def test_one_of_several_is_the_coordinator(
+    start: Callable[..., Job], bootstrap_servers: str, tmp_path: Path
+) -> None:
+    first = start(*GAP)
+    first.wait_for("the coordinator is running")
+    topics = first.topics
+    with GroupMember(
+        group_id="g",
+        bootstrap_servers=bootstrap_servers,
+        session_timeout_ms=SESSION_MS,
+        heartbeat_interval_ms=500,
+        request_topic=topics["requests"],
+        response_topic=topics["responses"],
+    ) as member:
+        member.subscribe(units=["north", "south"])
+        wait_for(lambda: member.poll(timeout_ms=100))
+        was = member.member_id, member.generation_id
+
+        mistaken = start(*GAP, "--checkpoint", str(tmp_path / "another"))
+        second = start(*GAP, "--standby")
+        # One that was started by mistake, with a checkpoint of its own, ends and says why.
+        error = mistaken.error()
+        assert error.startswith("another coordinator of these topics is running")
+        assert "--standby" in error
+
+        # One that stands by takes over from one that stands still.
+        second.wait_for("standing by: ")
+        first.pause()
+        stood_still = time.monotonic()
+        second.wait_for("the coordinator is running")
+        took_s = time.monotonic() - stood_still
+        assert took_s > SESSION_MS / 1000
+        third = start(*GAP, "--standby")
+        # When that one goes on, it finds that it is not the coordinator any more.
+        first.resume()
+        assert first.error().startswith("another coordinator of these topics is running")
+
+        # And from one whose Java process is killed, which ends then, and says why.
+        third.wait_for("standing by: ")
+        second.kill_java()
+        killed = time.monotonic()
+        third.wait_for("the coordinator is running")
+        assert second.error() == "Spark's Java process has ended: start again, to go on from here"
+        print(f"taken over {took_s:.1f} s after SIGSTOP, {time.monotonic() - killed:.1f} s after SIGKILL")
+
+        # Nobody was put out by any of that, though a session is shorter than it took.
+        beats = len(answers(bootstrap_servers, topics["responses"]))
+        wait_for(lambda: len(answers(bootstrap_servers, topics["responses"])) > beats + 3)
+        assert member.poll(timeout_ms=100) == {"north", "south"}
+        assert (member.member_id, member.generation_id) == was
+
+    different = answers(bootstrap_servers, topics["responses"])
+    ids = Counter(json.loads(value)["request_id"] for _, value in different)
+    assert max(ids.values()) == 1, "an answer that is repeated is the same"

@@ -1,0 +1,114 @@
+"""Topics and tables with groups in them that have much to tell, and names that are meant to do harm."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+from kafka import KafkaAdminClient, KafkaProducer
+from kafka.admin import NewTopic
+from tests.coordinator_state.scenario import Scenario
+from tests.history.plain import write_plain_tables
+from tests.history.scripts import bodies
+from tests.history.stories import Fleet, an_hour
+from tests.patience import PATIENCE_S
+
+from group_coordinator.coordinator_state.events import AnyEvent
+from group_coordinator.coordinator_state.step import Channel
+from group_coordinator.history.rows import read_event
+
+SCRIPT = "<script>window.harmed=1</script>"
+IMAGE = '"><img src=x onerror="window.harmed=2">'
+BREAKOUT = "</title></style></svg><svg onload=window.harmed=3>"
+HOSTILE_GROUP = f"a/b c%2F?&#é漢 {SCRIPT}'\"\\"
+
+
+def hostile_hour() -> Scenario:
+    """Three members whose names would be scripts, and whose reasons are no better; one of them dies."""
+    fleet = Fleet("14:02:10")
+    fleet.s.static(BREAKOUT)
+    for client in (SCRIPT, IMAGE, BREAKOUT):
+        fleet.joins(client, reason=f"{IMAGE}\x00\u202e")
+    fleet.settles()
+    fleet.at("14:20:00")
+    fleet.dies(IMAGE)
+    fleet.at("14:20:30")
+    fleet.settles()
+    fleet.at("14:30:00")
+    return fleet.s
+
+
+def pictures(s: Scenario) -> list[bytes]:
+    """The newest picture of the group, if there is one."""
+    values = [output.value for output in s.outputs if output.channel is Channel.GROUPS]
+    return [values[-1]] if values and values[-1] is not None else []
+
+
+def moved(records: Iterable[bytes], group_id: str, by_ms: int) -> list[bytes]:
+    """The same of another group, at another time."""
+    found = []
+    for record in records:
+        fields = msgspec.json.decode(record)
+        fields["group_id"] = group_id
+        if "event_id" in fields:
+            fields["event_id"] = f"{group_id}/{fields['event_id']}"
+        for name in ("at_ms", "state_timestamp_ms"):
+            if name in fields:
+                fields[name] += by_ms
+        found.append(msgspec.json.encode(fields))
+    return found
+
+
+class Filled:
+    """Groups, whose stories end just before `now_ms`."""
+
+    def __init__(self, now_ms: int) -> None:
+        self.events: dict[str, list[bytes]] = {}
+        self.pictures: dict[str, list[bytes]] = {}
+        self.states: dict[str, bytes] = {}
+        """As the coordinator has them, at `at_ms`."""
+        self.at_ms = 0
+        self._add("billing", an_hour().s, now_ms)
+        self._add(HOSTILE_GROUP, hostile_hour(), now_ms)
+
+    def _add(self, group_id: str, s: Scenario, now_ms: int) -> None:
+        by_ms = now_ms - s.now - 1_000
+        self.events[group_id] = moved(bodies(s), group_id, by_ms)
+        self.pictures[group_id] = moved(pictures(s), group_id, by_ms)
+        if s.state is not None:
+            self.states[group_id] = s.state
+        self.at_ms = max(self.at_ms, s.now)
+
+    def write_topics(self, bootstrap_servers: str, prefix: str) -> dict[str, str]:
+        """Make the topics and fill them; the settings that name them."""
+        names = {name: f"{prefix}.{name}" for name in ("requests", "responses", "groups", "events", "work")}
+        admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers)
+        try:
+            admin.create_topics([NewTopic(name, 2, 1) for name in names.values()])
+        finally:
+            admin.close()
+        producer = KafkaProducer(bootstrap_servers=bootstrap_servers, acks="all")
+        try:
+            for topic, of_groups in ((names["events"], self.events), (names["groups"], self.pictures)):
+                for group_id, records in of_groups.items():
+                    for record in records:
+                        producer.send(topic, key=group_id.encode(), value=record)
+            producer.flush(PATIENCE_S)
+        finally:
+            producer.close()
+        return {f"topics.{name}": topic for name, topic in names.items()}
+
+    def write_tables(self, path: Path, by_ms: int) -> None:
+        """The same groups `by_ms` earlier, as `write-history` would have written them."""
+        write_plain_tables(
+            path,
+            *(_read(moved(records, group_id, -by_ms)) for group_id, records in self.events.items()),
+        )
+
+
+def _read(records: Iterable[bytes]) -> list[AnyEvent]:
+    return [event for record in records if (event := read_event(record)) is not None]
+
+
+__all__ = ["BREAKOUT", "HOSTILE_GROUP", "IMAGE", "SCRIPT", "Filled"]

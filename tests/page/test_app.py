@@ -1,0 +1,497 @@
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from html.parser import HTMLParser
+from typing import Any, NamedTuple
+from urllib.parse import parse_qs, urlencode, urlsplit
+from wsgiref.util import setup_testing_defaults
+from wsgiref.validate import validator
+
+import msgspec
+import pytest
+from tests.page.filled import BREAKOUT, HOSTILE_GROUP, IMAGE, SCRIPT, Filled
+
+from group_coordinator.history.errors import HistoryError
+from group_coordinator.history.story import Story
+from group_coordinator.page.app import App
+from group_coordinator.page.lags import Measured
+from group_coordinator.page.memory import Limits, Memory
+
+GROUP = {"group_id": "g", "state": "Empty", "generation_id": 1, "members": [], "state_timestamp_ms": 1}
+NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
+PATHS = ["/", "/group", "/history", "/timeline.svg", "/timeline.html", "/static/page.css", "/nothing"]
+
+
+class Live:
+    def __init__(self) -> None:
+        self.memory = Memory()
+        self.problem: str | None = None
+
+
+class Past:
+    """The same groups, and what it was asked."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self.asked: list[tuple[str, datetime, datetime]] = []
+
+    def groups(self) -> list[str]:
+        return [each.group_id for each in self._memory.groups()] + ["gone"]
+
+    def story(self, group_id: str, since: datetime, until: datetime) -> Story:
+        self.asked.append((group_id, since, until))
+        return self._memory.story(group_id) or Story(group_id=group_id)
+
+
+class Answer(NamedTuple):
+    status: str
+    headers: dict[str, str]
+    body: str
+
+
+class Page(HTMLParser):
+    """What a browser would make of it."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+    @property
+    def links(self) -> list[str]:
+        return [attrs["href"] or "" for tag, attrs in self.tags if tag == "a"]
+
+
+@pytest.fixture(scope="module")
+def memory() -> Memory:
+    memory = Memory()
+    filled = Filled(round(NOW.timestamp() * 1000))
+    for group_id, records in filled.events.items():
+        for offset, record in enumerate(records):
+            memory.take_event(offset, record)
+        for picture in filled.pictures[group_id]:
+            memory.take_picture(group_id.encode(), picture)
+    return memory
+
+
+@pytest.fixture
+def live(memory: Memory) -> Live:
+    live = Live()
+    live.memory = memory
+    return live
+
+
+@pytest.fixture
+def past(memory: Memory) -> Past:
+    return Past(memory)
+
+
+def measured(group_id: str | None) -> Measured:
+    row = {
+        "group": "billing",
+        "topic": IMAGE,
+        "partition": 1,
+        "current_offset": 1_000,
+        "log_end_offset": 2_234,
+    }
+    return Measured(NOW, {"billing": [{**row, "lag": 1_234, "client_id": SCRIPT}]})
+
+
+Get = Callable[..., Answer]
+
+
+@pytest.fixture
+def get(live: Live, past: Past) -> Get:
+    return getter(App(live, measured, lambda: past, hosts=["127.0.0.1"], clock=lambda: NOW))
+
+
+def getter(app: App) -> Get:
+    def get(path: str, method: str = "GET", host: str = "127.0.0.1:9465", **query: Any) -> Answer:
+        environ: dict[str, Any] = {
+            "REQUEST_METHOD": method,
+            "HTTP_HOST": host,
+            "SCRIPT_NAME": "",
+            "PATH_INFO": path,
+        }
+        # The name after it is a keyword of Python.
+        environ["QUERY_STRING"] = urlencode({name.rstrip("_"): value for name, value in query.items()})
+        setup_testing_defaults(environ)
+        environ["wsgi.input"] = io.BytesIO()
+        found: list[Any] = []
+        result = validator(app)(
+            environ, lambda status, headers, _=None: found.extend((status, headers)) or print
+        )
+        try:
+            body = b"".join(result).decode()
+        finally:
+            result.close()
+        return Answer(found[0], dict(found[1]), body)
+
+    return get
+
+
+# -- the list ------------------------------------------------------------------------------------------------
+
+
+def test_the_list_has_state_generation_members_and_lag(get: Get) -> None:
+    answer = get("/")
+    words = [word for word in Page(answer.body).words if word.strip()]
+
+    assert answer.status == "200 OK"
+    start = words.index("billing")
+    assert words[start : start + 6] == ["billing", "Empty", "8", "0", "1,234", "5 min 1 s"]
+    assert "Lag as of 12:00:00 UTC." in words
+
+
+def test_the_lag_is_on_its_way_or_cannot_be_had(live: Live) -> None:
+    waiting = getter(App(live, lambda _: None, clock=lambda: NOW))("/").body
+    assert "…" in Page(waiting).words
+    assert "Lag: the coordinator is being asked." in Page(waiting).words
+
+    failed = getter(App(live, lambda _: Measured(NOW, problem="no <answer>"), clock=lambda: NOW))("/").body
+    assert "Lag: unknown at 12:00:00 UTC: no <answer>" in Page(failed).words
+
+
+def test_groups_are_chosen_by_a_part_of_their_ids(get: Get) -> None:
+    assert "billing" not in Page(get("/", q="<script>").body).words
+    assert HOSTILE_GROUP in Page(get("/", q="<script>").body).words
+    assert "There is no such group." in Page(get("/", q="nothing like it").body).words
+
+
+def test_a_list_that_is_too_long_says_so(live: Live) -> None:
+    memory = Memory()
+    picture = live.memory._pictures["billing"][1]
+    for number in range(300):
+        memory.take_picture(b"", picture.replace(b'"billing"', f'"g{number:03}"'.encode()))
+    live.memory = memory
+    words = Page(getter(App(live, measured, clock=lambda: NOW))("/").body).words
+
+    assert "The first 200 of 300 groups: name a part of an id to see others." in words
+    assert "g199" in words
+    assert "g200" not in words
+    assert not any("not changed for longest" in word for word in words)
+
+
+def test_a_list_that_is_not_whole_says_so(live: Live) -> None:
+    live.memory = Memory(Limits(pictures=1))
+    live.memory.take_picture(b"", msgspec.json.encode(GROUP))
+    words = Page(getter(App(live, measured, clock=lambda: NOW))("/").body).words
+
+    assert any("not changed for longest" in word for word in words)
+
+
+def test_what_is_wrong_is_said(live: Live) -> None:
+    live.problem = "Kafka cannot be read: <b>away</b>"
+    get = getter(App(live, measured, clock=lambda: NOW))
+
+    assert live.problem in Page(get("/").body).words
+    assert live.problem in Page(get("/group", id="billing").body).words
+
+
+def test_the_part_is_what_the_page_is_without_its_frame(get: Get) -> None:
+    for path, query in (("/", {}), ("/group", {"id": HOSTILE_GROUP})):
+        part = get(path, part="1", **query).body
+        assert part.startswith('<div id="part">')
+        assert part in get(path, **query).body
+
+
+# -- a group -------------------------------------------------------------------------------------------------
+
+
+def test_links_lead_to_the_group_whatever_its_id(get: Get) -> None:
+    links = [link for link in Page(get("/").body).links if link.startswith("/group")]
+    ids = [parse_qs(urlsplit(link).query)["id"][0] for link in links]
+
+    assert ids == [HOSTILE_GROUP, "billing"]
+    for link in links:
+        assert re.fullmatch(r"/group\?id=[A-Za-z0-9_.~%+-]+", link)
+
+
+def test_a_group_has_its_timeline_members_offsets_and_moves(get: Get) -> None:
+    answer = get("/group", id=HOSTILE_GROUP, last=3600)
+    page = Page(answer.body)
+
+    assert answer.status == "200 OK"
+    assert [attrs["class"] for tag, attrs in page.tags if tag == "svg"] == ["gc-timeline"]
+    assert SCRIPT in [word.strip() for word in page.words]
+    assert {"Members", "Offsets", "What happened", "session_expired"} <= set(page.words)
+    assert "orders 0,2,4,6,8,10" in page.words
+
+
+def test_what_is_behind_partition_by_partition(get: Get) -> None:
+    words = [word for word in Page(get("/group", id="billing").body).words if word.strip()]
+
+    assert "As of 12:00:00 UTC: 1,234 records behind." in words
+    start = words.index(IMAGE)
+    assert words[start : start + 6] == [IMAGE, "1", "1,000", "2,234", "1,234", SCRIPT]
+
+
+def test_a_group_that_nobody_knows(get: Get, live: Live) -> None:
+    asked: list[str | None] = []
+
+    def asking(group_id: str | None) -> Measured | None:
+        asked.append(group_id)
+        return None
+
+    page = Page(getter(App(live, asking, clock=lambda: NOW))("/group", id="never seen").body)
+    assert "Nothing is known of this group, now or in the last hours." in page.words
+    # The coordinator is not asked whatever somebody types.
+    assert asked == []
+
+
+def test_a_group_that_has_just_been_deleted_has_its_story(live: Live) -> None:
+    memory, old = Memory(), live.memory
+    for offset, kept in enumerate(old._events["billing"].kept):
+        memory.take_event(offset, kept.body)
+    live.memory = memory
+    page = Page(getter(App(live, measured, clock=lambda: NOW))("/group", id="billing", last=3600).body)
+
+    assert any("not there any more" in word for word in page.words)
+    assert "billing-a" in page.words
+
+
+# -- the past ------------------------------------------------------------------------------------------------
+
+
+def test_any_moment_of_the_past(get: Get, past: Past) -> None:
+    page = Page(get("/group", id="billing", at="2026-01-31T11:30:00", span=3600).body)
+
+    at = NOW - timedelta(minutes=30)
+    assert past.asked == [("billing", at - timedelta(minutes=30), at + timedelta(minutes=30))]
+    assert "Who owned what at 2026-01-31 11:30:00 UTC" in page.words
+    start = page.words.index("Who owned what at 2026-01-31 11:30:00 UTC")
+    words = [word for word in page.words[start:] if word.strip()]
+    assert [words[i : i + 5][3:] for i in (6, 11, 16)] == [
+        ["3", "orders 0,3,6,9"],
+        ["3", "orders 1,4,7,10"],
+        ["3", "orders 2,5,8,11"],
+    ]
+    shown = [attrs["value"] for tag, attrs in page.tags if tag == "input" and attrs["name"] == "at"]
+    assert shown == ["2026-01-31T11:30:00"]
+    # It is over: there is nothing to fetch anew.
+    assert all(tag != "script" for tag, _ in page.tags)
+
+
+@pytest.mark.parametrize(
+    ("text", "at", "span"),
+    [
+        ("← earlier", "2026-01-31T11:00:00", "3600"),
+        ("later →", "2026-01-31T12:00:00", "3600"),
+        ("closer", "2026-01-31T11:30:00", "900"),
+        ("further", "2026-01-31T11:30:00", "21600"),
+    ],
+)
+def test_from_there_to_what_is_near(get: Get, text: str, at: str, span: str) -> None:
+    body = get("/group", id=HOSTILE_GROUP, at="2026-01-31T11:30:00", span=3600).body
+    (url,) = (each for each, told in re.findall(r'<a href="([^"]+)">([^<]+)</a>', body) if told == text)
+
+    assert parse_qs(urlsplit(url.replace("&amp;", "&")).query) == {
+        "id": [HOSTILE_GROUP],
+        "at": [at],
+        "span": [span],
+    }
+
+
+@pytest.mark.parametrize("query", [{}, {"at": "2026-01-31T11:30:00"}])
+def test_the_form_is_about_the_same_group(get: Get, query: dict[str, str]) -> None:
+    page = Page(get("/group", id=HOSTILE_GROUP, **query).body)
+
+    values = {attrs["name"]: attrs["value"] for tag, attrs in page.tags if tag == "input"}
+    assert values["id"] == HOSTILE_GROUP
+
+
+def test_a_time_in_another_zone_is_the_same_moment(get: Get, past: Past) -> None:
+    get("/group", id="billing", at="2026-01-31T17:15:00+05:45", span=60)
+
+    assert past.asked == [
+        ("billing", NOW - timedelta(minutes=30, seconds=30), NOW - timedelta(minutes=29, seconds=30))
+    ]
+
+
+def test_all_groups_that_there_ever_were(get: Get) -> None:
+    page = Page(get("/history").body)
+
+    assert {"billing", HOSTILE_GROUP, "gone"} <= set(page.words)
+    assert "billing" not in Page(get("/history", q="gone").body).words
+
+
+def test_a_history_that_cannot_be_read_is_one_line(live: Live) -> None:
+    def past() -> Past:
+        raise HistoryError("there is no table <x>")
+
+    answer = getter(App(live, measured, past, clock=lambda: NOW))("/history")
+    assert answer.status == "503 Service Unavailable"
+    assert "there is no table <x>" in Page(answer.body).words
+
+
+def test_without_a_history_there_is_nothing_to_choose(live: Live) -> None:
+    get = getter(App(live, measured, clock=lambda: NOW))
+
+    assert "/history" not in Page(get("/").body).links
+    assert 'name="at"' not in get("/group", id="billing").body
+    answer = get("/group", id="billing", at="2026-01-31T11:30:00")
+    assert answer.status == "503 Service Unavailable"
+    assert "set history.path to where write-history writes" in answer.body
+
+
+# -- files ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["SVG", "HTML"])
+@pytest.mark.parametrize("query", [{}, {"at": "2026-01-31T11:30:00"}])
+def test_the_picture_as_a_file(get: Get, kind: str, query: dict[str, str]) -> None:
+    body = get("/group", id=HOSTILE_GROUP, **query).body
+    (url,) = (each for each, told in re.findall(r'<a href="([^"]+)">([^<]+)</a>', body) if told == kind)
+    path, _, query_string = url.replace("&amp;", "&").partition("?")
+    answer = get(path, **{name: values[0] for name, values in parse_qs(query_string).items()})
+
+    assert answer.status == "200 OK"
+    assert answer.headers["Content-Disposition"] == f'attachment; filename="timeline.{kind.lower()}"'
+    assert answer.headers["Content-Type"].startswith({"SVG": "image/svg+xml", "HTML": "text/html"}[kind])
+    assert "</svg>" in answer.body
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [("page.css", "text/css"), ("page.js", "text/javascript"), ("icon.svg", "image/svg+xml")],
+)
+def test_what_the_pages_need_is_served_here(get: Get, path: str, kind: str) -> None:
+    answer = get(f"/static/{path}")
+
+    assert answer.status == "200 OK"
+    assert answer.headers["Content-Type"] == f"{kind}; charset=utf-8"
+    assert "http" not in answer.body.replace("http://www.w3.org/2000/svg", "")
+
+
+# -- what is refused -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
+def test_it_only_shows(get: Get, method: str) -> None:
+    answer = get("/", method)
+
+    assert answer.status == "405 Method Not Allowed"
+    assert answer.headers["Allow"] == "GET, HEAD"
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_head_is_get_without_the_body(get: Get, path: str) -> None:
+    head, whole = get(path, "HEAD"), get(path)
+
+    assert (head.status, head.headers, head.body) == (whole.status, whole.headers, "")
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_every_answer_keeps_scripts_out(get: Get, path: str) -> None:
+    headers = get(path).headers
+    policy = headers["Content-Security-Policy"]
+
+    assert policy.startswith("default-src 'none'; script-src 'self'; ")
+    assert "unsafe" not in policy
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Cache-Control"] == "no-store"
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "why"),
+    [
+        ("/group", {}, "id is the id of a group"),
+        ("/group", {"id": "g", "last": "7"}, "last is one of 60, 300, 900"),
+        ("/group", {"id": "g", "last": "²"}, "last is one of"),
+        ("/group", {"id": "g", "at": "soon"}, "at is a time in UTC, such as 2026-01-31T14:05:00"),
+        ("/group", {"id": "g", "at": "0001-01-01"}, "at is a time in UTC"),
+        ("/group", {"id": "g", "at": "9999-12-31T23:59"}, "at is a time in UTC"),
+        ("/group", {"id": "g", "at": "2026-01-31", "span": "-5"}, "span is one of"),
+        ("/timeline.svg", {"id": "g", "from": "2026-01-31", "to": "2026-01-31"}, "from is before to"),
+        ("/timeline.svg", {"id": "g", "from": "2020-01-31", "to": "2026-01-31"}, "at most 400 days"),
+        (
+            "/timeline.svg",
+            {"id": "<g>", "from": "2026-01-30", "to": "2026-01-31"},
+            "nothing is known of this",
+        ),
+        ("/", {f"n{number}": "" for number in range(30)}, "too much behind the question mark"),
+    ],
+)
+def test_an_address_that_is_wrong(get: Get, path: str, query: dict[str, str], why: str) -> None:
+    answer = get(path, **query)
+
+    assert answer.status == "400 Bad Request"
+    assert any(why in word for word in Page(answer.body).words)
+
+
+@pytest.mark.parametrize("path", ["/group/g", "/static/../app.py", "/static/", "//"])
+def test_an_address_that_is_nobodys(get: Get, path: str) -> None:
+    assert get(path).status == "404 Not Found"
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:9465", "", "127.0.0.1.evil.example"])
+def test_a_name_that_somebody_else_points_here_is_not_answered(get: Get, host: str) -> None:
+    answer = get("/", host=host)
+
+    assert answer.status == "421 Misdirected Request"
+    assert "billing" not in answer.body
+
+
+def test_an_ipv6_address_is_a_name_too(live: Live) -> None:
+    get = getter(App(live, measured, hosts=["::1"], clock=lambda: NOW))
+
+    assert get("/", host="[::1]:9465").status == "200 OK"
+    assert get("/", host="[::2]:9465").status == "421 Misdirected Request"
+
+
+# -- strangers' words ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "query"),
+    [
+        ("/", {}),
+        ("/", {"q": SCRIPT}),
+        ("/group", {"id": HOSTILE_GROUP, "last": "3600"}),
+        ("/group", {"id": f"{SCRIPT}{BREAKOUT}"}),
+        ("/group", {"id": HOSTILE_GROUP, "at": "2026-01-31T11:50:00", "span": "3600"}),
+        ("/group", {"id": IMAGE, "at": IMAGE}),
+        ("/history", {"q": BREAKOUT}),
+        ("/timeline.html", {"id": HOSTILE_GROUP, "from": "2026-01-31T11:00", "to": "2026-01-31T12:00"}),
+    ],
+)
+def test_what_strangers_write_is_text(get: Get, path: str, query: dict[str, str]) -> None:
+    page = Page(get(path, **query).body)
+
+    assert {tag for tag, _ in page.tags} <= {
+        *(
+            "html",
+            "head",
+            "meta",
+            "title",
+            "link",
+            "script",
+            "body",
+            "header",
+            "nav",
+            "a",
+            "span",
+            "button",
+            "main",
+        ),
+        *("h1", "h2", "p", "b", "code", "form", "label", "input", "select", "option", "div", "style"),
+        *("table", "thead", "tbody", "tr", "th", "td"),
+        *("svg", "defs", "pattern", "path", "circle", "rect", "g", "text", "title"),
+    }
+    for tag, attrs in page.tags:
+        assert not [name for name in attrs if name.startswith("on")]
+        if tag == "script":
+            assert attrs == {"src": "/static/page.js", "defer": None}
+        for name in ("src", "href", "action"):
+            assert (attrs.get(name) or "/").startswith("/")

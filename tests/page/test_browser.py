@@ -1,0 +1,225 @@
+"""A person with a browser: from the list to a group, and on to a moment of the past."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka import KafkaProducer
+from playwright.sync_api import Browser, Page, expect
+from tests.page.browser import NoBrowserError, chromium
+from tests.page.browser import browser as started
+from tests.page.filled import BREAKOUT, HOSTILE_GROUP, IMAGE, SCRIPT, moved
+from tests.page.served import Served, served
+from tests.patience import PATIENCE_S
+
+# To install a browser takes minutes.
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def site(bootstrap_servers: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(bootstrap_servers, tmp_path_factory.mktemp("history"), "browser") as site:
+        yield site
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    try:
+        chromium()
+    except NoBrowserError as error:
+        # Nobody has to be root, or to let a test install a hundred packages, to run the other tests.
+        pytest.skip(str(error))
+    with started() as browser:
+        yield browser
+
+
+class Watched:
+    """A page, and all that must not happen on it."""
+
+    def __init__(self, page: Page, site: Served) -> None:
+        self.page = page
+        self.harm: list[str] = []
+        self.addresses: set[str] = set()
+        page.set_default_timeout(PATIENCE_S * 1000)
+        page.on("console", lambda message: self.harm.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: self.harm.append(f"error: {error}"))
+        page.on("dialog", lambda dialog: (self.harm.append(dialog.message), dialog.dismiss()))
+        page.on("request", lambda request: self.addresses.add(re.sub(r"(\w)/.*", r"\1", request.url)))
+        page.add_init_script(
+            "window.violations = [];"
+            "addEventListener('securitypolicyviolation', e => violations.push(e.violatedDirective));"
+        )
+        self.site = site
+
+    def goto(self, path: str) -> None:
+        self.page.goto(f"{self.site.url}{path}")
+
+    def check(self) -> None:
+        """Nobody's words have run, and nothing was wanted that the policy refuses."""
+        assert self.page.evaluate("[window.harmed ?? null, window.violations]") == [None, []]
+        assert self.harm == []
+        assert self.addresses == {self.site.url}
+
+
+@pytest.fixture
+def watched(browser: Browser, site: Served) -> Iterator[Watched]:
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, timezone_id="Asia/Kathmandu")
+    watched = Watched(context.new_page(), site)
+    yield watched
+    context.close()
+
+
+def test_from_the_list_to_a_group_and_to_a_moment_of_its_past(watched: Watched) -> None:
+    page, site = watched.page, watched.site
+    watched.goto("/")
+    # It may still be reading when the page is asked for the first time.
+    row = page.locator("table.groups tr", has_text=HOSTILE_GROUP)
+    expect(row).to_contain_text("Stable", timeout=PATIENCE_S * 1000)
+    expect(page.locator("#fresh")).to_have_text("live")
+    watched.check()
+
+    row.get_by_role("link").click()
+    expect(page.locator("h1")).to_have_text(HOSTILE_GROUP)
+    page.get_by_role("link", name="1 h", exact=True).click()
+    expect(page.locator("svg.gc-timeline text", has_text="session expired").first).to_be_visible()
+    for name in (SCRIPT, BREAKOUT):
+        expect(page.locator("table.members td", has_text=name).first).to_be_visible()
+    # Who died is in the picture only.
+    expect(page.locator("svg.gc-timeline title", has_text=IMAGE).first).to_be_attached()
+    watched.check()
+
+    moment = site.past - timedelta(minutes=20)
+    page.locator("input[name=at]").fill(f"{moment:%Y-%m-%dT%H:%M:%S}")
+    page.locator("select[name=span]").select_option("1 h")
+    page.get_by_role("button", name="Look").click()
+    expect(page.locator("h2").first).to_have_text(f"Who owned what at {moment:%Y-%m-%d %H:%M:%S} UTC")
+    owners = page.locator("table.owners tbody tr")
+    expect(owners).to_have_count(3)
+    expect(owners.filter(has_text=IMAGE)).to_contain_text("orders 1,4,7,10")
+    expect(page.locator("svg .pill").last).to_have_text(f"{moment:%H:%M:%S}")
+    watched.check()
+
+    page.get_by_role("link", name="closer").click()
+    expect(page.locator("svg .soft").first).to_contain_text("15 min")
+    page.get_by_role("link", name="back to now").click()
+    expect(page.locator("#fresh")).to_have_text("live")
+    watched.check()
+
+
+def test_the_past_has_groups_that_are_gone_and_one_can_choose_among_them(watched: Watched) -> None:
+    page = watched.page
+    watched.goto("/history")
+    expect(page.locator("table.groups a")).to_have_count(2)
+    page.locator("input[name=q]").fill("<script>")
+    page.get_by_role("button", name="Show").click()
+    expect(page.locator("table.groups a")).to_have_text([HOSTILE_GROUP])
+    watched.check()
+
+
+def test_what_happens_is_shown_while_it_does(watched: Watched, bootstrap_servers: str) -> None:
+    page, site = watched.page, watched.site
+    watched.goto("/?q=newcomer")
+    expect(page.locator("p.note").first).to_have_text("There is no such group.")
+
+    (picture,) = moved(site.filled.pictures["billing"], "newcomer", 0)
+    with closing(KafkaProducer(bootstrap_servers=bootstrap_servers)) as producer:
+        producer.send(site.topics["topics.groups"], key=b"newcomer", value=picture).get(PATIENCE_S)
+
+    expect(page.locator("table.groups a")).to_have_text(["newcomer"])
+    # No reload: what was typed is still there.
+    assert page.evaluate("performance.getEntriesByType('navigation')[0].type") == "navigate"
+    watched.check()
+
+
+def test_it_stands_still_when_asked_to(watched: Watched) -> None:
+    page = watched.page
+    page.clock.install()
+    watched.goto("/group?id=billing")
+    page.get_by_role("button", name="Pause").click()
+    expect(page.locator("#fresh")).to_have_text("paused")
+    fetched: list[str] = []
+    page.on("request", lambda request: fetched.append(request.url))
+    page.clock.run_for(20_000)
+    assert [url for url in fetched if "part=1" in url] == []
+
+    page.get_by_role("button", name="Go on").click()
+    with page.expect_request(lambda request: "part=1" in request.url):
+        page.clock.run_for(3_000)
+    watched.check()
+
+
+def test_how_far_a_group_is_behind_is_said_as_soon_as_it_is_known(watched: Watched) -> None:
+    page, site = watched.page, watched.site
+    watched.goto("/group?id=billing")
+    expect(page.locator("table.offsets tbody tr")).to_have_text(
+        [re.compile(re.escape(site.topics["topics.work"]) + r"\s*1\s*6\s*1,240\s*1,234\s*-")]
+    )
+    as_of = r"s of \d\d:\d\d:\d\d UTC"
+    note = page.locator("p.note", has_text="behind")
+    expect(note).to_have_text(re.compile(f"^A{as_of}: 1,234 records behind\\.$"))
+    watched.goto("/")
+    expect(page.locator("table.groups tr", has_text="billing")).to_contain_text("1,234")
+    expect(page.locator("p.note").last).to_have_text(re.compile(f"^Lag a{as_of}\\.$"))
+    watched.check()
+
+
+def test_a_picture_on_its_own(watched: Watched, tmp_path: Path) -> None:
+    page = watched.page
+    watched.goto(f"/group?id=billing&at={watched.site.past - timedelta(minutes=30):%Y-%m-%dT%H:%M:%S}")
+    for name in ("SVG", "HTML"):
+        with page.expect_download() as download:
+            page.get_by_role("link", name=name).click()
+        file = tmp_path / f"timeline.{name.lower()}"
+        download.value.save_as(file)
+        other = page.context.new_page()
+        other.on("console", lambda message: watched.harm.append(message.text))
+        other.goto(file.as_uri())
+        expect(other.locator("svg.gc-timeline text", has_text="generation 3").first).to_be_visible()
+        assert colour(other) == "rgb(255, 255, 255)"
+        other.emulate_media(color_scheme="dark")
+        assert colour(other) == "rgb(13, 17, 23)"
+        other.close()
+    assert watched.harm == []
+
+
+def colour(page: Page) -> Any:
+    return page.evaluate("getComputedStyle(document.querySelector('.bg')).fill")
+
+
+def test_letters_have_the_room_that_was_reckoned_for_them(watched: Watched) -> None:
+    watched.goto(f"/group?id=billing&at={watched.site.past - timedelta(minutes=30):%Y-%m-%dT%H:%M:%S}")
+    outside = watched.page.evaluate(
+        """() => {
+            const all = document.querySelector("svg.gc-timeline").getBoundingClientRect();
+            const texts = [...document.querySelectorAll("svg.gc-timeline text")];
+            return texts.filter(each => {
+                const box = each.getBoundingClientRect();
+                return box.left < all.left || box.right > all.right || box.bottom > all.bottom;
+            }).map(each => each.textContent);
+        }"""
+    )
+    wide = watched.page.evaluate(
+        """() => [...document.querySelectorAll("svg.gc-timeline rect.own")].filter(each => {
+            const text = each.parentNode.querySelector("text");
+            return text && text.getBBox().width > each.getBBox().width;
+        }).length"""
+    )
+
+    assert (outside, wide) == ([], 0)
+
+
+def test_a_script_in_the_page_would_have_been_noticed(watched: Watched) -> None:
+    watched.goto("/")
+    watched.page.evaluate(
+        "document.body.append(Object.assign(document.createElement('script'), {textContent: 'harmed = 1'}))"
+    )
+
+    # The policy keeps it from running, and the watch above sees that it wanted to.
+    assert watched.page.evaluate("[window.harmed ?? null, window.violations]") == [None, ["script-src-elem"]]
+    assert any("Content Security Policy" in each for each in watched.harm)

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from kafka import KafkaProducer
+from tests.page.filled import HOSTILE_GROUP, Filled, moved
+from tests.patience import PATIENCE_S
+
+from group_coordinator.page.live import Live
+
+
+def until(is_so: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.mark.spark
+def test_pictures_are_read_from_the_beginning_events_of_the_last_hours_and_then_what_comes(
+    bootstrap_servers: str,
+) -> None:
+    now_ms = round(time.time() * 1000)
+    filled = Filled(now_ms)
+    topics = filled.write_topics(bootstrap_servers, "live")
+    config = {"bootstrap_servers": bootstrap_servers}
+    names = topics["topics.groups"], topics["topics.events"]
+    with Live(*names, config) as live:
+        until(lambda: live.problem is None)
+        assert [each.group_id for each in live.memory.groups()] == [HOSTILE_GROUP, "billing"]
+        story = live.memory.story("billing")
+        assert story is not None
+        assert len(story.memberships) == 7
+
+        (picture,) = moved(filled.pictures["billing"], "new", 0)
+        producer = KafkaProducer(**config)
+        producer.send(topics["topics.groups"], key=b"new", value=picture).get(PATIENCE_S)
+        producer.send(topics["topics.groups"], key=b"billing", value=None).get(PATIENCE_S)
+        producer.close()
+        until(lambda: [each.group_id for each in live.memory.groups()] == [HOSTILE_GROUP, "new"])
+
+    # What is older than that is left where it is. The records are a few seconds old by now.
+    with Live(*names, config, back=timedelta()) as live:
+        until(lambda: live.problem is None)
+        assert live.memory.story("billing") is None
+        assert live.memory.picture(HOSTILE_GROUP) is not None
+
+
+@pytest.mark.spark
+def test_topics_that_are_not_there_yet_are_waited_for(bootstrap_servers: str) -> None:
+    with Live("later.groups", "later.events", {"bootstrap_servers": bootstrap_servers}) as live:
+        until(lambda: live.problem and "there is no topic later.groups" in live.problem)
+        Filled(round(time.time() * 1000)).write_topics(bootstrap_servers, "later")
+        until(lambda: live.problem is None and len(live.memory.groups()) == 2)
+
+
+def test_brokers_that_are_away_are_waited_for() -> None:
+    config = {"bootstrap_servers": "127.0.0.1:1", "bootstrap_timeout_ms": 300}
+    with Live("g", "e", config) as live:
+        until(lambda: live.problem is not None and live.problem.startswith("Kafka cannot be read: "))

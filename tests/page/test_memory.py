@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+import msgspec
+import pytest
+from tests.coordinator_state.scenario import Scenario
+from tests.history.scripts import GROUP, a_day, bodies, events, share
+from tests.page.filled import moved, pictures
+
+from group_coordinator.coordinator_state.events import AnyEvent, OffsetsCommitted
+from group_coordinator.history.rows import time_of
+from group_coordinator.history.story import Story
+from group_coordinator.page.memory import LIMITS, Limits, Memory
+
+
+def stable() -> Scenario:
+    """c1 and c2 share two partitions since 1 s."""
+    s = Scenario()
+    s.at(1_000)
+    s.form("c1", "c2")
+    s.sync("c1", {"c1": share(0), "c2": share(1)})
+    s.sync("c2")
+    return s
+
+
+def filled(s: Scenario, limits: Limits = LIMITS) -> Memory:
+    memory = Memory(limits)
+    for offset, body in enumerate(bodies(s)):
+        memory.take_event(offset, body)
+    for picture in pictures(s):
+        memory.take_picture(GROUP.encode(), picture)
+    return memory
+
+
+def test_a_group_in_the_list() -> None:
+    (listed,) = filled(stable()).groups()
+
+    assert listed == (GROUP, "Stable", 2, 2, time_of(1_000))
+
+
+def test_groups_are_sorted_and_a_tombstone_takes_one_away() -> None:
+    memory = Memory()
+    for name in ("b", "c", "a"):
+        memory.take_picture(name.encode(), moved(pictures(stable()), name, 0)[0])
+    memory.take_picture(b"c", None)
+
+    assert [each.group_id for each in memory.groups()] == ["a", "b"]
+    assert memory.picture("c") is None
+    assert memory.story("c") is None
+
+
+@pytest.mark.parametrize("s", [a_day(), stable()], ids=["gone", "stable"])
+def test_the_story_is_that_of_the_events(s: Scenario) -> None:
+    assert filled(s).story(GROUP) == Story.of_events(GROUP, enumerate(events(s)))
+
+
+def test_events_that_come_again_after_a_crash_count_once() -> None:
+    s = a_day()
+    memory = filled(s)
+    for offset, body in enumerate(bodies(s)):
+        memory.take_event(100 + offset, body)
+
+    assert memory.story(GROUP) == Story.of_events(GROUP, enumerate(events(s)))
+
+
+def test_what_is_no_event_and_no_picture_is_skipped() -> None:
+    memory = Memory()
+    for junk in (None, b"", b"{", b"[]", b'{"event":"left"}', b"\xff"):
+        memory.take_event(1, junk)
+        memory.take_picture(b"g", junk)
+    memory.take_picture(b"\xff", None)
+    memory.take_picture(None, None)
+
+    assert memory.groups() == []
+
+
+def test_events_of_versions_to_come_are_kept_and_not_told() -> None:
+    memory = filled(stable())
+    before = memory.story(GROUP)
+    memory.take_event(99, msgspec.json.encode({"event_id": "n", "event": "new", "group_id": GROUP}))
+
+    assert memory.story(GROUP) == before
+
+
+def test_a_group_to_which_nothing_has_happened_lately_is_what_its_picture_says() -> None:
+    s = stable()
+    memory = Memory()
+    memory.take_picture(GROUP.encode(), pictures(s)[0])
+    story = memory.story(GROUP)
+
+    assert story is not None
+    assert [(each.at, each.to_state, each.generation_id) for each in story.transitions] == [
+        (time_of(1_000), "Stable", 2)
+    ]
+    assert {(each.client_id, each.since, each.until) for each in story.memberships} == {
+        ("c1", None, None),
+        ("c2", None, None),
+    }
+    assert {(each.member_id, each.partition, each.since) for each in story.assignments} == {
+        (s.ids["c1"], 0, time_of(1_000)),
+        (s.ids["c2"], 1, time_of(1_000)),
+    }
+    assert [each.member_id for each in story.generations if each.is_leader] == [s.ids["c1"]]
+
+
+def test_members_from_before_the_first_event_get_their_names_from_the_picture() -> None:
+    s = stable()
+    cut = len(bodies(s))
+    s.wait(2_000)
+    s.join("c3")
+    memory = Memory()
+    for offset, body in enumerate(bodies(s)[cut:]):
+        memory.take_event(offset, body)
+    memory.take_picture(GROUP.encode(), pictures(s)[0])
+    story = memory.story(GROUP)
+
+    assert story is not None
+    assert {each.client_id: each.since for each in story.memberships} == {
+        "c1": None,
+        "c2": None,
+        "c3": time_of(3_000),
+    }
+    # They are in a join phase: what the picture has of them is older.
+    assert [each.to_state for each in story.transitions] == ["PreparingRebalance"]
+    assert story.assignments == []
+
+
+def test_who_has_gone_does_not_come_back_with_an_older_picture() -> None:
+    s = stable()
+    older = pictures(s)[0]
+    s.leave("c2")
+    memory = filled(s)
+    memory.take_picture(GROUP.encode(), older)
+    story = memory.story(GROUP)
+
+    assert story is not None
+    assert {each.client_id: each.reason for each in story.memberships} == {"c1": None, "c2": "left"}
+
+
+def is_told(event: AnyEvent) -> bool:
+    return not isinstance(event, OffsetsCommitted)
+
+
+def test_of_one_group_so_many_events_are_kept_the_newest() -> None:
+    s = a_day()
+    memory = filled(s, Limits(count_of_group=5))
+    told = Story.of_events(GROUP, [each for each in enumerate(events(s)) if is_told(each[1])][-5:])
+    story = memory.story(GROUP)
+
+    assert story is not None
+    assert story.transitions == told.transitions
+    assert len(story.joins) < 3
+
+
+def test_of_one_group_so_many_bytes_are_kept() -> None:
+    memory = Memory(Limits(events_of_group=50_000))
+    for number in range(1_000):
+        memory.take_event(number, event("g", number, "x" * 1_000))
+
+    assert memory._events_size <= 50_000
+    assert len(memory._events["g"]._ids) == len(memory._events["g"].kept)
+    story = memory.story("g")
+    assert story is not None
+    assert len(story.transitions) > 30
+    assert story.transitions[-1].at == time_of(999)
+
+
+def event(group_id: str, number: int, reason: str = "") -> bytes:
+    return msgspec.json.encode(
+        {
+            "event": "state_changed",
+            "event_id": f"{group_id}-{number}",
+            "at_ms": number,
+            "group_id": group_id,
+            "generation_id": 1,
+            "from": "Stable",
+            "to": "PreparingRebalance",
+            "reason": reason,
+        }
+    )
+
+
+def test_of_all_groups_so_much_is_kept_the_one_that_was_silent_longest_goes() -> None:
+    memory = Memory(Limits(events=20_000))
+    for number in range(100):
+        memory.take_event(number, event("busy", number))
+        memory.take_event(number, event(f"g{number}", number))
+
+    assert memory._events_size <= 20_000
+    assert memory._events_size == sum(each.size for each in memory._events.values())
+    assert memory.story("g99") is not None
+    assert memory.story("g1") is None
+    assert memory.story("busy") is not None
+
+
+def test_of_pictures_so_much_is_kept_and_that_some_are_missing_is_known() -> None:
+    memory = Memory(Limits(pictures=10_000))
+    picture = pictures(stable())
+    for number in range(100):
+        memory.take_picture(b"", moved(picture, f"g{number:02}", 0)[0])
+
+    kept = [each.group_id for each in memory.groups()]
+    assert kept == [f"g{number:02}" for number in range(100 - len(kept), 100)]
+    assert memory.has_forgotten
+    assert 5 < len(kept) < 20
+    assert memory._pictures_size <= 10_000
+
+
+def test_commits_are_not_kept() -> None:
+    s = a_day()
+    memory = filled(s)
+
+    kept = {msgspec.json.decode(each.body)["event"] for each in memory._events[GROUP].kept}
+    assert "offsets_committed" in {msgspec.json.decode(body)["event"] for body in bodies(s)}
+    assert "offsets_committed" not in kept

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from tests.patience import PATIENCE_S
+
+from group_coordinator.commands.cli import main
+from group_coordinator.page import service
+from group_coordinator.page.server import listen
+from group_coordinator.streaming.settings import SettingsError, load_settings
+
+NOBODY = "127.0.0.1:1"
+
+
+def test_it_serves_until_it_is_told_to_stop(tmp_path: Path) -> None:
+    config = tmp_path / "coordinator.toml"
+    # The page of `run` is not to be where that of `ui` is.
+    config.write_text(f'bootstrap.servers = "{NOBODY}"\nui.host = "localhost"\nui.port = 1\n')
+    command = [sys.executable, "-m", "group_coordinator", "ui", "--config", str(config), "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            line = process.stderr.readline()
+            assert line.startswith("the page is at http://localhost:")
+            with urllib.request.urlopen(line.split()[-1], timeout=PATIENCE_S) as answer:
+                assert b"<h1>Groups</h1>" in answer.read()
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(PATIENCE_S) == 0
+            assert process.stderr.read() == ""
+        finally:
+            process.kill()
+
+
+def invoke(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(main, ["ui", *arguments], env={"GROUP_COORDINATOR_BOOTSTRAP_SERVERS": None})
+    return result.exit_code, result.output
+
+
+def test_without_brokers_there_is_nothing_to_show(handlers: None) -> None:
+    code, said = invoke()
+
+    assert code == 1
+    assert said.startswith("error: bootstrap.servers is not set: give --bootstrap-servers")
+
+
+def test_a_port_that_is_taken_is_one_line(handlers: None) -> None:
+    with listen("127.0.0.1", 0, lambda *_: []) as port:
+        code, said = invoke("--bootstrap-servers", NOBODY, "--port", str(port))
+
+    assert code == 1
+    assert said == (
+        f"error: cannot listen on 127.0.0.1, port {port}: Address already in use; "
+        "choose another with --port or ui.port\n"
+    )
+
+
+def test_a_history_needs_what_reads_it(handlers: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "find_spec", lambda _: None)
+    code, said = invoke("--bootstrap-servers", NOBODY, "--history-path", "/somewhere", "--port", "0")
+
+    assert code == 1
+    assert said.startswith(
+        "error: history.path needs deltalake: install group-coordinator with its extra [history]"
+    )
+
+
+@pytest.fixture
+def handlers() -> Any:
+    """The command has handlers of its own."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def test_run_has_no_page_unless_it_is_given_a_port() -> None:
+    said: list[str] = []
+    with service.serving(load_settings(None, {}, {}, needed=()), said.append):
+        pass
+
+    assert said == []
+
+
+@pytest.mark.spark
+def test_run_has_the_page_beside_its_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[bytes] = []
+
+    def run_coordinator(settings: Any, say: Callable[[str], None], *, progress: bool) -> None:
+        assert settings.ui_port == 0
+        (line,) = said
+        with urllib.request.urlopen(f"{line.split()[-1]}static/page.css", timeout=PATIENCE_S) as answer:
+            seen.append(answer.read())
+
+    said: list[str] = []
+    monkeypatch.setattr("group_coordinator.streaming.service.run_coordinator", run_coordinator)
+    monkeypatch.setattr("group_coordinator.commands.run.say", said.append)
+    options = ["--bootstrap-servers", NOBODY, "--checkpoint", "c", "--set", "ui.port=0"]
+    result = CliRunner().invoke(main, ["run", *options], catch_exceptions=False)
+
+    assert result.exit_code == 0
+    assert len(seen) == 1
+
+
+def test_settings_that_cannot_be() -> None:
+    with pytest.raises(SettingsError, match=r"ui\.port"):
+        load_settings(None, {}, {"ui.port": -2}, needed=())
