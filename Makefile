@@ -104,7 +104,7 @@ lock: $(READY) ## Resolve requirements.lock and deploy/jars.lock anew (UPGRADE=1
 	@test -x .venv/lock/bin/uv || { $(BIN)/python -m venv .venv/lock && .venv/lock/bin/pip install --quiet uv; }
 	.venv/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-emit-find-links --custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade) \
-		--extra history --extra spark --group dev --output-file requirements.lock pyproject.toml
+		--extra cli --extra delta --extra history --extra spark --group dev --output-file requirements.lock pyproject.toml
 	$(BIN)/python -m group_coordinator.deploy.jars lock
 
 .PHONY: clean

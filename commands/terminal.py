@@ -13,12 +13,20 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-__all__ = ["config_option", "fail", "need_spark", "overriding", "say"]
+__all__ = [
+    "config_option",
+    "fail",
+    "missing",
+    "need",
+    "need_delta",
+    "need_spark",
+    "overriding",
+    "say",
+]
 
 Command = TypeVar("Command", bound="Callable[..., Any]")
 
-# What the `spark` extra brings and a program that is only a member does without.
-_SPARK_EXTRA = ("delta", "jgo", "pandas", "pyarrow", "pyspark", "structlog")
+_SPARK = ("jgo", "pandas", "prometheus_client", "pyarrow", "pyspark", "rich", "structlog")
 
 
 def config_option(help_: str = "Settings file (TOML).") -> Callable[[Command], Command]:
@@ -28,6 +36,24 @@ def config_option(help_: str = "Settings file (TOML).") -> Callable[[Command], C
     )
 
 
+def missing(extra: str, *modules: str) -> str | None:
+    """What to tell somebody who has not installed the modules that `extra` brings; None if they are there."""
+    absent = [name for name in modules if find_spec(name) is None]
+    if not absent:
+        return None
+    are = "is" if len(absent) == 1 else "are"
+    return (
+        f"{', '.join(absent)} {are} not installed. In the clone that group-coordinator comes from, run: "
+        f"pip install '.[{extra}]'"
+    )
+
+
+def need(extra: str, *modules: str) -> None:
+    """Check that the modules of an extra are there. If not, say so and exit."""
+    if advice := missing(extra, *modules):
+        fail(advice)
+
+
 def need_spark() -> None:
     """Check that the `spark` extra and a suitable Java are there, and have Spark use that.
 
@@ -35,14 +61,16 @@ def need_spark() -> None:
     """
     from group_coordinator.deploy.java import JavaNotFound, find_java
 
-    missing = [name for name in _SPARK_EXTRA if find_spec(name) is None]
-    if missing:
-        packages = ", ".join(missing)
-        fail(f"this needs Spark ({packages} not installed): install group-coordinator with its extra [spark]")
+    need("spark", *_SPARK)
     try:
         os.environ["JAVA_HOME"] = str(find_java().parent.parent)
     except JavaNotFound as error:
         fail(error)
+
+
+def need_delta() -> None:
+    """Check that the `delta` extra is there. If not, say so and exit."""
+    need("delta", "delta")
 
 
 def overriding(options: Mapping[str, object], assignments: Iterable[str]) -> dict[str, object]:

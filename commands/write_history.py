@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from group_coordinator.commands.terminal import config_option, fail, need_spark, overriding, say
+from group_coordinator.commands.terminal import config_option, fail, need_delta, need_spark, overriding, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,6 +50,7 @@ def write_history(
     group-coordinator write-history --config coordinator.toml --once
     """  # noqa: D301 - click's mark for a block that is not to be wrapped is this very character
     need_spark()
+    need_delta()
     from group_coordinator.deploy.jars import JarError
     from group_coordinator.history.errors import HistoryError
     from group_coordinator.history.service import write_history as write

@@ -162,7 +162,10 @@ def _resolve(jar: Jar, repository: Path) -> Path:
     try:
         from jgo.maven import MavenContext
     except ImportError as error:
-        raise JarError("Fetching jars needs jgo. Run: pip install 'group-coordinator[spark]'") from error
+        raise JarError(
+            "Fetching jars needs jgo, which is not installed. In the clone that group-coordinator comes "
+            "from, run: pip install '.[spark]'"
+        ) from error
     context = MavenContext(repo_cache=repository, timeout=_TIMEOUT_S)
     return Path(context.project(jar.group, jar.artifact).at_version(jar.version).artifact().resolve())
 

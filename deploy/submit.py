@@ -22,7 +22,7 @@ from group_coordinator.deploy.jars import JarError, fetch
 __all__ = ["PackError", "main_program", "pack", "spark_options"]
 
 _NAME = "group-coordinator"
-_EXTRA = "spark"
+_EXTRAS = ("delta", "spark")
 _PACKAGE = "group_coordinator"
 # Spark brings its own; another one, first on the path, would be of another version sooner or later.
 _OF_SPARK = frozenset({"pyspark", "py4j"})
@@ -93,7 +93,7 @@ def main_program(output: Path) -> Path:
 
 def _needed(by: Distribution) -> list[Distribution]:
     """What the project needs and what that needs, without Spark."""
-    found = {name: _installed(name) for name in _required(by, _EXTRA)}
+    found = {name: _installed(name) for name in _required(by, *_EXTRAS)}
     unseen = list(found)
     while unseen:
         for name in _required(found[unseen.pop()]) - found.keys():
@@ -104,10 +104,10 @@ def _needed(by: Distribution) -> list[Distribution]:
     return list(found.values())
 
 
-def _required(by: Distribution, extra: str | None = None) -> set[str]:
-    """Normalized names (PEP 503) of what `by` requires, always and with `extra`."""
+def _required(by: Distribution, *extras: str) -> set[str]:
+    """Normalized names (PEP 503) of what `by` requires, always and with `extras`."""
     matches = [match for line in by.requires or () if (match := _REQUIREMENT.match(line))]
-    names = (match["name"] for match in matches if match["extra"] in (None, extra))
+    names = (match["name"] for match in matches if match["extra"] in (None, *extras))
     return {re.sub(r"[-_.]+", "-", name).lower() for name in names} - _OF_SPARK
 
 
@@ -115,7 +115,7 @@ def _installed(name: str) -> Distribution:
     try:
         return distribution(name)
     except PackageNotFoundError:
-        raise PackError(f"{name} is not installed here. Run: pip install '.[{_EXTRA}]'") from None
+        raise PackError(f"{name} is not installed here. Run: pip install '.[{','.join(_EXTRAS)}]'") from None
 
 
 def _copy(installed: Distribution, folder: Path) -> None:

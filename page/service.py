@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from group_coordinator.client.admin import AdminClient
+from group_coordinator.commands.terminal import missing
 from group_coordinator.page.app import App, Past
 from group_coordinator.page.lags import Lags
 from group_coordinator.page.live import Live
@@ -63,10 +63,8 @@ def _past(path: str) -> Callable[[], Past] | None:
     """What opens the tables under `path`, as they are then."""
     if not path:
         return None
-    if find_spec("deltalake") is None:
-        raise SettingsError(
-            "history.path needs deltalake: install group-coordinator with its extra [history], or unset it"
-        )
+    if advice := missing("history", "deltalake", "pyarrow"):
+        raise SettingsError(f"history.path cannot be read: {advice}; or unset history.path")
     from group_coordinator.history.reader import HistoryReader
 
     return lambda: HistoryReader(path)

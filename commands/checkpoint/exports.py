@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from group_coordinator.commands.terminal import need_delta
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -20,18 +22,24 @@ def is_json_lines(name: str) -> bool:
 
 def read_export(spark: SparkSession | None, name: str) -> Export:
     """Read an export of either form; without Spark only JSON lines. Raises `CheckpointError`."""
-    from group_coordinator.checkpoints.delta import read_delta
     from group_coordinator.checkpoints.json_lines import read_json_lines
 
-    return read_json_lines(Path(name)) if spark is None or is_json_lines(name) else read_delta(spark, name)
+    if spark is None or is_json_lines(name):
+        return read_json_lines(Path(name))
+    need_delta()
+    from group_coordinator.checkpoints.delta import read_delta
+
+    return read_delta(spark, name)
 
 
 def write_export(spark: SparkSession, export: Export, name: str) -> None:
     """Write an export in either form. Raises `CheckpointError`."""
-    from group_coordinator.checkpoints.delta import write_delta
     from group_coordinator.checkpoints.json_lines import write_json_lines
 
     if is_json_lines(name):
         write_json_lines(export, Path(name))
-    else:
-        write_delta(spark, export, name)
+        return
+    need_delta()
+    from group_coordinator.checkpoints.delta import write_delta
+
+    write_delta(spark, export, name)

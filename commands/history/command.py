@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ import click
 from group_coordinator.commands.groups.options import TopicArgument, parse_topic
 from group_coordinator.commands.groups.output import Cell, Column, Note, Report, Table
 from group_coordinator.commands.history.times import parse_time
-from group_coordinator.commands.terminal import config_option, fail, say
+from group_coordinator.commands.terminal import config_option, fail, need, say
 
 if TYPE_CHECKING:
     from group_coordinator.history.questions import Period
@@ -145,8 +144,7 @@ def history(  # noqa: PLR0913 - one for each option
     Draw the last hour
       group-coordinator history orders --from 1h --timeline orders.svg
     """  # noqa: D301 - click's mark for a block that is not to be wrapped is this very character
-    if find_spec("deltalake") is None:
-        fail("this needs deltalake: install group-coordinator with its extra [history]")
+    need("history", "deltalake", "pyarrow")
     from group_coordinator.history.errors import HistoryError
     from group_coordinator.history.reader import HistoryReader
 

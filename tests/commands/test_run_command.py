@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -49,9 +51,37 @@ def test_without_the_spark_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(terminal, "find_spec", lambda name: None if name == "pyspark" else find_spec(name))
 
     expected = (
-        "error: this needs Spark (pyspark not installed): install group-coordinator with its extra [spark]"
+        "error: pyspark is not installed. In the clone that group-coordinator comes from, run: "
+        "pip install '.[spark]'"
     )
     assert expected == error("--embedded")
+
+
+def test_without_the_delta_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    fake_java(tmp_path, "17.0.1")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setattr(terminal, "find_spec", lambda name: None if name == "delta" else find_spec(name))
+    result = CliRunner().invoke(write_history, ["--history-path", "there"])
+
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith("error: delta is not installed. In the clone")
+    assert result.stderr.endswith("run: pip install '.[delta]'\n")
+
+
+def test_without_click_it_says_what_to_install() -> None:
+    """As installed for a program that is only a member."""
+    program = (
+        "import importlib.util, sys\n"
+        "found = importlib.util.find_spec\n"
+        "importlib.util.find_spec = lambda name: None if name == 'click' else found(name)\n"
+        "from group_coordinator.__main__ import main\n"
+        "main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("error: the command needs click, which is not installed.")
+    assert done.stderr.endswith("run: pip install '.[cli]'\n")
 
 
 def test_help_needs_neither_java_nor_settings(monkeypatch: pytest.MonkeyPatch) -> None:

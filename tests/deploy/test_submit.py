@@ -15,6 +15,7 @@ from group_coordinator.deploy.submit import PackError, main_program, pack, spark
 # What the project's code imports on a driver or an executor, from the tables of pyproject.toml.
 IMPORTED = {
     "click",
+    "delta",
     "kafka",
     "msgspec",
     "numpy",
@@ -111,7 +112,9 @@ def test_a_package_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.
     real = submit.distribution
     monkeypatch.setattr(submit, "distribution", without_pandas)
 
-    with pytest.raises(PackError, match=r"^pandas is not installed here. Run: pip install '.\[spark\]'$"):
+    with pytest.raises(
+        PackError, match=r"^pandas is not installed here. Run: pip install '.\[delta,spark\]'$"
+    ):
         pack(tmp_path / "dist")
 
     assert not (tmp_path / "dist").exists()
