@@ -97,7 +97,7 @@ def export(
     help="Where to begin in the request topic, if not where the export ends: earliest, latest, a time such "
     'as 2026-01-31T12:00:00, or {"0": 123}. Needed for a topic that is not the one of the export.',
 )
-@click.option("--new-secret", is_flag=True, help="Do without the secret for member ids of the export.")
+@click.option("--new-secret", is_flag=True, help="Ignore the secret in the export.")
 @with_bootstrap_servers
 @settings_options
 def restore(
