@@ -179,7 +179,7 @@ class Clock:
 
     def _tick(self) -> None:
         if not self._keeps_up():
-            raise ClockStoppedError("no batch has ended for long")
+            raise ClockStoppedError("no batch has ended in time")
         self._reader.poll(0)
         begun = self._begun()
         if begun is not None:

@@ -1,7 +1,7 @@
 """Whether a job is well, for those who restart it, and at work, for those who wait for it.
 
 Only what a restart mends makes it ill. To wait for Kafka, for a turn or for a long first batch is no illness:
-who is killed over it begins to wait anew.
+a job that is killed over it waits from the beginning.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Activity(Enum):
     CATCHING_UP = "catching up with the log"
     COORDINATING = "coordinating"
     WRITING_HISTORY = "writing the history"
-    BEGINNING_ANEW = "the query begins anew"
+    RESTARTING = "restarting the query"
     WAITING_FOR_KAFKA = "waiting for Kafka"
     STOPPING = "stopping"
 
@@ -72,7 +72,7 @@ class Health:
         if silent_s > self._may_be_silent_s:
             return Verdict(False, f"has stood still for {silent_s:.0f} s: {self._activity.value}")
         if self._activity in _HAS_BATCHES:
-            # The coordinator itself begins the query anew when its patience is over.
+            # The coordinator itself restarts the query when its patience is over.
             is_young = self._batches.silent_ms <= self._patience_ms + _STANDSTILL_S * 1000
             return Verdict(is_young, self._newest_batch())
         return Verdict(True, self._activity.value)

@@ -130,14 +130,14 @@ class Supervision:
                 stop_after_batch(self._spark, query, _STOP_TIMEOUT_S)
             else:
                 # At once: another coordinator may be running. The batch runs again, with the same answers.
-                self._say(f"{reason}: the query begins anew")
-                self._health.does(Activity.BEGINNING_ANEW)
+                self._say(f"restarting the query: {reason}")
+                self._health.does(Activity.RESTARTING)
                 clock.stop()
                 self._look_from = clock.look_from
                 if query is not None:
                     # Takes a minute while Kafka is away.
                     query.stop()
-                self._health.does(Activity.BEGINNING_ANEW)
+                self._health.does(Activity.RESTARTING)
 
     def _queries(self) -> list[Until]:
         planned = newest_planned(self._files)
@@ -182,7 +182,7 @@ class Supervision:
         return query
 
     def _watch(self, query: StreamingQuery, clock: Clock) -> str | None:
-        """Return why a new query has to begin; None when asked to stop, or when it has caught up."""
+        """Return why the query has to restart; None when asked to stop, or when it has caught up."""
         is_catching_up = self._activity is Activity.CATCHING_UP
         patience_ms = self._patience_ms[self._activity]
         while not self._stopping.wait(_LOOK_WHILE_CATCHING_UP_S if is_catching_up else _LOOK_S):
@@ -204,7 +204,7 @@ class Supervision:
         return None
 
     def _why_ended(self, query: StreamingQuery, *, may_end: bool) -> str | None:
-        """Return why a query that has ended is to begin anew. Raises `CoordinatorError` if it is not to."""
+        """Return why a query that has ended is to restart. Raises `CoordinatorError` if it is not to."""
         error = query.exception()
         if error is None:
             if may_end:

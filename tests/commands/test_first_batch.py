@@ -96,4 +96,4 @@ def test_it_is_given_its_time_and_expires_nobody(
         requests.wait_until(lambda: beat in requests.answered)
         assert requests.answered[beat]["error"] == "NONE"
         assert requests.call("heartbeat", "g", **me)["error"] == "NONE"
-    assert not [line for line in job.said if "anew" in line]
+    assert not [line for line in job.said if "restarting" in line]

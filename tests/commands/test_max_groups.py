@@ -26,7 +26,7 @@ def test_no_more_groups_than_there_may_be(start: Callable[..., Job], bootstrap_s
     job.wait_for("the coordinator is running")
     with requests_to(bootstrap_servers, job) as requests:
         assert [commit(requests, group_id) for group_id in "abcd"] == ["NONE"] * 4
-        job.wait_for("there are 4 groups, so no new ones are created: the query begins anew")
+        job.wait_for("restarting the query: there are 4 groups, so no new ones are created")
         wait_for(lambda: job.metrics()["group_coordinator_closed",] == 1)
 
         assert [commit(requests, group_id) for group_id in "aef"] == [
@@ -36,6 +36,6 @@ def test_no_more_groups_than_there_may_be(start: Callable[..., Job], bootstrap_s
         ]
         for group_id in "ab":
             assert requests.call("delete_group", group_id)["error"] == "NONE"
-        job.wait_for("there are 2 groups, so new ones are created again: the query begins anew")
+        job.wait_for("restarting the query: there are 2 groups, so new ones are created again")
         wait_for(lambda: job.metrics()["group_coordinator_closed",] == 0)
         assert [commit(requests, group_id) for group_id in "eg"] == ["NONE", "NONE"]

@@ -51,7 +51,7 @@ def test_a_commit_of_one_that_was_superseded_is_not_the_end(
     caught_up = job.batches("commits")
     job.wait_until(lambda: job.batches("commits") > caught_up)
     taken = commit_ahead(job)
-    job.wait_for("another coordinator has written to the checkpoint: the query begins anew")
+    job.wait_for("restarting the query: another coordinator has written to the checkpoint")
     job.wait_until(lambda: max(map(int, job.batches("commits"))) > taken)
 
     job.terminate()

@@ -61,8 +61,8 @@ def test_probes(own_broker: EmbeddedBroker, tmp_path: Path) -> None:
 
         # While Kafka is away nobody would gain by a restart.
         own_broker.stop()
-        wait_for(lambda: probe(job, "readyz") == (503, "the query begins anew"))
-        assert probe(job, "healthz") == (200, "the query begins anew")
+        wait_for(lambda: probe(job, "readyz") == (503, "restarting the query"))
+        assert probe(job, "healthz") == (200, "restarting the query")
         own_broker.start()
         wait_for(lambda: probe(job, "readyz")[0] == 200)
 

@@ -223,7 +223,7 @@ def test_a_clock_stops_when_batches_do_not_end(topic: str, config: dict[str, Any
         wait_for(lambda: clock.failure)
         end = end_of(topic, config)
 
-    assert str(clock.failure) == "no batch has ended for long"
+    assert str(clock.failure) == "no batch has ended in time"
     assert end_of(topic, config) == end
 
 

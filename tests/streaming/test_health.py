@@ -145,10 +145,10 @@ def test_batches_that_do_not_end_and_nobody_notices(
 
 def test_nobody_is_restarted_for_kafkas_being_away(health: Health, batches: BatchWatch, clock: Clock) -> None:
     begin(batches)()
-    health.does(Activity.BEGINNING_ANEW)
+    health.does(Activity.RESTARTING)
     # Spark takes as long to stop the query.
     clock.wait(60)
-    assert probes(health) == (True, False, "the query begins anew")
+    assert probes(health) == (True, False, "restarting the query")
     for _ in range(1_000):
         health.does(Activity.WAITING_FOR_KAFKA)
         assert probes(health) == (True, False, "waiting for Kafka")
