@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 from kafka import KafkaAdminClient
+
 from tests.conformance.messages import frame
 from tests.conformance.sequence import PARTITIONS, TOPICS
 from tests.conformance.wire import BrokerClient

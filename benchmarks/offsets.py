@@ -28,14 +28,15 @@ from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.step import step
 from group_coordinator.deploy.broker import EmbeddedBroker
+from group_coordinator.jobs.kafka_config import python_client_config
+from group_coordinator.jobs.session import create_session
+from group_coordinator.jobs.settings import load_settings
+from group_coordinator.jobs.stopping import stop_after_batch
 from group_coordinator.streaming.clock import Clock
 from group_coordinator.streaming.counts import CountsParam
+from group_coordinator.streaming.daemon import daemon_defaults
 from group_coordinator.streaming.function import FunctionArguments
-from group_coordinator.streaming.kafka_config import python_client_config
 from group_coordinator.streaming.query import start_query
-from group_coordinator.streaming.session import create_session
-from group_coordinator.streaming.settings import load_settings
-from group_coordinator.streaming.stopping import stop_after_batch
 from group_coordinator.streaming.topics import prepare_topics
 
 SIZES = (0, 1_000, 10_000)
@@ -162,7 +163,7 @@ def _query_rounds(groups: int, rounds: int) -> list[dict[int, float]]:
         settings = load_settings(None, {}, values)
         client_config = python_client_config(broker.bootstrap_servers, {})
         partitions = prepare_topics(settings, client_config)
-        spark = create_session(settings)
+        spark = create_session(settings, defaults=daemon_defaults())
         stack.callback(spark.stop)
         counts = spark.sparkContext.accumulator(Counter(), CountsParam())
         arguments = FunctionArguments.of(settings, b"secret", partitions)

@@ -24,12 +24,13 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from benchmarks.load import Load
 from benchmarks.members import LONG_MS
+from group_coordinator.jobs.kafka_config import kafka_options, python_client_config
+from group_coordinator.jobs.session import create_session
+from group_coordinator.jobs.settings import Settings, load_settings
 from group_coordinator.streaming.clock import Clock
+from group_coordinator.streaming.daemon import daemon_defaults
 from group_coordinator.streaming.function import Row, StatefulFunction
-from group_coordinator.streaming.kafka_config import python_client_config
-from group_coordinator.streaming.query import kafka_options, per_group, read_log, read_topics
-from group_coordinator.streaming.session import create_session
-from group_coordinator.streaming.settings import Settings, load_settings
+from group_coordinator.streaming.query import per_group, read_log, read_topics
 from group_coordinator.streaming.topics import prepare_topics
 
 if TYPE_CHECKING:
@@ -226,7 +227,7 @@ def _run(kind: str, given: dict[str, Any]) -> None:
     settings = load_settings(None, {}, given)
     client_config = python_client_config(settings.bootstrap_servers, settings.kafka)
     prepare_topics(settings, client_config)
-    spark = create_session(settings)
+    spark = create_session(settings, defaults=daemon_defaults())
     rows: Callable[[SparkSession, Settings], DataFrame] = _pass_on if kind == PASS_THROUGH else _do_nothing
     writing = (
         rows(spark, settings)

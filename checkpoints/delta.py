@@ -14,9 +14,10 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from group_coordinator.checkpoints.errors import CheckpointError, first_line
+from group_coordinator.checkpoints.errors import CheckpointError
 from group_coordinator.checkpoints.export import ExportedGroup, ExportHeader, checked_export
 from group_coordinator.checkpoints.frames import frames
+from group_coordinator.jobs.java_errors import first_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

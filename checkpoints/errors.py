@@ -2,31 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from py4j.protocol import Py4JJavaError
-
-if TYPE_CHECKING:
-    from pyspark.errors import PySparkException
-
-__all__ = ["CheckpointError", "cause", "first_line"]
+__all__ = ["CheckpointError"]
 
 
 class CheckpointError(Exception):
     """A checkpoint or an export cannot be used so; the message is one line and says what to do."""
-
-
-def first_line(error: Py4JJavaError | PySparkException) -> str:
-    """What Spark or Hadoop says is wrong, without where in Java it happened."""
-    text = error.java_exception.toString() if isinstance(error, Py4JJavaError) else str(error)
-    return str(text).strip().splitlines()[0]
-
-
-def cause(error: Py4JJavaError | PySparkException) -> str:
-    """What was wrong in the first place: a task that fails for a missing file says so only deep inside."""
-    origin = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
-    if origin is None:
-        return first_line(error)
-    while (deeper := origin.getCause()) is not None:
-        origin = deeper
-    return str(origin.toString()).strip().splitlines()[0]

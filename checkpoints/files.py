@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from group_coordinator.checkpoints.errors import CheckpointError, first_line
+from group_coordinator.checkpoints.errors import CheckpointError
+from group_coordinator.jobs.java_errors import first_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,7 +17,7 @@ import msgspec
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from group_coordinator.checkpoints.errors import CheckpointError, first_line
+from group_coordinator.checkpoints.errors import CheckpointError
 from group_coordinator.checkpoints.files import CheckpointFiles
 from group_coordinator.checkpoints.frames import frames
 from group_coordinator.checkpoints.identity import PARTITIONS, RESTORING, read_identity, write_identity
@@ -25,6 +25,7 @@ from group_coordinator.checkpoints.offset_log import rewrite_first_batch
 from group_coordinator.checkpoints.outages import write_outages
 from group_coordinator.coordinator_state.deadlines import Deadlines
 from group_coordinator.coordinator_state.step import SCHEMA_VERSION, decode_group, encode_group
+from group_coordinator.jobs.java_errors import first_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -8,7 +8,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from group_coordinator.checkpoints.errors import CheckpointError, cause
+from group_coordinator.checkpoints.errors import CheckpointError
+from group_coordinator.jobs.java_errors import cause
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -65,10 +65,10 @@ def run(
     from group_coordinator.checkpoints.identity import CheckpointError
     from group_coordinator.deploy.broker import BrokerError
     from group_coordinator.deploy.jars import JarError
+    from group_coordinator.jobs.logs import logging_as
+    from group_coordinator.jobs.settings import SettingsError, load_settings
     from group_coordinator.page.service import serving
-    from group_coordinator.streaming.logs import logging_as
     from group_coordinator.streaming.service import CoordinatorError, run_coordinator
-    from group_coordinator.streaming.settings import SettingsError, load_settings
     from group_coordinator.streaming.topics import TopicError
 
     options = {

@@ -54,8 +54,8 @@ def write_history(
     from group_coordinator.deploy.jars import JarError
     from group_coordinator.history.errors import HistoryError
     from group_coordinator.history.service import write_history as write
-    from group_coordinator.streaming.logs import logging_as
-    from group_coordinator.streaming.settings import SettingsError, load_settings
+    from group_coordinator.jobs.logs import logging_as
+    from group_coordinator.jobs.settings import SettingsError, load_settings
 
     options = {
         "bootstrap.servers": bootstrap_servers,

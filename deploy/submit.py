@@ -81,7 +81,7 @@ def spark_options(output: Path) -> list[str]:
         # The driver's JVM runs before the coordinator can say how it is to log.
         *(
             "--driver-java-options",
-            f"-Dlog4j2.configurationFile={folder / _PACKAGE / 'streaming' / 'log4j2.properties'}",
+            f"-Dlog4j2.configurationFile={folder / _PACKAGE / 'jobs' / 'log4j2.properties'}",
         ),
     ]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from prometheus_client import Counter, Gauge
 
 from group_coordinator.history.tables import EVENTS, TABLES
-from group_coordinator.streaming.listener import QueryListener
+from group_coordinator.jobs.listener import QueryListener
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from group_coordinator.history.identity import CHECKPOINT
-from group_coordinator.streaming.query import kafka_options
+from group_coordinator.jobs.kafka_config import kafka_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from group_coordinator.streaming.settings import Settings
+    from group_coordinator.jobs.settings import Settings
 
 __all__ = ["QUERY_NAME", "start_query"]
 

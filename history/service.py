@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from group_coordinator.checkpoints.errors import CheckpointError, first_line
+from group_coordinator.checkpoints.errors import CheckpointError
 from group_coordinator.checkpoints.topics import read_topic_ids
 from group_coordinator.history.errors import HistoryError
 from group_coordinator.history.identity import claim_history
@@ -23,12 +23,14 @@ from group_coordinator.history.metrics import HistoryMetrics
 from group_coordinator.history.query import QUERY_NAME, start_query
 from group_coordinator.history.storage import SESSION_DEFAULTS, Retention, prepare_tables
 from group_coordinator.history.writer import HistoryWriter
-from group_coordinator.streaming.batches import BatchWatch
-from group_coordinator.streaming.connection import UnreachableError, admin_client
-from group_coordinator.streaming.health import Activity, Health
-from group_coordinator.streaming.job import failing_as, spark_until_stopped
-from group_coordinator.streaming.kafka_config import python_client_config
-from group_coordinator.streaming.metrics import BatchMetrics, serve
+from group_coordinator.jobs.batch_metrics import BatchMetrics
+from group_coordinator.jobs.batches import BatchWatch
+from group_coordinator.jobs.connection import UnreachableError, admin_client
+from group_coordinator.jobs.endpoint import serve
+from group_coordinator.jobs.health import Activity, Health
+from group_coordinator.jobs.java_errors import first_line
+from group_coordinator.jobs.job import failing_as, spark_until_stopped
+from group_coordinator.jobs.kafka_config import python_client_config
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -36,8 +38,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from group_coordinator.jobs.settings import Settings
     from group_coordinator.jobs.signals import StopEvent
-    from group_coordinator.streaming.settings import Settings
 
 __all__ = ["write_history"]
 

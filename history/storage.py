@@ -11,7 +11,7 @@ from pyspark.sql.types import StructField, StructType
 
 from group_coordinator.history.errors import HistoryError
 from group_coordinator.history.tables import EVENTS, TABLES, Table
-from group_coordinator.streaming.session import DELTA
+from group_coordinator.jobs.session import DELTA
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

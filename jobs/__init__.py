@@ -1,1 +1,1 @@
-"""How the long-lived jobs run, whatever they do."""
+"""How a long-lived Spark job runs here, whatever it does: settings, session, stopping, health, logs."""

@@ -49,8 +49,8 @@ def ui(
     \b
     group-coordinator ui --bootstrap-servers kafka:9092 --history-path /var/lib/gc-history
     """  # noqa: D301 - click's mark for a block that is not to be wrapped is this very character
+    from group_coordinator.jobs.settings import SettingsError, load_settings
     from group_coordinator.page.service import serving
-    from group_coordinator.streaming.settings import SettingsError, load_settings
 
     options = {
         "bootstrap.servers": bootstrap_servers,

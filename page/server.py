@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from group_coordinator.streaming.serving import serve_app
+from group_coordinator.jobs.serving import serve_app
 
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from group_coordinator.client.admin import AdminClient
 from group_coordinator.commands.terminal import missing
+from group_coordinator.jobs.kafka_config import python_client_config
+from group_coordinator.jobs.settings import SettingsError
 from group_coordinator.page.app import App, Past
 from group_coordinator.page.lags import Lags
 from group_coordinator.page.live import Live
 from group_coordinator.page.server import CannotListenError, hosts_of, listen
-from group_coordinator.streaming.kafka_config import python_client_config
-from group_coordinator.streaming.settings import SettingsError
 
 if TYPE_CHECKING:
-    from group_coordinator.streaming.settings import Settings
+    from group_coordinator.jobs.settings import Settings
 
 __all__ = ["serving"]
 

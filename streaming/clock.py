@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from kafka.producer.future import RecordMetadata
 
-    from group_coordinator.streaming.settings import Settings
+    from group_coordinator.jobs.settings import Settings
     from group_coordinator.streaming.ticks import Beginning
 
 __all__ = ["Clock", "ClockStoppedError"]

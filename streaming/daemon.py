@@ -15,7 +15,7 @@ import pyspark.daemon
 if TYPE_CHECKING:
     import socket
 
-__all__ = ["TESTED_VERSIONS"]
+__all__ = ["TESTED_VERSIONS", "daemon_defaults"]
 
 TESTED_VERSIONS = ("4.2.0",)
 """Of pyspark: on whose internals the short way leans. With others it is not taken."""
@@ -29,6 +29,13 @@ _ENDED = 1
 _daemon: Any = pyspark.daemon
 _pysparks_worker = _daemon.worker
 _tasks = count()
+
+
+def daemon_defaults() -> dict[str, str]:
+    """Spark's properties that give a session this daemon; none for a pyspark that was not tested."""
+    if pyspark.__version__ not in TESTED_VERSIONS:
+        return {}
+    return {"spark.python.daemon.module": "group_coordinator.streaming.daemon"}
 
 
 def _worker(connection: socket.socket, authenticated: bool) -> int:  # noqa: FBT001 - as pyspark's

@@ -40,7 +40,7 @@ from group_coordinator.coordinator_state.responses import (
     InvalidRequestResponse,
     LeaveGroupResponse,
 )
-from group_coordinator.streaming.logs import line_processors
+from group_coordinator.jobs.logs import line_processors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.state import GroupState
 
     from group_coordinator.coordinator_state.config import GroupConfig
-    from group_coordinator.streaming.settings import Settings
+    from group_coordinator.jobs.settings import Settings
 
 __all__ = ["INPUT_COLUMNS", "OUTPUT_SCHEMA", "STATE_SCHEMA", "FunctionArguments", "Row", "StatefulFunction"]
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from group_coordinator.jobs.health import Activity
 from group_coordinator.streaming.errors import CoordinatorError
-from group_coordinator.streaming.health import Activity
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from group_coordinator.jobs.settings import Settings
     from group_coordinator.jobs.signals import StopEvent
     from group_coordinator.streaming.metrics import Watch
-    from group_coordinator.streaming.settings import Settings
     from group_coordinator.streaming.ticks import TickReader
 
 __all__ = ["Leadership"]

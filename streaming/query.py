@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.streaming.state import GroupStateTimeout
 
+from group_coordinator.jobs.kafka_config import kafka_options
 from group_coordinator.streaming.function import INPUT_COLUMNS, OUTPUT_SCHEMA, STATE_SCHEMA, StatefulFunction
 
 if TYPE_CHECKING:
@@ -29,14 +30,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from group_coordinator.jobs.settings import Settings
     from group_coordinator.streaming.function import FunctionArguments
-    from group_coordinator.streaming.settings import Settings
 
 __all__ = [
     "QUERY_NAME",
     "Until",
     "decisions",
-    "kafka_options",
     "per_group",
     "read_log",
     "read_topics",
@@ -147,11 +147,3 @@ def per_group(log: DataFrame, function: Callable[..., Iterator[pd.DataFrame]]) -
             GroupStateTimeout.EventTimeTimeout,
         )
     )
-
-
-def kafka_options(settings: Settings) -> dict[str, str]:
-    """Where the brokers are, and the user's own client properties, for Spark's source and sink."""
-    return {
-        "kafka.bootstrap.servers": settings.bootstrap_servers,
-        **{f"kafka.{name}": value for name, value in settings.kafka.items()},
-    }

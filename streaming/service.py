@@ -13,22 +13,18 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from group_coordinator.checkpoints.files import CheckpointFiles
 from group_coordinator.checkpoints.identity import open_checkpoint
 from group_coordinator.checkpoints.topics import read_topic_ids
-from group_coordinator.streaming.batches import BatchWatch
+from group_coordinator.jobs.batch_metrics import BatchMetrics
+from group_coordinator.jobs.batches import BatchWatch
+from group_coordinator.jobs.endpoint import serve
+from group_coordinator.jobs.health import Health
+from group_coordinator.jobs.job import failing_as, spark_until_stopped
+from group_coordinator.jobs.kafka_config import python_client_config
 from group_coordinator.streaming.counts import CountsParam
+from group_coordinator.streaming.daemon import daemon_defaults
 from group_coordinator.streaming.errors import CoordinatorError
 from group_coordinator.streaming.function import FunctionArguments
-from group_coordinator.streaming.health import Health
-from group_coordinator.streaming.job import failing_as, spark_until_stopped
-from group_coordinator.streaming.kafka_config import python_client_config
 from group_coordinator.streaming.leadership import Leadership
-from group_coordinator.streaming.metrics import (
-    BatchMetrics,
-    DecisionMetrics,
-    GroupMetrics,
-    JobMetrics,
-    Watch,
-    serve,
-)
+from group_coordinator.streaming.metrics import DecisionMetrics, GroupMetrics, JobMetrics, Watch
 from group_coordinator.streaming.query import QUERY_NAME, start_query
 from group_coordinator.streaming.supervision import Supervision
 from group_coordinator.streaming.ticks import TickReader
@@ -42,8 +38,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from group_coordinator.coordinator_state.outages import Outage
+    from group_coordinator.jobs.settings import Settings
     from group_coordinator.streaming.query import Until
-    from group_coordinator.streaming.settings import Settings
 
 __all__ = ["CoordinatorError", "run_coordinator"]
 
@@ -75,7 +71,9 @@ def _run(settings: Settings, say: Callable[[str], None], *, progress: bool) -> N
 
         # Spark takes longer to start than somebody's tick takes to come.
         ticks = stack.enter_context(TickReader(settings.topics_clock, client_config))
-        spark, stopping = stack.enter_context(spark_until_stopped(settings, say, progress=progress))
+        spark, stopping = stack.enter_context(
+            spark_until_stopped(settings, say, progress=progress, defaults=daemon_defaults())
+        )
         spark.streams.addListener(batches)
         counts = spark.sparkContext.accumulator(Counter(), CountsParam())
         if settings.metrics_port >= 0:

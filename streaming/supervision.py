@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any
 from kafka.errors import AuthorizationError, KafkaError, SaslAuthenticationFailedError
 from pyspark.errors import PySparkException
 
-from group_coordinator.checkpoints.errors import first_line
 from group_coordinator.checkpoints.offset_log import newest_planned
 from group_coordinator.checkpoints.outages import note_outage, read_outages
+from group_coordinator.jobs.health import Activity
+from group_coordinator.jobs.java_errors import first_line
+from group_coordinator.jobs.stopping import stop_after_batch
 from group_coordinator.streaming.clock import Clock, ClockStoppedError
 from group_coordinator.streaming.errors import CoordinatorError
-from group_coordinator.streaming.health import Activity
 from group_coordinator.streaming.query import Until
-from group_coordinator.streaming.stopping import stop_after_batch
 from group_coordinator.streaming.ticks import TickReader
 
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
     from group_coordinator.checkpoints.files import CheckpointFiles
     from group_coordinator.coordinator_state.outages import Outage
+    from group_coordinator.jobs.settings import Settings
     from group_coordinator.streaming.leadership import Leadership
     from group_coordinator.streaming.metrics import Watch
-    from group_coordinator.streaming.settings import Settings
 
 __all__ = ["Supervision"]
 

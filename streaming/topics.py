@@ -20,7 +20,7 @@ from kafka.errors import (
     for_code,
 )
 
-from group_coordinator.streaming.connection import UnreachableError, admin_client
+from group_coordinator.jobs.connection import UnreachableError, admin_client
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from kafka.admin import KafkaAdminClient
 
-    from group_coordinator.streaming.settings import Settings
+    from group_coordinator.jobs.settings import Settings
 
 __all__ = ["TopicError", "TopicSpec", "prepare_topics", "topic_specs"]
 

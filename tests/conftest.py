@@ -125,8 +125,9 @@ def spark(bootstrap_servers: str, tmp_path_factory: pytest.TempPathFactory) -> I
     """The session of the long-lived job, as it runs on one machine."""
     # Not above: most tests need no pyspark, and it takes its time.
     from group_coordinator.history.storage import DELTA_DEFAULTS
-    from group_coordinator.streaming.session import create_session
-    from group_coordinator.streaming.settings import load_settings
+    from group_coordinator.jobs.session import create_session
+    from group_coordinator.jobs.settings import load_settings
+    from group_coordinator.streaming.daemon import daemon_defaults
 
     settings = load_settings(
         None,
@@ -139,6 +140,6 @@ def spark(bootstrap_servers: str, tmp_path_factory: pytest.TempPathFactory) -> I
             **DELTA_DEFAULTS,
         },
     )
-    spark = create_session(settings)
+    spark = create_session(settings, defaults=daemon_defaults())
     yield spark
     spark.stop()

@@ -11,6 +11,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+
 from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[1]
@@ -89,7 +90,7 @@ def test_the_wheel_is_what_the_rooms_are(tmp_path: Path, has_links: bool) -> Non
         f"{NAME}/__init__.py",
         f"{NAME}/__main__.py",
     }
-    data = {f"{NAME}/py.typed", f"{NAME}/streaming/log4j2.properties", f"{NAME}/deploy/jars.lock"}
+    data = {f"{NAME}/py.typed", f"{NAME}/jobs/log4j2.properties", f"{NAME}/deploy/jars.lock"}
     assert data <= packed
     assert any(name.startswith(f"{NAME}/page/static/") for name in packed)
     assert {name.split("/")[0] for name in packed} == {NAME}

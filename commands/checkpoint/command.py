@@ -116,7 +116,7 @@ def restore(
     with errors():
         from group_coordinator.checkpoints.restore import restore_checkpoint
         from group_coordinator.checkpoints.restore_plan import plan_restore
-        from group_coordinator.streaming.kafka_config import python_client_config
+        from group_coordinator.jobs.kafka_config import python_client_config
         from group_coordinator.streaming.query import per_group
 
         overrides = {"checkpoint": target, "bootstrap.servers": bootstrap_servers}

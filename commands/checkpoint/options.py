@@ -15,7 +15,7 @@ from group_coordinator.commands.terminal import config_option, fail, need_spark,
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from group_coordinator.streaming.settings import Settings
+    from group_coordinator.jobs.settings import Settings
 
 __all__ = ["errors", "load", "settings_options", "spark_session", "with_bootstrap_servers"]
 
@@ -40,7 +40,7 @@ def with_bootstrap_servers(command: Callable[..., None]) -> Callable[..., None]:
 
 def load(config: Path | None, assignments: tuple[str, ...], overrides: dict[str, str | None]) -> Settings:
     """The settings as `run` would have them with these options. Raises `SettingsError`."""
-    from group_coordinator.streaming.settings import load_settings
+    from group_coordinator.jobs.settings import load_settings
 
     return load_settings(config, os.environ, overriding(overrides, assignments))
 
@@ -48,7 +48,7 @@ def load(config: Path | None, assignments: tuple[str, ...], overrides: dict[str,
 @contextmanager
 def spark_session(settings: Settings) -> Iterator[SparkSession]:
     """Spark for the time of the command."""
-    from group_coordinator.streaming.session import DELTA, create_session
+    from group_coordinator.jobs.session import DELTA, create_session
 
     session = create_session(settings, progress=True, defaults=DELTA)
     # What goes wrong is said in one line; Spark would say it in a hundred more.
@@ -67,7 +67,7 @@ def errors() -> Iterator[None]:
 
     from group_coordinator.checkpoints.errors import CheckpointError
     from group_coordinator.deploy.jars import JarError
-    from group_coordinator.streaming.settings import SettingsError
+    from group_coordinator.jobs.settings import SettingsError
 
     failures: tuple[type[Any], ...] = (CheckpointError, JarError, SettingsError)
     try:

@@ -15,12 +15,12 @@ from group_coordinator.checkpoints.replay import replay
 from group_coordinator.checkpoints.request_log import read_requests
 from group_coordinator.checkpoints.topics import read_topics
 from group_coordinator.coordinator_state.outages import Outage, Outages
+from group_coordinator.jobs.kafka_config import python_client_config
 from group_coordinator.streaming.function import FunctionArguments
-from group_coordinator.streaming.kafka_config import python_client_config
 
 if TYPE_CHECKING:
     from group_coordinator.checkpoints.export import Export, ExportHeader
-    from group_coordinator.streaming.settings import Settings
+    from group_coordinator.jobs.settings import Settings
 
 __all__ = ["events"]
 

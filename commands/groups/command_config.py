@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from group_coordinator.streaming.kafka_config import python_client_config
-from group_coordinator.streaming.settings import SettingsError
+from group_coordinator.jobs.kafka_config import python_client_config
+from group_coordinator.jobs.settings import SettingsError
 
 __all__ = ["client_config", "read_properties"]
 

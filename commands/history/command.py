@@ -220,7 +220,7 @@ def _draw(reader: HistoryReader, group: str, period: Period, file: Path) -> None
 
 
 def _configured(config: Path | None) -> str:
-    from group_coordinator.streaming.settings import SettingsError, load_settings
+    from group_coordinator.jobs.settings import SettingsError, load_settings
 
     try:
         return load_settings(config, os.environ, {}, needed=("history.path",)).history_path

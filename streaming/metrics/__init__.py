@@ -7,10 +7,8 @@ What each of them means, and what Kafka calls it, is in docs/operations.md.
 
 from __future__ import annotations
 
-from group_coordinator.streaming.metrics.batches import BatchMetrics
 from group_coordinator.streaming.metrics.decisions import DecisionMetrics
-from group_coordinator.streaming.metrics.endpoint import serve
 from group_coordinator.streaming.metrics.groups import GroupMetrics
 from group_coordinator.streaming.metrics.job import JobMetrics, Watch
 
-__all__ = ["BatchMetrics", "DecisionMetrics", "GroupMetrics", "JobMetrics", "Watch", "serve"]
+__all__ = ["DecisionMetrics", "GroupMetrics", "JobMetrics", "Watch"]

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
     from group_coordinator.coordinator_state.outages import Outage
-    from group_coordinator.streaming.batches import BatchWatch
-    from group_coordinator.streaming.health import Health
+    from group_coordinator.jobs.batches import BatchWatch
+    from group_coordinator.jobs.health import Health
 
 __all__ = ["JobMetrics", "Watch"]
 

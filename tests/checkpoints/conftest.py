@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.streaming.harness import SECRET, Harness
 
 from group_coordinator.checkpoints.files import CheckpointFiles
 from group_coordinator.checkpoints.identity import open_checkpoint
 from group_coordinator.checkpoints.topics import read_topic_ids
+from tests.streaming.harness import SECRET, Harness
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,6 +13,7 @@ from group_coordinator.coordinator_state.step import SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
     from tests.streaming.harness import Harness
 
 pytestmark = pytest.mark.spark

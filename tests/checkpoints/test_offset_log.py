@@ -16,6 +16,7 @@ from group_coordinator.checkpoints.offset_log import (
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
     from tests.streaming.harness import Harness
 
 pytestmark = pytest.mark.spark

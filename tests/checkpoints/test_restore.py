@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
-from tests.checkpoints.conftest import claim
 
 from group_coordinator.checkpoints.errors import CheckpointError
 from group_coordinator.checkpoints.export import Export, ExportedGroup, ExportHeader, export_checkpoint
@@ -15,9 +14,11 @@ from group_coordinator.checkpoints.offset_log import newest_planned
 from group_coordinator.checkpoints.restore import restore_checkpoint
 from group_coordinator.coordinator_state.outages import Outage
 from group_coordinator.streaming.query import per_group
+from tests.checkpoints.conftest import claim
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
     from tests.streaming.harness import Harness
 
 pytestmark = pytest.mark.spark

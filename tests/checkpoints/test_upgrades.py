@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
-from tests.checkpoints.fixtures.make import JOIN, ScriptedLog, settings_for, start
 
 from group_coordinator.checkpoints.export import Export, export_checkpoint
 from group_coordinator.checkpoints.files import CheckpointFiles
@@ -19,6 +18,7 @@ from group_coordinator.checkpoints.restore import restore_checkpoint
 from group_coordinator.checkpoints.topics import read_topic_ids
 from group_coordinator.coordinator_state.step import SCHEMA_VERSION, decode_group
 from group_coordinator.streaming.query import per_group
+from tests.checkpoints.fixtures.make import JOIN, ScriptedLog, settings_for, start
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,7 +10,6 @@ from contextlib import ExitStack, contextmanager
 import msgspec
 from kafka.consumer.subscription_state import ConsumerRebalanceListener
 from kafka.structs import TopicPartition
-from tests.patience import PATIENCE_S
 
 from group_coordinator import GroupMember
 from group_coordinator.coordinator_state.config import GroupConfig
@@ -19,6 +18,7 @@ from group_coordinator.coordinator_state.requests import AnyRequest
 from group_coordinator.coordinator_state.responses import AnyResponse
 from group_coordinator.coordinator_state.step import Channel as Kind
 from group_coordinator.coordinator_state.step import step
+from tests.patience import PATIENCE_S
 
 CONFIG = GroupConfig(
     group_initial_rebalance_delay_ms=0,

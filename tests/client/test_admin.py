@@ -17,8 +17,6 @@ from kafka.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka.structs import OffsetAndMetadata, TopicPartition
-from tests.client.memory import MemoryChannel, member_maker
-from tests.patience import PATIENCE_S
 
 from group_coordinator.client import admin as admin_module
 from group_coordinator.client.admin import AdminClient, GroupListing, NoAnswerError, ResetOutcome
@@ -35,6 +33,8 @@ from group_coordinator.coordinator_state.requests import (
     SyncGroupRequest,
 )
 from group_coordinator.coordinator_state.responses import HeartbeatResponse, InvalidRequestResponse
+from tests.client.memory import MemoryChannel, member_maker
+from tests.patience import PATIENCE_S
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 NOTHING = OffsetAndMetadata(-1, "", -1)

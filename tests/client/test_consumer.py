@@ -9,8 +9,6 @@ import pytest
 from kafka.consumer.subscription_state import AsyncConsumerRebalanceListener
 from kafka.errors import IllegalStateError, KafkaTimeoutError, NoOffsetForPartitionError
 from kafka.structs import ConsumerGroupMetadata, MemberState, OffsetAndMetadata, TopicPartition
-from tests.client.memory import Listener, MemoryChannel, poll_until, wait_until
-from tests.patience import PATIENCE_S
 
 from group_coordinator import CommitFailedError, GroupConsumer, GroupMember
 from group_coordinator.client import consumer as consumer_module
@@ -22,6 +20,8 @@ from group_coordinator.coordinator_state.requests import (
     OffsetFetchRequest,
 )
 from group_coordinator.coordinator_state.responses import OffsetCommitResponse, OffsetFetchResponse
+from tests.client.memory import Listener, MemoryChannel, poll_until, wait_until
+from tests.patience import PATIENCE_S
 
 A = [TopicPartition("a", i) for i in range(4)]
 

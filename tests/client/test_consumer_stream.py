@@ -10,9 +10,9 @@ from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import NewTopic
 from kafka.errors import NoOffsetForPartitionError
 from kafka.structs import TopicPartition
-from tests.patience import PATIENCE_S
 
 from group_coordinator import CommitFailedError, FencedInstanceIdError, GroupConsumer
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.spark
 

@@ -10,15 +10,6 @@ from kafka import errors as kafka_errors
 from kafka.consumer.subscription_state import AsyncConsumerRebalanceListener
 from kafka.errors import KafkaConnectionError, KafkaTimeoutError, TopicAuthorizationFailedError
 from kafka.structs import OffsetAndMetadata, TopicPartition
-from tests.client.memory import (
-    Listener,
-    MemoryChannel,
-    now_ms,
-    partitions,
-    poll_until,
-    wait_until,
-)
-from tests.patience import PATIENCE_S
 
 from group_coordinator import GroupMember, MemberState
 from group_coordinator.client.errors import (
@@ -36,6 +27,15 @@ from group_coordinator.coordinator_state.requests import (
     OffsetCommitRequest,
 )
 from group_coordinator.coordinator_state.responses import HeartbeatResponse
+from tests.client.memory import (
+    Listener,
+    MemoryChannel,
+    now_ms,
+    partitions,
+    poll_until,
+    wait_until,
+)
+from tests.patience import PATIENCE_S
 
 UNITS = ["u1", "u2", "u3", "u4"]
 

@@ -9,8 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.structs import OffsetAndMetadata
-from tests.client.script import HEARTBEAT, JOIN_TIMEOUT, PROTOCOLS, RESPONSES, SETTINGS, STATIC, Script
-from tests.depth import cases
 
 from group_coordinator.client import errors
 from group_coordinator.client.membership import MemberSettings
@@ -30,6 +28,8 @@ from group_coordinator.coordinator_state.responses import (
     InvalidRequestResponse,
     JoinGroupResponse,
 )
+from tests.client.script import HEARTBEAT, JOIN_TIMEOUT, PROTOCOLS, RESPONSES, SETTINGS, STATIC, Script
+from tests.depth import cases
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from kafka import errors as kafka
 from kafka.structs import OffsetAndMetadata, TopicPartition
-from tests.client.script import STATIC, Script
 
 from group_coordinator.client.errors import (
     CommitFailedError,
@@ -35,6 +34,7 @@ from group_coordinator.coordinator_state.responses import (
     PartitionResult,
     TopicResult,
 )
+from tests.client.script import STATIC, Script
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 FAR = 10**9

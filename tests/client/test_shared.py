@@ -6,12 +6,12 @@ from contextlib import ExitStack
 
 import pytest
 from kafka.errors import KafkaConnectionError
-from tests.client.memory import Coordinator, MemoryChannel, poll_until, wait_until
 
 from group_coordinator import GroupMember, SharedConnection
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.requests import HeartbeatRequest, LeaveGroupRequest, LeavingMember
 from group_coordinator.coordinator_state.responses import HeartbeatResponse, InvalidRequestResponse
+from tests.client.memory import Coordinator, MemoryChannel, poll_until, wait_until
 
 UNITS = [f"u{number}" for number in range(6)]
 

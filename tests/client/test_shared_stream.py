@@ -6,9 +6,9 @@ import json
 
 import pytest
 from kafka import KafkaConsumer, TopicPartition
-from tests.client.memory import poll_until
 
 from group_coordinator import GroupMember, SharedConnection
+from tests.client.memory import poll_until
 
 pytestmark = pytest.mark.spark
 

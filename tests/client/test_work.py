@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from kafka.structs import TopicPartition
-from tests.depth import cases
 
 from group_coordinator.client.work import MalformedMetadataError, TopicPartitions, WorkUnits
 from group_coordinator.coordinator_state.responses import JoinGroupMember
+from tests.depth import cases
 
 ASSIGNORS = ["range", "roundrobin", "sticky"]
 COUNTS = {"a": 4, "b": 1, "c": 7, "empty": 0}

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Self
 
 import pyspark
-from tests.patience import wait_for
 
 from group_coordinator.deploy.submit import main_program, spark_options
+from tests.patience import wait_for
 
 SPARK_HOME = Path(pyspark.__file__).parent
 # Not the one of the tests: it has all that is packed installed, and would hide what the package lacks.

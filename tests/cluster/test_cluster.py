@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
-from tests.cluster.cluster import Cluster
-from tests.patience import PATIENCE_S
 
 from group_coordinator.deploy.submit import pack
+from tests.cluster.cluster import Cluster
+from tests.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.spark, pytest.mark.verify]
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+
 from tests.commands.job import Job
 from tests.patience import PATIENCE_S
 

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
+
 from tests.client.memory import Coordinator, member_maker
 from tests.commands.job import Job
 from tests.commands.memory_admin import MemoryAdmin

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
-from tests.patience import PATIENCE_S, wait_for
 
-from group_coordinator.streaming.settings import Settings, load_settings
+from group_coordinator.jobs.settings import Settings, load_settings
+from tests.patience import PATIENCE_S, wait_for
 
 ROOT = Path(__file__).parents[2]
 _numbers = itertools.count(1)

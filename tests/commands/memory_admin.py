@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from kafka.admin import OffsetSpec
 from kafka.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
-from tests.client.memory import MemoryChannel
-from tests.patience import PATIENCE_S
 
 from group_coordinator.client.admin import AdminClient
 from group_coordinator.client.groups_log import GroupListing
 from group_coordinator.client.log_offsets import LogOffsets
 from group_coordinator.coordinator_state.step import decode_group
+from tests.client.memory import MemoryChannel
+from tests.patience import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

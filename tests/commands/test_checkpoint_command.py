@@ -12,10 +12,10 @@ import pytest
 from click.testing import CliRunner, Result
 from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient
-from tests.commands.job import ROOT
-from tests.patience import PATIENCE_S
 
 from group_coordinator.commands.cli import main
+from tests.commands.job import ROOT
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.usefixtures("own_environment")
 
@@ -147,11 +147,10 @@ def _records(bootstrap_servers: str) -> None:
 @pytest.fixture
 def replay(bootstrap_servers: str, tmp_path: Path, _records: None) -> Any:
     """Run it with an export of no groups that ends before the first record."""
-    from tests.checkpoints.fixtures.make import TOPICS
-
     from group_coordinator.checkpoints.export import Export, ExportHeader
     from group_coordinator.checkpoints.identity import Identity, secret_sha256
     from group_coordinator.checkpoints.json_lines import write_json_lines
+    from tests.checkpoints.fixtures.make import TOPICS
 
     numbers = itertools.count()
 

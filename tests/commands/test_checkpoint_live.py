@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
-from tests.patience import PATIENCE_S
 
 from group_coordinator import GroupMember
+from tests.patience import PATIENCE_S
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
     from tests.streaming.harness import Harness
 
 pytestmark = pytest.mark.spark
@@ -40,10 +41,9 @@ def by_group(events: Iterable[bytes]) -> dict[str, list[bytes]]:
 
 
 def replayed(harness: Harness, file: Path, **options: Any) -> dict[str, list[bytes]]:
-    from tests.streaming.harness import SECRET
-
     from group_coordinator.checkpoints.json_lines import read_json_lines
     from group_coordinator.commands.checkpoint.replaying import events
+    from tests.streaming.harness import SECRET
 
     settings = msgspec.structs.replace(harness.settings, member_id_secret=SECRET.decode())
     return by_group(event.encode() for event in events(settings, read_json_lines(file), **options))
@@ -53,16 +53,15 @@ def test_members_notice_nothing_but_a_pause(
     spark: SparkSession, bootstrap_servers: str, tmp_path: Path
 ) -> None:
     """From one checkpoint to another with more state partitions. And the log, replayed, says the same."""
-    from tests.checkpoints.conftest import claim
-    from tests.streaming.harness import SECRET
-    from tests.streaming.harness import Harness as Coordinator
-
     from group_coordinator.checkpoints.export import export_checkpoint
     from group_coordinator.checkpoints.json_lines import read_json_lines, write_json_lines
     from group_coordinator.checkpoints.places import offsets_at
     from group_coordinator.checkpoints.restore import restore_checkpoint
     from group_coordinator.checkpoints.restore_plan import plan_restore
     from group_coordinator.streaming.query import per_group
+    from tests.checkpoints.conftest import claim
+    from tests.streaming.harness import SECRET
+    from tests.streaming.harness import Harness as Coordinator
 
     with Coordinator(spark, bootstrap_servers, tmp_path) as harness:
         claim(harness)

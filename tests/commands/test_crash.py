@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable
 
 import pytest
+
 from tests.commands.asking import Requests, requests_to
 from tests.commands.job import Job
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import msgspec
 import pytest
 from kafka import KafkaConsumer, TopicPartition
+
+from group_coordinator.streaming.ticks import Tick
 from tests.commands.asking import Requests, requests_to
 from tests.commands.job import Job
 from tests.patience import wait_for
-
-from group_coordinator.streaming.ticks import Tick
 
 pytestmark = pytest.mark.spark
 

@@ -21,10 +21,9 @@ from group_coordinator.coordinator_state.requests import JoinGroupRequest, Proto
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from group_coordinator import GroupMember
     from tests.client.memory import Coordinator
     from tests.commands.memory_admin import MemoryAdmin
-
-    from group_coordinator import GroupMember
 
 
 def rows(report: Report) -> list[tuple[object, ...]]:

@@ -22,8 +22,6 @@ from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import NewTopic
 from kafka.errors import KafkaError, NoError, RetriableError
 from kafka.structs import OffsetAndMetadata, TopicPartition
-from tests.conformance.wire import BrokerClient, Question
-from tests.patience import PATIENCE_S
 
 from group_coordinator import GroupMember
 from group_coordinator.client.admin import AdminClient
@@ -31,6 +29,8 @@ from group_coordinator.client.assignors import subscription, to_assignment
 from group_coordinator.commands.cli import main
 from group_coordinator.deploy.jars import fetch
 from group_coordinator.deploy.java import find_java
+from tests.conformance.wire import BrokerClient, Question
+from tests.patience import PATIENCE_S
 
 if TYPE_CHECKING:
     from pathlib import Path

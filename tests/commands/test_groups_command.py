@@ -11,19 +11,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner, Result
 from kafka.errors import KafkaConnectionError, KafkaTimeoutError, NodeNotReadyError
-from tests.commands.memory_admin import FIRST_TIMESTAMP_MS
 
 from group_coordinator import MissingTopicError
 from group_coordinator.client.admin import NoAnswerError
 from group_coordinator.commands.cli import main
 from group_coordinator.commands.groups import command
+from tests.commands.memory_admin import FIRST_TIMESTAMP_MS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.commands.memory_admin import MemoryAdmin
-
     from group_coordinator import GroupMember
+    from tests.commands.memory_admin import MemoryAdmin
 
 HEADINGS = [
     *("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG"),

@@ -10,18 +10,17 @@ from hypothesis import strategies as st
 from kafka.admin import OffsetSpec, OffsetTimestamp
 from kafka.errors import UnknownMemberIdError
 from kafka.structs import TopicPartition
-from tests.commands.memory_admin import FIRST_TIMESTAMP_MS
 
 from group_coordinator.commands.groups.options import TopicArgument
 from group_coordinator.commands.groups.output import Failure, Line, Note, Report, Table
 from group_coordinator.commands.groups.reset import ResetTo, parse_datetime, parse_duration, reset_offsets
+from tests.commands.memory_admin import FIRST_TIMESTAMP_MS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.commands.memory_admin import MemoryAdmin
-
     from group_coordinator import GroupMember
+    from tests.commands.memory_admin import MemoryAdmin
 
 ORDERS = [TopicArgument("orders", None)]
 NO_LOG = "which have no log: use --to-offset, --shift-by, --to-current or --from-file"

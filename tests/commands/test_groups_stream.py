@@ -14,11 +14,11 @@ from kafka import KafkaAdminClient
 from kafka.admin import NewTopic
 from kafka.errors import NoError
 from kafka.structs import OffsetAndMetadata, TopicPartition
-from tests.patience import PATIENCE_S
 
 from group_coordinator import GroupMember
 from group_coordinator.client.admin import AdminClient
 from group_coordinator.commands.cli import main
+from tests.patience import PATIENCE_S
 
 if TYPE_CHECKING:
     from tests.streaming.harness import Harness

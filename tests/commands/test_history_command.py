@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from tests.history.plain import write_plain_tables
-from tests.history.scripts import a_day, events
 
 from group_coordinator.commands.cli import main
 from group_coordinator.commands.history.command import _VIEWS
 from group_coordinator.commands.history.times import parse_time
 from group_coordinator.history.questions import QUESTIONS
+from tests.history.plain import write_plain_tables
+from tests.history.scripts import a_day, events
 
 NOW = datetime(2026, 3, 1, 14, 5, tzinfo=UTC)
 WHOLE = ("--from", "1970-01-01", "--to", "1970-01-02")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
 from tests.commands.asking import Requests, requests_to
 from tests.commands.job import Job
 from tests.patience import wait_for

@@ -13,12 +13,12 @@ import pytest
 from click import Command
 from click.testing import CliRunner, Result
 from kafka import KafkaProducer
-from tests.commands.job import Job
-from tests.patience import PATIENCE_S, wait_for
 
 from group_coordinator.commands import terminal
 from group_coordinator.commands.run import run
 from group_coordinator.commands.write_history import write_history
+from tests.commands.job import Job
+from tests.patience import PATIENCE_S, wait_for
 
 pytestmark = pytest.mark.usefixtures("own_environment")
 

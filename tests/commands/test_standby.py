@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 from kafka import KafkaConsumer, TopicPartition
-from tests.commands.job import Job
-from tests.patience import wait_for
 
 from group_coordinator import GroupMember
+from tests.commands.job import Job
+from tests.patience import wait_for
 
 pytestmark = [pytest.mark.spark, pytest.mark.verify]
 

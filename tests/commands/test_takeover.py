@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from tests.commands.job import Job
-from tests.patience import wait_for
 
 from group_coordinator import GroupMember
+from tests.commands.job import Job
+from tests.patience import wait_for
 
 pytestmark = pytest.mark.spark
 

@@ -17,12 +17,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from group_coordinator.coordinator_state.errors import Errors
 from tests.conformance.generator import random_sequence
 from tests.conformance.runner import CONCURRENCY, Runner, start_brokers
 from tests.conformance.scripted import PATIENT
 from tests.conformance.sequence import read_sequence, write_sequence
-
-from group_coordinator.coordinator_state.errors import Errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
+
 from tests.conformance.runner import Runner, start_brokers
 
 if TYPE_CHECKING:

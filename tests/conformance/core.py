@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from unittest.mock import patch
 
 import msgspec
-from tests.conformance.messages import offsets_by_partition
-from tests.conformance.wire import DESCRIBE_VERSION, FETCH_VERSION
 
 from group_coordinator.coordinator_state.group import Group
 from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.responses import AnyResponse
 from group_coordinator.coordinator_state.step import Channel, decode_group, encode_group, step
+from tests.conformance.messages import offsets_by_partition
+from tests.conformance.wire import DESCRIBE_VERSION, FETCH_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from group_coordinator.coordinator_state.states import GroupState
 from tests.conformance.sequence import Sequence
 from tests.conformance.steps import (
     beat,
@@ -28,15 +29,12 @@ from tests.conformance.steps import (
     wait,
 )
 
-from group_coordinator.coordinator_state.states import GroupState
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from group_coordinator.coordinator_state.group import Group
     from tests.conformance.core import Undo
     from tests.conformance.setups import Setup
-
-    from group_coordinator.coordinator_state.group import Group
 
 __all__ = ["DIFFERENCES", "Known", "KnownDifference"]
 

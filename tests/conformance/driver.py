@@ -26,12 +26,11 @@ from tests.conformance.wire import now_ms
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from group_coordinator.coordinator_state.log import Record
     from tests.conformance.core import Outcome
     from tests.conformance.differences import Known
     from tests.conformance.sequence import Sequence, Step
     from tests.conformance.wire import Answer, BrokerClient, Question
-
-    from group_coordinator.coordinator_state.log import Record
 
 MARGIN_MS = 80
 """How far from a deadline requests are kept."""

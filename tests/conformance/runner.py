@@ -12,15 +12,15 @@ from contextlib import ExitStack, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Self
 
 from kafka.admin import KafkaAdminClient
+
+from group_coordinator.deploy.broker import EmbeddedBroker
+from group_coordinator.deploy.jars import fetch
 from tests.conformance.differences import Known
 from tests.conformance.driver import Result, play
 from tests.conformance.sequence import PARTITIONS, TOPICS
 from tests.conformance.setups import SETUPS
 from tests.conformance.shrink import shrink
 from tests.conformance.wire import BrokerClient
-
-from group_coordinator.deploy.broker import EmbeddedBroker
-from group_coordinator.deploy.jars import fetch
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
+
 from tests.conformance.setups import METADATA_MAX
 
 __all__ = [

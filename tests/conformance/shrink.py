@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from msgspec.structs import fields, replace
+
 from tests.conformance.sequence import Sequence, Step
 
 if TYPE_CHECKING:

@@ -3,10 +3,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.conformance.core import RACE_MS, Core, Outcome
-from tests.conformance.setups import SETUPS
 
 from group_coordinator.coordinator_state.step import decode_group
+from tests.conformance.core import RACE_MS, Core, Outcome
+from tests.conformance.setups import SETUPS
 
 START = 1_000_000
 

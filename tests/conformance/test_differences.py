@@ -5,6 +5,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+
 from tests.conformance.differences import DIFFERENCES
 from tests.conformance.runner import Runner
 from tests.patience import PATIENCE_S

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from kafka.protocol.admin.groups import ListGroupsResponse
 from kafka.protocol.consumer.group import OffsetCommitResponse, OffsetFetchResponse
+
 from tests.conformance.messages import offsets_by_partition, read
 
 WHO = {"group_id": "orders"}

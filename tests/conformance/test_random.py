@@ -4,6 +4,7 @@ import asyncio
 import random
 
 import pytest
+
 from tests.conformance.generator import random_sequence
 from tests.conformance.runner import Runner
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from tests.conformance.scripted import SCRIPTS
 from tests.conformance.sequence import read_sequence
 

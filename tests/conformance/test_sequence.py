@@ -4,6 +4,7 @@ import random
 
 import msgspec
 import pytest
+
 from tests.conformance.actors import Cast
 from tests.conformance.generator import random_sequence
 from tests.conformance.scripted import SCRIPTS

@@ -12,6 +12,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
+
+from group_coordinator.coordinator_state.log import Record
+from group_coordinator.coordinator_state.step import Channel, step
+from group_coordinator.streaming import query
+from group_coordinator.streaming.function import FunctionArguments, StatefulFunction
 from tests.conformance.core import SECRET
 from tests.conformance.driver import topic_of
 from tests.conformance.scripted import SCRIPTS
@@ -20,16 +25,12 @@ from tests.patience import wait_for
 from tests.streaming import harness as streaming
 from tests.streaming.harness import Harness
 
-from group_coordinator.coordinator_state.log import Record
-from group_coordinator.coordinator_state.step import Channel, step
-from group_coordinator.streaming import query
-from group_coordinator.streaming.function import FunctionArguments, StatefulFunction
-
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from pyspark.sql import SparkSession
+
     from tests.conformance.driver import Result
 
 pytestmark = pytest.mark.spark

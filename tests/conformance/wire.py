@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
+
 from tests.conformance.messages import frame, offsets_by_partition, read
 from tests.conformance.sequence import PARTITIONS, TOPICS
 

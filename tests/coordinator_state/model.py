@@ -14,6 +14,12 @@ from itertools import takewhile
 from typing import Any
 
 import msgspec
+
+from group_coordinator.coordinator_state import events as told
+from group_coordinator.coordinator_state.config import INT32_MAX, GroupConfig
+from group_coordinator.coordinator_state.events import AnyEvent
+from group_coordinator.coordinator_state.group import Group
+from group_coordinator.coordinator_state.responses import DescribedMember, DescribeGroupResponse, GroupPicture
 from tests.coordinator_state.invariants import committed
 from tests.coordinator_state.model_offsets import (
     IN_USE,
@@ -25,12 +31,6 @@ from tests.coordinator_state.model_offsets import (
     delete_topics,
     fetch_topics,
 )
-
-from group_coordinator.coordinator_state import events as told
-from group_coordinator.coordinator_state.config import INT32_MAX, GroupConfig
-from group_coordinator.coordinator_state.events import AnyEvent
-from group_coordinator.coordinator_state.group import Group
-from group_coordinator.coordinator_state.responses import DescribedMember, DescribeGroupResponse, GroupPicture
 
 GROUP, TOPIC = "orders", "requests"
 OLDEST = {"offset_commit": 2, "offset_fetch": 1}

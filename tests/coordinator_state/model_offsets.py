@@ -15,10 +15,9 @@ from tests.coordinator_state.subscription import subscription
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from group_coordinator.coordinator_state.events import PartitionsOfTopic
     from tests.coordinator_state.invariants import Committed as Stored
     from tests.coordinator_state.model import Ask, Model
-
-    from group_coordinator.coordinator_state.events import PartitionsOfTopic
 
 Key = tuple[str, int]
 """Topic and partition."""

@@ -16,7 +16,6 @@ from collections import Counter
 from typing import Any
 
 import msgspec
-from tests.coordinator_state import invariants
 
 from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.group import Group
@@ -24,6 +23,7 @@ from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.outages import NO_OUTAGES
 from group_coordinator.coordinator_state.responses import AnyResponse, JoinGroupMember
 from group_coordinator.coordinator_state.step import Channel, Output, StepResult, decode_group, step
+from tests.coordinator_state import invariants
 
 GROUP = "orders"
 TOPIC = "requests"

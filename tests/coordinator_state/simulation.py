@@ -11,11 +11,11 @@ import random
 from typing import Any, NamedTuple
 
 import msgspec
-from tests.coordinator_state.subscription import subscription
 
 from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.log import Record, in_log_order
 from group_coordinator.coordinator_state.step import Channel, step
+from tests.coordinator_state.subscription import subscription
 
 GROUP = b"orders"
 SECRET = b"secret"

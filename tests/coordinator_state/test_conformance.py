@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+
 from tests.conformance.scripted import SCRIPTS
 
 TESTS = Path(__file__).parents[1]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from tests.coordinator_state.scenario import Scenario, errors, only
 
 from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.step import Channel, step
+from tests.coordinator_state.scenario import Scenario, errors, only
 
 
 def test_absent_group():

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from tests.coordinator_state.scenario import OLD, Scenario
 
 from group_coordinator.coordinator_state.events import AnyEvent, RebalanceCause
+from tests.coordinator_state.scenario import OLD, Scenario
 
 
 def joins(s: Scenario) -> list[tuple[str, str, int]]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from tests.coordinator_state.scenario import Scenario, only
-
 from group_coordinator.coordinator_state.partitioning import partition_for_key, state_partition_for_key
+from tests.coordinator_state.scenario import Scenario, only
 
 
 def test_where_a_group_is():

@@ -10,16 +10,16 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.coordinator_state import invariants
-from tests.coordinator_state.scenario import Scenario
-from tests.coordinator_state.subscription import subscription
-from tests.depth import cases
 
 from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.requests import Request
 from group_coordinator.coordinator_state.step import Channel, StepResult, step
 from group_coordinator.coordinator_state.wire import Rejection, read_request
+from tests.coordinator_state import invariants
+from tests.coordinator_state.scenario import Scenario
+from tests.coordinator_state.subscription import subscription
+from tests.depth import cases
 
 pytestmark = pytest.mark.drawn
 

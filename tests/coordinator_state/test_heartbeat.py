@@ -6,10 +6,10 @@ import json
 
 import msgspec
 import pytest
-from tests.coordinator_state.scenario import Scenario, errors, only
 
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.responses import MemberResult
+from tests.coordinator_state.scenario import Scenario, errors, only
 
 
 def test_absent_group():

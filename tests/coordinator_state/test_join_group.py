@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.coordinator_state.scenario import NEWEST, OLD, Scenario, errors, only
 
 from group_coordinator.coordinator_state.errors import Errors
+from tests.coordinator_state.scenario import NEWEST, OLD, Scenario, errors, only
 
 STATES = ["Empty", "PreparingRebalance", "CompletingRebalance", "Stable"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tests.coordinator_state.scenario import Scenario, errors, only
 
 

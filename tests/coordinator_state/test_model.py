@@ -16,6 +16,20 @@ import pytest
 from hypothesis import event, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from group_coordinator.coordinator_state.config import GroupConfig
+from group_coordinator.coordinator_state.events import (
+    AnyEvent,
+    MemberFenced,
+    MemberRemoved,
+    OffsetsCommitted,
+    OffsetsDeleted,
+    OffsetsExpired,
+    StateChanged,
+)
+from group_coordinator.coordinator_state.log import Record
+from group_coordinator.coordinator_state.responses import AnyResponse, GroupPicture
+from group_coordinator.coordinator_state.step import Channel, StepResult, step
 from tests.coordinator_state import invariants
 from tests.coordinator_state.model import (
     DEAD,
@@ -32,20 +46,6 @@ from tests.coordinator_state.model import (
 )
 from tests.coordinator_state.model_offsets import BOTH, OPAQUE, Commit, Key, T, U
 from tests.depth import cases
-
-from group_coordinator.coordinator_state.config import GroupConfig
-from group_coordinator.coordinator_state.events import (
-    AnyEvent,
-    MemberFenced,
-    MemberRemoved,
-    OffsetsCommitted,
-    OffsetsDeleted,
-    OffsetsExpired,
-    StateChanged,
-)
-from group_coordinator.coordinator_state.log import Record
-from group_coordinator.coordinator_state.responses import AnyResponse, GroupPicture
-from group_coordinator.coordinator_state.step import Channel, StepResult, step
 
 pytestmark = pytest.mark.drawn
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+
 from tests.coordinator_state.scenario import GROUP, Scenario, errors, of_partitions, only
 
 ONE = {"t": {0: 5}}

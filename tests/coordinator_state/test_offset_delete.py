@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tests.coordinator_state.scenario import GROUP, Scenario, of_partitions, only
 from tests.coordinator_state.subscription import subscription
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from tests.coordinator_state.scenario import Scenario, only
 
 from group_coordinator.coordinator_state.offsets import CommittedOffset, CommittedOffsets, offset_key
 from group_coordinator.coordinator_state.responses import OffsetFetchResponse
+from tests.coordinator_state.scenario import Scenario, only
 
 
 def committed(offset: int, metadata: str = "") -> CommittedOffset:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.coordinator_state.scenario import OLD, Scenario, errors, of_partitions, only
 
 from group_coordinator.coordinator_state.outages import Outage, Outages
+from tests.coordinator_state.scenario import OLD, Scenario, errors, of_partitions, only
 
 MINUTE = 60_000
 HOUR = 60 * MINUTE

@@ -16,19 +16,6 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.coordinator_state import invariants
-from tests.coordinator_state.simulation import (
-    ACTIONS,
-    BENDS,
-    GROUP,
-    SECRET,
-    SETBACKS_MS,
-    WAITS_MS,
-    Move,
-    play,
-    random_moves,
-)
-from tests.depth import cases
 
 from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.group import Group
@@ -44,6 +31,19 @@ from group_coordinator.coordinator_state.requests import (
 )
 from group_coordinator.coordinator_state.step import Channel, Output, decode_group, step
 from group_coordinator.coordinator_state.wire import Rejection, read_request
+from tests.coordinator_state import invariants
+from tests.coordinator_state.simulation import (
+    ACTIONS,
+    BENDS,
+    GROUP,
+    SECRET,
+    SETBACKS_MS,
+    WAITS_MS,
+    Move,
+    play,
+    random_moves,
+)
+from tests.depth import cases
 
 pytestmark = pytest.mark.drawn
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from tests.coordinator_state.scenario import GROUP, Scenario, errors
-from tests.coordinator_state.subscription import subscription
 
 from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.step import encode_group, step
+from tests.coordinator_state.scenario import GROUP, Scenario, errors
+from tests.coordinator_state.subscription import subscription
 
 MINUTE = 60_000
 CHECK = 1_000

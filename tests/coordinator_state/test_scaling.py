@@ -13,7 +13,6 @@ from typing import Any, Self
 
 import msgspec
 import pytest
-from tests.coordinator_state.scenario import Scenario
 
 from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.coordinator import GroupCoordinator
@@ -23,6 +22,7 @@ from group_coordinator.coordinator_state.offsets import CommittedOffsets
 from group_coordinator.coordinator_state.step import StepResult, decode_group, step
 from group_coordinator.coordinator_state.turn import Turn
 from group_coordinator.coordinator_state.wire import Rejection, read_request
+from tests.coordinator_state.scenario import Scenario
 
 
 class CountedMembers(dict):

@@ -7,6 +7,7 @@ cases run in that dialect and in the newest. Where Kafka 4 has since decided oth
 from __future__ import annotations
 
 import pytest
+
 from tests.coordinator_state.scenario import NEWEST, OLD, Scenario, clock, errors, only
 
 both_dialects = pytest.mark.parametrize("versions", [OLD, NEWEST], ids=["join v3", "newest"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+
 from tests.coordinator_state.scenario import GROUP, Scenario, errors, only
 
 FIVE_MINUTES = 300_000

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from tests.coordinator_state.scenario import Scenario, errors, only
 
 from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.group import Group
@@ -20,6 +19,7 @@ from group_coordinator.coordinator_state.step import (
     step,
 )
 from group_coordinator.coordinator_state.wire import rejected_record
+from tests.coordinator_state.scenario import Scenario, errors, only
 
 CONFIG = GroupConfig()
 PROTOCOL = {"protocol_type": "consumer", "protocol_name": "range"}

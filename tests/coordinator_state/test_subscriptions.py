@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
-from tests.coordinator_state.scenario import Scenario
-from tests.coordinator_state.subscription import subscription
 
 from group_coordinator.coordinator_state.subscriptions import is_subscribed
+from tests.coordinator_state.scenario import Scenario
+from tests.coordinator_state.subscription import subscription
 
 
 def group_of(*metadata: bytes, protocol_type: str = "consumer"):

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.spark

@@ -6,9 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.patience import wait_for
-
 from group_coordinator.demo.processes import Child, end_all, end_of
+from tests.patience import wait_for
 
 ROOT = Path(__file__).parents[2]
 # Says the process ids of itself, of a child in its group, and of one in a group of its own.

@@ -16,10 +16,9 @@ import urllib.request
 from pathlib import Path
 from typing import Any, Self
 
-from tests.patience import PATIENCE_S
-
 from group_coordinator.deploy.broker import _free_port
 from group_coordinator.deploy.jars import cache_dir
+from tests.patience import PATIENCE_S
 
 _DOWNLOAD_S = 240
 _ADVICE = (

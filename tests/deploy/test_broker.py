@@ -13,10 +13,10 @@ import psutil
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
-from tests.patience import PATIENCE_S
 
 from group_coordinator.deploy import broker as module
 from group_coordinator.deploy.broker import BrokerError, EmbeddedBroker
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.spark
 

@@ -16,11 +16,11 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from group_coordinator.deploy.jars import read_lock
-from group_coordinator.streaming.batches import BatchWatch
-from group_coordinator.streaming.health import Activity, Health
-from group_coordinator.streaming.metrics import serve
+from group_coordinator.jobs.batches import BatchWatch
+from group_coordinator.jobs.endpoint import serve
+from group_coordinator.jobs.health import Activity, Health
+from group_coordinator.jobs.settings import Settings, load_settings
 from group_coordinator.streaming.query import QUERY_NAME
-from group_coordinator.streaming.settings import Settings, load_settings
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 from kafka import KafkaProducer
+
+from group_coordinator import GroupMember
 from tests.commands.job import HistoryJob, Job
 from tests.deploy import prometheus as module
 from tests.deploy.prometheus import NoPrometheusError, Prometheus, promtool
 from tests.patience import PATIENCE_S, wait_for
-
-from group_coordinator import GroupMember
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "deploy" / "prometheus" / "alerts.yml"

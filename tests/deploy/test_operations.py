@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from group_coordinator.streaming.health import Activity
-from group_coordinator.streaming.settings import load_settings
+from group_coordinator.jobs.health import Activity
+from group_coordinator.jobs.settings import load_settings
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs" / "operations.md").read_text()
 SOURCES = [
+    *sorted((ROOT / "jobs").glob("*.py")),
     *sorted((ROOT / "streaming").rglob("*.py")),
     *sorted((ROOT / "checkpoints").glob("*.py")),
     ROOT / "commands" / "run.py",

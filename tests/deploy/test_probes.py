@@ -9,10 +9,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from tests.commands.job import Job
-from tests.patience import PATIENCE_S, wait_for
 
 from group_coordinator.deploy.broker import EmbeddedBroker
+from tests.commands.job import Job
+from tests.patience import PATIENCE_S, wait_for
 
 pytestmark = [pytest.mark.spark, pytest.mark.verify]
 

@@ -61,7 +61,7 @@ def test_it_runs_in_a_python_that_has_nothing_installed(packed: Path) -> None:
 
 CHECK = """
 import msgspec, numpy, pandas, pyarrow
-import group_coordinator.coordinator_state.step, group_coordinator.streaming.settings
+import group_coordinator.coordinator_state.step, group_coordinator.jobs.settings
 from group_coordinator.commands.cli import main
 main(["--version"], prog_name="group-coordinator")
 """

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Self
 
 import pytest
 from kafka.structs import TopicPartition
+
 from tests.patience import PATIENCE_S, wait_for
 from tests.streaming.harness import Harness
 

@@ -19,6 +19,7 @@ from itertools import count
 from pathlib import Path
 
 import msgspec
+
 from tests.faults.checker import check, figures
 from tests.faults.faults import KINDS, plan
 from tests.faults.history import History

@@ -11,18 +11,17 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from tests.faults import commits, members, told
-from tests.faults.view import View, Violation
 
 from group_coordinator.coordinator_state.requests import JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
+from tests.faults import commits, members, told
+from tests.faults.view import View, Violation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from group_coordinator.coordinator_state.group import Group
     from tests.faults.history import History, Written
     from tests.faults.view import Asked
-
-    from group_coordinator.coordinator_state.group import Group
 
 __all__ = ["check", "figures"]
 

@@ -6,9 +6,9 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from tests.faults.view import View, Violation, place_of
 
 from group_coordinator.coordinator_state.requests import OffsetCommitRequest, OffsetFetchRequest
+from tests.faults.view import View, Violation, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,9 +16,9 @@ from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
-from tests.faults.supervisor import Supervisor, signal_process
 
 from group_coordinator.deploy.broker import EmbeddedBroker
+from tests.faults.supervisor import Supervisor, signal_process
 
 __all__ = ["KINDS", "Fault", "Scene", "plan"]
 

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 from kafka import KafkaConsumer, TopicPartition
-from tests.faults.notes import AnyNote
-from tests.faults.tables import Rows
 
 from group_coordinator.checkpoints.identity import Identity
 from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.outages import Outage
-from group_coordinator.streaming.settings import Settings
+from group_coordinator.jobs.settings import Settings
+from tests.faults.notes import AnyNote
+from tests.faults.tables import Rows
 
 __all__ = ["History", "LastBatch", "Written", "collect", "is_read", "last_batch", "read_topic"]
 

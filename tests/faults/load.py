@@ -23,12 +23,12 @@ from typing import Any
 
 from kafka import KafkaProducer
 from kafka.errors import CommitFailedError, KafkaError, KafkaTimeoutError, RebalanceInProgressError
-from tests.faults.notes import Ended, Failed, GaveUp, Heard, Notebook, Owned, Sent, now_ms
 
 from group_coordinator import GroupConsumer, GroupMember
 from group_coordinator.client.channel import KafkaChannel, MissingTopicError
 from group_coordinator.client.membership import AnyAnswer
 from group_coordinator.coordinator_state.requests import AnyRequest
+from tests.faults.notes import Ended, Failed, GaveUp, Heard, Notebook, Owned, Sent, now_ms
 
 log = logging.getLogger(__name__)
 

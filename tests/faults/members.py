@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment
-from tests.faults.notes import Ended, Failed, GaveUp, Owned, Sent
-from tests.faults.view import View, Violation
 
 from group_coordinator.coordinator_state.requests import JoinGroupRequest, SyncGroupRequest
+from tests.faults.notes import Ended, Failed, GaveUp, Owned, Sent
+from tests.faults.view import View, Violation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,14 +8,14 @@ from itertools import count
 from typing import Any
 
 import msgspec
-from tests.faults.history import History, Written
-from tests.faults.notes import AnyNote, Ended, GaveUp, Owned, Sent
-from tests.faults.told import expected_tables
 
 from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.outages import NO_OUTAGES
 from group_coordinator.coordinator_state.step import Channel, step
+from tests.faults.history import History, Written
+from tests.faults.notes import AnyNote, Ended, GaveUp, Owned, Sent
+from tests.faults.told import expected_tables
 
 __all__ = ["Script", "right_history"]
 

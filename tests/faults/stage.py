@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from kafka.admin import KafkaAdminClient
+
+from group_coordinator.deploy.broker import EmbeddedBroker
 from tests.commands.job import ROOT
 from tests.faults.faults import Fault
 from tests.faults.history import History, collect, is_read, read_topic
@@ -20,8 +22,6 @@ from tests.faults.notes import read_notes
 from tests.faults.supervisor import Supervisor
 from tests.faults.tables import TableWriter
 from tests.patience import PATIENCE_S
-
-from group_coordinator.deploy.broker import EmbeddedBroker
 
 __all__ = ["LoadSize", "Stage", "StageError"]
 

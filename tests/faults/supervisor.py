@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 import pyspark
-from tests.commands.job import Job
 
 from group_coordinator.deploy.jars import fetch
+from tests.commands.job import Job
 
 __all__ = ["Process", "Supervisor", "signal_process"]
 

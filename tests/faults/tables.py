@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from deltalake import DeltaTable
-from tests.commands.job import ROOT
-from tests.faults.supervisor import signal_group
 
 from group_coordinator.history.tables import EVENTS, TABLES
-from group_coordinator.streaming.settings import Settings
+from group_coordinator.jobs.settings import Settings
+from tests.commands.job import ROOT
+from tests.faults.supervisor import signal_group
 
 __all__ = ["Rows", "TableWriter"]
 

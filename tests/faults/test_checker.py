@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+
 from tests.faults.checker import check, figures
 from tests.faults.history import History, Written
 from tests.faults.notes import Failed, GaveUp, Owned, Sent

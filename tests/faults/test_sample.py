@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from tests.faults.checker import check, figures
 from tests.faults.faults import Fault
 from tests.faults.stage import LoadSize, Stage

@@ -7,12 +7,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from tests.faults.notes import Owned
-from tests.faults.view import View, Violation
 
 from group_coordinator.coordinator_state.events import AnyEvent
 from group_coordinator.history.fold import fold, table_of
 from group_coordinator.history.tables import TABLES
+from tests.faults.notes import Owned
+from tests.faults.view import View, Violation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,11 +14,10 @@ from group_coordinator.coordinator_state.step import Channel, decode_group, step
 from group_coordinator.coordinator_state.wire import Rejection, read_request
 
 if TYPE_CHECKING:
-    from tests.faults.history import History
-
     from group_coordinator.coordinator_state.group import Group
     from group_coordinator.coordinator_state.log import Record
     from group_coordinator.coordinator_state.requests import AnyRequest
+    from tests.faults.history import History
 
 __all__ = ["Asked", "Event", "Replayed", "View", "Violation", "place_of"]
 

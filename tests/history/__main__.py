@@ -14,14 +14,13 @@ import tempfile
 import time
 from pathlib import Path
 
+from group_coordinator.deploy.broker import EmbeddedBroker
+from group_coordinator.history.reader import HistoryReader
+from group_coordinator.history.rows import time_of
 from tests.faults.checker import check
 from tests.faults.notes import now_ms
 from tests.history.crew import PARTITIONS, play
 from tests.history.proof import compare
-
-from group_coordinator.deploy.broker import EmbeddedBroker
-from group_coordinator.history.reader import HistoryReader
-from group_coordinator.history.rows import time_of
 
 
 def main() -> int:

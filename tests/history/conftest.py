@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+
 from tests.history.filled import Tables, fill
 
 if TYPE_CHECKING:

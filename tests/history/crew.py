@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from kafka.admin import KafkaAdminClient
+
 from tests.commands.job import ROOT, Job
 from tests.faults.history import History, collect, is_read, read_topic
 from tests.faults.notes import AnyNote, GaveUp, Owned, Sent, now_ms, read_notes

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
-from tests.history.scripts import a_day, a_night, bodies, renamed
 
 from group_coordinator.history.storage import prepare_tables
 from group_coordinator.history.tables import EVENTS, TABLES, Table
 from group_coordinator.history.writer import HistoryWriter, Written
+from tests.history.scripts import a_day, a_night, bodies, renamed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -11,12 +11,11 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from itertools import pairwise
 
-from tests.faults.notes import AnyNote, GaveUp, Owned
-from tests.faults.view import Violation
-
 from group_coordinator.history.rows import time_of
 from group_coordinator.history.spans import Assignment
 from group_coordinator.history.story import Story
+from tests.faults.notes import AnyNote, GaveUp, Owned
+from tests.faults.view import Violation
 
 __all__ = ["Generations", "compare", "seen", "told"]
 

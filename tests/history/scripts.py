@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import msgspec
-from tests.coordinator_state.scenario import Scenario
 
 from group_coordinator.client.assignors import to_assignment
 from group_coordinator.coordinator_state.step import Channel
 from group_coordinator.history.rows import read_event
+from tests.coordinator_state.scenario import Scenario
 
 if TYPE_CHECKING:
     from group_coordinator.coordinator_state.events import AnyEvent

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from tests.coordinator_state.scenario import Scenario, clock
-from tests.history.scripts import GROUP, TOPIC, events, share
-
 from group_coordinator.history.rows import GenerationMember, Row, Transition
 from group_coordinator.history.spans import Assignment, Membership
 from group_coordinator.history.story import Story
+from tests.coordinator_state.scenario import Scenario, clock
+from tests.history.scripts import GROUP, TOPIC, events, share
 
 BEGIN_MS = 1_795_000_000_000 // 86_400_000 * 86_400_000
 """Midnight of some day (UTC)."""

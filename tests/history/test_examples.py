@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
-from tests.history.filled import Tables
 
 from group_coordinator.commands.cli import main
 from group_coordinator.history.questions import names_of
 from group_coordinator.history.reader import HistoryReader
 from group_coordinator.history.tables import EVENTS, TABLES
+from tests.history.filled import Tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,11 +13,11 @@ from uuid import uuid4
 import pytest
 from prometheus_client import CollectorRegistry
 from pyspark.sql.streaming.listener import SourceProgress
-from tests.streaming.registry import samples
 
 from group_coordinator.history.metrics import HistoryMetrics
 from group_coordinator.history.tables import EVENTS, TABLES
 from group_coordinator.history.writer import Written
+from tests.streaming.registry import samples
 
 NAME = "the-query-under-test"
 AT = "2026-01-31T14:05:00.500Z"

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from tests.faults.checker import check
-from tests.faults.notes import Owned, Sent
-from tests.faults.told import expected_tables
-from tests.history.crew import PARTITIONS, SLOW_MS, Played, play
-from tests.history.proof import compare, seen, told
 
 from group_coordinator.commands.cli import main
 from group_coordinator.history.reader import HistoryReader
 from group_coordinator.history.rows import time_of
 from group_coordinator.history.story import Story
+from tests.faults.checker import check
+from tests.faults.notes import Owned, Sent
+from tests.faults.told import expected_tables
+from tests.history.crew import PARTITIONS, SLOW_MS, Played, play
+from tests.history.proof import compare, seen, told
 
 # The load takes a minute, but not on a busy machine.
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200), pytest.mark.verify]

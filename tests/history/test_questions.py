@@ -6,13 +6,13 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.history.filled import DAY, NIGHT, Tables
-from tests.history.plain import write_plain_tables
-from tests.history.scripts import TOPIC, a_night, bodies, renamed
 
 from group_coordinator.history.questions import QUESTIONS, About, Period, fleet, names_of, text, time
 from group_coordinator.history.reader import HistoryReader
 from group_coordinator.history.rows import read_event, time_of
+from tests.history.filled import DAY, NIGHT, Tables
+from tests.history.plain import write_plain_tables
+from tests.history.scripts import TOPIC, a_night, bodies, renamed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -22,16 +22,16 @@ from deltalake import DeltaTable
 from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient
 from prometheus_client.parser import text_string_to_metric_families
-from tests.history.filled import CUT, DAY
-from tests.history.fixtures.make import FIXTURE_TOPIC, unpacked
-from tests.patience import PATIENCE_S, wait_for
 
 from group_coordinator.history import service
 from group_coordinator.history.errors import HistoryError
 from group_coordinator.history.service import write_history
 from group_coordinator.history.storage import Retention
-from group_coordinator.streaming import job
-from group_coordinator.streaming.settings import Settings, SettingsError, load_settings
+from group_coordinator.jobs import job
+from group_coordinator.jobs.settings import Settings, SettingsError, load_settings
+from tests.history.filled import CUT, DAY
+from tests.history.fixtures.make import FIXTURE_TOPIC, unpacked
+from tests.patience import PATIENCE_S, wait_for
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from tests.coordinator_state.scenario import Scenario
-from tests.history.scripts import TOPIC, a_day, events, share
 
 from group_coordinator.history.rows import time_of
 from group_coordinator.history.spans import Assignment, Membership, Spans
+from tests.coordinator_state.scenario import Scenario
+from tests.history.scripts import TOPIC, a_day, events, share
 
 
 def told(s: Scenario, before: Spans | None = None) -> Spans:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 from deltalake import DeltaTable
-from tests.history.filled import DAY, Tables
-from tests.history.plain import write_plain_tables
-from tests.history.scripts import a_day, a_night, events, renamed
 
 from group_coordinator.history.errors import HistoryError
 from group_coordinator.history.rows import time_of
 from group_coordinator.history.storage import Retention, prepare_tables
 from group_coordinator.history.tables import EVENTS, TABLES
+from tests.history.filled import DAY, Tables
+from tests.history.plain import write_plain_tables
+from tests.history.scripts import a_day, a_night, events, renamed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import random
 
-from tests.history.scripts import GROUP, a_day, events
-
 from group_coordinator.history.story import Story
+from tests.history.scripts import GROUP, a_day, events
 
 
 def test_the_rows_of_a_group_in_order_wherever_they_come_from() -> None:

@@ -12,8 +12,6 @@ from html.parser import HTMLParser
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.history.scripts import GROUP, a_day, events
-from tests.history.stories import BEGIN_MS, a_crowd, an_hour
 
 from group_coordinator.history.rows import GenerationMember, Join, Transition, time_of
 from group_coordinator.history.spans import Assignment, Membership
@@ -22,6 +20,8 @@ from group_coordinator.history.timeline import moves_table, timeline_html, timel
 from group_coordinator.history.timeline.lanes import ENDS
 from group_coordinator.history.timeline.style import BADGES
 from group_coordinator.history.timeline.text import width
+from tests.history.scripts import GROUP, a_day, events
+from tests.history.stories import BEGIN_MS, a_crowd, an_hour
 
 SVG = "{http://www.w3.org/2000/svg}"
 LEFT, RIGHT = 204, 1182

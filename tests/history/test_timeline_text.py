@@ -3,7 +3,6 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from tests.history.stories import BEGIN_MS
 
 from group_coordinator.history.rows import time_of
 from group_coordinator.history.timeline.text import (
@@ -18,6 +17,7 @@ from group_coordinator.history.timeline.text import (
     width,
     writer,
 )
+from tests.history.stories import BEGIN_MS
 
 T0 = time_of(BEGIN_MS)
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
-from tests.history.filled import DAY, NAMES, UNKNOWN, Tables
-from tests.history.scripts import TOPIC, renamed
 
 from group_coordinator.history.errors import HistoryError
 from group_coordinator.history.rows import time_of
 from group_coordinator.history.writer import Written
+from tests.history.filled import DAY, NAMES, UNKNOWN, Tables
+from tests.history.scripts import TOPIC, renamed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,11 +13,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests.faults.load import Listener, NotingChannel
-from tests.faults.notes import Ended, Notebook, now_ms
-
 from group_coordinator import GroupMember
 from group_coordinator.jobs.signals import stop_event
+from tests.faults.load import Listener, NotingChannel
+from tests.faults.notes import Ended, Notebook, now_ms
 
 SESSION_MS = 6_000
 _BEAT_MS = 500

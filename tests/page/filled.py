@@ -8,15 +8,15 @@ from pathlib import Path
 import msgspec
 from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import NewTopic
+
+from group_coordinator.coordinator_state.events import AnyEvent
+from group_coordinator.coordinator_state.step import Channel
+from group_coordinator.history.rows import read_event
 from tests.coordinator_state.scenario import Scenario
 from tests.history.plain import write_plain_tables
 from tests.history.scripts import bodies
 from tests.history.stories import Fleet, an_hour
 from tests.patience import PATIENCE_S
-
-from group_coordinator.coordinator_state.events import AnyEvent
-from group_coordinator.coordinator_state.step import Channel
-from group_coordinator.history.rows import read_event
 
 SCRIPT = "<script>window.harmed=1</script>"
 IMAGE = '"><img src=x onerror="window.harmed=2">'

@@ -7,10 +7,10 @@ from datetime import timedelta
 from pathlib import Path
 
 from playwright.sync_api import Page, expect
-from tests.page.browser import browser
-from tests.page.served import Served, served
 
 from group_coordinator.deploy.broker import EmbeddedBroker
+from tests.page.browser import browser
+from tests.page.served import Served, served
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 DEADLINE_MS = 30_000

@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 from kafka import KafkaProducer
 from kafka.structs import OffsetAndMetadata, TopicPartition
-from tests.page.filled import Filled
-from tests.page.standin import answering
-from tests.patience import PATIENCE_S
 
 from group_coordinator.client.admin import AdminClient
 from group_coordinator.history.rows import time_of
+from group_coordinator.jobs.settings import load_settings
 from group_coordinator.page.service import serving
-from group_coordinator.streaming.settings import load_settings
+from tests.page.filled import Filled
+from tests.page.standin import answering
+from tests.patience import PATIENCE_S
 
 __all__ = ["Served", "served"]
 

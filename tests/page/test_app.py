@@ -12,13 +12,13 @@ from wsgiref.validate import validator
 
 import msgspec
 import pytest
-from tests.page.filled import BREAKOUT, HOSTILE_GROUP, IMAGE, SCRIPT, Filled
 
 from group_coordinator.history.errors import HistoryError
 from group_coordinator.history.story import Story
 from group_coordinator.page.app import App
 from group_coordinator.page.lags import Measured
 from group_coordinator.page.memory import Limits, Memory
+from tests.page.filled import BREAKOUT, HOSTILE_GROUP, IMAGE, SCRIPT, Filled
 
 GROUP = {"group_id": "g", "state": "Empty", "generation_id": 1, "members": [], "state_timestamp_ms": 1}
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from kafka import KafkaProducer
 from playwright.sync_api import Browser, Page, expect
+
 from tests.page.browser import NoBrowserError, chromium
 from tests.page.browser import browser as started
 from tests.page.filled import BREAKOUT, HOSTILE_GROUP, IMAGE, SCRIPT, moved

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+
 from tests.page import browser
 from tests.page.browser import NoBrowserError, chromium
 

@@ -8,12 +8,12 @@ from typing import Any, Self
 import pytest
 from kafka.errors import KafkaConnectionError
 from kafka.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
-from tests.patience import PATIENCE_S
 
 from group_coordinator.client.admin import GroupListing
 from group_coordinator.client.descriptions import GroupDescription
 from group_coordinator.page import lags as module
 from group_coordinator.page.lags import Lags, Measured
+from tests.patience import PATIENCE_S
 
 
 class Admin:

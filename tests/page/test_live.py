@@ -6,10 +6,10 @@ from datetime import timedelta
 
 import pytest
 from kafka import KafkaProducer
-from tests.page.filled import HOSTILE_GROUP, Filled, moved
-from tests.patience import PATIENCE_S
 
 from group_coordinator.page.live import Live
+from tests.page.filled import HOSTILE_GROUP, Filled, moved
+from tests.patience import PATIENCE_S
 
 
 def until(is_so: Callable[[], object]) -> None:

@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from tests.coordinator_state.scenario import Scenario
-from tests.history.scripts import GROUP, a_day, bodies, events, share
-from tests.page.filled import moved, pictures
 
 from group_coordinator.coordinator_state.events import AnyEvent, OffsetsCommitted
 from group_coordinator.history.rows import time_of
 from group_coordinator.history.story import Story
 from group_coordinator.page.memory import LIMITS, Limits, Memory
+from tests.coordinator_state.scenario import Scenario
+from tests.history.scripts import GROUP, a_day, bodies, events, share
+from tests.page.filled import moved, pictures
 
 
 def stable() -> Scenario:

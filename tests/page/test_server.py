@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from tests.patience import PATIENCE_S
 
 from group_coordinator.page.server import CannotListenError, hosts_of, listen
+from tests.patience import PATIENCE_S
 
 
 def app(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:

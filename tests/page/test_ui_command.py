@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from tests.patience import PATIENCE_S
 
 from group_coordinator.commands import terminal
 from group_coordinator.commands.cli import main
+from group_coordinator.jobs.settings import SettingsError, load_settings
 from group_coordinator.page import service
 from group_coordinator.page.server import listen
-from group_coordinator.streaming.settings import SettingsError, load_settings
+from tests.patience import PATIENCE_S
 
 NOBODY = "127.0.0.1:1"
 

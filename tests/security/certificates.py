@@ -6,9 +6,8 @@ import base64
 import subprocess
 from typing import TYPE_CHECKING, NamedTuple
 
-from tests.patience import PATIENCE_S
-
 from group_coordinator.deploy.java import find_java
+from tests.patience import PATIENCE_S
 
 if TYPE_CHECKING:
     from pathlib import Path

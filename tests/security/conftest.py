@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+
 from tests.security.secured_broker import SecuredBroker
 
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ from kafka.admin import (
     UserScramCredentialUpsertion,
 )
 from kafka.protocol.admin.client_quotas import AlterClientQuotasRequest
-from tests.patience import wait_for
-from tests.security.certificates import PASSWORD, Certificates, make_certificates
 
 from group_coordinator.deploy.broker import EmbeddedBroker, _free_port
+from tests.patience import wait_for
+from tests.security.certificates import PASSWORD, Certificates, make_certificates
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

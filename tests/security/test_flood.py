@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from kafka import KafkaProducer
+
 from tests.patience import wait_for
 from tests.security.conftest import password_of
 from tests.security.rights import rights_of

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from kafka.admin import ACLOperation, ResourceType
+
+from group_coordinator.jobs.kafka_config import python_client_config
+from group_coordinator.jobs.settings import load_settings
+from group_coordinator.streaming.topics import TopicError, prepare_topics
 from tests.security.certificates import make_client_key
 from tests.security.conftest import password_of
 from tests.security.rights import Right, rights_of
-
-from group_coordinator.streaming.kafka_config import python_client_config
-from group_coordinator.streaming.settings import load_settings
-from group_coordinator.streaming.topics import TopicError, prepare_topics
 
 if TYPE_CHECKING:
     from tests.security.secured_broker import SecuredBroker

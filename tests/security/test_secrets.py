@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from kafka.admin import ACLOperation
+
+from group_coordinator import GroupMember
 from tests.commands.job import ROOT
 from tests.patience import PATIENCE_S, wait_for
 from tests.security.certificates import make_client_key
 from tests.security.conftest import password_of, write_settings
 from tests.security.rights import rights_of
-
-from group_coordinator import GroupMember
 
 if TYPE_CHECKING:
     from tests.security.secured_broker import SecuredBroker

@@ -12,12 +12,12 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import NewTopic
 from kafka.errors import TopicAuthorizationFailedError, for_code
 from kafka.structs import OffsetAndMetadata
+
+from group_coordinator import AdminClient, GroupConsumer, GroupMember
 from tests.commands.job import Job
 from tests.patience import PATIENCE_S, wait_for
 from tests.security.conftest import password_of, write_settings
 from tests.security.rights import rights_of
-
-from group_coordinator import AdminClient, GroupConsumer, GroupMember
 
 if TYPE_CHECKING:
     from tests.security.secured_broker import SecuredBroker

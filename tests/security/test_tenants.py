@@ -9,9 +9,9 @@ import pytest
 
 from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.step import Channel
+from group_coordinator.jobs.kafka_config import python_client_config
+from group_coordinator.jobs.settings import Settings, SettingsError, load_settings
 from group_coordinator.streaming.function import FunctionArguments
-from group_coordinator.streaming.kafka_config import python_client_config
-from group_coordinator.streaming.settings import Settings, SettingsError, load_settings
 from group_coordinator.streaming.topics import TopicError, prepare_topics
 
 if TYPE_CHECKING:

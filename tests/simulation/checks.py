@@ -9,6 +9,11 @@ from base64 import b64encode
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
+
+from group_coordinator.coordinator_state.log import in_log_order
+from group_coordinator.coordinator_state.outages import Outages
+from group_coordinator.coordinator_state.responses import AnyResponse
+from group_coordinator.coordinator_state.step import Channel
 from tests.coordinator_state import invariants
 from tests.simulation.answers import Answers
 from tests.simulation.history import History
@@ -16,17 +21,11 @@ from tests.simulation.phases import Phases
 from tests.simulation.progress import Progress
 from tests.simulation.sessions import Sessions
 
-from group_coordinator.coordinator_state.log import in_log_order
-from group_coordinator.coordinator_state.outages import Outages
-from group_coordinator.coordinator_state.responses import AnyResponse
-from group_coordinator.coordinator_state.step import Channel
-
 if TYPE_CHECKING:
-    from tests.simulation.network import Entry
-    from tests.simulation.world import World
-
     from group_coordinator.coordinator_state.group import Group
     from group_coordinator.coordinator_state.step import StepResult
+    from tests.simulation.network import Entry
+    from tests.simulation.world import World
 
 _read_response = msgspec.json.Decoder(AnyResponse).decode
 _read_event = msgspec.json.Decoder(dict[str, Any]).decode

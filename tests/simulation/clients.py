@@ -12,25 +12,24 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 from kafka.structs import TopicPartition
-from tests.simulation.checks import Violation
-from tests.simulation.conditions import CALM_THINK_MS, LOOK_MS
-from tests.simulation.network import Line, encode
 
 from group_coordinator.client.membership import MemberSettings, Membership
 from group_coordinator.client.offsets import checked_offsets
 from group_coordinator.client.states import MemberState
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.requests import Protocol
+from tests.simulation.checks import Violation
+from tests.simulation.conditions import CALM_THINK_MS, LOOK_MS
+from tests.simulation.network import Line, encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.simulation.conditions import Timeouts
-    from tests.simulation.world import World
-
     from group_coordinator.client.membership import AnyAnswer, Generation
     from group_coordinator.coordinator_state.group import Group
     from group_coordinator.coordinator_state.responses import JoinGroupMember
+    from tests.simulation.conditions import Timeouts
+    from tests.simulation.world import World
 
 GROUP = "orders"
 PROTOCOL_TYPE = "units"

@@ -15,17 +15,15 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from group_coordinator.coordinator_state.outages import Outage, Outages
 from tests.simulation.checks import Violation
 from tests.simulation.conditions import CALM_BATCH_MS, KEY, SECRET, TICK_MS
 
-from group_coordinator.coordinator_state.outages import Outage, Outages
-
 if TYPE_CHECKING:
+    from group_coordinator.coordinator_state.step import StepResult
     from tests.simulation.checks import Answer
     from tests.simulation.network import Entry
     from tests.simulation.world import Step, World
-
-    from group_coordinator.coordinator_state.step import StepResult
 
 # How many batches may be lost at once: more than Spark ever loses.
 _SNAPSHOTS = 3

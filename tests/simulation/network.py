@@ -5,18 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
-from tests.simulation.conditions import CALM_DELAY_MS, LARGEST_SETBACK_MS, LONGEST_DELAY_MS, SECRET
 
 from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.member_ids import member_id_of
 from group_coordinator.coordinator_state.requests import JoinGroupRequest, SyncGroupRequest
+from tests.simulation.conditions import CALM_DELAY_MS, LARGEST_SETBACK_MS, LONGEST_DELAY_MS, SECRET
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.simulation.world import World
-
     from group_coordinator.coordinator_state.requests import AnyRequest
+    from tests.simulation.world import World
 
 TOPIC = "requests"
 

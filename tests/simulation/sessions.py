@@ -18,12 +18,11 @@ from group_coordinator.coordinator_state.requests import (
 from group_coordinator.coordinator_state.states import GroupState
 
 if TYPE_CHECKING:
+    from group_coordinator.coordinator_state.config import GroupConfig
+    from group_coordinator.coordinator_state.group import Group
     from tests.simulation.history import History
     from tests.simulation.network import Entry
     from tests.simulation.phases import Phases
-
-    from group_coordinator.coordinator_state.config import GroupConfig
-    from group_coordinator.coordinator_state.group import Group
 
 
 class Sessions:

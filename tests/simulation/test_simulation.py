@@ -8,17 +8,17 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.depth import cases
-from tests.simulation import faults
-from tests.simulation.__main__ import main
-from tests.simulation.clients import Client
-from tests.simulation.world import Failed, World
 
 from group_coordinator.client.membership import Membership
 from group_coordinator.coordinator_state import offset_commit
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.step import step
 from group_coordinator.coordinator_state.turn import Turn
+from tests.depth import cases
+from tests.simulation import faults
+from tests.simulation.__main__ import main
+from tests.simulation.clients import Client
+from tests.simulation.world import Failed, World
 
 # About 45 ms each.
 SEEDS = cases(200, deep=5_000)

@@ -12,6 +12,9 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from group_coordinator.client import membership
+from group_coordinator.coordinator_state.states import GroupState
+from group_coordinator.coordinator_state.step import StepResult, step
 from tests.simulation.checks import Checks, Violation
 from tests.simulation.clients import Client, settings_of
 from tests.simulation.conditions import (
@@ -29,17 +32,12 @@ from tests.simulation.conditions import (
 from tests.simulation.coordinator import Coordinator
 from tests.simulation.network import Log
 
-from group_coordinator.client import membership
-from group_coordinator.coordinator_state.states import GroupState
-from group_coordinator.coordinator_state.step import StepResult, step
-
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tests.simulation.checks import Answer
-
     from group_coordinator.coordinator_state.group import Group
     from group_coordinator.coordinator_state.outages import Outage
+    from tests.simulation.checks import Answer
 
 Step = Callable[..., StepResult]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+
 from tests.streaming.harness import Harness
 
 if TYPE_CHECKING:

@@ -11,18 +11,18 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
-from tests.patience import PATIENCE_S
 
 from group_coordinator.checkpoints.identity import PARTITIONS
 from group_coordinator.checkpoints.restore import setting
+from group_coordinator.jobs.kafka_config import python_client_config
+from group_coordinator.jobs.settings import Settings, load_settings
+from group_coordinator.jobs.stopping import stop_after_batch
 from group_coordinator.streaming.clock import Clock
 from group_coordinator.streaming.counts import CountsParam
 from group_coordinator.streaming.function import FunctionArguments
-from group_coordinator.streaming.kafka_config import python_client_config
 from group_coordinator.streaming.query import start_query
-from group_coordinator.streaming.settings import Settings, load_settings
-from group_coordinator.streaming.stopping import stop_after_batch
 from group_coordinator.streaming.topics import prepare_topics
+from tests.patience import PATIENCE_S
 
 if TYPE_CHECKING:
     from pathlib import Path

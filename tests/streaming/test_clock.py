@@ -11,11 +11,11 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
-from tests.patience import PATIENCE_S, wait_for
 
+from group_coordinator.jobs.kafka_config import python_client_config
 from group_coordinator.streaming.clock import Clock, ClockStoppedError
-from group_coordinator.streaming.kafka_config import python_client_config
 from group_coordinator.streaming.ticks import Tick
+from tests.patience import PATIENCE_S, wait_for
 
 pytestmark = pytest.mark.spark
 

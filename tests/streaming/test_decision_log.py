@@ -12,13 +12,13 @@ from typing import Any, get_args
 import msgspec
 import pytest
 import structlog
-from tests.coordinator_state.scenario import GROUP, OLD, SECRET, TOPIC, Scenario
-from tests.coordinator_state.test_fuzz import VALID
 
 from group_coordinator.coordinator_state.events import AnyEvent
 from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.step import StepResult, step
 from group_coordinator.streaming.decision_log import _LINES, DecisionLog
+from tests.coordinator_state.scenario import GROUP, OLD, SECRET, TOPIC, Scenario
+from tests.coordinator_state.test_fuzz import VALID
 
 FORMS = ("logfmt", "json")
 

@@ -12,8 +12,8 @@ from pyspark.sql.types import Row, StructType
 from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.step import Channel, StepResult, step
+from group_coordinator.jobs.settings import load_settings
 from group_coordinator.streaming.function import INPUT_COLUMNS, FunctionArguments, StatefulFunction
-from group_coordinator.streaming.settings import load_settings
 
 KEY = b"orders"
 TOPICS = {channel: f"t.{channel.value}" for channel in Channel}

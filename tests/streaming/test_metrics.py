@@ -8,13 +8,14 @@ from collections.abc import Iterator
 import pytest
 from kafka import KafkaProducer
 from prometheus_client import CollectorRegistry
-from tests.patience import wait_for
-from tests.streaming.registry import create_topic, samples
 
 from group_coordinator.coordinator_state.events import RebalanceCause
 from group_coordinator.coordinator_state.outages import Outage
-from group_coordinator.streaming.kafka_config import python_client_config
-from group_coordinator.streaming.metrics import BatchMetrics, DecisionMetrics, GroupMetrics, JobMetrics
+from group_coordinator.jobs.batch_metrics import BatchMetrics
+from group_coordinator.jobs.kafka_config import python_client_config
+from group_coordinator.streaming.metrics import DecisionMetrics, GroupMetrics, JobMetrics
+from tests.patience import wait_for
+from tests.streaming.registry import create_topic, samples
 
 COUNTS = Counter(
     {

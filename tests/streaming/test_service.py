@@ -6,8 +6,8 @@ import socket
 
 import pytest
 
+from group_coordinator.jobs.settings import SettingsError, load_settings
 from group_coordinator.streaming.service import run_coordinator
-from group_coordinator.streaming.settings import SettingsError, load_settings
 
 
 def test_a_port_that_somebody_else_has_is_told_before_all_else() -> None:

@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.patience import PATIENCE_S
 
-from group_coordinator.streaming.stopping import stop_after_batch
+from group_coordinator.jobs.stopping import stop_after_batch
+from tests.patience import PATIENCE_S
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+
     from tests.streaming.harness import Harness
 
 pytestmark = pytest.mark.spark

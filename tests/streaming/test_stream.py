@@ -13,10 +13,12 @@ import msgspec
 import pytest
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 from kafka.partitioner.default import murmur2
+
 from tests.patience import PATIENCE_S
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
     from tests.streaming.harness import Harness
 
 pytestmark = pytest.mark.spark

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
-from group_coordinator.streaming.kafka_config import python_client_config
-from group_coordinator.streaming.settings import Settings, load_settings
+from group_coordinator.jobs.kafka_config import python_client_config
+from group_coordinator.jobs.settings import Settings, load_settings
 from group_coordinator.streaming.topics import TopicError, prepare_topics, topic_specs
 
 pytestmark = pytest.mark.spark

@@ -23,12 +23,12 @@ from pyspark.serializers import write_with_length as write
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from pyspark.sql.types import BinaryType, IntegerType, Row, StringType, StructType
 from pyspark.util import PythonEvalType
-from tests.depth import cases
-from tests.streaming.test_function import ARGUMENTS, join, rows_of, stepped
 
 from group_coordinator.streaming import worker
 from group_coordinator.streaming.daemon import TESTED_VERSIONS
 from group_coordinator.streaming.function import INPUT_COLUMNS, OUTPUT_SCHEMA, STATE_SCHEMA, StatefulFunction
+from tests.depth import cases
+from tests.streaming.test_function import ARGUMENTS, join, rows_of, stepped
 
 pysparks: Any = pyspark.worker
 

@@ -7,12 +7,14 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from group_coordinator.streaming.settings import SettingsError
+from group_coordinator.jobs.settings import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["no_debug", "python_client_config"]
+    from group_coordinator.jobs.settings import Settings
+
+__all__ = ["kafka_options", "no_debug", "python_client_config"]
 
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -117,3 +119,11 @@ def _unquote(value: str) -> str:
     if value[0] in "\"'":
         return re.sub(r"\\(.)", r"\1", value[1:-1])
     return value
+
+
+def kafka_options(settings: Settings) -> dict[str, str]:
+    """Where the brokers are, and the user's own client properties, for Spark's source and sink."""
+    return {
+        "kafka.bootstrap.servers": settings.bootstrap_servers,
+        **{f"kafka.{name}": value for name, value in settings.kafka.items()},
+    }

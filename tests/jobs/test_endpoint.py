@@ -10,12 +10,13 @@ from collections.abc import Iterator
 
 import pytest
 from prometheus_client import CollectorRegistry
-from tests.patience import PATIENCE_S
 
-from group_coordinator.streaming.batches import BatchWatch
-from group_coordinator.streaming.health import Activity, Health
-from group_coordinator.streaming.metrics import DecisionMetrics, serve
-from group_coordinator.streaming.settings import SettingsError
+from group_coordinator.jobs.batches import BatchWatch
+from group_coordinator.jobs.endpoint import serve
+from group_coordinator.jobs.health import Activity, Health
+from group_coordinator.jobs.settings import SettingsError
+from group_coordinator.streaming.metrics import DecisionMetrics
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture

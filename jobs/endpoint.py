@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import make_wsgi_app
 
-from group_coordinator.streaming.serving import serve_app
-from group_coordinator.streaming.settings import SettingsError
+from group_coordinator.jobs.serving import serve_app
+from group_coordinator.jobs.settings import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from prometheus_client import CollectorRegistry
 
-    from group_coordinator.streaming.health import Health, Verdict
+    from group_coordinator.jobs.health import Health, Verdict
 
 __all__ = ["serve"]
 

@@ -10,9 +10,9 @@ from uuid import uuid4
 
 import pytest
 from pyspark.sql.streaming.listener import StreamingQueryListener
-from tests.patience import wait_for
 
-from group_coordinator.streaming.listener import QueryListener, _OneCall
+from group_coordinator.jobs.listener import QueryListener, _OneCall
+from tests.patience import wait_for
 
 if TYPE_CHECKING:
     from pathlib import Path

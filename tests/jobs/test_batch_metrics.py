@@ -13,10 +13,10 @@ import pytest
 from kafka import KafkaProducer
 from prometheus_client import CollectorRegistry
 from pyspark.sql.streaming.listener import StreamingQueryListener, StreamingQueryProgress
+
+from group_coordinator.jobs.batch_metrics import BatchMetrics
 from tests.patience import PATIENCE_S, wait_for
 from tests.streaming.registry import create_topic, samples
-
-from group_coordinator.streaming.metrics import BatchMetrics
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

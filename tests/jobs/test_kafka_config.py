@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from group_coordinator.streaming.kafka_config import python_client_config
-from group_coordinator.streaming.settings import SettingsError
+from group_coordinator.jobs.kafka_config import python_client_config
+from group_coordinator.jobs.settings import SettingsError
 
 SECRET = "hunter2"
 SCRAM = f'org.apache.kafka.common.security.scram.ScramLoginModule required username="gc" password="{SECRET}";'

@@ -11,7 +11,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from group_coordinator.streaming.batches import BatchWatch
+    from group_coordinator.jobs.batches import BatchWatch
 
 __all__ = ["Activity", "Health", "Verdict"]
 

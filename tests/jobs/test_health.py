@@ -10,8 +10,8 @@ from uuid import uuid4
 
 import pytest
 
-from group_coordinator.streaming.batches import BatchWatch
-from group_coordinator.streaming.health import Activity, Health
+from group_coordinator.jobs.batches import BatchWatch
+from group_coordinator.jobs.health import Activity, Health
 
 STALL_MS = 9_000
 

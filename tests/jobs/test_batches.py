@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from group_coordinator.streaming.batches import BatchWatch
+from group_coordinator.jobs.batches import BatchWatch
 
 NAME = "group-coordinator"
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from group_coordinator.streaming.listener import QueryListener
+from group_coordinator.jobs.listener import QueryListener
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

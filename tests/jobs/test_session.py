@@ -9,9 +9,9 @@ from typing import Any
 
 import pyspark
 import pytest
-from tests.patience import PATIENCE_S
 
 from group_coordinator.deploy.jars import fetch
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.spark
 
@@ -20,11 +20,12 @@ ROOT = Path(__file__).parents[2]
 # There is one session to a process, so each test has a process of its own.
 SCRIPT = """
 import json, os, sys
-from group_coordinator.streaming.session import create_session
-from group_coordinator.streaming.settings import load_settings
+from group_coordinator.jobs.session import create_session
+from group_coordinator.streaming.daemon import daemon_defaults
+from group_coordinator.jobs.settings import load_settings
 given = json.loads(sys.argv[1])
 settings = load_settings(None, {}, {"bootstrap.servers": "unused:9092", "checkpoint": "unused", **given})
-spark = create_session(settings)
+spark = create_session(settings, defaults=daemon_defaults())
 conf = dict(spark.sparkContext.getConf().getAll())
 conf |= {name: spark.conf.get(name) for name in ("spark.sql.shuffle.partitions",)}
 def look(_):
@@ -39,8 +40,9 @@ spark.stop()
 # Sleeps again and again, and works in between. Spark would be patient with its executor for a second.
 SLEEPER = """
 import os, signal, time
-from group_coordinator.streaming.session import create_session
-from group_coordinator.streaming.settings import load_settings
+from group_coordinator.jobs.session import create_session
+from group_coordinator.streaming.daemon import daemon_defaults
+from group_coordinator.jobs.settings import load_settings
 patience = {
     "spark.executor.heartbeatInterval": "500ms",
     "spark.network.timeoutInterval": "100ms",
@@ -48,7 +50,7 @@ patience = {
     "spark.rpc.askTimeout": "60s",
 }
 settings = load_settings(None, {}, {"bootstrap.servers": "unused:9092", "checkpoint": "unused", **patience})
-spark = create_session(settings)
+spark = create_session(settings, defaults=daemon_defaults())
 jvm = spark.sparkContext._jvm.ProcessHandle.current().pid()
 for _ in range(3):
     os.kill(jvm, signal.SIGSTOP)

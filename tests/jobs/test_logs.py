@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from group_coordinator.streaming.logs import logging_as
-from group_coordinator.streaming.settings import Settings
+from group_coordinator.jobs.logs import logging_as
+from group_coordinator.jobs.settings import Settings
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from structlog.typing import EventDict, Processor, WrappedLogger
 
-    from group_coordinator.streaming.settings import Settings
+    from group_coordinator.jobs.settings import Settings
 
 __all__ = ["line_processors", "logging_as"]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from group_coordinator.coordinator_state.config import GroupConfig
-from group_coordinator.streaming.settings import Settings, SettingsError, load_settings
+from group_coordinator.jobs.settings import Settings, SettingsError, load_settings
 
 NEEDED = {"bootstrap.servers": "kafka:9092", "checkpoint": "/state"}
 

@@ -12,16 +12,16 @@ from kafka.errors import KafkaError
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
-from group_coordinator.checkpoints.errors import first_line
+from group_coordinator.jobs.java_errors import first_line
+from group_coordinator.jobs.session import create_session
 from group_coordinator.jobs.signals import StopEvent
-from group_coordinator.streaming.session import create_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from pyspark.sql import SparkSession
 
-    from group_coordinator.streaming.settings import Settings
+    from group_coordinator.jobs.settings import Settings
 
 __all__ = ["failing_as", "spark_until_stopped"]
 

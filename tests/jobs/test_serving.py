@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
-from tests.patience import PATIENCE_S
 
-from group_coordinator.streaming.serving import serve_app
+from group_coordinator.jobs.serving import serve_app
+from tests.patience import PATIENCE_S
 
 # Shorter than somebody may be connected and say nothing.
 

@@ -9,9 +9,9 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from tests.patience import PATIENCE_S
 
 from group_coordinator.jobs.signals import StopEvent, stop_event
+from tests.patience import PATIENCE_S
 
 NUMBER = signal.SIGUSR1
 

@@ -12,18 +12,16 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-import pyspark
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from group_coordinator.deploy.jars import fetch
-from group_coordinator.streaming.daemon import TESTED_VERSIONS
-from group_coordinator.streaming.kafka_config import no_debug
+from group_coordinator.jobs.kafka_config import no_debug
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from group_coordinator.streaming.settings import Settings
+    from group_coordinator.jobs.settings import Settings
 
 __all__ = ["DELTA", "create_session"]
 
@@ -124,8 +122,6 @@ def create_session(
         "spark.sql.shuffle.partitions": str(settings.state_partitions),
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
     }
-    if pyspark.__version__ in TESTED_VERSIONS:
-        all_defaults["spark.python.daemon.module"] = "group_coordinator.streaming.daemon"
     if is_local:
         all_defaults |= _LOCAL_DEFAULTS
         # Spark asks the resolver for this machine's name and warns of what it finds.
