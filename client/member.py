@@ -207,6 +207,11 @@ class GroupMember(Closing):
                 self._work = work
                 self._membership.request_rejoin("the subscription has changed")
 
+    def partitions_for_topic(self, topic: str) -> set[int] | None:
+        """Look up the partitions of a topic now; None if it does not exist. Raises a KafkaError."""
+        count = self._channel.partition_counts([topic]).get(topic)
+        return None if count is None else set(range(count))
+
     def poll(self, timeout_ms: int = 0) -> frozenset[Any]:
         """Take part in the group; return what this member owns now (see `assignment`).
 

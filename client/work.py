@@ -6,6 +6,7 @@ version 0), so that any Kafka tool can read them; units as JSON.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
@@ -34,6 +35,7 @@ Unit = Any
 DEFAULT_ASSIGNORS = ("range", "roundrobin")
 
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 
 
 class MalformedMetadataError(ValueError):
@@ -110,6 +112,9 @@ class TopicPartitions:
         subscribers = _subscribers(members)
         self._shared_topics = _topics(subscribers)
         self._shared_counts = counts = self._partition_counts(self._shared_topics)
+        for topic in sorted(self._shared_topics - counts.keys()):
+            # Otherwise a name that is misspelt would show in nothing but silence.
+            log.warning("there is no topic %s: members are assigned its partitions once it is created", topic)
         shares = assignors.divide(protocol_name, subscribers, counts)
         return {
             member_id: assignors.to_assignment(partitions).encode()

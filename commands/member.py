@@ -20,6 +20,7 @@ from group_coordinator.client import (
     MissingTopicError,
 )
 from group_coordinator.client.work import DEFAULT_ASSIGNORS
+from group_coordinator.commands.command_config import client_config
 from group_coordinator.commands.terminal import fail
 from group_coordinator.jobs.signals import stop_event
 
@@ -36,6 +37,26 @@ _SILENCE_AGAIN_S = 10.0
 @click.option("--units", type=click.IntRange(min=1), help="Share this many units: unit-0, unit-1, ...")
 @click.option("--topic", "topics", multiple=True, help="Share the partitions of this topic (repeatable).")
 @click.option("--bootstrap-servers", default="localhost:9092", show_default=True, help="Kafka brokers.")
+@click.option(
+    "--command-config",
+    type=click.Path(),
+    metavar="FILE",
+    help="Java client properties, for TLS and SASL.",
+)
+@click.option(
+    "--request-topic",
+    default="coordinator.requests",
+    show_default=True,
+    envvar="GROUP_COORDINATOR_TOPICS_REQUESTS",
+    help="Topic that the coordinator reads.",
+)
+@click.option(
+    "--response-topic",
+    default="coordinator.responses",
+    show_default=True,
+    envvar="GROUP_COORDINATOR_TOPICS_RESPONSES",
+    help="Topic that the group's answers come on; tenants have topics of their own.",
+)
 @click.option("--client-id", help="What people see in the group; by default made from host and process id.")
 @click.option(
     "--instance-id",
@@ -50,12 +71,15 @@ _SILENCE_AGAIN_S = 10.0
     show_default=True,
     help="range, roundrobin or sticky; repeatable, the most wanted first.",
 )
-def member(
+def member(  # noqa: PLR0913 - as many as there are options
     *,
     group: str,
     units: int | None,
     topics: tuple[str, ...],
     bootstrap_servers: str,
+    command_config: str | None,
+    request_topic: str,
+    response_topic: str,
     client_id: str | None,
     instance_id: str | None,
     session_timeout_ms: int,
@@ -70,24 +94,18 @@ def member(
     """  # noqa: D301 - click's mark for a block that is not to be wrapped is this very character
     if (units is None) == (not topics):
         raise click.UsageError("share either --units or the partitions of a --topic")
-    _say(f"connecting to Kafka at {bootstrap_servers}")
-    try:
-        joining = GroupMember(
-            group_id=group,
-            bootstrap_servers=bootstrap_servers,
-            client_id=client_id,
-            group_instance_id=instance_id,
-            session_timeout_ms=session_timeout_ms,
-            assignors=assignors,
-            bootstrap_timeout_ms=_BOOTSTRAP_TIMEOUT_MS,
-        )
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
-    except MissingTopicError as error:
-        fail(error)
-    except KafkaError as error:
-        fail(ConnectionError(f"cannot use Kafka at {bootstrap_servers}: {error}"))
-
+    joining = _make(
+        bootstrap_servers,
+        command_config,
+        topics,
+        group_id=group,
+        client_id=client_id,
+        group_instance_id=instance_id,
+        session_timeout_ms=session_timeout_ms,
+        assignors=assignors,
+        request_topic=request_topic,
+        response_topic=response_topic,
+    )
     stopping = stop_event(signal.SIGINT, signal.SIGTERM)
     narrator = _Narrator(joining)
     if units is not None:
@@ -107,6 +125,30 @@ def member(
     except (MembershipError, MalformedMetadataError, KafkaError) as error:
         fail(error)
     _say("left" if instance_id is None else "stopped")
+
+
+def _make(
+    bootstrap_servers: str, command_config: str | None, topics: Collection[str], **settings: Any
+) -> GroupMember:
+    """Connect a member, and see that there are topics to share; or end with one line."""
+    try:
+        config = client_config(bootstrap_servers, command_config)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    _say(f"connecting to Kafka at {bootstrap_servers}")
+    try:
+        made = GroupMember(**settings, bootstrap_timeout_ms=_BOOTSTRAP_TIMEOUT_MS, **config)
+        absent = [topic for topic in topics if made.partitions_for_topic(topic) is None]
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    except MissingTopicError as error:
+        fail(error)
+    except KafkaError as error:
+        fail(ConnectionError(f"cannot use Kafka at {bootstrap_servers}: {error}"))
+    if absent:
+        made.close()
+        fail(f"there is no topic {absent[0]} at {bootstrap_servers}: create it, or share another --topic")
+    return made
 
 
 class _Narrator:

@@ -15,8 +15,8 @@ from kafka.structs import TopicPartition
 
 from group_coordinator.client.admin import AdminClient
 from group_coordinator.client.channel import MissingTopicError
+from group_coordinator.commands.command_config import client_config
 from group_coordinator.commands.groups import actions
-from group_coordinator.commands.groups.command_config import client_config
 from group_coordinator.commands.groups.errors import message_of
 from group_coordinator.commands.groups.options import checked_action, parse_lag, parse_states, parse_topic
 from group_coordinator.commands.groups.output import Report

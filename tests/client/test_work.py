@@ -57,6 +57,17 @@ def test_all_partitions_are_assigned_once(name, count):
     assert all_units(owned) == Counter(expected)
 
 
+def test_a_topic_that_is_not_there_is_told(caplog):
+    work = topic_work(["a", "missing"])
+    work.assign("range", [subscribed(work, "m", "range")])
+
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        "there is no topic missing: members are assigned its partitions once it is created"
+    )
+    assert record.levelname == "WARNING"
+
+
 @settings(max_examples=cases(60, deep=600))
 @given(
     st.sampled_from(ASSIGNORS),

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from group_coordinator.commands.groups.command_config import client_config, read_properties
+from group_coordinator.commands.command_config import client_config, read_properties
 
 SASL = "org.apache.kafka.common.security.scram.ScramLoginModule required"
 

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,7 +34,10 @@ class Member:
         self.polls = 0
         self.member_id = ""
 
-    def subscribe(self, *, units: list[str], listener: Any) -> None:
+    def partitions_for_topic(self, topic: str) -> set[int] | None:
+        return {0, 1} if topic == "orders" else None
+
+    def subscribe(self, topics: Any = None, *, units: Any = None, listener: Any) -> None:
         self.listener = listener
 
     def poll(self, timeout_ms: int) -> None:
@@ -116,6 +120,44 @@ def test_member_that_is_fenced_ends_with_one_line(
     assert result.stderr.startswith("error: group 'g': FENCED_INSTANCE_ID (group_instance_id 'w1'). Another")
     assert 1 == result.stderr.count("\n")
     assert [] == members[0].closed
+
+
+def test_a_topic_that_is_not_there_is_one_line(members: list[Member]) -> None:
+    result = CliRunner().invoke(main, ["member", "--group", "g", "--topic", "orders", "--topic", "nope"])
+
+    assert 1 == result.exit_code
+    assert result.stderr == (
+        "error: there is no topic nope at localhost:9092: create it, or share another --topic\n"
+    )
+    assert [{}] == members[0].closed
+    assert 0 == CliRunner().invoke(main, ["member", "--group", "g", "--topic", "orders"]).exit_code
+
+
+def test_it_connects_as_it_is_told(members: list[Member], tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config=org.apache.kafka.common."
+        'security.plain.PlainLoginModule required username="ann" password="secret";\n'
+    )
+    topics = ("--request-topic", "eu.requests", "--response-topic", "eu.responses.ann")
+    result = run("--bootstrap-servers", "kafka:9092", "--command-config", str(file), *topics)
+
+    assert 0 == result.exit_code, result.stderr
+    found = members[0].settings
+    assert ("eu.requests", "eu.responses.ann") == (found["request_topic"], found["response_topic"])
+    assert (["kafka:9092"], "SASL_PLAINTEXT", "ann") == (
+        found["bootstrap_servers"],
+        found["security_protocol"],
+        found["sasl_plain_username"],
+    )
+
+
+def test_client_properties_that_cannot_be_read_are_wrong_usage(members: list[Member]) -> None:
+    result = run("--command-config", "/no/such/file")
+
+    assert 2 == result.exit_code
+    assert "/no/such/file cannot be read: No such file or directory" in result.output
+    assert [] == members
 
 
 def test_empty_instance_id_is_wrong_usage() -> None:
