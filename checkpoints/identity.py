@@ -25,11 +25,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = [
+    "IDENTITY_FILE",
     "PARTITIONS",
     "RESTORING",
     "CheckpointError",
     "Identity",
     "known_identity",
+    "not_a_checkpoint",
     "open_checkpoint",
     "read_identity",
     "secret_sha256",
@@ -40,7 +42,7 @@ PARTITIONS = "spark.sql.shuffle.partitions"
 RESTORING = "restoring"
 """A file that is in a checkpoint for as long as it is being restored."""
 
-_FILE = "coordinator.json"
+IDENTITY_FILE = "coordinator.json"
 _STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
 
 
@@ -85,7 +87,7 @@ def open_checkpoint(
     if found is None:
         if files.exists("offsets"):
             raise CheckpointError(
-                f"{checkpoint} is the checkpoint of some other query (it has no {_FILE}): "
+                f"{checkpoint} is the checkpoint of some other query (it has no {IDENTITY_FILE}): "
                 "choose another directory"
             )
         _check_partitions(spark, state_partitions)
@@ -123,13 +125,13 @@ def read_identity(files: CheckpointFiles) -> Identity | None:
 
     Raises `CheckpointError` for one that cannot be read, or is a newer program's.
     """
-    text = files.read(_FILE)
+    text = files.read(IDENTITY_FILE)
     if text is None:
         return None
     try:
         found = msgspec.json.decode(text, type=Identity)
     except msgspec.DecodeError as error:
-        raise CheckpointError(f"{files.name(_FILE)} cannot be read: {error}") from None
+        raise CheckpointError(f"{files.name(IDENTITY_FILE)} cannot be read: {error}") from None
     if found.schema_version > SCHEMA_VERSION:
         raise CheckpointError(
             f"checkpoint {files.checkpoint} was made by a newer version of this program (its schema version "
@@ -142,13 +144,18 @@ def known_identity(files: CheckpointFiles) -> Identity:
     """The identity of a checkpoint that must have one. Raises `CheckpointError`."""
     identity = read_identity(files)
     if identity is None:
-        raise CheckpointError(f"{files.checkpoint} is not the checkpoint of a coordinator: name one that is")
+        raise not_a_checkpoint(files.checkpoint)
     return identity
+
+
+def not_a_checkpoint(checkpoint: str) -> CheckpointError:
+    """What to raise for a place that has no identity in it."""
+    return CheckpointError(f"{checkpoint} is not the checkpoint of a coordinator: name one that is")
 
 
 def write_identity(files: CheckpointFiles, identity: Identity) -> None:
     """Write the identity, for its owner only: it may hold the secret."""
-    files.write(_FILE, msgspec.json.encode(identity), private=True)
+    files.write(IDENTITY_FILE, msgspec.json.encode(identity), private=True)
 
 
 def secret_sha256(secret: str) -> str:
@@ -200,7 +207,8 @@ def _check_log(spark: SparkSession, files: CheckpointFiles, found: Identity) -> 
     if partitions != str(found.state_partitions):
         raise CheckpointError(
             f"checkpoint {files.checkpoint} has {partitions} state partitions in Spark's log, and "
-            f"{found.state_partitions} in its {_FILE}: the two do not belong together. Restore an export"
+            f"{found.state_partitions} in its {IDENTITY_FILE}: the two do not belong together. Restore an "
+            "export"
         )
     provider = spark.conf.get(_STATE_STORE)
     _compare(files.checkpoint, _STATE_STORE, batch.conf.get(_STATE_STORE, provider), provider)

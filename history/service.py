@@ -70,6 +70,7 @@ def write_history(
             )
             stack.callback(close)
             say(f"metrics are at http://localhost:{port}/metrics")
+        say(f"connecting to Kafka at {settings.bootstrap_servers}")
         topics = _read_topics(settings, client_config)
         spark, stopping = stack.enter_context(
             spark_until_stopped(

@@ -66,6 +66,7 @@ def _run(settings: Settings, say: Callable[[str], None], *, progress: bool) -> N
             port, close = serve(settings.metrics_port, registry, watch.health)
             stack.callback(close)
             say(f"metrics are at http://localhost:{port}/metrics")
+        say(f"connecting to Kafka at {settings.bootstrap_servers}")
         partitions = prepare_topics(settings, client_config)
         say(f"topics are ready at {settings.bootstrap_servers}")
 

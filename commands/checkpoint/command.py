@@ -13,6 +13,7 @@ from group_coordinator.commands.checkpoint.exports import is_json_lines, read_ex
 from group_coordinator.commands.checkpoint.options import (
     errors,
     load,
+    look_for_checkpoint,
     settings_options,
     spark_session,
     with_bootstrap_servers,
@@ -54,6 +55,7 @@ def inspect(
         from group_coordinator.checkpoints.inspection import inspect_checkpoint
 
         settings = load(config, assignments, {"checkpoint": path, "bootstrap.servers": _NO_KAFKA})
+        look_for_checkpoint(settings)
         with spark_session(settings) as spark:
             inspection = inspect_checkpoint(spark, path, batch)
     click.echo(as_json(inspection) if output == "json" else as_table(inspection), nl=False)
@@ -79,6 +81,7 @@ def export(
         from group_coordinator.checkpoints.export import export_checkpoint
 
         settings = load(config, assignments, {"checkpoint": path, "bootstrap.servers": _NO_KAFKA})
+        look_for_checkpoint(settings)
         with spark_session(settings) as spark:
             exported = export_checkpoint(spark, path, batch, with_secret=with_secret)
             write_export(spark, exported, target)

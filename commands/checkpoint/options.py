@@ -17,7 +17,14 @@ if TYPE_CHECKING:
 
     from group_coordinator.jobs.settings import Settings
 
-__all__ = ["errors", "load", "settings_options", "spark_session", "with_bootstrap_servers"]
+__all__ = [
+    "errors",
+    "load",
+    "look_for_checkpoint",
+    "settings_options",
+    "spark_session",
+    "with_bootstrap_servers",
+]
 
 
 def settings_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -57,6 +64,21 @@ def spark_session(settings: Settings) -> Iterator[SparkSession]:
         yield session
     finally:
         session.stop()
+
+
+def look_for_checkpoint(settings: Settings) -> None:
+    """Check that a checkpoint on this machine's disk is one, before Spark is started to find out.
+
+    Hadoop's own settings may say that a path without a scheme is somewhere else: then Spark has to look.
+    Raises `CheckpointError`.
+    """
+    from group_coordinator.checkpoints.identity import IDENTITY_FILE, not_a_checkpoint
+
+    is_elsewhere = "spark.hadoop.fs.defaultFS" in settings.spark or "HADOOP_CONF_DIR" in os.environ
+    if "://" in settings.checkpoint or is_elsewhere:
+        return
+    if not Path(settings.checkpoint, IDENTITY_FILE).is_file():
+        raise not_a_checkpoint(settings.checkpoint)
 
 
 @contextmanager

@@ -91,6 +91,28 @@ def test_errors_are_one_line(arguments: list[str], message: str) -> None:
     assert result.stderr.count("\n") == 1
 
 
+@pytest.mark.spark
+@pytest.mark.parametrize("command", [["inspect"], ["export", "--to", "groups.jsonl"]])
+def test_a_place_that_is_no_checkpoint_is_told_without_spark(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def create_session(*_: object, **__: object) -> None:
+        raise AssertionError("Spark takes ten seconds to start, and a look at the directory takes none")
+
+    monkeypatch.setattr("group_coordinator.jobs.session.create_session", create_session)
+    monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
+    result = invoke(*command, str(tmp_path / "nope"))
+
+    assert (1, f"error: {tmp_path}/nope is not the checkpoint of a coordinator: name one that is\n") == (
+        result.exit_code,
+        result.stderr,
+    )
+    # Where Hadoop says what a path is, Spark has to look.
+    elsewhere = ("--set", "spark.hadoop.fs.defaultFS=hdfs://namenode:9000")
+    with pytest.raises(AssertionError, match="ten seconds"):
+        CliRunner().invoke(main, ["checkpoint", *command, "/nope", *elsewhere], catch_exceptions=False)
+
+
 # -- with Spark ----------------------------------------------------------------------------------------
 
 

@@ -194,17 +194,12 @@ def test_where_the_log_is_json_the_error_is_too(
 
 @pytest.mark.spark
 def test_missing_topics(bootstrap_servers: str, tmp_path: Path) -> None:
-    message = error(
-        "--bootstrap-servers",
-        bootstrap_servers,
-        "--checkpoint",
-        str(tmp_path),
-        "--metrics-port",
-        "-1",
-        "--set",
-        "topics.clock=nowhere",
-    )
+    places = ("--bootstrap-servers", bootstrap_servers, "--checkpoint", str(tmp_path))
+    result = invoke(*places, "--metrics-port", "-1", "--set", "topics.clock=nowhere")
 
+    assert (result.exit_code, result.stdout) == (1, "")
+    connecting, message = result.stderr.splitlines()
+    assert connecting == f"connecting to Kafka at {bootstrap_servers}"
     assert message.startswith("error: topics are missing: ")
     assert "nowhere" in message
     assert message.endswith("Create them, or start with --create-topics")
