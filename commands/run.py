@@ -105,26 +105,30 @@ def _embed(stack: ExitStack, overrides: dict[str, object]) -> dict[str, object]:
 
     directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="group-coordinator-")))
     say("starting a Kafka broker")
-    broker = stack.enter_context(EmbeddedBroker(directory / "kafka", port=_port_to_play_with()))
+    broker = stack.enter_context(EmbeddedBroker(directory / "kafka", port=_port_to_play_with(9092)))
     servers = broker.bootstrap_servers
-    say(f"Kafka is at {servers}; in another terminal, start as many members as you like:")
     where = "" if servers.endswith(":9092") else f" --bootstrap-servers {servers}"
+    say(f"Kafka is at {servers}. In other terminals, when the coordinator is running:")
     say(f"  .venv/bin/group-coordinator member --group g --units 12{where}")
+    say(f"  .venv/bin/group-coordinator groups --describe --all-groups{where}")
     return {
         "checkpoint": str(directory / "checkpoint"),
         "create.topics": True,
         "requests.partitions": 2,
+        # A second one beside the first takes other ports.
+        "metrics.port": _port_to_play_with(9464),
+        "ui.port": _port_to_play_with(9465),
         **overrides,
         "bootstrap.servers": servers,
     }
 
 
-def _port_to_play_with() -> int:
-    """Kafka's own port, so that nobody has to name it; any free one (0) if it is taken."""
+def _port_to_play_with(usual: int) -> int:
+    """The usual port, so that nobody has to name it; any free one (0) if it is taken."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind(("127.0.0.1", 9092))
+            probe.bind(("", usual))
         except OSError:
             return 0
-    return 9092
+    return usual
