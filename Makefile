@@ -127,8 +127,10 @@ $(READY): requirements.lock pyproject.toml setup.py
 	$$python deploy/java.py; \
 	$(BIN)/python -c '' 2>/dev/null || { echo "Creating .venv with $$($$python --version)"; $$python -m venv --clear .venv; }
 	@echo "Installing the locked packages (once; PySpark alone is about 450 MB)"
+	@# pip would say three lines of each package; errors come on stderr, as they are.
 	@$(BIN)/python -m pip install --disable-pip-version-check --no-input --no-compile --use-pep517 \
-		--require-hashes -r requirements.lock
+		--require-hashes -r requirements.lock | awk -v all="$$(grep -c '^[a-z].*==' requirements.lock)" \
+		'/^Collecting/ {printf "\r  %d of about %d: %-50s", ++n, all, $$2; fflush()} END {print ""}'
 	@# What Python has left of a folder that was here: it would be taken for the package of the same name.
 	@if test -d group_coordinator; then find group_coordinator -name '*.pyc' -delete; \
 		find group_coordinator -type d -empty -delete; fi

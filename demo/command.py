@@ -105,6 +105,7 @@ def _judge(history: History, screen: Screen, start: float) -> int:
     first_s = (min(told.at_ms for told in history.ownership) - begun_ms) / 1000
     screen.step(f"First assignment {first_s:.1f} s after the start of this command; {took:.0f} s in all.")
     screen.step(f"The story as a picture, to open in a browser: {_draw(history.events)}")
+    screen.step("Next: `make run` starts a broker, a coordinator and its page, for members of your own.")
     return 0 if all(check.held for check in checks) else 1
 
 

@@ -83,6 +83,7 @@ def test_the_story_ends_well(audience: Audience) -> None:
     ):
         assert line in told
     assert told.count(" held ") == 10
+    assert "Next: `make run`" in told
     assert "FAILED" not in told
     assert re.search(r"First assignment \d+\.\d s after the start", told)
     assert audience.survivors() == []
