@@ -88,15 +88,22 @@ class Supervision:
         """From which tick on somebody else may have begun."""
         self._is_closed: bool | None = None
         self._activity = Activity.CATCHING_UP
-        self._patience_ms = {Activity.CATCHING_UP: _CATCH_UP_MS, Activity.COORDINATING: settings.stall_ms}
+        self._least_ms = {Activity.CATCHING_UP: _CATCH_UP_MS, Activity.COORDINATING: settings.stall_ms}
+        self._patience_ms = dict(self._least_ms)
+        self._has_begun = False
+        """Whether there was a query: before that Kafka may be the wrong one, and after it only away."""
         self._conflicts = 0
         """How often the query has ended by one, and no batch has ended since."""
 
     def run(self) -> None:
         """Coordinate until asked to stop; it is this process's turn."""
-        self._run_once()
+        is_first = True
         while not self._stopping.is_set():
             try:
+                if is_first:
+                    is_first = False
+                    self._run_once()
+                    continue
                 with TickReader(self._settings.topics_clock, self._client_config, self._look_from) as ticks:
                     self._leadership.await_turn(ticks)
                 if not self._stopping.is_set():
@@ -104,6 +111,8 @@ class Supervision:
             except (AuthorizationError, SaslAuthenticationFailedError):
                 raise
             except KafkaError as error:
+                if not self._has_begun:
+                    raise
                 # It was there before, so it will be there again.
                 self._say(f"waiting for Kafka at {self._settings.bootstrap_servers}: {error}")
                 self._health.does(Activity.WAITING_FOR_KAFKA)
@@ -172,6 +181,7 @@ class Supervision:
             query = self._start(outages, until)
         except PySparkException as error:
             raise CoordinatorError(f"the query cannot start: {first_line(error)}") from error
+        self._has_begun = True
         match until:
             case Until.PLANNED:
                 self._say("finishing the batch that was running")
@@ -189,11 +199,13 @@ class Supervision:
             self._health.does(self._activity, self._patience_ms[self._activity])
             if self._batches.groups is not None:
                 self._conflicts = 0
-            if clock.failure is not None:
+                self._patience_ms[self._activity] = self._least_ms[self._activity]
+            failure = clock.failure
+            if failure is not None:
                 if self._batches.groups is None and not self._keeps_up():
                     # Given more time again and again, the longest of first batches ends some day.
                     self._patience_ms[self._activity] = 2 * patience_ms
-                return str(clock.failure)
+                return str(failure)
             # The JVM is asked after that, since it may stand still.
             if not query.isActive:
                 return self._why_ended(query, may_end=is_catching_up)

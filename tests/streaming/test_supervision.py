@@ -1,0 +1,191 @@
+"""When a query restarts, and how long it is given: with queries and a clock that do as the test says."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any, Self
+
+import pytest
+from kafka.errors import KafkaConnectionError, KafkaError
+from prometheus_client import CollectorRegistry
+
+from group_coordinator.jobs.batches import BatchWatch
+from group_coordinator.jobs.health import Health
+from group_coordinator.jobs.settings import load_settings
+from group_coordinator.jobs.signals import StopEvent
+from group_coordinator.streaming import supervision
+from group_coordinator.streaming.clock import ClockStoppedError
+from group_coordinator.streaming.metrics import JobMetrics, Watch
+from group_coordinator.streaming.query import Until
+from group_coordinator.streaming.supervision import Supervision
+
+
+class Query:
+    """Ends when the test says so."""
+
+    def __init__(self, until: Until) -> None:
+        self.until = until
+        self.isActive = True
+
+    def exception(self) -> None:
+        return None
+
+    def stop(self) -> None:
+        self.isActive = False
+
+
+class FakeClock:
+    """Fails as soon as batches do not keep up. `newest_ms` goes on with each look."""
+
+    def __init__(self, keeps_up: Callable[[], bool]) -> None:
+        self._keeps_up = keeps_up
+        self._now_ms = 1_000
+        self.look_from = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    @property
+    def failure(self) -> ClockStoppedError | None:
+        return None if self._keeps_up() else ClockStoppedError("no batch has ended in time")
+
+    @property
+    def newest_ms(self) -> int:
+        self._now_ms += 1_000
+        return self._now_ms
+
+    def resume(self) -> int:
+        return self.newest_ms
+
+    def stop(self) -> None:
+        pass
+
+
+class Stage:
+    """A supervision whose time only goes on when it waits. `script` does something at each look."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now_s = 0.0
+        self.said: list[str] = []
+        self.queries: list[Query] = []
+        self.noting: Iterator[Exception | None] = iter(())
+        self.stopping = StopEvent()
+        self.script: Callable[[], None] = lambda: None
+        settings = load_settings(None, {}, {"bootstrap.servers": "k:1", "checkpoint": "c"})
+        monkeypatch.setattr(time, "monotonic", lambda: self.now_s)
+        monkeypatch.setattr(self.stopping, "wait", self.wait)
+        self.batches = BatchWatch("the query")
+        watch = Watch(self.batches, Health(self.batches, 9_000), JobMetrics(CollectorRegistry()))
+        leadership: Any = SimpleNamespace(
+            coordinator="me", stopping=self.stopping, await_turn=lambda ticks: None
+        )
+        nothing: Any = None
+        monkeypatch.setattr(supervision.Clock, "of", lambda *arguments: FakeClock(arguments[3]))
+        monkeypatch.setattr(supervision, "TickReader", lambda *_: FakeClock(lambda: True))
+        monkeypatch.setattr(supervision, "newest_planned", lambda _: None)
+        monkeypatch.setattr(supervision, "note_outage", self.note)
+        monkeypatch.setattr(supervision, "stop_after_batch", lambda *_: True)
+        self.under_test = Supervision(
+            settings, {}, nothing, nothing, self.start, leadership, watch, self.said.append
+        )
+
+    def wait(self, timeout_s: float) -> bool:
+        self.now_s += timeout_s
+        self.script()
+        assert self.now_s < 10_000, self.said
+        return self.stopping.is_set()
+
+    def start(self, _outages: Any, until: Until) -> Any:
+        self.queries.append(Query(until))
+        return self.queries[-1]
+
+    def note(self, _files: Any, _config: Any, resumed: Callable[[], int], *, closed: Any) -> list[Any]:
+        if error := next(self.noting, None):
+            raise error
+        resumed()
+        return []
+
+    def end_batch(self) -> None:
+        progress: Any = SimpleNamespace(stateOperators=[])
+        self.batches.batch_ended(progress)
+
+
+@pytest.fixture
+def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
+    return Stage(monkeypatch)
+
+
+RESTARTED = "restarting the query: no batch has ended in time"
+
+
+def test_a_first_batch_that_hangs_is_given_twice_as_long_each_time(stage: Stage) -> None:
+    restarts: list[float] = []
+
+    def script() -> None:
+        if stage.said.count(RESTARTED) > len(restarts):
+            restarts.append(stage.now_s)
+        if len(restarts) == 3:
+            stage.stopping.set()
+
+    stage.script = script
+    stage.under_test.run()
+    assert [round(after - before) for before, after in pairwise([0, *restarts])] == [
+        120,
+        240,
+        480,
+    ]
+    assert {query.until for query in stage.queries} == {Until.PRESENT}
+
+
+def test_while_time_counts_a_batch_has_the_usual_time_again_once_one_has_ended(stage: Stage) -> None:
+    began: list[float] = []
+
+    def script() -> None:
+        newest = stage.queries[-1]
+        if newest.until is Until.PRESENT:
+            newest.isActive = False  # it has caught up
+        elif len(began) < stage.said.count("the coordinator is running"):
+            began.append(stage.now_s)
+            # The first and the second of these queries never end a batch, the third ends one and then hangs.
+            if len(began) == 3:
+                stage.end_batch()
+            if len(began) == 5:
+                stage.stopping.set()
+
+    stage.script = script
+    stage.under_test.run()
+    lasted = [round(after - before) for before, after in pairwise(began)]
+    assert lasted == [9, 18, 9, 9]
+
+
+def test_kafka_that_goes_away_between_two_queries_is_waited_for(stage: Stage) -> None:
+    stage.noting = iter([None, KafkaConnectionError("gone"), None, None])
+
+    def script() -> None:
+        if stage.queries[-1].until is Until.PRESENT:
+            stage.queries[-1].isActive = False
+        elif "the coordinator is running" in stage.said:
+            stage.stopping.set()
+
+    stage.script = script
+    stage.under_test.run()
+    assert [line.partition(":")[0] for line in stage.said] == [
+        "catching up with the log",
+        "waiting for Kafka at k",
+        "catching up with the log",
+        "the coordinator is running",
+        "stopping after the running batch",
+    ]
+
+
+def test_kafka_that_does_not_answer_at_the_start_is_an_error(stage: Stage) -> None:
+    stage.noting = iter([KafkaConnectionError("nobody")])
+    with pytest.raises(KafkaError, match="nobody"):
+        stage.under_test.run()
+    assert stage.said == []
