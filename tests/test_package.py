@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -18,6 +21,10 @@ ROOT = Path(__file__).parents[1]
 NAME = "group_coordinator"
 PLATE = ROOT / "src" / NAME
 ROOMS: list[str] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["rooms"]["names"]
+# In a program that is a string of another one.
+PROGRAM_IMPORT = re.compile(r"(?:^|[;\n])[ \t]*(?:from|import)[ \t]+([\w.]+)")
+# Functions that import what the name in their first argument begins with.
+BY_NAME = {"delattr", "find_spec", "import_module", "patch", "run_module", "setattr"}
 # Imports all modules that the commands need, as somebody does who starts them in the repository.
 PROGRAM = f"""
 import pkgutil, sys
@@ -34,6 +41,28 @@ def tracked() -> list[str]:
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     return [name for name in done.stdout.splitlines() if (ROOT / name).is_symlink() or (ROOT / name).exists()]
+
+
+def bare_names(source: str) -> Iterator[str]:
+    """What a file imports, has Python run or patches below a room's name without `group_coordinator`."""
+    for node in ast.walk(ast.parse(source)):
+        asked: list[str | None] = []
+        match node:
+            case ast.Import(names=names):
+                asked = [name.name for name in names]
+            case ast.ImportFrom(module=module, level=0):
+                asked = [module]
+            case ast.Constant(value=str(text)):
+                asked = PROGRAM_IMPORT.findall(text)
+            case ast.Call(
+                func=ast.Attribute(attr=called) | ast.Name(id=called),
+                args=[ast.Constant(value=str(name)), *_],
+            ):
+                asked = [name] if called in BY_NAME else []
+            case ast.List(elts=words) | ast.Tuple(elts=words):
+                texts = [word.value if isinstance(word, ast.Constant) else None for word in words]
+                asked = [module for option, module in pairwise(texts) if option == "-m"]
+        yield from (name for name in asked if isinstance(name, str) and name.split(".")[0] in ROOMS)
 
 
 def test_the_plate_has_a_link_to_each_room_and_to_nothing_else() -> None:
@@ -65,9 +94,42 @@ def test_no_room_is_imported_by_its_bare_name() -> None:
 
 
 def test_nothing_asks_for_a_bare_name() -> None:
-    bare = re.compile(rf"^\s*(?:from|import) (?:{'|'.join(ROOMS)})\b", re.MULTILINE)
-    asking = {name for name in tracked() if name.endswith(".py") and bare.search((ROOT / name).read_text())}
+    """Neither a file nor a program in a string of one, nor a name of a module that something is to import."""
+    scanned = [name for name in tracked() if name.endswith(".py")]
+    asking = {(name, bare) for name in scanned for bare in bare_names((ROOT / name).read_text())}
     assert asking == set()
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import os, {room}",
+        "def f():\n    from {room}.query import start",
+        "import sys; import {room}.query as query",
+        "command = ['-c', 'import sys; from {room}.query import start']",
+        "command = ['-m', '{room}.daemon']",
+        "monkeypatch.setattr('{room}.query.start', None)",
+        "patch.setattr('{room}.query.start', None)",
+        "import_module('{room}.query')",
+    ],
+)
+def test_a_bare_name_is_found(source: str) -> None:
+    assert [bare.split(".")[0] for bare in bare_names(source.format(room=ROOMS[0]))] == [ROOMS[0]]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from group_coordinator.{room} import query",
+        "from group_coordinator import {room}",
+        "from . import {room}",
+        "command = ['-m', 'group_coordinator.{room}.daemon']",
+        "settings = dict([('history.metrics.port', 0)])",
+        "monkeypatch.setattr({room}, 'query', None)",
+    ],
+)
+def test_other_names_are_none_of_them(source: str) -> None:
+    assert list(bare_names(source.format(room=ROOMS[0]))) == []
 
 
 @pytest.mark.parametrize("has_links", [pytest.param(True, marks=pytest.mark.verify), False])
@@ -85,12 +147,6 @@ def test_the_wheel_is_what_the_rooms_are(tmp_path: Path, has_links: bool) -> Non
     (wheel,) = tmp_path.glob("*.whl")
     with ZipFile(wheel) as archive:
         packed = {name for name in archive.namelist() if ".dist-info/" not in name}
-    code = {f"{NAME}/{name}" for name in tracked() if name.split("/")[0] in ROOMS and name.endswith(".py")}
-    assert {name for name in packed if name.endswith(".py")} == code | {
-        f"{NAME}/__init__.py",
-        f"{NAME}/__main__.py",
-    }
-    data = {f"{NAME}/py.typed", f"{NAME}/jobs/log4j2.properties", f"{NAME}/deploy/jars.lock"}
-    assert data <= packed
-    assert any(name.startswith(f"{NAME}/page/static/") for name in packed)
-    assert {name.split("/")[0] for name in packed} == {NAME}
+    rooms = {f"{NAME}/{name}" for name in tracked() if name.split("/")[0] in ROOMS}
+    own = {f"{NAME}/{name}" for name in ("__init__.py", "__main__.py", "py.typed")}
+    assert packed == {name for name in rooms if not name.endswith(".dockerignore")} | own

@@ -151,7 +151,7 @@ def test_a_local_session_outlives_sleep() -> None:
     done = run([sys.executable, "-c", SLEEPER])
 
     assert done.stdout.splitlines() == ["3"] * 3
-    # Spark says the first when it gives its executor up, the second 60 times while the executor tries to
-    # report, and the third when that one ends. Other errors are none of this test's business.
-    for given_up in ("no recent heartbeats", "communicating with driver", "unable to send heartbeats"):
+    # Spark says the first when it gives its executor up, and the second when that one ends. A heartbeat that
+    # was under way during a sleep may fail by itself, which Spark shrugs off.
+    for given_up in ("no recent heartbeats", "unable to send heartbeats"):
         assert given_up not in done.stderr
