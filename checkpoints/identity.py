@@ -17,6 +17,7 @@ import msgspec
 from group_coordinator.checkpoints.errors import CheckpointError
 from group_coordinator.checkpoints.files import CheckpointFiles
 from group_coordinator.checkpoints.offset_log import newest_planned
+from group_coordinator.checkpoints.topics import made_anew
 from group_coordinator.coordinator_state.step import SCHEMA_VERSION
 
 if TYPE_CHECKING:
@@ -181,15 +182,13 @@ def _compare(checkpoint: str, name: str, found: object, wanted: object) -> None:
 
 
 def _check_topics(checkpoint: str, found: Identity, topic_ids: Mapping[str, str]) -> None:
-    for topic, topic_id in topic_ids.items():
-        before = found.topic_ids.get(topic, topic_id)
-        if before != topic_id:
-            raise CheckpointError(
-                f"topic {topic} is not the one that checkpoint {checkpoint} was made with (its id is "
-                f"{topic_id}, and was {before}): it was deleted and made again, so the checkpoint's offsets "
-                "mean nothing in it. To keep the groups, run `group-coordinator checkpoint export` and "
-                "`restore`; to begin without them, choose a new checkpoint"
-            )
+    for topic, before, now in made_anew(found.topic_ids, topic_ids):
+        raise CheckpointError(
+            f"topic {topic} is not the one that checkpoint {checkpoint} was made with (its id is "
+            f"{now}, and was {before}): it was deleted and made again, so the checkpoint's offsets "
+            "mean nothing in it. To keep the groups, run `group-coordinator checkpoint export` and "
+            "`restore`; to begin without them, choose a new checkpoint"
+        )
 
 
 def _check_log(spark: SparkSession, files: CheckpointFiles, found: Identity) -> None:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kafka.admin import KafkaAdminClient
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
-__all__ = ["Topic", "read_topic_ids", "read_topics"]
+__all__ = ["Topic", "ids_of", "made_anew", "read_topic_ids", "read_topics", "topics_of"]
 
 _UNKNOWN = "00000000-0000-0000-0000-000000000000"
 """What a broker older than 2.8 says."""
@@ -32,6 +32,11 @@ def read_topics(client_config: Mapping[str, Any], names: Iterable[str]) -> dict[
         described = admin.describe_topics(list(names))
     finally:
         admin.close()
+    return topics_of(described)
+
+
+def topics_of(described: Iterable[Mapping[str, Any]]) -> dict[str, Topic]:
+    """Those that there are of the topics that kafka-python's admin client has described, by name."""
     return {
         topic["name"]: Topic(_known(str(topic.get("topic_id", _UNKNOWN))), len(topic["partitions"]))
         for topic in described
@@ -41,8 +46,20 @@ def read_topics(client_config: Mapping[str, Any], names: Iterable[str]) -> dict[
 
 def read_topic_ids(client_config: Mapping[str, Any], names: Iterable[str]) -> dict[str, str]:
     """The ids of topics by name, of those that Kafka tells. Raises `KafkaError`."""
-    topics = read_topics(client_config, names)
+    return ids_of(read_topics(client_config, names))
+
+
+def ids_of(topics: Mapping[str, Topic]) -> dict[str, str]:
+    """The ids of topics by name, of those that Kafka tells."""
     return {name: topic.topic_id for name, topic in topics.items() if topic.topic_id is not None}
+
+
+def made_anew(known: Mapping[str, str], now: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    """The topics whose ids by name are others now: name, id before, id now."""
+    for topic, topic_id in now.items():
+        before = known.get(topic, topic_id)
+        if before != topic_id:
+            yield topic, before, topic_id
 
 
 def _known(topic_id: str) -> str | None:

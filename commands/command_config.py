@@ -4,16 +4,33 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
 
 from group_coordinator.jobs.kafka_config import python_client_config
 from group_coordinator.jobs.settings import SettingsError
 
-__all__ = ["client_config", "read_properties"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["client_config", "command_config_option", "read_properties"]
+
+Command = TypeVar("Command", bound="Callable[..., Any]")
 
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 # A logical line: a key up to the first unescaped = or : or blank, and a value.
 _LINE = re.compile(r"((?:\\.|[^\\=:\s])*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
+
+
+def command_config_option() -> Callable[[Command], Command]:
+    """The option for such a file."""
+    return click.option(
+        "--command-config",
+        type=click.Path(),
+        metavar="FILE",
+        help="Java client properties, for SSL and SASL.",
+    )
 
 
 def read_properties(text: str) -> dict[str, str]:

@@ -20,7 +20,7 @@ from group_coordinator.client import (
     MissingTopicError,
 )
 from group_coordinator.client.work import DEFAULT_ASSIGNORS
-from group_coordinator.commands.command_config import client_config
+from group_coordinator.commands.command_config import client_config, command_config_option
 from group_coordinator.commands.terminal import fail
 from group_coordinator.jobs.signals import stop_event
 
@@ -37,12 +37,7 @@ _SILENCE_AGAIN_S = 10.0
 @click.option("--units", type=click.IntRange(min=1), help="Share this many units: unit-0, unit-1, ...")
 @click.option("--topic", "topics", multiple=True, help="Share the partitions of this topic (repeatable).")
 @click.option("--bootstrap-servers", default="localhost:9092", show_default=True, help="Kafka brokers.")
-@click.option(
-    "--command-config",
-    type=click.Path(),
-    metavar="FILE",
-    help="Java client properties, for TLS and SASL.",
-)
+@command_config_option()
 @click.option(
     "--request-topic",
     default="coordinator.requests",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
@@ -125,10 +124,6 @@ def _embed(stack: ExitStack, overrides: dict[str, object]) -> dict[str, object]:
 
 def _port_to_play_with(usual: int) -> int:
     """The usual port, so that nobody has to name it; any free one (0) if it is taken."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("", usual))
-        except OSError:
-            return 0
-    return usual
+    from group_coordinator.deploy.broker import is_free
+
+    return usual if is_free(usual, host="") else 0

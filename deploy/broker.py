@@ -140,7 +140,7 @@ class EmbeddedBroker:
         if self._process is not None and self._process.poll() is None:
             return
         self.stop()
-        if self._chosen_port and not _is_free(self._chosen_port):
+        if self._chosen_port and not is_free(self._chosen_port):
             raise BrokerError(f"Port {self._chosen_port} is in use. Choose another one, or 0 for any.")
         java = self._java_command()
         deadline = time.monotonic() + timeout_s
@@ -268,11 +268,12 @@ def _free_port() -> int:
         return port
 
 
-def _is_free(port: int) -> bool:
+def is_free(port: int, host: str = _HOST) -> bool:
+    """Whether a server could listen there now; `host` "" is all addresses of this machine."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as Java does
         try:
-            probe.bind((_HOST, port))
+            probe.bind((host, port))
         except OSError:
             return False
         return True

@@ -14,10 +14,11 @@ import msgspec
 
 from group_coordinator.checkpoints.files import CheckpointFiles
 from group_coordinator.checkpoints.offset_log import newest_planned
+from group_coordinator.checkpoints.topics import made_anew
 from group_coordinator.history.errors import HistoryError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql import SparkSession
 
@@ -39,24 +40,22 @@ def claim_history(
     path: str,
     *,
     events_topic: str,
-    event_ends: Mapping[int, int],
+    event_ends: Callable[[], Mapping[int, int]],
     topic_ids: Mapping[str, str],
 ) -> None:
     """Claim a new history, or recognise an old one, also one that a version without this check has written.
 
     `topic_ids`: those of the topics of events and of requests, as Kafka has them now, without those that it
-    does not tell. `event_ends`: the end offsets of the partitions of `events_topic`. Raises `HistoryError` if
-    the tables tell of other topics with the same names, and `CheckpointError` if the place cannot be read or
-    written.
+    does not tell. `event_ends` looks up the end offsets of the partitions of `events_topic`, which only
+    tables without an identity need. Raises `HistoryError` if the tables tell of other topics with the same
+    names, and `CheckpointError` if the place cannot be read or written.
     """
     files = CheckpointFiles(spark, path)
     known = _read(files)
-    for topic, topic_id in topic_ids.items():
-        before = known.get(topic, topic_id)
-        if before != topic_id:
-            raise HistoryError(_refusal(path, topic, events_topic, f"its id is {topic_id}, and was {before}"))
+    for topic, before, now in made_anew(known, topic_ids):
+        raise HistoryError(_refusal(path, topic, events_topic, f"its id is {now}, and was {before}"))
     if events_topic not in known:
-        _check_places(spark, files, events_topic, event_ends)
+        _check_places(spark, files, events_topic, event_ends())
     complete = {**topic_ids, **known}
     if complete != known:
         files.write(_FILE, msgspec.json.encode(_Identity(topic_ids=complete)))

@@ -7,16 +7,16 @@ import logging
 import math
 from contextlib import ExitStack
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import NoError, for_code
 from prometheus_client import CollectorRegistry, ProcessCollector
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from group_coordinator.checkpoints.errors import CheckpointError
-from group_coordinator.checkpoints.topics import read_topic_ids
+from group_coordinator.checkpoints.places import offsets_at
+from group_coordinator.checkpoints.topics import ids_of, topics_of
 from group_coordinator.history.errors import HistoryError
 from group_coordinator.history.identity import claim_history
 from group_coordinator.history.metrics import HistoryMetrics
@@ -26,7 +26,7 @@ from group_coordinator.history.writer import HistoryWriter
 from group_coordinator.jobs.batch_metrics import BatchMetrics
 from group_coordinator.jobs.batches import BatchWatch
 from group_coordinator.jobs.connection import UnreachableError, admin_client
-from group_coordinator.jobs.endpoint import serve
+from group_coordinator.jobs.endpoint import serving
 from group_coordinator.jobs.health import Activity, Health
 from group_coordinator.jobs.java_errors import first_line
 from group_coordinator.jobs.job import failing_as, spark_until_stopped
@@ -63,15 +63,11 @@ def write_history(
         client_config = python_client_config(settings.bootstrap_servers, settings.kafka)
         watch = _Watch(settings)
         # With `once` there is nobody who could look in time.
-        if settings.history_metrics_port >= 0 and not once:
-            # First of all: if somebody else has the port, nobody has to wait for Spark to be told.
-            port, close = serve(
-                settings.history_metrics_port, watch.registry, watch.health, setting="history.metrics.port"
-            )
-            stack.callback(close)
-            say(f"metrics are at http://localhost:{port}/metrics")
+        port = -1 if once else settings.history_metrics_port
+        # First of all: if somebody else has the port, nobody has to wait for Spark to be told.
+        stack.enter_context(serving(port, watch.registry, watch.health, say, "history.metrics.port"))
         say(f"connecting to Kafka at {settings.bootstrap_servers}")
-        topics = _read_topics(settings, client_config)
+        topic_ids = _read_topic_ids(settings, client_config)
         spark, stopping = stack.enter_context(
             spark_until_stopped(
                 settings, say, progress=progress, storage=settings.history_path, defaults=SESSION_DEFAULTS
@@ -82,44 +78,32 @@ def write_history(
                 spark,
                 settings.history_path,
                 events_topic=settings.topics_events,
-                event_ends=topics.event_ends,
-                topic_ids=topics.ids,
+                event_ends=lambda: offsets_at(client_config, settings.topics_events, "latest"),
+                topic_ids=topic_ids,
             )
         except CheckpointError as error:
             raise HistoryError(str(error)) from None
-        if not once:
+        if port >= 0:
             watch.begin(spark)
         _write(spark, stopping, settings, watch, say, once=once)
 
 
-class _Topics(NamedTuple):
-    """The ids of topics by name, of those that Kafka tells, and where the partitions of the events end."""
-
-    ids: Mapping[str, str]
-    event_ends: Mapping[int, int]
-
-
-def _read_topics(settings: Settings, client_config: Mapping[str, Any]) -> _Topics:
+def _read_topic_ids(settings: Settings, client_config: Mapping[str, Any]) -> dict[str, str]:
+    """The ids of the topics of events and of requests, of those that Kafka tells."""
     events = settings.topics_events
     try:
         with admin_client(client_config) as admin:
-            (topic,) = admin.describe_topics([events])
+            # Of the requests it is enough to know which they are, where that may be known.
+            described = admin.describe_topics([events, settings.topics_requests])
     except UnreachableError as error:
         raise HistoryError(f"Kafka at {settings.bootstrap_servers}: {error}") from None
-    if topic["error_code"] != NoError.errno:
+    (error_code,) = (topic["error_code"] for topic in described if topic["name"] == events)
+    if error_code != NoError.errno:
         raise HistoryError(
-            f"topic {events} cannot be read: {for_code(topic['error_code']).__name__}. The "
+            f"topic {events} cannot be read: {for_code(error_code).__name__}. The "
             "coordinator creates it; topics.events says what it is called"
         )
-    # Of the requests it is enough to know which they are, where that may be known.
-    ids = read_topic_ids(client_config, (events, settings.topics_requests))
-    partitions = [TopicPartition(events, it["partition_index"]) for it in topic["partitions"]]
-    consumer = KafkaConsumer(**client_config, group_id=None, enable_auto_commit=False)
-    try:
-        ends = consumer.end_offsets(partitions)
-    finally:
-        consumer.close()
-    return _Topics(ids, {partition.partition: end for partition, end in ends.items()})
+    return ids_of(topics_of(described))
 
 
 class _Watch:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -11,14 +12,14 @@ from group_coordinator.jobs.serving import serve_app
 from group_coordinator.jobs.settings import SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
     from prometheus_client import CollectorRegistry
 
     from group_coordinator.jobs.health import Health, Verdict
 
-__all__ = ["serve"]
+__all__ = ["serve", "serving"]
 
 
 def serve(
@@ -34,6 +35,26 @@ def serve(
         raise SettingsError(
             f"cannot listen on {setting} {port}: {error.strerror}; choose another, 0 for any, or -1 for none"
         ) from None
+
+
+@contextmanager
+def serving(
+    port: int,
+    registry: CollectorRegistry,
+    health: Health,
+    say: Callable[[str], None],
+    setting: str = "metrics.port",
+) -> Iterator[None]:
+    """Serve as `serve` does while the context is open, unless `port` is -1. `say` is told where."""
+    if port < 0:
+        yield
+        return
+    port, close = serve(port, registry, health, setting)
+    say(f"metrics are at http://localhost:{port}/metrics")
+    try:
+        yield
+    finally:
+        close()
 
 
 def _app(registry: CollectorRegistry, health: Health) -> WSGIApplication:

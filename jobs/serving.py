@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from socketserver import ThreadingMixIn
+from socketserver import TCPServer, ThreadingMixIn
 from typing import TYPE_CHECKING
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
@@ -21,12 +21,10 @@ class _Server(ThreadingMixIn, WSGIServer):
     def server_bind(self) -> None:
         """Bind without asking a name server what this machine is called, which may take long.
 
-        Connections of the process before are in TIME_WAIT for a minute after it has ended, and would keep the
-        port from the next one. The port of a server that still listens is refused all the same.
+        HTTPServer's own method asks one after it has called this one of its base. This one sets SO_REUSEADDR:
+        the next process can have the port although connections of this process are still in TIME_WAIT.
         """
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        socket.socket.bind(self.socket, self.server_address)
-        self.server_address = self.socket.getsockname()
+        TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
         self.setup_environ()
 

@@ -15,7 +15,7 @@ from group_coordinator.checkpoints.identity import open_checkpoint
 from group_coordinator.checkpoints.topics import read_topic_ids
 from group_coordinator.jobs.batch_metrics import BatchMetrics
 from group_coordinator.jobs.batches import BatchWatch
-from group_coordinator.jobs.endpoint import serve
+from group_coordinator.jobs.endpoint import serving
 from group_coordinator.jobs.health import Health
 from group_coordinator.jobs.job import failing_as, spark_until_stopped
 from group_coordinator.jobs.kafka_config import python_client_config
@@ -61,11 +61,8 @@ def _run(settings: Settings, say: Callable[[str], None], *, progress: bool) -> N
     batches = BatchWatch(QUERY_NAME)
     watch = Watch(batches, Health(batches, settings.stall_ms), JobMetrics(registry))
     with ExitStack() as stack:
-        if settings.metrics_port >= 0:
-            # First of all: if somebody else has the port, nobody has to wait for Kafka and Spark to be told.
-            port, close = serve(settings.metrics_port, registry, watch.health)
-            stack.callback(close)
-            say(f"metrics are at http://localhost:{port}/metrics")
+        # First of all: if somebody else has the port, nobody has to wait for Kafka and Spark to be told.
+        stack.enter_context(serving(settings.metrics_port, registry, watch.health, say))
         say(f"connecting to Kafka at {settings.bootstrap_servers}")
         partitions = prepare_topics(settings, client_config)
         say(f"topics are ready at {settings.bootstrap_servers}")

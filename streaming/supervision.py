@@ -13,6 +13,7 @@ That takes queries that end by themselves, because a query is told at its start 
 from __future__ import annotations
 
 import logging
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from kafka.errors import AuthorizationError, KafkaError, SaslAuthenticationFailedError
@@ -29,7 +30,7 @@ from group_coordinator.streaming.query import Until
 from group_coordinator.streaming.ticks import TickReader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
@@ -97,26 +98,28 @@ class Supervision:
 
     def run(self) -> None:
         """Coordinate until asked to stop; it is this process's turn."""
-        is_first = True
+        with self._waiting_for_kafka():
+            self._run_once()
         while not self._stopping.is_set():
-            try:
-                if is_first:
-                    is_first = False
-                    self._run_once()
-                    continue
+            with self._waiting_for_kafka():
                 with TickReader(self._settings.topics_clock, self._client_config, self._look_from) as ticks:
                     self._leadership.await_turn(ticks)
                 if not self._stopping.is_set():
                     self._run_once()
-            except (AuthorizationError, SaslAuthenticationFailedError):
+
+    @contextmanager
+    def _waiting_for_kafka(self) -> Iterator[None]:
+        """Wait for a moment if Kafka is away; once there was a query it was there, so it will be again."""
+        try:
+            yield
+        except (AuthorizationError, SaslAuthenticationFailedError):
+            raise
+        except KafkaError as error:
+            if not self._has_begun:
                 raise
-            except KafkaError as error:
-                if not self._has_begun:
-                    raise
-                # It was there before, so it will be there again.
-                self._say(f"waiting for Kafka at {self._settings.bootstrap_servers}: {error}")
-                self._health.does(Activity.WAITING_FOR_KAFKA)
-                self._stopping.wait(_LOOK_S)
+            self._say(f"waiting for Kafka at {self._settings.bootstrap_servers}: {error}")
+            self._health.does(Activity.WAITING_FOR_KAFKA)
+            self._stopping.wait(_LOOK_S)
 
     def _run_once(self) -> None:
         """Run until asked to stop, or until a new query has to begin."""
@@ -194,7 +197,6 @@ class Supervision:
     def _watch(self, query: StreamingQuery, clock: Clock) -> str | None:
         """Return why the query has to restart; None when asked to stop, or when it has caught up."""
         is_catching_up = self._activity is Activity.CATCHING_UP
-        patience_ms = self._patience_ms[self._activity]
         while not self._stopping.wait(_LOOK_WHILE_CATCHING_UP_S if is_catching_up else _LOOK_S):
             self._health.does(self._activity, self._patience_ms[self._activity])
             if self._batches.groups is not None:
@@ -204,7 +206,7 @@ class Supervision:
             if failure is not None:
                 if self._batches.groups is None and not self._keeps_up():
                     # Given more time again and again, the longest of first batches ends some day.
-                    self._patience_ms[self._activity] = 2 * patience_ms
+                    self._patience_ms[self._activity] *= 2
                 return str(failure)
             # The JVM is asked after that, since it may stand still.
             if not query.isActive:

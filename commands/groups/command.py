@@ -15,7 +15,7 @@ from kafka.structs import TopicPartition
 
 from group_coordinator.client.admin import AdminClient
 from group_coordinator.client.channel import MissingTopicError
-from group_coordinator.commands.command_config import client_config
+from group_coordinator.commands.command_config import client_config, command_config_option
 from group_coordinator.commands.groups import actions
 from group_coordinator.commands.groups.errors import message_of
 from group_coordinator.commands.groups.options import checked_action, parse_lag, parse_states, parse_topic
@@ -132,12 +132,7 @@ def _parsed(parse: Callable[[str], Any]) -> Callable[[click.Context, click.Param
     envvar="GROUP_COORDINATOR_BOOTSTRAP_SERVERS",
     help="Kafka brokers.",
 )
-@click.option(
-    "--command-config",
-    type=click.Path(),
-    metavar="FILE",
-    help="Java client properties, for SSL and SASL.",
-)
+@command_config_option()
 @click.option(
     "--timeout",
     type=click.IntRange(min=1),

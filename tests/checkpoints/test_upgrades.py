@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import tarfile
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
@@ -18,6 +17,7 @@ from group_coordinator.checkpoints.restore import restore_checkpoint
 from group_coordinator.checkpoints.topics import read_topic_ids
 from group_coordinator.coordinator_state.step import SCHEMA_VERSION, decode_group
 from group_coordinator.streaming.query import per_group
+from tests.archives import unpack
 from tests.checkpoints.fixtures.make import JOIN, ScriptedLog, settings_for, start
 
 if TYPE_CHECKING:
@@ -27,8 +27,6 @@ pytestmark = pytest.mark.spark
 
 FIXTURES = Path(__file__).with_name("fixtures")
 VERSIONS = range(1, SCHEMA_VERSION + 1)
-# Python has filters from 3.11.4 on.
-_SAFELY: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
 
 
 def version_of(state: bytes) -> int:
@@ -40,8 +38,7 @@ def unpacked(version: int, directory: Path) -> str:
     """A checkpoint that a program with that schema version has left."""
     fixture = FIXTURES / f"version-{version}.tar.gz"
     assert fixture.exists(), "a version needs a fixture before the next one comes: see make.py there"
-    with tarfile.open(fixture) as archive:
-        archive.extractall(directory, **_SAFELY)
+    unpack(fixture, directory)
     return str(directory / f"version-{version}")
 
 

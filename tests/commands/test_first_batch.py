@@ -9,11 +9,11 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from kafka import KafkaConsumer, TopicPartition
 
 from group_coordinator.streaming.ticks import Tick
 from tests.commands.asking import Requests, requests_to
 from tests.commands.job import Job
+from tests.faults.history import read_topic
 from tests.patience import wait_for
 
 pytestmark = pytest.mark.spark
@@ -54,21 +54,12 @@ def make_stable(requests: Requests, group_id: str) -> dict[str, object]:
 
 def ticked_ms(bootstrap_servers: str, topic: str) -> int:
     """For how long the newest clock has ticked, by its records' times."""
-    consumer = KafkaConsumer(bootstrap_servers=bootstrap_servers, group_id=None)
-    try:
-        partition = TopicPartition(topic, 0)
-        consumer.assign([partition])
-        consumer.seek_to_beginning(partition)
-        end = consumer.end_offsets([partition])[partition]
-        began = last = 0
-        while consumer.position(partition) < end:
-            for record in consumer.poll(timeout_ms=100).get(partition, []):
-                last = record.timestamp
-                if msgspec.json.decode(record.value, type=Tick).tick == 1:
-                    began = last
-        return last - began
-    finally:
-        consumer.close()
+    began = last = 0
+    for record in read_topic(bootstrap_servers, topic):
+        last = record.timestamp
+        if msgspec.json.decode(record.value, type=Tick).tick == 1:
+            began = last
+    return last - began
 
 
 @pytest.mark.parametrize("end", [Job.kill, pytest.param(Job.terminate, marks=pytest.mark.verify)])

@@ -23,7 +23,7 @@ IDS = {EVENTS: "id-of-the-events", REQUESTS: "id-of-the-requests"}
 def claim(
     spark: SparkSession, path: Path, ids: dict[str, str] = IDS, ends: dict[int, int] | None = None
 ) -> None:
-    claim_history(spark, str(path), events_topic=EVENTS, event_ends=ends or {0: 9}, topic_ids=ids)
+    claim_history(spark, str(path), events_topic=EVENTS, event_ends=lambda: ends or {0: 9}, topic_ids=ids)
 
 
 def plan(path: Path, *ends: int) -> None:
