@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
+
+from group_coordinator.deploy.extras import missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 __all__ = [
     "config_option",
     "fail",
-    "missing",
     "need",
     "need_delta",
     "need_spark",
@@ -33,18 +33,6 @@ def config_option(help_: str = "Settings file (TOML).") -> Callable[[Command], C
     """The option for the settings file, which may be in the environment, too."""
     return click.option(
         "--config", type=click.Path(path_type=Path), envvar="GROUP_COORDINATOR_CONFIG", help=help_
-    )
-
-
-def missing(extra: str, *modules: str) -> str | None:
-    """What to tell somebody who has not installed the modules that `extra` brings; None if they are there."""
-    absent = [name for name in modules if find_spec(name) is None]
-    if not absent:
-        return None
-    are = "is" if len(absent) == 1 else "are"
-    return (
-        f"{', '.join(absent)} {are} not installed. In the clone that group-coordinator comes from, run: "
-        f"pip install '.[{extra}]'"
     )
 
 

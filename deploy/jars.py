@@ -17,8 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from group_coordinator.deploy.extras import how_to_install
 
 LOCK = Path(__file__).with_name("jars.lock")
 
@@ -163,8 +162,7 @@ def _resolve(jar: Jar, repository: Path) -> Path:
         from jgo.maven import MavenContext
     except ImportError as error:
         raise JarError(
-            "Fetching jars needs jgo, which is not installed. In the clone that group-coordinator comes "
-            "from, run: pip install '.[spark]'"
+            f"Fetching jars needs jgo, which is not installed. {how_to_install('spark')}"
         ) from error
     context = MavenContext(repo_cache=repository, timeout=_TIMEOUT_S)
     return Path(context.project(jar.group, jar.artifact).at_version(jar.version).artifact().resolve())
@@ -173,6 +171,10 @@ def _resolve(jar: Jar, repository: Path) -> Path:
 @contextmanager
 def _shown(total: int, cache: Path, *, visible: bool) -> Iterator[Callable[[int], None]]:
     """Yield a function to call with the size in bytes of each fetched jar."""
+    # Not above: what is fetched already can be used, and packed, without it.
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
     console = Console(stderr=True, quiet=not visible, soft_wrap=True)
     megabytes = 0.0
     if not console.is_terminal:

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from group_coordinator.client.admin import AdminClient
-from group_coordinator.commands.terminal import missing
+from group_coordinator.deploy.extras import missing
 from group_coordinator.jobs.kafka_config import python_client_config
 from group_coordinator.jobs.settings import SettingsError
 from group_coordinator.page.app import App, Past

@@ -15,6 +15,8 @@ from zipfile import ZipFile
 
 import pytest
 
+import group_coordinator
+from group_coordinator import client
 from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[1]
@@ -70,6 +72,15 @@ def test_the_plate_has_a_link_to_each_room_and_to_nothing_else() -> None:
     assert links == {room: f"../../{room}" for room in ROOMS}
     own = {entry.name for entry in PLATE.iterdir()} - links.keys() - {"__pycache__"}
     assert own == {"__init__.py", "__main__.py", "py.typed"}
+
+
+def test_the_plate_names_what_the_client_does() -> None:
+    assert group_coordinator.__all__ == client.__all__
+    assert {name: getattr(group_coordinator, name) for name in client.__all__} == {
+        name: getattr(client, name) for name in client.__all__
+    }
+    with pytest.raises(AttributeError, match="module 'group_coordinator' has no attribute 'streams'"):
+        group_coordinator.streams  # noqa: B018
 
 
 def test_every_folder_with_packages_is_a_room() -> None:

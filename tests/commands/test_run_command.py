@@ -16,9 +16,9 @@ from click import Command
 from click.testing import CliRunner, Result
 from kafka import KafkaProducer
 
-from group_coordinator.commands import terminal
 from group_coordinator.commands.run import run
 from group_coordinator.commands.write_history import write_history
+from group_coordinator.deploy import extras
 from tests.commands.job import Job, Process
 from tests.patience import PATIENCE_S, wait_for
 
@@ -50,7 +50,7 @@ def fake_java(home: Path, version: str) -> Path:
 
 def test_without_the_spark_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     """As installed for a program that is only a member."""
-    monkeypatch.setattr(terminal, "find_spec", lambda name: None if name == "pyspark" else find_spec(name))
+    monkeypatch.setattr(extras, "find_spec", lambda name: None if name == "pyspark" else find_spec(name))
 
     expected = (
         "error: pyspark is not installed. In the clone that group-coordinator comes from, run: "
@@ -62,7 +62,7 @@ def test_without_the_spark_extra(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_the_delta_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     fake_java(tmp_path, "17.0.1")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    monkeypatch.setattr(terminal, "find_spec", lambda name: None if name == "delta" else find_spec(name))
+    monkeypatch.setattr(extras, "find_spec", lambda name: None if name == "delta" else find_spec(name))
     result = CliRunner().invoke(write_history, ["--history-path", "there"])
 
     assert (result.exit_code, result.stdout) == (1, "")

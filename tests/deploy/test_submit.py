@@ -59,6 +59,13 @@ def test_it_runs_in_a_python_that_has_nothing_installed(packed: Path) -> None:
     assert done.stdout.splitlines() == [f"group-coordinator, version {version('group-coordinator')}"]
 
 
+def test_without_rich_it_can_be_asked_what_to_do() -> None:
+    """Which shows downloads, and comes with the extra that somebody may have forgotten."""
+    program = "import sys; sys.modules['rich'] = None; from group_coordinator.deploy import submit"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 CHECK = """
 import msgspec, numpy, pandas, pyarrow
 import group_coordinator.coordinator_state.step, group_coordinator.jobs.settings

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from group_coordinator.commands import terminal
 from group_coordinator.commands.cli import main
+from group_coordinator.deploy import extras
 from group_coordinator.jobs.settings import SettingsError, load_settings
 from group_coordinator.page import service
 from group_coordinator.page.server import listen
@@ -64,7 +64,7 @@ def test_a_port_that_is_taken_is_one_line(handlers: None) -> None:
 
 
 def test_a_history_needs_what_reads_it(handlers: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(terminal, "find_spec", lambda _: None)
+    monkeypatch.setattr(extras, "find_spec", lambda _: None)
     code, said = invoke("--bootstrap-servers", NOBODY, "--history-path", "/somewhere", "--port", "0")
 
     assert code == 1

@@ -1,0 +1,21 @@
+"""What to tell somebody who has not installed an extra; only the standard library is needed for that."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+__all__ = ["how_to_install", "missing"]
+
+
+def how_to_install(extra: str) -> str:
+    """The sentence that says how to install an extra."""
+    return f"In the clone that group-coordinator comes from, run: pip install '.[{extra}]'"
+
+
+def missing(extra: str, *modules: str) -> str | None:
+    """What to tell somebody who has not installed the modules that `extra` brings; None if they are there."""
+    absent = [name for name in modules if find_spec(name) is None]
+    if not absent:
+        return None
+    are = "is" if len(absent) == 1 else "are"
+    return f"{', '.join(absent)} {are} not installed. {how_to_install(extra)}"
