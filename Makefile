@@ -11,6 +11,9 @@ JOBS ?= 2
 PARALLEL := --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
 BIN := .venv/bin
 READY := .venv/.installed
+# The lock names every package, so pip has nothing to choose: without --no-deps it takes a newer release of a
+# package that another one wants with an extra, and then misses its hash (pip's issue 9644).
+INSTALL_LOCKED := install --disable-pip-version-check --no-input --no-compile --use-pep517 --no-deps --require-hashes
 # Where it is set, each of many processes would compile pandas, pyspark and all else anew: two seconds each.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -128,8 +131,7 @@ $(READY): requirements.lock pyproject.toml setup.py
 	$(BIN)/python -c '' 2>/dev/null || { echo "Creating .venv with $$($$python --version)"; $$python -m venv --clear .venv; }
 	@echo "Installing the locked packages (once; PySpark alone is about 450 MB)"
 	@# pip would say three lines of each package; errors come on stderr, as they are.
-	@$(BIN)/python -m pip install --disable-pip-version-check --no-input --no-compile --use-pep517 \
-		--require-hashes -r requirements.lock | awk -v all="$$(grep -c '^[a-z].*==' requirements.lock)" \
+	@$(BIN)/python -m pip $(INSTALL_LOCKED) -r requirements.lock | awk -v all="$$(grep -c '^[a-z].*==' requirements.lock)" \
 		'/^Collecting/ {printf "\r  %d of about %d: %-50s", ++n, all, $$2; fflush()} END {print ""}'
 	@# What Python has left of a folder that was here: it would be taken for the package of the same name.
 	@if test -d group_coordinator; then find group_coordinator -name '*.pyc' -delete; \
