@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from group_coordinator.coordinator_state.offsets import CommittedOffsets
+from group_coordinator.coordinator_state.offsets.committed import CommittedOffsets
 
 if TYPE_CHECKING:
-    from group_coordinator.coordinator_state.group import Group
+    from group_coordinator.coordinator_state.classic.group import Group
 
 __all__ = ["readable"]
 

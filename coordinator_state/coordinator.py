@@ -13,18 +13,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
+from group_coordinator.coordinator_state.classic.expiry import expire
+from group_coordinator.coordinator_state.classic.heartbeat import handle_heartbeat
+from group_coordinator.coordinator_state.classic.join_group import handle_join_group
+from group_coordinator.coordinator_state.classic.leave_group import handle_leave_group
+from group_coordinator.coordinator_state.classic.sync_group import handle_sync_group
 from group_coordinator.coordinator_state.delete_group import handle_delete_group
 from group_coordinator.coordinator_state.describe_group import handle_describe_group
 from group_coordinator.coordinator_state.errors import Errors
-from group_coordinator.coordinator_state.expiry import expire
 from group_coordinator.coordinator_state.find_coordinator import handle_find_coordinator
-from group_coordinator.coordinator_state.heartbeat import handle_heartbeat
-from group_coordinator.coordinator_state.join_group import handle_join_group
-from group_coordinator.coordinator_state.leave_group import handle_leave_group
 from group_coordinator.coordinator_state.member_ids import member_id_of
-from group_coordinator.coordinator_state.offset_commit import handle_offset_commit
-from group_coordinator.coordinator_state.offset_delete import handle_offset_delete
-from group_coordinator.coordinator_state.offset_fetch import handle_offset_fetch
+from group_coordinator.coordinator_state.offsets.offset_commit import handle_offset_commit
+from group_coordinator.coordinator_state.offsets.offset_delete import handle_offset_delete
+from group_coordinator.coordinator_state.offsets.offset_fetch import handle_offset_fetch
 from group_coordinator.coordinator_state.requests import (
     DeleteGroupRequest,
     DescribeGroupRequest,
@@ -50,7 +51,6 @@ from group_coordinator.coordinator_state.responses import (
     Response,
     SyncGroupResponse,
 )
-from group_coordinator.coordinator_state.sync_group import handle_sync_group
 
 if TYPE_CHECKING:
     from group_coordinator.coordinator_state.log import Record

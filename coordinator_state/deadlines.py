@@ -15,7 +15,7 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple, assert_never
 
 if TYPE_CHECKING:
-    from group_coordinator.coordinator_state.group import Group, Member
+    from group_coordinator.coordinator_state.classic.group import Group, Member
 
 __all__ = ["Deadline", "DeadlineKind", "Deadlines"]
 

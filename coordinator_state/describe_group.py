@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from group_coordinator.coordinator_state.classic.states import GroupState
+from group_coordinator.coordinator_state.classic.validation import not_found
 from group_coordinator.coordinator_state.responses import DescribeGroupResponse
-from group_coordinator.coordinator_state.states import GroupState
-from group_coordinator.coordinator_state.validation import not_found
 
 if TYPE_CHECKING:
     from group_coordinator.coordinator_state.requests import DescribeGroupRequest

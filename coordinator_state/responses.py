@@ -6,9 +6,9 @@ from typing import Any, Self
 
 import msgspec
 
+from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.requests import ReplyTo
-from group_coordinator.coordinator_state.states import GroupState
 
 __all__ = [
     "AnyResponse",

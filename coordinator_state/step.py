@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from group_coordinator.coordinator_state.classic.group import Group
+from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.coordinator_state.coordinator import GroupCoordinator
 from group_coordinator.coordinator_state.events import (
     Event,
@@ -22,11 +24,9 @@ from group_coordinator.coordinator_state.events import (
     OffsetsExpired,
     StateChanged,
 )
-from group_coordinator.coordinator_state.group import Group
 from group_coordinator.coordinator_state.log import in_log_order
-from group_coordinator.coordinator_state.offsets import offset_key
+from group_coordinator.coordinator_state.offsets.committed import offset_key
 from group_coordinator.coordinator_state.outages import NO_OUTAGES
-from group_coordinator.coordinator_state.states import GroupState
 from group_coordinator.coordinator_state.turn import Reply, Turn
 from group_coordinator.coordinator_state.wire import Rejection, read_request, rejected_record
 

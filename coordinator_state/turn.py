@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from group_coordinator.coordinator_state.classic.group import Group
+from group_coordinator.coordinator_state.classic.states import GroupState, transition
 from group_coordinator.coordinator_state.deadlines import Deadlines
 from group_coordinator.coordinator_state.events import GroupCreated, StateChanged
-from group_coordinator.coordinator_state.group import Group
-from group_coordinator.coordinator_state.offsets import CommittedOffsets
+from group_coordinator.coordinator_state.offsets.committed import CommittedOffsets
 from group_coordinator.coordinator_state.outages import NO_OUTAGES
-from group_coordinator.coordinator_state.states import GroupState, transition
 
 if TYPE_CHECKING:
+    from group_coordinator.coordinator_state.classic.group import Member
     from group_coordinator.coordinator_state.config import GroupConfig
     from group_coordinator.coordinator_state.events import Event, RebalanceCause
-    from group_coordinator.coordinator_state.group import Member
     from group_coordinator.coordinator_state.log import Record
     from group_coordinator.coordinator_state.outages import Outages
     from group_coordinator.coordinator_state.requests import ReplyTo

@@ -28,7 +28,7 @@ from group_coordinator.commands.groups.views import (
     offsets_table,
     state_table,
 )
-from group_coordinator.coordinator_state.states import GroupState
+from group_coordinator.coordinator_state.classic.states import GroupState
 
 __all__ = [
     "delete",

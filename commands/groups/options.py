@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from group_coordinator.coordinator_state.states import GroupState
+from group_coordinator.coordinator_state.classic.states import GroupState
 
 __all__ = [
     "RESET_TARGETS",

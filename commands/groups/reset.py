@@ -25,8 +25,8 @@ from group_coordinator.commands.groups.options import TopicArgument
 from group_coordinator.commands.groups.output import Column, Failure, Line, Note, Report, Row, Table
 from group_coordinator.commands.groups.plan import written_plan
 from group_coordinator.commands.groups.views import GROUP, PARTITION, TOPIC
+from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.coordinator_state.config import INT64_MAX
-from group_coordinator.coordinator_state.states import GroupState
 
 __all__ = ["ResetTo", "parse_datetime", "parse_duration", "reset_offsets"]
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, get_args
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
+from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.coordinator_state.events import AnyEvent, RebalanceCause
 from group_coordinator.coordinator_state.requests import AnyRequest
-from group_coordinator.coordinator_state.states import GroupState
 from group_coordinator.coordinator_state.step import REBALANCE_BOUNDS_MS
 
 if TYPE_CHECKING:

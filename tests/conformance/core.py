@@ -16,7 +16,7 @@ from unittest.mock import patch
 
 import msgspec
 
-from group_coordinator.coordinator_state.group import Group
+from group_coordinator.coordinator_state.classic.group import Group
 from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.responses import AnyResponse
 from group_coordinator.coordinator_state.step import Channel, decode_group, encode_group, step

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from group_coordinator.coordinator_state.states import GroupState
+from group_coordinator.coordinator_state.classic.states import GroupState
 from tests.conformance.sequence import Sequence
 from tests.conformance.steps import (
     beat,
@@ -32,7 +32,7 @@ from tests.conformance.steps import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from group_coordinator.coordinator_state.group import Group
+    from group_coordinator.coordinator_state.classic.group import Group
     from tests.conformance.core import Undo
     from tests.conformance.setups import Setup
 

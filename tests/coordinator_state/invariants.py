@@ -8,12 +8,16 @@ from typing import Any
 
 import msgspec
 
+from group_coordinator.coordinator_state.classic.group import Group
+from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.coordinator_state.config import GroupConfig
-from group_coordinator.coordinator_state.group import Group
-from group_coordinator.coordinator_state.offsets import CommittedOffset, CommittedOffsets, offset_key
+from group_coordinator.coordinator_state.offsets.committed import (
+    CommittedOffset,
+    CommittedOffsets,
+    offset_key,
+)
 from group_coordinator.coordinator_state.outages import NO_OUTAGES, Outage, Outages
 from group_coordinator.coordinator_state.responses import FetchedOffset, FetchedOffsetsOfTopic
-from group_coordinator.coordinator_state.states import GroupState
 from group_coordinator.coordinator_state.step import Channel, StepResult, decode_group, encode_group
 
 Committed = dict[tuple[str, int], CommittedOffset]

@@ -16,9 +16,9 @@ from typing import Any
 import msgspec
 
 from group_coordinator.coordinator_state import events as told
+from group_coordinator.coordinator_state.classic.group import Group
 from group_coordinator.coordinator_state.config import INT32_MAX, GroupConfig
 from group_coordinator.coordinator_state.events import AnyEvent
-from group_coordinator.coordinator_state.group import Group
 from group_coordinator.coordinator_state.responses import DescribedMember, DescribeGroupResponse, GroupPicture
 from tests.coordinator_state.invariants import committed
 from tests.coordinator_state.model_offsets import (

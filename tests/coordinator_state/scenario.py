@@ -17,8 +17,8 @@ from typing import Any
 
 import msgspec
 
+from group_coordinator.coordinator_state.classic.group import Group
 from group_coordinator.coordinator_state.config import GroupConfig
-from group_coordinator.coordinator_state.group import Group
 from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.outages import NO_OUTAGES
 from group_coordinator.coordinator_state.responses import AnyResponse, JoinGroupMember

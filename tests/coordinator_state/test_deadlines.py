@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from group_coordinator.coordinator_state.classic.group import Group, Member
 from group_coordinator.coordinator_state.deadlines import Deadline, DeadlineKind, Deadlines
-from group_coordinator.coordinator_state.group import Group, Member
 
 
 def member(name: str) -> Member:

@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from group_coordinator.coordinator_state.classic.group import Group
 from group_coordinator.coordinator_state.config import GroupConfig
-from group_coordinator.coordinator_state.group import Group
 from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.member_ids import member_id_of
 from group_coordinator.coordinator_state.outages import Outage, Outages

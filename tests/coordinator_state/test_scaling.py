@@ -14,11 +14,11 @@ from typing import Any, Self
 import msgspec
 import pytest
 
+from group_coordinator.coordinator_state.classic.group import Group
 from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.coordinator import GroupCoordinator
-from group_coordinator.coordinator_state.group import Group
 from group_coordinator.coordinator_state.log import Record
-from group_coordinator.coordinator_state.offsets import CommittedOffsets
+from group_coordinator.coordinator_state.offsets.committed import CommittedOffsets
 from group_coordinator.coordinator_state.step import StepResult, decode_group, step
 from group_coordinator.coordinator_state.turn import Turn
 from group_coordinator.coordinator_state.wire import Rejection, read_request

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from group_coordinator.coordinator_state.classic.group import Group
 from group_coordinator.coordinator_state.config import GroupConfig
-from group_coordinator.coordinator_state.group import Group
 from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.step import (
     REBALANCE_BOUNDS_MS,

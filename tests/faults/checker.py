@@ -19,7 +19,7 @@ from tests.faults.view import View, Violation
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from group_coordinator.coordinator_state.group import Group
+    from group_coordinator.coordinator_state.classic.group import Group
     from tests.faults.history import History, Written
     from tests.faults.view import Asked
 

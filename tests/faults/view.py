@@ -14,7 +14,7 @@ from group_coordinator.coordinator_state.step import Channel, decode_group, step
 from group_coordinator.coordinator_state.wire import Rejection, read_request
 
 if TYPE_CHECKING:
-    from group_coordinator.coordinator_state.group import Group
+    from group_coordinator.coordinator_state.classic.group import Group
     from group_coordinator.coordinator_state.log import Record
     from group_coordinator.coordinator_state.requests import AnyRequest
     from tests.faults.history import History

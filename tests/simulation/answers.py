@@ -10,7 +10,7 @@ from group_coordinator.coordinator_state.requests import JoinGroupRequest, SyncG
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from group_coordinator.coordinator_state.group import Group
+    from group_coordinator.coordinator_state.classic.group import Group
     from tests.simulation.checks import Answer
     from tests.simulation.network import Entry
 

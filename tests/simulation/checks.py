@@ -22,7 +22,7 @@ from tests.simulation.progress import Progress
 from tests.simulation.sessions import Sessions
 
 if TYPE_CHECKING:
-    from group_coordinator.coordinator_state.group import Group
+    from group_coordinator.coordinator_state.classic.group import Group
     from group_coordinator.coordinator_state.step import StepResult
     from tests.simulation.network import Entry
     from tests.simulation.world import World

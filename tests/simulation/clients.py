@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from group_coordinator.client.membership import AnyAnswer, Generation
-    from group_coordinator.coordinator_state.group import Group
+    from group_coordinator.coordinator_state.classic.group import Group
     from group_coordinator.coordinator_state.responses import JoinGroupMember
     from tests.simulation.conditions import Timeouts
     from tests.simulation.world import World

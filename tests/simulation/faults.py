@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
+from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.requests import AnyRequest, SyncGroupRequest
-from group_coordinator.coordinator_state.states import GroupState
 from group_coordinator.coordinator_state.step import Channel, StepResult, decode_group, encode_group, step
 
 _read_request = msgspec.json.Decoder(AnyRequest).decode

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from group_coordinator.coordinator_state.states import GroupState
+from group_coordinator.coordinator_state.classic.states import GroupState
 
 if TYPE_CHECKING:
-    from group_coordinator.coordinator_state.group import Group
+    from group_coordinator.coordinator_state.classic.group import Group
 
 
 class History:

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.coordinator_state.requests import (
     HeartbeatRequest,
     JoinGroupRequest,
     OffsetCommitRequest,
     SyncGroupRequest,
 )
-from group_coordinator.coordinator_state.states import GroupState
 
 if TYPE_CHECKING:
+    from group_coordinator.coordinator_state.classic.group import Group
     from group_coordinator.coordinator_state.config import GroupConfig
-    from group_coordinator.coordinator_state.group import Group
     from tests.simulation.history import History
     from tests.simulation.network import Entry
     from tests.simulation.phases import Phases

@@ -13,7 +13,7 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from group_coordinator.client import membership
-from group_coordinator.coordinator_state.states import GroupState
+from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.coordinator_state.step import StepResult, step
 from tests.simulation.checks import Checks, Violation
 from tests.simulation.clients import Client, settings_of
@@ -35,7 +35,7 @@ from tests.simulation.network import Log
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from group_coordinator.coordinator_state.group import Group
+    from group_coordinator.coordinator_state.classic.group import Group
     from group_coordinator.coordinator_state.outages import Outage
     from tests.simulation.checks import Answer
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from group_coordinator.coordinator_state.classic.states import GroupState
+from group_coordinator.coordinator_state.classic.validation import validate_member
 from group_coordinator.coordinator_state.config import INT64_MAX
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.events import CommittedPartition, OffsetsCommitted, OffsetsOfTopic
-from group_coordinator.coordinator_state.offsets import CommittedOffset
+from group_coordinator.coordinator_state.offsets.committed import CommittedOffset
+from group_coordinator.coordinator_state.offsets.retention import await_expiry
 from group_coordinator.coordinator_state.responses import OffsetCommitResponse, PartitionResult, TopicResult
-from group_coordinator.coordinator_state.retention import await_expiry
-from group_coordinator.coordinator_state.states import GroupState
-from group_coordinator.coordinator_state.validation import validate_member
 
 if TYPE_CHECKING:
     from group_coordinator.coordinator_state.requests import (

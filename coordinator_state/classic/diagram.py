@@ -1,6 +1,6 @@
 """The state diagram as a picture, drawn from the table that the coordinator itself obeys.
 
-    python -m group_coordinator.coordinator_state.diagram > docs/state-machine.md
+    python -m group_coordinator.coordinator_state.classic.diagram > docs/state-machine.md
 
 A test compares the file with the table, so the picture cannot fall behind the code.
 """
@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import sys
 
-from group_coordinator.coordinator_state.states import TRANSITIONS, GroupState
+from group_coordinator.coordinator_state.classic.states import TRANSITIONS, GroupState
 
 __all__ = ["document", "mermaid"]
 
 _PROSE = """\
 # The states of a group
 
-Generated from the table in `coordinator_state/states.py` by
-`python -m group_coordinator.coordinator_state.diagram`; change the table, not this file.
+Generated from the table in `coordinator_state/classic/states.py` by
+`python -m group_coordinator.coordinator_state.classic.diagram`; change the table, not this file.
 
 A group is one automaton. It begins `Empty`, and every change of its membership takes it once around:
 in `PreparingRebalance` joins are kept unanswered until every member has joined again or the time for it

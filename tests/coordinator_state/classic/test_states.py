@@ -6,9 +6,14 @@ from itertools import product
 
 import pytest
 
+from group_coordinator.coordinator_state.classic.group import Group
+from group_coordinator.coordinator_state.classic.states import (
+    TRANSITIONS,
+    GroupState,
+    IllegalTransition,
+    transition,
+)
 from group_coordinator.coordinator_state.config import GroupConfig
-from group_coordinator.coordinator_state.group import Group
-from group_coordinator.coordinator_state.states import TRANSITIONS, GroupState, IllegalTransition, transition
 from group_coordinator.coordinator_state.turn import Turn
 
 # Kafka's ClassicGroupState: the states before each, less the moves to Dead that only a broker makes that

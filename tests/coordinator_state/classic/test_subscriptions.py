@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
 
-from group_coordinator.coordinator_state.subscriptions import is_subscribed
+from group_coordinator.coordinator_state.classic.subscriptions import is_subscribed
 from tests.coordinator_state.scenario import Scenario
 from tests.coordinator_state.subscription import subscription
 

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from group_coordinator.coordinator_state.errors import Errors
-from group_coordinator.coordinator_state.events import MemberAdded, MemberRejoined, RebalanceCause
-from group_coordinator.coordinator_state.group import Member, names_of, stored
-from group_coordinator.coordinator_state.rebalance import (
+from group_coordinator.coordinator_state.classic.group import Member, names_of, stored
+from group_coordinator.coordinator_state.classic.rebalance import (
     answer_join,
     maybe_complete_join,
     maybe_prepare_rebalance,
     prepare_rebalance,
     remove_member,
 )
+from group_coordinator.coordinator_state.classic.states import GroupState
+from group_coordinator.coordinator_state.classic.static_members import is_repeat, take_over
+from group_coordinator.coordinator_state.classic.validation import validate_member
+from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.coordinator_state.events import MemberAdded, MemberRejoined, RebalanceCause
 from group_coordinator.coordinator_state.responses import JoinGroupResponse
-from group_coordinator.coordinator_state.states import GroupState
-from group_coordinator.coordinator_state.static_members import is_repeat, take_over
-from group_coordinator.coordinator_state.validation import validate_member
 
 if TYPE_CHECKING:
     from group_coordinator.coordinator_state.requests import JoinGroupRequest

@@ -5,7 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from group_coordinator.coordinator_state.offsets import CommittedOffset, CommittedOffsets, offset_key
+from group_coordinator.coordinator_state.offsets.committed import (
+    CommittedOffset,
+    CommittedOffsets,
+    offset_key,
+)
 from group_coordinator.coordinator_state.responses import OffsetFetchResponse
 from tests.coordinator_state.scenario import Scenario, only
 
@@ -109,7 +113,7 @@ def test_a_commit_reads_only_the_topics_it_names(monkeypatch):
     read = []
     decode = msgspec.msgpack.decode
     monkeypatch.setattr(
-        "group_coordinator.coordinator_state.offsets.msgspec.msgpack.decode",
+        "group_coordinator.coordinator_state.offsets.committed.msgspec.msgpack.decode",
         lambda data, **kwargs: read.append(bytes(data)) or decode(data, **kwargs),
     )
     offsets = CommittedOffsets(stored)

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from group_coordinator.coordinator_state.classic.states import GroupState
+from group_coordinator.coordinator_state.classic.validation import validate_member
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.responses import HeartbeatResponse, MemberResult
-from group_coordinator.coordinator_state.states import GroupState
-from group_coordinator.coordinator_state.validation import validate_member
 
 if TYPE_CHECKING:
     from group_coordinator.coordinator_state.requests import BeatingMember, HeartbeatRequest

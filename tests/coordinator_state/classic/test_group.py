@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from group_coordinator.coordinator_state.group import Group, Member, stored
+from group_coordinator.coordinator_state.classic.group import Group, Member, stored
+from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.coordinator_state.requests import Protocol, ReplyTo
-from group_coordinator.coordinator_state.states import GroupState
 from group_coordinator.coordinator_state.step import encode_group
 
 REPLY_TO = ReplyTo("r", "c", None, 9)

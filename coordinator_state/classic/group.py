@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.coordinator_state.events import RebalanceCause
 from group_coordinator.coordinator_state.requests import Protocol, ReplyTo
 from group_coordinator.coordinator_state.responses import (
@@ -22,7 +23,6 @@ from group_coordinator.coordinator_state.responses import (
     JoinGroupMember,
     PicturedMember,
 )
-from group_coordinator.coordinator_state.states import GroupState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

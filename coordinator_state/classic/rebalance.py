@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from group_coordinator.coordinator_state.classic.states import GroupState
+from group_coordinator.coordinator_state.classic.subscriptions import subscribed_topics
 from group_coordinator.coordinator_state.config import INT32_MAX
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.events import (
@@ -20,12 +22,10 @@ from group_coordinator.coordinator_state.events import (
 )
 from group_coordinator.coordinator_state.requests import JoinGroupRequest
 from group_coordinator.coordinator_state.responses import JoinGroupResponse, SyncGroupResponse
-from group_coordinator.coordinator_state.states import GroupState
-from group_coordinator.coordinator_state.subscriptions import subscribed_topics
 
 if TYPE_CHECKING:
+    from group_coordinator.coordinator_state.classic.group import Group, Member
     from group_coordinator.coordinator_state.events import RebalanceCause
-    from group_coordinator.coordinator_state.group import Group, Member
     from group_coordinator.coordinator_state.requests import ReplyTo
     from group_coordinator.coordinator_state.turn import Turn
 

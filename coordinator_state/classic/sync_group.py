@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from group_coordinator.coordinator_state.classic.rebalance import answer_sync, propagate_assignment, synced
+from group_coordinator.coordinator_state.classic.states import GroupState
+from group_coordinator.coordinator_state.classic.validation import validate_member
 from group_coordinator.coordinator_state.errors import Errors
-from group_coordinator.coordinator_state.rebalance import answer_sync, propagate_assignment, synced
 from group_coordinator.coordinator_state.responses import SyncGroupResponse
-from group_coordinator.coordinator_state.states import GroupState
-from group_coordinator.coordinator_state.validation import validate_member
 
 if TYPE_CHECKING:
     from group_coordinator.coordinator_state.requests import SyncGroupRequest

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from group_coordinator.coordinator_state.errors import Errors
-from group_coordinator.coordinator_state.events import RebalanceCause
-from group_coordinator.coordinator_state.rebalance import (
+from group_coordinator.coordinator_state.classic.rebalance import (
     maybe_complete_join,
     prepare_rebalance,
     remove_member,
 )
+from group_coordinator.coordinator_state.classic.states import GroupState
+from group_coordinator.coordinator_state.classic.validation import validate_member
+from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.coordinator_state.events import RebalanceCause
 from group_coordinator.coordinator_state.responses import LeaveGroupResponse, MemberResult
-from group_coordinator.coordinator_state.states import GroupState
-from group_coordinator.coordinator_state.validation import validate_member
 
 if TYPE_CHECKING:
     from group_coordinator.coordinator_state.requests import LeaveGroupRequest, LeavingMember

@@ -14,20 +14,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from group_coordinator.coordinator_state.classic.states import GroupState
+from group_coordinator.coordinator_state.classic.subscriptions import CONSUMER, is_subscribed
 from group_coordinator.coordinator_state.events import (
     GroupDeleted,
     OffsetsDeleted,
     OffsetsExpired,
     PartitionsOfTopic,
 )
-from group_coordinator.coordinator_state.states import GroupState
-from group_coordinator.coordinator_state.subscriptions import CONSUMER, is_subscribed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from group_coordinator.coordinator_state.events import Event
-    from group_coordinator.coordinator_state.offsets import CommittedOffset
+    from group_coordinator.coordinator_state.offsets.committed import CommittedOffset
     from group_coordinator.coordinator_state.turn import Turn
 
 __all__ = ["await_expiry", "clean_up", "delete_offsets", "end_group"]

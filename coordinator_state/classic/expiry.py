@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
-from group_coordinator.coordinator_state.deadlines import DeadlineKind
-from group_coordinator.coordinator_state.events import RebalanceCause
-from group_coordinator.coordinator_state.rebalance import (
+from group_coordinator.coordinator_state.classic.rebalance import (
     complete_join,
     extend_initial_delay_or_complete_join,
     maybe_prepare_rebalance,
     prepare_rebalance,
     remove_member,
 )
-from group_coordinator.coordinator_state.retention import clean_up
-from group_coordinator.coordinator_state.states import GroupState
+from group_coordinator.coordinator_state.classic.states import GroupState
+from group_coordinator.coordinator_state.deadlines import DeadlineKind
+from group_coordinator.coordinator_state.events import RebalanceCause
+from group_coordinator.coordinator_state.offsets.retention import clean_up
 
 if TYPE_CHECKING:
     from group_coordinator.coordinator_state.deadlines import Deadline

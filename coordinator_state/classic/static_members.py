@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from group_coordinator.coordinator_state.classic.rebalance import (
+    refuse_parked_join,
+    refuse_parked_sync,
+    synced,
+)
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.events import MemberFenced
-from group_coordinator.coordinator_state.rebalance import refuse_parked_join, refuse_parked_sync, synced
 
 if TYPE_CHECKING:
-    from group_coordinator.coordinator_state.group import Member
+    from group_coordinator.coordinator_state.classic.group import Member
     from group_coordinator.coordinator_state.requests import JoinGroupRequest
     from group_coordinator.coordinator_state.turn import Turn
 

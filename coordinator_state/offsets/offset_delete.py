@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from group_coordinator.coordinator_state.classic.states import GroupState
+from group_coordinator.coordinator_state.classic.subscriptions import CONSUMER, is_subscribed
+from group_coordinator.coordinator_state.classic.validation import not_found
 from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.coordinator_state.offsets.retention import delete_offsets
 from group_coordinator.coordinator_state.responses import OffsetDeleteResponse, PartitionResult, TopicResult
-from group_coordinator.coordinator_state.retention import delete_offsets
-from group_coordinator.coordinator_state.states import GroupState
-from group_coordinator.coordinator_state.subscriptions import CONSUMER, is_subscribed
-from group_coordinator.coordinator_state.validation import not_found
 
 if TYPE_CHECKING:
     from group_coordinator.coordinator_state.requests import OffsetDeleteRequest

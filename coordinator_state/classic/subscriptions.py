@@ -12,10 +12,10 @@ import struct
 from bisect import bisect_left
 from typing import TYPE_CHECKING
 
-from group_coordinator.coordinator_state.states import GroupState
+from group_coordinator.coordinator_state.classic.states import GroupState
 
 if TYPE_CHECKING:
-    from group_coordinator.coordinator_state.group import Group
+    from group_coordinator.coordinator_state.classic.group import Group
 
 __all__ = ["CONSUMER", "is_subscribed", "subscribed_topics"]
 
