@@ -14,7 +14,6 @@ import json
 import statistics
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -33,7 +32,7 @@ from group_coordinator.jobs.session import create_session
 from group_coordinator.jobs.settings import load_settings
 from group_coordinator.jobs.stopping import stop_after_batch
 from group_coordinator.streaming.clock import Clock
-from group_coordinator.streaming.counts import CountsParam
+from group_coordinator.streaming.counts import Counts, CountsParam
 from group_coordinator.streaming.daemon import daemon_defaults
 from group_coordinator.streaming.function import FunctionArguments
 from group_coordinator.streaming.query import start_query
@@ -165,7 +164,7 @@ def _query_rounds(groups: int, rounds: int) -> list[dict[int, float]]:
         partitions = prepare_topics(settings, client_config)
         spark = create_session(settings, defaults=daemon_defaults())
         stack.callback(spark.stop)
-        counts = spark.sparkContext.accumulator(Counter(), CountsParam())
+        counts = spark.sparkContext.accumulator(Counts(), CountsParam())
         arguments = FunctionArguments.of(settings, b"secret", partitions)
         stack.enter_context(Clock.of(settings, client_config, "benchmark"))
         query = start_query(spark, settings, arguments, counts.add)

@@ -138,9 +138,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid
         )
 
 
-# GroupConfig has Kafka's names for what is Kafka's; what it has of partitions is measured, not set.
-_MEASURED = frozenset({"request_partitions", "response_partitions", "state_partitions"})
-_GROUP_FIELDS = {_dotted(field): field for field in GroupConfig.__struct_fields__ if field not in _MEASURED}
+# GroupConfig has Kafka's names for what is Kafka's.
+_GROUP_FIELDS = {_dotted(field): field for field in GroupConfig.__struct_fields__}
 _OWN_FIELDS = [
     _dotted(field)
     for field in Settings.__struct_fields__

@@ -3,37 +3,24 @@
 Subscriptions are opaque bytes of the members' own, but for one protocol type: that of Kafka's consumers. Of
 theirs the topics are read, so that offsets of topics that nobody reads any more can be deleted and expire.
 
-Source: ClassicGroup.computeSubscribedTopics and isSubscribedToTopic of Apache Kafka 4.
+Source: ClassicGroup.computeSubscribedTopics of Apache Kafka 4.
 """
 
 from __future__ import annotations
 
 import struct
-from bisect import bisect_left
 from typing import TYPE_CHECKING
 
-from group_coordinator.coordinator_state.classic.states import GroupState
-
 if TYPE_CHECKING:
-    from group_coordinator.coordinator_state.classic.group import Group
+    from group_coordinator.coordinator_state.classic.group import ClassicGroup
 
-__all__ = ["CONSUMER", "is_subscribed", "subscribed_topics"]
+__all__ = ["CONSUMER", "subscribed_topics"]
 
 CONSUMER = "consumer"
 """Protocol type of Kafka's consumers (ConsumerProtocol.PROTOCOL_TYPE)."""
 
 
-def is_subscribed(group: Group, topic: str) -> bool:
-    """Whether a member of the last generation has subscribed to `topic`; to be safe, if that is not known."""
-    if group.state is GroupState.EMPTY:
-        return False
-    if group.subscribed_topics is None:
-        return group.protocol_type == CONSUMER
-    place = bisect_left(group.subscribed_topics, topic)
-    return group.subscribed_topics[place : place + 1] == (topic,)
-
-
-def subscribed_topics(group: Group) -> tuple[str, ...] | None:
+def subscribed_topics(group: ClassicGroup) -> tuple[str, ...] | None:
     """The topics of all members under the chosen protocol, sorted; None if one cannot be read."""
     if group.protocol_type != CONSUMER:
         return None

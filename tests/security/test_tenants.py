@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from group_coordinator.coordinator_state.config import GroupConfig
+from group_coordinator.coordinator_state.layout import Layout
 from group_coordinator.coordinator_state.step import Channel
 from group_coordinator.jobs.kafka_config import python_client_config
 from group_coordinator.jobs.settings import Settings, SettingsError, load_settings
@@ -133,7 +134,7 @@ def test_everything_else_stays_where_it_is() -> None:
 
 def test_without_tenants_there_is_one_topic() -> None:
     topics = {channel: channel.value for channel in Channel}
-    alone = FunctionArguments(GroupConfig(), b"secret", "requests", topics)
+    alone = FunctionArguments(GroupConfig(), Layout(), b"secret", "requests", topics)
 
     assert alone.topics_for(b"a-orders") is topics
 

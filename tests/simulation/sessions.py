@@ -18,7 +18,7 @@ from group_coordinator.coordinator_state.requests import (
 )
 
 if TYPE_CHECKING:
-    from group_coordinator.coordinator_state.classic.group import Group
+    from group_coordinator.coordinator_state.classic.group import ClassicGroup
     from group_coordinator.coordinator_state.config import GroupConfig
     from tests.simulation.history import History
     from tests.simulation.network import Entry
@@ -94,7 +94,7 @@ class Sessions:
         """The sync phase is over: who has waited for that is answered, and begins anew."""
         self._begin_anew(self._history.in_generation - self._phases.unsynced, at_ms)
 
-    def look(self, group: Group | None, now: int, *, is_asked: bool) -> None:
+    def look(self, group: ClassicGroup | None, now: int, *, is_asked: bool) -> None:
         """Note by when something has to change, then see whether it has. `is_asked`: a request came."""
         self._gone_by = -1
         if group is None:

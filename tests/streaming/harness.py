@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import time
-from collections import Counter
 from contextlib import ExitStack
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
@@ -18,7 +17,7 @@ from group_coordinator.jobs.kafka_config import python_client_config
 from group_coordinator.jobs.settings import Settings, load_settings
 from group_coordinator.jobs.stopping import stop_after_batch
 from group_coordinator.streaming.clock import Clock
-from group_coordinator.streaming.counts import CountsParam
+from group_coordinator.streaming.counts import Counts, CountsParam
 from group_coordinator.streaming.function import FunctionArguments
 from group_coordinator.streaming.query import start_query
 from group_coordinator.streaming.topics import prepare_topics
@@ -69,7 +68,7 @@ class Harness:
         self._ids = itertools.count(1)
         self._resources = ExitStack()
         self.query: StreamingQuery | None = None
-        self.counts = spark.sparkContext.accumulator(Counter(), CountsParam())
+        self.counts = spark.sparkContext.accumulator(Counts(), CountsParam())
 
     def __enter__(self) -> Self:
         self.partitions = prepare_topics(self.settings, self._client_config)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from itertools import pairwise
@@ -24,6 +23,7 @@ from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from pyspark.sql.types import BinaryType, IntegerType, Row, StringType, StructType
 from pyspark.util import PythonEvalType
 
+from group_coordinator.coordinator_state.step import StepResult
 from group_coordinator.streaming import worker
 from group_coordinator.streaming.daemon import TESTED_VERSIONS
 from group_coordinator.streaming.function import INPUT_COLUMNS, OUTPUT_SCHEMA, STATE_SCHEMA, StatefulFunction
@@ -188,7 +188,7 @@ def both_ways(function: Any, *batches: list[Chunk], most: int = 10_000) -> list[
     return short
 
 
-def nothing(_counts: Counter[Any]) -> None:
+def nothing(_result: StepResult) -> None:
     """Count nothing."""
 
 
