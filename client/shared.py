@@ -12,13 +12,13 @@ import os
 import secrets
 import socket
 import threading
-import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from group_coordinator.client.channel import Channel, KafkaChannel
+from group_coordinator.client.clock import now_ms
 from group_coordinator.client.closing import Closing
 from group_coordinator.client.membership import AnyAnswer
 from group_coordinator.coordinator_state.errors import Errors
@@ -137,7 +137,7 @@ class SharedConnection(Closing):
             if isinstance(request, HeartbeatRequest) and self._linger_ms > 0 and not self._closed:
                 beats = self._lingering.setdefault(request.group_id, [])
                 beats.append(_Beat(member, request))
-                self._flush_at.setdefault(request.group_id, _now_ms() + self._linger_ms)
+                self._flush_at.setdefault(request.group_id, now_ms() + self._linger_ms)
                 if len(beats) >= _MOST_TOGETHER:
                     self._flush([request.group_id])
             else:
@@ -210,7 +210,7 @@ class SharedConnection(Closing):
         try:
             while not self._closed:
                 with self._lock:
-                    now = _now_ms()
+                    now = now_ms()
                     self._flush([group_id for group_id, at in self._flush_at.items() if at <= now])
                     wait_ms = min([_TICK_MS, *(at - now for at in self._flush_at.values())])
                 for answer in self._kafka.receive(wait_ms):
@@ -273,7 +273,3 @@ class _MemberChannel:
         with self._arrived:
             self._woken = True
             self._arrived.notify_all()
-
-
-def _now_ms() -> int:
-    return time.monotonic_ns() // 1_000_000
