@@ -267,7 +267,7 @@ def _read_environment(environment: Mapping[str, str]) -> dict[str, object]:
 
 
 # Read elsewhere, under the same prefix.
-_OTHER_VARIABLES = frozenset({f"{ENVIRONMENT_PREFIX}CACHE", f"{ENVIRONMENT_PREFIX}CONFIG"})
+_OTHER_VARIABLES = frozenset(ENVIRONMENT_PREFIX + name for name in ("CACHE", "CONFIG", "MAVEN_URL"))
 
 
 def _unknown(name: str) -> str:

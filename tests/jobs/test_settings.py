@@ -71,7 +71,7 @@ def test_variables_of_other_programs_are_left_alone() -> None:
 
 
 def test_variables_that_are_read_elsewhere_are_left_alone() -> None:
-    assert from_environment(CACHE="/cache", CONFIG="/coordinator.toml") == load()
+    assert from_environment(CACHE="/cache", CONFIG="/c.toml", MAVEN_URL="http://mirror") == load()
 
 
 def test_text_from_the_command_line_becomes_what_the_setting_is() -> None:
