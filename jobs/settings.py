@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 
 from group_coordinator.coordinator_state.config import GroupConfig
+from group_coordinator.coordinator_state.step import Channel
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -127,15 +128,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid
         return tuple(dict.fromkeys((self.topics_responses, *self.responses_topics.values())))
 
     @property
-    def output_topics(self) -> tuple[str, ...]:
-        """Topics that the query writes, in the order of `coordinator_state.step.Channel`."""
-        return (
-            self.topics_responses,
-            self.topics_groups,
-            self.topics_offsets,
-            self.topics_events,
-            self.topics_rejected,
-        )
+    def output_topics(self) -> dict[Channel, str]:
+        """Where the query writes each kind of output."""
+        return {
+            Channel.RESPONSES: self.topics_responses,
+            Channel.GROUPS: self.topics_groups,
+            Channel.OFFSETS: self.topics_offsets,
+            Channel.EVENTS: self.topics_events,
+            Channel.REJECTED: self.topics_rejected,
+        }
 
 
 # GroupConfig has Kafka's names for what is Kafka's.
@@ -210,7 +211,9 @@ def _check(settings: Settings) -> None:
             raise SettingsError(f"{_dotted(name)} must be {allowed}, and is {word!r}")
     if "" in settings.responses_topics:
         raise SettingsError("responses.topics has an empty prefix: for all groups, set topics.responses")
-    others = {*settings.output_topics[1:], settings.topics_requests, settings.topics_clock}
+    others = {settings.topics_requests, settings.topics_clock} | {
+        topic for channel, topic in settings.output_topics.items() if channel is not Channel.RESPONSES
+    }
     if taken := others.intersection(settings.responses_topics.values()):
         raise SettingsError(
             f"responses.topics names {min(taken)}, where the coordinator has something else: name another"

@@ -66,7 +66,7 @@ class FunctionArguments(NamedTuple):
             ),
             secret=secret,
             request_topic=settings.topics_requests,
-            output_topics=dict(zip(Channel, settings.output_topics, strict=True)),
+            output_topics=settings.output_topics,
             outages=tuple(outages),
             response_topics=tuple(
                 (prefix.encode(), settings.responses_topics[prefix])

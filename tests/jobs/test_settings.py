@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from group_coordinator.coordinator_state.config import GroupConfig
+from group_coordinator.coordinator_state.step import Channel
 from group_coordinator.jobs.settings import Settings, SettingsError, load_settings
 
 NEEDED = {"bootstrap.servers": "kafka:9092", "checkpoint": "/state"}
@@ -129,12 +130,13 @@ def test_spark_properties_keep_their_full_names(file: Path) -> None:
     }
 
 
-def test_output_topics_are_those_that_the_query_writes() -> None:
+def test_every_channel_has_the_topic_that_the_query_writes() -> None:
     settings = load(
         topics_responses="a", topics_groups="b", topics_offsets="c", topics_events="d", topics_rejected="e"
     )
 
-    assert settings.output_topics == ("a", "b", "c", "d", "e")
+    assert list(settings.output_topics) == list(Channel)
+    assert [settings.output_topics[channel] for channel in Channel] == ["a", "b", "c", "d", "e"]
 
 
 # -- refusals ----------------------------------------------------------------------------------------

@@ -97,7 +97,7 @@ def test_the_environment_cannot_spell_prefixes() -> None:
 
 def arguments() -> FunctionArguments:
     settings = tenants(TENANTS, topics_responses="responses")
-    partitions = dict.fromkeys((*settings.output_topics, settings.topics_requests), 1)
+    partitions = dict.fromkeys((*settings.output_topics.values(), settings.topics_requests), 1)
     return FunctionArguments.of(settings, b"secret", partitions)
 
 
