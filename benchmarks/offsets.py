@@ -29,7 +29,7 @@ from group_coordinator.coordinator_state.step import step
 from group_coordinator.deploy.broker import EmbeddedBroker
 from group_coordinator.jobs.kafka_config import python_client_config
 from group_coordinator.jobs.session import create_session
-from group_coordinator.jobs.settings import load_settings
+from group_coordinator.jobs.settings import Settings
 from group_coordinator.jobs.stopping import stop_after_batch
 from group_coordinator.streaming.clock import Clock
 from group_coordinator.streaming.counts import Counts, CountsParam
@@ -159,7 +159,7 @@ def _query_rounds(groups: int, rounds: int) -> list[dict[int, float]]:
             "checkpoint": str(directory / "c"),
             "group.initial.rebalance.delay.ms": 0,
         }
-        settings = load_settings(None, {}, values)
+        settings = Settings.load(None, {}, values)
         client_config = python_client_config(broker.bootstrap_servers, {})
         partitions = prepare_topics(settings, client_config)
         spark = create_session(settings, defaults=daemon_defaults())

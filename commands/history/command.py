@@ -211,10 +211,11 @@ def _draw(reader: HistoryReader, group: str, period: Period, file: Path) -> None
 
 
 def _configured(config: Path | None) -> str:
-    from group_coordinator.jobs.settings import SettingsError, load_settings
+    from group_coordinator.jobs.settings import SettingsError
+    from group_coordinator.page.settings import PageSettings
 
     try:
-        return load_settings(config, os.environ, {}, needed=("history.path",)).history_path
+        return PageSettings.load(config, os.environ, {}, needed=("history.path",)).history_path
     except SettingsError as error:
         fail(error)
 

@@ -22,9 +22,9 @@ SCRIPT = """
 import json, os, sys
 from group_coordinator.jobs.session import create_session
 from group_coordinator.streaming.daemon import daemon_defaults
-from group_coordinator.jobs.settings import load_settings
+from group_coordinator.jobs.settings import Settings
 given = json.loads(sys.argv[1])
-settings = load_settings(None, {}, {"bootstrap.servers": "unused:9092", "checkpoint": "unused", **given})
+settings = Settings.load(None, {}, {"bootstrap.servers": "unused:9092", "checkpoint": "unused", **given})
 spark = create_session(settings, defaults=daemon_defaults())
 conf = dict(spark.sparkContext.getConf().getAll())
 conf |= {name: spark.conf.get(name) for name in ("spark.sql.shuffle.partitions",)}
@@ -42,14 +42,14 @@ SLEEPER = """
 import os, signal, time
 from group_coordinator.jobs.session import create_session
 from group_coordinator.streaming.daemon import daemon_defaults
-from group_coordinator.jobs.settings import load_settings
+from group_coordinator.jobs.settings import Settings
 patience = {
     "spark.executor.heartbeatInterval": "500ms",
     "spark.network.timeoutInterval": "100ms",
     "spark.network.timeout": "1s",
     "spark.rpc.askTimeout": "60s",
 }
-settings = load_settings(None, {}, {"bootstrap.servers": "unused:9092", "checkpoint": "unused", **patience})
+settings = Settings.load(None, {}, {"bootstrap.servers": "unused:9092", "checkpoint": "unused", **patience})
 spark = create_session(settings, defaults=daemon_defaults())
 jvm = spark.sparkContext._jvm.ProcessHandle.current().pid()
 for _ in range(3):

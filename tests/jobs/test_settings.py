@@ -6,7 +6,7 @@ import pytest
 
 from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.step import Channel
-from group_coordinator.jobs.settings import Settings, SettingsError, load_settings
+from group_coordinator.jobs.settings import Settings, SettingsError
 
 NEEDED = {"bootstrap.servers": "kafka:9092", "checkpoint": "/state"}
 
@@ -18,21 +18,21 @@ def file(tmp_path: Path) -> Path:
 
 def load(**overrides: object) -> Settings:
     """The settings with these options of the command line, underscores for dots."""
-    return load_settings(None, {}, NEEDED | {name.replace("_", "."): it for name, it in overrides.items()})
+    return Settings.load(None, {}, NEEDED | {name.replace("_", "."): it for name, it in overrides.items()})
 
 
 def from_file(file: Path, text: str, environment: dict[str, str] | None = None) -> Settings:
     file.write_text(text, encoding="utf-8")
-    return load_settings(file, environment or {}, NEEDED)
+    return Settings.load(file, environment or {}, NEEDED)
 
 
 def from_environment(**variables: str) -> Settings:
-    return load_settings(None, {f"GROUP_COORDINATOR_{name}": it for name, it in variables.items()}, NEEDED)
+    return Settings.load(None, {f"GROUP_COORDINATOR_{name}": it for name, it in variables.items()}, NEEDED)
 
 
 def refusal(file: Path | None, environment: dict[str, str], overrides: dict[str, object]) -> str:
     with pytest.raises(SettingsError) as caught:
-        load_settings(file, environment, overrides)
+        Settings.load(file, environment, overrides)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -68,7 +68,7 @@ def test_the_environment() -> None:
 
 
 def test_variables_of_other_programs_are_left_alone() -> None:
-    assert load_settings(None, {"GROUP_MAX_SIZE": "7", "PATH": "/bin"}, NEEDED) == load()
+    assert Settings.load(None, {"GROUP_MAX_SIZE": "7", "PATH": "/bin"}, NEEDED) == load()
 
 
 def test_variables_that_are_read_elsewhere_are_left_alone() -> None:
@@ -83,7 +83,7 @@ def test_the_later_source_wins(file: Path) -> None:
     file.write_text("clock.interval.ms = 1\nclock.slack.ms = 1\ntrigger.interval.ms = 1")
     environment = {"GROUP_COORDINATOR_CLOCK_SLACK_MS": "2", "GROUP_COORDINATOR_TRIGGER_INTERVAL_MS": "2"}
 
-    settings = load_settings(file, environment, NEEDED | {"trigger.interval.ms": 3})
+    settings = Settings.load(file, environment, NEEDED | {"trigger.interval.ms": 3})
 
     found = (settings.clock_interval_ms, settings.clock_slack_ms, settings.trigger_interval_ms)
     assert found == (1, 2, 3)

@@ -14,7 +14,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from group_coordinator.checkpoints.identity import PARTITIONS
 from group_coordinator.checkpoints.restore import setting
 from group_coordinator.jobs.kafka_config import python_client_config
-from group_coordinator.jobs.settings import Settings, load_settings
+from group_coordinator.jobs.settings import Settings
 from group_coordinator.jobs.stopping import stop_after_batch
 from group_coordinator.streaming.clock import Clock
 from group_coordinator.streaming.counts import Counts, CountsParam
@@ -43,7 +43,7 @@ class Harness:
     ) -> None:
         self.spark = spark
         prefix = f"test{next(_numbers)}"
-        self.settings: Settings = load_settings(
+        self.settings: Settings = Settings.load(
             None,
             {},
             {

@@ -12,7 +12,7 @@ from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.layout import Layout
 from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.step import Channel, StepResult, step
-from group_coordinator.jobs.settings import load_settings
+from group_coordinator.jobs.settings import Settings
 from group_coordinator.streaming.function import INPUT_COLUMNS, FunctionArguments, StatefulFunction
 
 KEY = b"orders"
@@ -232,7 +232,7 @@ def test_what_is_decided_is_logged_here(level: str, told: bool, capfd: pytest.Ca
 
 
 def test_it_logs_as_the_settings_say() -> None:
-    settings = load_settings(
+    settings = Settings.load(
         None,
         {},
         {"bootstrap.servers": "b", "checkpoint": "c", "log.level": "debug", "log.format": "json"},
