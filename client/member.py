@@ -29,6 +29,7 @@ from group_coordinator.client.membership import MemberSettings, Membership
 from group_coordinator.client.rebalance import Rebalance
 from group_coordinator.client.states import MemberState
 from group_coordinator.client.work import DEFAULT_ASSIGNORS, TopicPartitions, Unit, Work, WorkUnits
+from group_coordinator.coordinator_state.topics import REQUESTS, RESPONSES
 
 __all__ = ["GroupMember"]
 
@@ -76,8 +77,8 @@ class GroupMember(Closing):
         heartbeat_interval_ms: int | None = None,
         max_poll_interval_ms: int = 300_000,
         assignors: Sequence[str] = DEFAULT_ASSIGNORS,
-        request_topic: str = "coordinator.requests",
-        response_topic: str = "coordinator.responses",
+        request_topic: str = REQUESTS,
+        response_topic: str = RESPONSES,
         channel: Channel | None = None,
         **kafka_config: Any,
     ) -> None:

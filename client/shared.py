@@ -24,6 +24,7 @@ from group_coordinator.client.membership import AnyAnswer
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.requests import AnyRequest, HeartbeatRequest
 from group_coordinator.coordinator_state.responses import HeartbeatResponse
+from group_coordinator.coordinator_state.topics import REQUESTS, RESPONSES
 
 __all__ = ["SharedConnection"]
 
@@ -68,8 +69,8 @@ class SharedConnection(Closing):
         bootstrap_servers: str | Sequence[str] = "localhost:9092",
         client_id: str | None = None,
         heartbeat_linger_ms: int = 500,
-        request_topic: str = "coordinator.requests",
-        response_topic: str = "coordinator.responses",
+        request_topic: str = REQUESTS,
+        response_topic: str = RESPONSES,
         channel: _ManyChannel | None = None,
         **kafka_config: Any,
     ) -> None:

@@ -30,6 +30,7 @@ from group_coordinator.coordinator_state.responses import (
 )
 
 __all__ = [
+    "MAX_REASON",
     "AnyRequest",
     "BeatingMember",
     "DeleteGroupRequest",
@@ -61,7 +62,8 @@ InstanceId = Annotated[str, msgspec.Meta(min_length=1)] | None
 TopicName = Annotated[str, msgspec.Meta(min_length=1)]
 
 
-_MAX_REASON = 255
+MAX_REASON = 255
+"""Characters of a reason: a client cuts it off here (KIP-800)."""
 
 
 class Protocol(msgspec.Struct, frozen=True, array_like=False, forbid_unknown_fields=True):
@@ -88,7 +90,7 @@ class LeavingMember(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
 def _reason(reason: str | None) -> str | None:
     """A client cuts it off here; for those that do not it is done now. Empty is as good as none."""
-    return reason[:_MAX_REASON] if reason else None
+    return reason[:MAX_REASON] if reason else None
 
 
 class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="api"):

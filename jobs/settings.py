@@ -18,6 +18,15 @@ import msgspec
 
 from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.step import Channel
+from group_coordinator.coordinator_state.topics import (
+    CLOCK,
+    EVENTS,
+    GROUPS,
+    OFFSETS,
+    REJECTED,
+    REQUESTS,
+    RESPONSES,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -51,13 +60,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid
     checkpoint: str = ""
     """Directory or object-store URI; belongs to one coordinator and outlives it."""
 
-    topics_requests: str = "coordinator.requests"
-    topics_clock: str = "coordinator.clock"
-    topics_responses: str = "coordinator.responses"
-    topics_groups: str = "coordinator.groups"
-    topics_offsets: str = "coordinator.offsets"
-    topics_events: str = "coordinator.events"
-    topics_rejected: str = "coordinator.rejected"
+    topics_requests: str = REQUESTS
+    topics_clock: str = CLOCK
+    topics_responses: str = RESPONSES
+    topics_groups: str = GROUPS
+    topics_offsets: str = OFFSETS
+    topics_events: str = EVENTS
+    topics_rejected: str = REJECTED
 
     create_topics: bool = False
     requests_partitions: Positive = 4

@@ -23,6 +23,7 @@ from group_coordinator.commands.groups.options import checked_action, parse_lag,
 from group_coordinator.commands.groups.plan import Planned, read_plan
 from group_coordinator.commands.groups.reset import ResetTo, parse_datetime, parse_duration, reset_offsets
 from group_coordinator.commands.tables import Report
+from group_coordinator.coordinator_state.topics import GROUPS, REQUESTS, RESPONSES
 
 __all__ = ["groups"]
 
@@ -130,21 +131,21 @@ _CLEAR = "\x1b[H\x1b[2J"
 )
 @click.option(
     "--request-topic",
-    default="coordinator.requests",
+    default=REQUESTS,
     show_default=True,
     envvar="GROUP_COORDINATOR_TOPICS_REQUESTS",
 )
 @click.option(
     "--response-topic",
     multiple=True,
-    default=["coordinator.responses"],
+    default=[RESPONSES],
     show_default=True,
     envvar="GROUP_COORDINATOR_TOPICS_RESPONSES",
     help="Where the groups' answers come (repeatable: tenants have topics of their own).",
 )
 @click.option(
     "--groups-topic",
-    default="coordinator.groups",
+    default=GROUPS,
     show_default=True,
     envvar="GROUP_COORDINATOR_TOPICS_GROUPS",
 )
