@@ -1,4 +1,4 @@
-"""Requests of groups from frame to frame, with the coordinator's rules behind them and a clock set by hand."""
+"""Requests of groups from frame to frame, by the coordinator's rules and with a clock that is set by hand."""
 
 from __future__ import annotations
 
