@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+from typing import TYPE_CHECKING
 
 import click
-from kafka.errors import KafkaError
 
 from group_coordinator.commands.arguments import parsed
-from group_coordinator.commands.terminal import fail, say
+from group_coordinator.commands.terminal import fail, need, say
 from group_coordinator.coordinator_state.topics import GROUPS, REQUESTS, RESPONSES
-from group_coordinator.gateway.service import Gateway, GatewayError
-from group_coordinator.gateway.settings import GatewaySettings
+
+if TYPE_CHECKING:
+    from group_coordinator.gateway.service import Gateway
 
 __all__ = ["gateway"]
 
@@ -69,6 +70,13 @@ def _address(text: str) -> tuple[str, int]:
     show_default=True,
     help="How long heartbeats wait for those of other members, in ms.",
 )
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(min=-1, max=65_535),
+    default=9467,
+    show_default=True,
+    help="Port for Prometheus and probes; 0: any, -1: none.",
+)
 def gateway(
     *,
     bootstrap_servers: str,
@@ -78,6 +86,7 @@ def gateway(
     response_topic: str,
     groups_topic: str,
     beats_linger_ms: int,
+    metrics_port: int,
 ) -> None:
     """Let Kafka's own clients and tools use the coordinator, until Ctrl-C or SIGTERM.
 
@@ -85,6 +94,16 @@ def gateway(
     group-coordinator gateway --bootstrap-servers kafka:9092 --listen 0.0.0.0:19092
     kafka-console-consumer.sh --bootstrap-server localhost:19092 --group g --topic orders
     """  # noqa: D301 - click's mark for a block that is not to be wrapped is this very character
+    need("gateway", "prometheus_client")
+    from kafka.errors import KafkaError
+    from prometheus_client import CollectorRegistry
+
+    from group_coordinator.gateway.metrics import GatewayHealth, GatewayMetrics
+    from group_coordinator.gateway.service import Gateway, GatewayError
+    from group_coordinator.gateway.settings import GatewaySettings
+    from group_coordinator.jobs.endpoint import serving
+    from group_coordinator.jobs.settings import SettingsError
+
     host, port = listen
     settings = GatewaySettings(
         host=host,
@@ -97,10 +116,12 @@ def gateway(
     )
     logging.getLogger("group_coordinator.gateway").setLevel(logging.INFO)
     servers = [server.strip() for server in bootstrap_servers.split(",")]
-    made = Gateway(settings, {"bootstrap_servers": servers})
+    registry, health = CollectorRegistry(), GatewayHealth()
+    made = Gateway(settings, {"bootstrap_servers": servers}, GatewayMetrics(registry), health)
     try:
-        asyncio.run(_run(made))
-    except (GatewayError, KafkaError) as error:
+        with serving(metrics_port, registry, health, say, "--metrics-port"):
+            asyncio.run(_run(made))
+    except (GatewayError, KafkaError, SettingsError) as error:
         fail(error)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from typing import TYPE_CHECKING, Any, Protocol
 
 from group_coordinator.gateway import codec
@@ -29,6 +30,8 @@ from group_coordinator.gateway.slots import Slots
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from group_coordinator.gateway.metrics import GatewayMetrics
+
 __all__ = ["ClientConnection", "Limits", "Services"]
 
 log = logging.getLogger(__name__)
@@ -40,12 +43,18 @@ _ENDPOINTS_VERSION = 10
 
 
 class Limits:
-    """What one connection may take. Sizes in bytes."""
+    """What one connection may take. Sizes in bytes, times in seconds."""
 
     local_frame = 1_000_000
     passed_frame = 100 * 1024 * 1024
     slots = 1_000
     unwritten = 256 * 1024
+    first_frame_s = 30.0
+    """Until a client has sent its first request."""
+    local_frame_s = 60.0
+    """Until a request of a group that has begun is whole."""
+    idle_s = 600.0
+    """As `connections.max.idle.ms` of a broker."""
 
 
 class Services(Protocol):
@@ -56,6 +65,10 @@ class Services(Protocol):
 
     def rewrite(self, message: Any) -> None:
         """Replace the addresses in a broker's response."""
+
+    @property
+    def metrics(self) -> GatewayMetrics:
+        """What is counted."""
 
     def closed(self, connection: ClientConnection, reason: str) -> None:
         """The connection has gone."""
@@ -76,7 +89,9 @@ class ClientConnection(asyncio.Protocol):
         self._upstream: _Upstream | None = None
         self._client = Client("", node_id)
         self._is_writable = True
-        self._reason = "by the client"
+        self._heard_s = time.monotonic()
+        """When the client last sent something; or connected, if it never did."""
+        self._reason = "client"
 
     @property
     def is_owed(self) -> bool:
@@ -94,6 +109,7 @@ class ClientConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """The client has sent something."""
+        self._heard_s = time.monotonic()
         try:
             for piece in self._frames.receive(data):
                 self._take(piece)
@@ -118,6 +134,17 @@ class ClientConnection(asyncio.Protocol):
             self._upstream.close()
         self._services.closed(self, self._reason)
 
+    def expire(self, now_s: float) -> None:
+        """End the connection if nothing has come for too long. A client that is owed something may wait."""
+        if self._head is None:
+            limit_s = Limits.first_frame_s
+        elif self._frames.bytes_held:
+            limit_s = Limits.local_frame_s
+        else:
+            limit_s = Limits.idle_s
+        if now_s - self._heard_s > limit_s and not self.is_owed:
+            self.close("idle")
+
     def close(self, reason: str) -> None:
         """End the connection once what has been written is sent."""
         self._reason = reason
@@ -126,6 +153,7 @@ class ClientConnection(asyncio.Protocol):
 
     def _fail(self, reason: str) -> None:
         log.warning("the connection of %s is closed: %s", self._client.host, reason)
+        self._services.metrics.frame_errors.inc()
         self._reason = "frame error"
         self._transport.abort()
 
@@ -139,6 +167,7 @@ class ClientConnection(asyncio.Protocol):
             raise FrameError(f"API {head.api_key} is not offered")
         if api.newest is not None and head.api_version > api.newest and head.api_key != _API_VERSIONS:
             raise FrameError(f"{api.name} is not offered in version {head.api_version}")
+        self._services.metrics.requests[head.api_key].inc()
         is_whole = api.way in (Way.STREAM, Way.GATEWAY) or self._is_unsupported(head)
         limit = Limits.local_frame if is_whole else Limits.passed_frame
         if length > limit:
@@ -170,9 +199,18 @@ class ClientConnection(asyncio.Protocol):
             self._pass_on(frame)
             return
         slot = self._slots.await_local()
+        asked_s = time.monotonic()
 
         def reply(message: Any) -> None:
-            slot.fill(codec.encode_response(message, head.correlation_id))
+            try:
+                frame = codec.encode_response(message, head.correlation_id)
+            except Exception:
+                # A bug of ours, and this client's alone: the answers behind it are other clients'.
+                log.exception("the response to %s cannot be written", APIS[head.api_key].name)
+                self._fail("a response cannot be written")
+                return
+            self._services.metrics.request_seconds[head.api_key].observe(time.monotonic() - asked_s)
+            slot.fill(frame)
 
         self._services.answer(request, self._client, reply)
 
@@ -228,11 +266,13 @@ class ClientConnection(asyncio.Protocol):
     def _upstream_lost(self, reason: str) -> None:
         """The broker has gone. While it owed nothing the client need not know."""
         self._upstream = None
+        self._services.metrics.upstream_errors.inc()
         if not self._slots.expects_upstream and self._frames.is_between:
             return
         # A client cannot be told that one response of many will not come: it asks again elsewhere.
         self._flush()
-        self.close(f"upstream: {reason}")
+        log.info("the connection of %s ends: %s", self._client.host, reason)
+        self.close("broker")
 
     # -- responses and pressure --------------------------------------------------------------------------
 

@@ -81,8 +81,18 @@ class Local:
         self._reply_partition = reply_partition
         self._groups, self._nodes, self._write = groups, nodes, write
         self._waiting = Waiting()
+        self._silent_since_s: float | None = None
         own = Sender(f"gateway-{instance}", "", reply_partition, self._next_request_id)
         self._beats = Beats(own)
+
+    @property
+    def beats_answered_early(self) -> int:
+        """Heartbeats that were answered before their verdicts had come."""
+        return self._beats.answered_early
+
+    def silent_s(self, now_s: float) -> float:
+        """For how many seconds somebody has waited for the coordinator, and it has answered nobody."""
+        return 0 if self._silent_since_s is None else now_s - self._silent_since_s
 
     @property
     def late_answers(self) -> int:
@@ -135,7 +145,7 @@ class Local:
         for each in accepted:
             # What comes after a group's beats must not overtake them.
             self._flush(each.group_id, now_s)
-            self._write(each)
+            self._put(each, now_s)
 
     def _found(self, request: Request) -> Any:
         version, message = request.head.api_version, request.message
@@ -171,7 +181,13 @@ class Local:
 
     def _flush(self, group_id: str, now_s: float) -> None:
         for request in self._beats.flush(group_id, now_s):
-            self._write(request)
+            self._put(request, now_s)
+
+    def _put(self, request: AnyRequest, now_s: float) -> None:
+        if self._silent_since_s is None and not isinstance(request, (JoinGroupRequest, SyncGroupRequest)):
+            # Joins and syncs may be kept waiting by the group.
+            self._silent_since_s = now_s
+        self._write(request)
 
     def expire(self, now_s: float) -> None:
         """Answer those who have waited long enough."""
@@ -194,6 +210,8 @@ class Local:
     def take(self, responses: Sequence[Any], now_s: float) -> None:
         """The coordinator has answered, perhaps other gateways that read the same partition."""
         for each in responses:
+            # Whoever's it is: the coordinator is there.
+            self._silent_since_s = None
             if each.request_id.startswith(self._prefix) and not self._beats.take(each, now_s):
                 self._waiting.take(each)
 

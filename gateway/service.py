@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from group_coordinator.gateway.codec import Request
+    from group_coordinator.gateway.metrics import GatewayHealth, GatewayMetrics
     from group_coordinator.gateway.settings import GatewaySettings
 
 __all__ = ["Gateway", "GatewayError"]
@@ -32,6 +33,8 @@ log = logging.getLogger(__name__)
 
 _TICK_S = 0.02
 """How exactly time is kept."""
+_LOOK_EVERY_S = 1.0
+"""How often connections are looked at that may be idle."""
 _DRAIN_S = 5.0
 _BACKLOG = 1_024
 """Clients that may wait to be accepted: all of them come back at once after an outage."""
@@ -44,7 +47,16 @@ class GatewayError(Exception):
 class Gateway:
     """One process. `kafka_config`: kafka-python's settings, for its own connections to the brokers."""
 
-    def __init__(self, settings: GatewaySettings, kafka_config: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        settings: GatewaySettings,
+        kafka_config: Mapping[str, Any],
+        metrics: GatewayMetrics,
+        health: GatewayHealth,
+    ) -> None:
+        self.metrics = metrics
+        """What is counted."""
+        self._health = health
         self._settings, self._kafka_config = settings, kafka_config
         self._instance = secrets.token_hex(6)
         self._groups = Groups()
@@ -66,11 +78,13 @@ class Gateway:
             for node_id, own in list(self._brokers.items()):
                 self._address_of(node_id, own)
             self._serve(bound, lambda: min(self._brokers))
+            self._health.serves(self._local)
             try:
                 say(f"clients find the gateway at {settings.advertised_host}:{bound.getsockname()[1]}")
                 await self._keep_time(stopping)
                 say("stopping")
             finally:
+                self._health.stops()
                 for each in self._tasks:
                     each.cancel()
                 await self._drain()
@@ -102,14 +116,20 @@ class Gateway:
         stack.callback(writer.close, _DRAIN_S)
         nodes = Nodes(self._advertised, lambda group_id: coordinator_of(group_id, self._brokers))
         self._local = Local(self._instance, partition, self._groups, nodes, writer.write)
+        self.metrics.watch(self._local)
 
     async def _keep_time(self, stopping: asyncio.Event) -> None:
         linger_s = self._settings.beats_linger_ms / 1000
-        flush_at = next_instant(time.time(), linger_s)
+        flush_at, look_at = next_instant(time.time(), linger_s), 0.0
         while not stopping.is_set():
             await asyncio.sleep(_TICK_S)
             now_s = time.monotonic()
+            self._health.moves()
             self._local.expire(now_s)
+            if now_s >= look_at:
+                look_at = now_s + _LOOK_EVERY_S
+                for connection in list(self._connections):
+                    connection.expire(now_s)
             if time.time() >= flush_at:
                 flush_at = next_instant(time.time(), linger_s)
                 self._local.flush(now_s)
@@ -122,7 +142,7 @@ class Gateway:
             await asyncio.sleep(_TICK_S)
             self._local.expire(time.monotonic())
         for connection in list(self._connections):
-            connection.close("the gateway stops")
+            connection.close("gateway stops")
 
     # -- ports -------------------------------------------------------------------------------------
 
@@ -144,6 +164,7 @@ class Gateway:
             node = node_id()
             connection = ClientConnection(self, node, self._brokers[node])
             self._connections.add(connection)
+            self.metrics.connections.set(len(self._connections))
             return connection
 
         self._tasks.append(asyncio.ensure_future(_serving(accept, bound)))
@@ -177,9 +198,11 @@ class Gateway:
         """Replace the addresses in a broker's response."""
         self._addresses.rewrite(message)
 
-    def closed(self, connection: ClientConnection, _reason: str) -> None:
+    def closed(self, connection: ClientConnection, reason: str) -> None:
         """A connection has gone."""
         self._connections.discard(connection)
+        self.metrics.connections.set(len(self._connections))
+        self.metrics.connections_closed.labels(reason).inc()
 
     # -- what the log tells (`Listener`) ---------------------------------------------------------------
 

@@ -25,7 +25,17 @@ def start_gateway(directory: Path, broker: str, job: Job) -> Process:
         *("--response-topic", job.topics["responses"]),
         *("--groups-topic", job.topics["groups"]),
     ]
-    return Process(directory, "gateway", "--bootstrap-servers", broker, "--listen", "127.0.0.1:0", *topics)
+    return Process(
+        directory,
+        "gateway",
+        "--bootstrap-servers",
+        broker,
+        "--listen",
+        "127.0.0.1:0",
+        *topics,
+        "--metrics-port",
+        "0",
+    )
 
 
 @pytest.fixture(scope="module")

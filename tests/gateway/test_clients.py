@@ -6,6 +6,7 @@ import os
 import re
 import socket
 import subprocess
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from typing import Any
@@ -157,6 +158,18 @@ def test_kafkas_own_tool_cannot_tell_the_difference(running: Running) -> None:
     assert "Successful" in tool(running, "--delete-offsets", "--group", "tools", "--topic", TOPIC)
     assert "was successful" in tool(running, "--delete", "--group", "tools")
     assert "tools" not in tool(running, "--list").split()
+
+
+def test_what_it_counts(running: Running) -> None:
+    found = running.process.metrics()
+    prefix = "group_coordinator_gateway_"
+    assert found[f"{prefix}requests_total", "JoinGroup", "stream"] > 0
+    assert found[f"{prefix}requests_total", "Fetch", "passed"] > 0
+    assert found[f"{prefix}request_seconds_count", "Heartbeat"] > 0
+    assert found[f"{prefix}frame_errors_total",] == 0
+    address = running.process.wait_for("metrics are at ")
+    with urllib.request.urlopen(address.replace("metrics", "readyz"), timeout=PATIENCE_S) as answer:
+        assert answer.read().startswith(b"serving clients")
 
 
 # -- on the wire ---------------------------------------------------------------------------------------
