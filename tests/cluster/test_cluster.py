@@ -17,7 +17,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from group_coordinator.deploy.submit import pack
 from tests.cluster.cluster import Cluster
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, wait_for
 
 pytestmark = [pytest.mark.spark, pytest.mark.verify]
 
@@ -117,18 +117,18 @@ class Members:
 
     def wait_until(self, condition: Callable[[], bool]) -> None:
         """Go on beating until it is so."""
-        deadline = time.monotonic() + PATIENCE_S
-        while not condition():
-            assert time.monotonic() < deadline, "it did not come to that in time"
-            if time.monotonic() >= self._due:
-                self._due = time.monotonic() + BEAT_S
-                for group_id, member in self.members.items():
-                    self._send("heartbeat", group_id, **member)
-                    self.committed[group_id] = len(self.sent)
-                    partition = {"partition_index": 0, "committed_offset": self.committed[group_id]}
-                    topics = [{"name": "t", "partitions": [partition]}]
-                    self._send("offset_commit", group_id, topics=topics, **member)
-            self._hear()
+        wait_for(condition, meanwhile=self._beat)
+
+    def _beat(self) -> None:
+        if time.monotonic() >= self._due:
+            self._due = time.monotonic() + BEAT_S
+            for group_id, member in self.members.items():
+                self._send("heartbeat", group_id, **member)
+                self.committed[group_id] = len(self.sent)
+                partition = {"partition_index": 0, "committed_offset": self.committed[group_id]}
+                topics = [{"name": "t", "partitions": [partition]}]
+                self._send("offset_commit", group_id, topics=topics, **member)
+        self._hear()
 
     def wait_until_answered(self) -> None:
         """Go on until all that has been sent by now is answered."""

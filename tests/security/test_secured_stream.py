@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Self
 
@@ -69,13 +68,6 @@ def config_of(secured: SecuredBroker, job: Job) -> Callable[[str], dict[str, Any
     return lambda user: secured.client_config(user, password_of(user))
 
 
-def poll_until(member: GroupMember, condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to that in time"
-        member.poll(timeout_ms=100)
-
-
 class Reader:
     """Reads all response topics from now on, as the operator of the broker."""
 
@@ -117,7 +109,7 @@ class Reader:
 def test_a_member_works_and_commits(config_of: Callable[[str], dict[str, Any]]) -> None:
     with GroupMember(group_id="workers", **config_of("member")) as member:
         member.subscribe(units=["eu", "us"])
-        poll_until(member, lambda: member.assignment == {"eu", "us"})
+        wait_for(lambda: member.assignment == {"eu", "us"}, meanwhile=lambda: member.poll(timeout_ms=100))
         member.commit({"eu": 42})
 
         assert member.committed(["eu"])["eu"].offset == 42
@@ -207,7 +199,7 @@ def test_a_tenant_takes_part(secured: SecuredBroker, config_of: Callable[[str], 
         ) as member,
     ):
         member.subscribe(units=["eu"])
-        poll_until(member, lambda: member.assignment == {"eu"})
+        wait_for(lambda: member.assignment == {"eu"}, meanwhile=lambda: member.poll(timeout_ms=100))
 
         assert {record.topic for record in reader.answers("of-a", 3)} == {own}  # two joins and a sync
 

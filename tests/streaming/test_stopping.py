@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from group_coordinator.jobs.stopping import stop_after_batch
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, wait_for
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -141,10 +141,7 @@ def start(spark: SparkSession, directory: Path, work: Callable[[], object]) -> S
         .option("checkpointLocation", str(directory / "checkpoint"))
         .start()
     )
-    deadline = time.monotonic() + PATIENCE_S
-    while not begun.exists():
-        assert time.monotonic() < deadline, query.exception()
-        time.sleep(0.02)
+    wait_for(begun.exists, said=query.exception)
     return query
 
 
