@@ -20,6 +20,7 @@ import msgspec
 
 from group_coordinator.coordinator_state import events as told
 from group_coordinator.coordinator_state.config import INT32_MAX, GroupConfig
+from group_coordinator.coordinator_state.partitioning import partition_for_key, state_partition_for_key
 from group_coordinator.coordinator_state.requests import (
     AnyRequest,
     BeatingMember,
@@ -53,6 +54,8 @@ from tests.coordinator_state.model_offsets import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from group_coordinator.coordinator_state.classic.group import Group
     from group_coordinator.coordinator_state.events import AnyEvent
     from group_coordinator.coordinator_state.log import Record
@@ -101,9 +104,11 @@ NONE, REBALANCE_IN_PROGRESS = "NONE", "REBALANCE_IN_PROGRESS"
 UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID = "UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID"
 ILLEGAL_GENERATION, INCONSISTENT_PROTOCOL = "ILLEGAL_GENERATION", "INCONSISTENT_GROUP_PROTOCOL"
 MEMBER_ID_REQUIRED, GROUP_FULL = "MEMBER_ID_REQUIRED", "GROUP_MAX_SIZE_REACHED"
+NOT_AVAILABLE = "COORDINATOR_NOT_AVAILABLE"
 GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP = "GROUP_ID_NOT_FOUND", "NON_EMPTY_GROUP"
 CODES = {
     NONE: 0,
+    NOT_AVAILABLE: 15,
     ILLEGAL_GENERATION: 22,
     UNKNOWN_MEMBER_ID: 25,
     REBALANCE_IN_PROGRESS: 27,
@@ -178,10 +183,19 @@ def rebalance_ms_of(ask: JoinGroupRequest) -> int:
 class Model:
     """What is known of the group, and what must be true of each call that tells more of it."""
 
-    def __init__(self, config: GroupConfig, outages: list[Outage] | None = None) -> None:
+    def __init__(
+        self,
+        config: GroupConfig,
+        outages: list[Outage],
+        group_id: str = GROUP,
+        units_of: Callable[[bytes], Iterable[object]] = bytes.split,
+    ) -> None:
+        """`units_of`: what an assignment gives a member, each to one member only."""
         self.config = config
-        self.outages = [] if outages is None else outages
+        self.outages = outages
         """When there was no coordinator, in log time; whoever knows of more may add them."""
+        self._group_id = group_id
+        self._units_of = units_of
         self.now = self.log_ms = 0
         self.state = DEAD
         self.generation = 0
@@ -237,7 +251,7 @@ class Model:
         self._answers.clear()
         for answer in answers:
             self._answers[answer.response.request_id].append(answer)
-        assert all(event.group_id == GROUP for event in events)
+        assert all(event.group_id == self._group_id for event in events)
         left = deque(events)
         for record, request in asked:
             at_log_ms = self._read_at(record.timestamp_ms)
@@ -256,7 +270,7 @@ class Model:
                 assert all(event.request_id == request.request_id for event in own)
                 self._handle(request, own)
         for event in left:
-            assert event.event_id.startswith(f"{GROUP}@"), f"nothing caused this: {event}"
+            assert event.event_id.startswith(f"{self._group_id}@"), f"nothing caused this: {event}"
             self._happen(event)
         self._all_is_told()
         if self.exists:
@@ -269,6 +283,12 @@ class Model:
         down = [min(log_ms, end_ms) - start_ms for start_ms, end_ms, _ in self.outages if start_ms < log_ms]
         return log_ms - sum(down)
 
+    @property
+    def _is_closed(self) -> bool:
+        """Whether no group is created: so it is from the end of some outages to the next one."""
+        over = [outage for outage in self.outages if outage.end_ms <= self.log_ms]
+        return bool(over) and max(over).closed
+
     def _read_at(self, log_ms: int) -> int:
         """When what is in the log at that time counts: not before the group, nor in an outage."""
         log_ms = max(log_ms, self.log_ms) if self.exists else log_ms
@@ -280,7 +300,7 @@ class Model:
         assert event.event_id not in self._event_ids, "an event came twice"
         self._event_ids.add(event.event_id)
         assert event.at_ms >= self.log_ms, "time went back"
-        assert "@" not in event.event_id or event.event_id.startswith(f"{GROUP}@{event.at_ms}-")
+        assert "@" not in event.event_id or event.event_id.startswith(f"{self._group_id}@{event.at_ms}-")
         assert ("@" in event.event_id) is (event.request_id is None)
         self._begin_rounds(at_ms)
         self._forget_pending(at_ms)
@@ -350,7 +370,7 @@ class Model:
         """Take out the answer to `ask`: it is due now, and this is what it must say."""
         assert self._answers[ask.request_id], f"no answer to {ask}"
         partition, answer = self._answers[ask.request_id].popleft()
-        assert (ask.__struct_config__.tag, ask.client_id, GROUP, ask.reply_partition) == (
+        assert (ask.__struct_config__.tag, ask.client_id, self._group_id, ask.reply_partition) == (
             answer.__struct_config__.tag,
             answer.client_id,
             answer.group_id,
@@ -413,7 +433,9 @@ class Model:
                 self._handle_delete_group(ask)
             case FindCoordinatorRequest():
                 answer = self._take(ask)
-                assert (TOPIC, 0, 0) == (answer.topic, answer.partition, answer.state_partition)
+                key, config = self._group_id.encode(), self.config
+                assert partition_for_key(key, config.request_partitions) == answer.partition
+                assert state_partition_for_key(key, config.state_partitions) == answer.state_partition
 
     def _is_unsupported(self, ask: AnyRequest) -> bool:
         api = str(ask.__struct_config__.tag)
@@ -468,7 +490,8 @@ class Model:
         protocol_type = (ask.protocol_type or "none") if self.state == EMPTY else self.protocol_type
         refused = {
             "INVALID_SESSION_TIMEOUT": not least <= ask.session_timeout_ms <= most,
-            UNKNOWN_MEMBER_ID: not self.exists,
+            UNKNOWN_MEMBER_ID: not self.exists and ask.member_id,
+            NOT_AVAILABLE: not self.exists and self._is_closed,
             GROUP_FULL: not self._has_room_for(known),
             INCONSISTENT_PROTOCOL: ask.protocol_type != protocol_type
             or not common & {it.name for it in ask.protocols},
@@ -582,7 +605,7 @@ class Model:
         names = (self.protocol_type, self.protocol_name) if ask.version >= 5 else (None, None)
         assert names == (answer.protocol_type, answer.protocol_name)
         assert member.assignment == answer.assignment
-        for unit in answer.assignment.split():
+        for unit in self._units_of(answer.assignment):
             assert member.owner == self.owners.setdefault(unit, member.owner), f"{unit!r} has two owners"
 
     def _handle_heartbeat(self, ask: HeartbeatRequest) -> None:
@@ -658,6 +681,8 @@ class Model:
         is_member = ask.generation_id >= 0 or ask.member_id or ask.group_instance_id is not None
         if not commits:
             return NONE
+        if not self.exists and ask.generation_id < 0:
+            return NOT_AVAILABLE if self._is_closed else NONE
         if not self.exists:
             return GROUP_ID_NOT_FOUND if ask.version >= 9 else ILLEGAL_GENERATION
         if ask.generation_id < 0 and self.state == EMPTY:
@@ -695,6 +720,7 @@ class Model:
     def _group_created(self, event: told.GroupCreated) -> None:
         ask = self._ask
         assert not self.exists
+        assert not self._is_closed
         if isinstance(ask, OffsetCommitRequest):
             assert ask.generation_id < 0
             assert commits_of(ask)

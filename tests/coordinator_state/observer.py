@@ -40,8 +40,8 @@ def read_response(value: bytes) -> Any:
 class Observer:
     """Looks at each call of one group, and at what was written: by the invariants, and by the model."""
 
-    def __init__(self, config: GroupConfig, outages: list[Outage]) -> None:
-        self.model = Model(config, outages)
+    def __init__(self, model: Model) -> None:
+        self.model = model
         self.group: Group | None = None
         """The group after the last call."""
         self.picture: GroupPicture | None = None

@@ -488,10 +488,11 @@ class GroupMachine(RuleBasedStateMachine):
         for_ms=st.sampled_from([1, 2_000, 20_000, 1_000_000]),
         wait_ms=st.sampled_from([0, 1_000, 25_000]),
         is_over=st.booleans(),
+        closed=st.sampled_from([False, False, True]),
     )
-    def coordinator_is_away(self, for_ms: int, wait_ms: int, is_over: bool) -> None:
+    def coordinator_is_away(self, for_ms: int, wait_ms: int, is_over: bool, closed: bool) -> None:
         """Somebody may write to the log meanwhile, or not before it is over."""
-        self.world.go_away(for_ms)
+        self.world.go_away(for_ms, closed=closed)
         self.world.now += wait_ms
         if is_over:
             self.world.now = max(self.world.now, self.world.outages[-1].end_ms)

@@ -178,7 +178,7 @@ class World:
         self.actors = actors
         self.protocol_type = protocol_type
         self.outages: list[Outage] = []
-        self.observer = Observer(config, self.outages)
+        self.observer = Observer(Model(config, self.outages))
         self.lag_ms = lag_ms
         """How far the watermark is behind: until then, time passes with the records only."""
         self.partitions = partitions
@@ -225,11 +225,11 @@ class World:
         self.watermark_ms = max(self.watermark_ms, self.now)
         self._call([])
 
-    def go_away(self, for_ms: int) -> None:
+    def go_away(self, for_ms: int, *, closed: bool = False) -> None:
         """There is no coordinator for so long, from now on; what comes is read later."""
         newest = [self.now, self.watermark_ms, *(record.timestamp_ms for record in self.log)]
         begin_ms = max([*newest, *(outage.end_ms for outage in self.outages)])
-        self.outages.append(Outage(begin_ms, begin_ms + for_ms))
+        self.outages.append(Outage(begin_ms, begin_ms + for_ms, closed))
 
     def _call(self, records: list[Record]) -> None:
         self.is_sound = False
@@ -419,6 +419,8 @@ class World:
         # not synced a phase later. Everybody hears of that with the next beat and joins again, or anew, at
         # worst in a group that has become Empty; those that there was no room for come once more.
         bound_ms = phase_ms + max(session_ms, phase_ms) + 2 * (BEAT_MS + phase_ms) + BEAT_MS
+        if self.outages and self.outages[-1].closed:
+            self.go_away(1)  # else nobody could create a group
         self.now = self._latest_ms()
         start_ms = self.now
         for actor in behaving:

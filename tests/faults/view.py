@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from group_coordinator.coordinator_state.outages import Outages
-from group_coordinator.coordinator_state.step import Channel, decode_group, step
+from group_coordinator.coordinator_state.step import Channel, StepResult, step
 from group_coordinator.coordinator_state.wire import Rejection, read_request
 
 if TYPE_CHECKING:
-    from group_coordinator.coordinator_state.classic.group import Group
     from group_coordinator.coordinator_state.log import Record
     from group_coordinator.coordinator_state.requests import AnyRequest
     from tests.faults.history import History
 
-__all__ = ["Asked", "Event", "Replayed", "View", "Violation", "place_of"]
+__all__ = ["Asked", "Event", "Replayed", "View", "Violation"]
 
 Event = dict[str, Any]
 
@@ -48,8 +47,8 @@ class Replayed(NamedTuple):
     groups: dict[bytes | None, bytes | None]
     offsets: dict[bytes | None, bytes | None]
     rejected: set[bytes | None]
-    left: dict[str, tuple[Group, int | None]]
-    """Groups that are there at the end, each with its next deadline."""
+    decided: dict[str, tuple[list[Record], StepResult]]
+    """Group id -> its records, and all that was decided about them."""
 
 
 class View:
@@ -90,11 +89,6 @@ class View:
                 answers[request_id].append(answer)
         return answers
 
-    def answer_to(self, request: AnyRequest) -> dict[str, Any] | None:
-        """The first answer, decoded; None if there is none."""
-        answers = self.answers.get(request.request_id)
-        return msgspec.json.decode(answers[0][1] or b"{}") if answers else None
-
     @cached_property
     def events(self) -> dict[str, list[Event]]:
         """Group id -> its events, each once, in order.
@@ -133,14 +127,8 @@ class View:
                         replayed.offsets[output.key] = output.value
                     case Channel.REJECTED:
                         replayed.rejected.add(output.value)
-            if result.state is not None:
-                replayed.left[_text(key)] = (decode_group(result.state), result.deadline_ms)
+            replayed.decided[_text(key)] = records, result
         return replayed
-
-
-def place_of(event: Event) -> str:
-    """The place of the record, or the deadline, that caused an event."""
-    return str(event["event_id"]).rpartition("-")[0]
 
 
 def _text(key: bytes | None) -> str:

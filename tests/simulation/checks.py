@@ -11,6 +11,7 @@ from group_coordinator.coordinator_state.events import (
     OffsetsCommitted,
     OffsetsExpired,
 )
+from tests.coordinator_state.model import Answer, Model
 from tests.coordinator_state.observer import Observer
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.events import AnyEvent
     from group_coordinator.coordinator_state.log import Record
     from group_coordinator.coordinator_state.step import StepResult
-    from tests.coordinator_state.model import Answer
     from tests.simulation.world import World
 
 Unit = tuple[str, int]
@@ -36,7 +36,7 @@ class Checks:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._observer = Observer(world.conditions.config, world.outages)
+        self._observer = Observer(Model(world.conditions.config, world.outages))
         self._assigned: dict[tuple[str, int], bytes] = {}
         """(member id, generation) -> what was decided."""
         # (member id, generation, unit, offset): all that was ever granted.
