@@ -172,7 +172,9 @@ class Answer(NamedTuple):
 
 
 def protocols_of(ask: JoinGroupRequest) -> Protocols:
-    return tuple((it.name, it.metadata) for it in ask.protocols)
+    # Of one that is named twice the first counts.
+    first = {it.name: it.metadata for it in reversed(ask.protocols)}
+    return tuple((name, first[name]) for name in dict.fromkeys(it.name for it in ask.protocols))
 
 
 def rebalance_ms_of(ask: JoinGroupRequest) -> int:
@@ -610,7 +612,7 @@ class Model:
 
     def _handle_heartbeat(self, ask: HeartbeatRequest) -> None:
         errors = [self._beat(each) for each in ask.beats]
-        if not ask.members:
+        if ask.members is msgspec.UNSET:
             self._take(ask, errors[0])
             return
         results = [

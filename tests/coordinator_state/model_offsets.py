@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from group_coordinator.coordinator_state.config import INT64_MAX
 from group_coordinator.coordinator_state.requests import OffsetFetchTopic
 from tests.coordinator_state.subscription import subscription
 
@@ -94,7 +95,8 @@ class OffsetsModel:
 
     def _keep(self, commit: Commit, ask: OffsetCommitRequest) -> None:
         now, retention_ms = self._model.log_ms, ask.retention_time_ms
-        expire_ms = now + retention_ms if ask.version <= 4 and retention_ms != -1 else None
+        is_limited = ask.version <= 4 and retention_ms != -1
+        expire_ms = min(now + max(retention_ms, 0), INT64_MAX) if is_limited else None
         metadata = commit.metadata or ""
         self.kept[commit.topic, commit.partition] = Committed(
             commit.offset, commit.epoch, metadata, now, expire_ms

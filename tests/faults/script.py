@@ -25,6 +25,7 @@ class Script(Scenario):
     def __init__(self) -> None:
         super().__init__(group_min_session_timeout_ms=1_000)
         self.now = 1_000_000
+        self._is_judged = False  # that is for the checker to do
         self.written: dict[Channel, list[Written]] = {channel: [] for channel in Channel}
         self.notes: list[AnyNote] = []
 
