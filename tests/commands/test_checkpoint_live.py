@@ -83,7 +83,7 @@ def test_members_notice_nothing_but_a_pause(
             write_json_lines(
                 export_checkpoint(spark, harness.settings.checkpoint), tmp_path / "running.jsonl"
             )
-            harness.events.first(lambda event: event["event"] == "member_removed", harness)
+            harness.events.first(lambda event: event["event"] == "member_removed")
             assert harness.stop()
 
             before = [(member.member_id, member.generation_id, member.assignment) for member in members]
@@ -112,7 +112,7 @@ def test_members_notice_nothing_but_a_pause(
             assert before == [
                 (member.member_id, member.generation_id, member.assignment) for member in members
             ]
-            harness.events.until(lambda values: len(values) >= sum(ends.values()) + 2, harness)
+            harness.events.until(lambda values: len(values) >= sum(ends.values()) + 2)
             later = [it.value for it in harness.events.records if it.offset >= ends[it.partition]]
             assert ["offsets_committed"] * 2 == [json.loads(event)["event"] for event in later]
             assert harness.stop()

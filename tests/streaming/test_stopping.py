@@ -79,14 +79,14 @@ def test_every_planned_batch_is_committed_and_no_answer_repeated(harness: Harnes
             if number % 3:
                 # Most stops while it is busy, some while it is still starting.
                 answered = len(harness.responses.records)
-                harness.responses.until(partial(_more_than, answered), harness)
+                harness.responses.until(partial(_more_than, answered))
                 threading.Event().wait(moments.uniform(0, 0.6))
             in_time.append(harness.stop())
             left = set(batches(checkpoint, "offsets")) - set(batches(checkpoint, "commits"))
             if left:
                 uncommitted[number] = left
     harness.start(clock=False)
-    harness.responses.until(lambda answers: len(answers) >= len(sent), harness)
+    harness.responses.until(lambda answers: len(answers) >= len(sent))
     harness.stop()
     harness.responses.poll()
 
