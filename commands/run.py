@@ -65,8 +65,9 @@ def run(
     from group_coordinator.deploy.broker import BrokerError
     from group_coordinator.deploy.jars import JarError
     from group_coordinator.jobs.logs import logging_as
-    from group_coordinator.jobs.settings import SettingsError, load_settings
+    from group_coordinator.jobs.settings import SettingsError
     from group_coordinator.page.service import serving
+    from group_coordinator.page.settings import PageSettings
     from group_coordinator.streaming.service import CoordinatorError, run_coordinator
     from group_coordinator.streaming.topics import TopicError
 
@@ -83,7 +84,7 @@ def run(
         try:
             if embedded:
                 overrides = _embed(stack, overrides)
-            settings = load_settings(config, os.environ, overrides)
+            settings = PageSettings.load(config, os.environ, overrides)
             tell = stack.enter_context(logging_as(settings, say))
             with serving(settings, tell):
                 run_coordinator(settings, tell, progress=True)

@@ -26,7 +26,7 @@ __all__ = [
 
 Command = TypeVar("Command", bound="Callable[..., Any]")
 
-_SPARK = ("jgo", "pandas", "prometheus_client", "pyarrow", "pyspark", "rich", "structlog")
+_SPARK = ("pandas", "prometheus_client", "pyarrow", "pyspark", "rich", "structlog")
 
 
 def config_option(help_: str = "Settings file (TOML).") -> Callable[[Command], Command]:

@@ -55,7 +55,8 @@ def write_history(
     from group_coordinator.history.errors import HistoryError
     from group_coordinator.history.service import write_history as write
     from group_coordinator.jobs.logs import logging_as
-    from group_coordinator.jobs.settings import SettingsError, load_settings
+    from group_coordinator.jobs.settings import SettingsError
+    from group_coordinator.page.settings import PageSettings
 
     options = {
         "bootstrap.servers": bootstrap_servers,
@@ -66,7 +67,7 @@ def write_history(
     tell: Callable[[str], None] = say
     with ExitStack() as stack:
         try:
-            settings = load_settings(
+            settings = PageSettings.load(
                 config, os.environ, overrides, needed=("bootstrap.servers", "history.path")
             )
             tell = stack.enter_context(logging_as(settings, say))

@@ -16,7 +16,7 @@ from group_coordinator.page.live import Live
 from group_coordinator.page.server import CannotListenError, hosts_of, listen
 
 if TYPE_CHECKING:
-    from group_coordinator.jobs.settings import Settings
+    from group_coordinator.page.settings import PageSettings
 
 __all__ = ["serving"]
 
@@ -26,7 +26,7 @@ _TIMEOUT_MS = 10_000
 
 
 @contextmanager
-def serving(settings: Settings, say: Callable[[str], None]) -> Iterator[None]:
+def serving(settings: PageSettings, say: Callable[[str], None]) -> Iterator[None]:
     """Serve the page while the context is open, unless `ui.port` is -1. `say` is told where.
 
     Kafka need not be there yet, nor the topics. Raises `SettingsError`.

@@ -15,13 +15,15 @@ from kafka.structs import TopicPartition
 
 from group_coordinator.client.admin import AdminClient
 from group_coordinator.client.channel import MissingTopicError
+from group_coordinator.client.messages import message_of
+from group_coordinator.commands.arguments import parse_topic, parsed
 from group_coordinator.commands.command_config import client_config, command_config_option
 from group_coordinator.commands.groups import actions
-from group_coordinator.commands.groups.errors import message_of
-from group_coordinator.commands.groups.options import checked_action, parse_lag, parse_states, parse_topic
-from group_coordinator.commands.groups.output import Report
+from group_coordinator.commands.groups.options import checked_action, parse_lag, parse_states
 from group_coordinator.commands.groups.plan import Planned, read_plan
 from group_coordinator.commands.groups.reset import ResetTo, parse_datetime, parse_duration, reset_offsets
+from group_coordinator.commands.tables import Report
+from group_coordinator.coordinator_state.topics import GROUPS, REQUESTS, RESPONSES
 
 __all__ = ["groups"]
 
@@ -30,20 +32,6 @@ _NO_ACTION = (
     "WARN: No action will be performed as the --execute option is missing. Add --dry-run if that is intended."
 )
 _CLEAR = "\x1b[H\x1b[2J"
-
-
-def _parsed(parse: Callable[[str], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
-    """A callback for an option: what is given is read by `parse`, whose ValueErrors say what is wrong."""
-
-    def callback(_context: click.Context, _option: click.Parameter, value: Any) -> Any:
-        try:
-            if isinstance(value, tuple):
-                return tuple(map(parse, value))
-            return None if value is None else parse(value)
-        except ValueError as error:
-            raise click.BadParameter(str(error)) from None
-
-    return callback
 
 
 @click.command()
@@ -60,7 +48,7 @@ def _parsed(parse: Callable[[str], Any]) -> Callable[[click.Context, click.Param
 @click.option(
     "--topic",
     multiple=True,
-    callback=_parsed(parse_topic),
+    callback=parsed(parse_topic),
     metavar="TOPIC[:0,1]",
     help="A topic, or some of its partitions (repeatable).",
 )
@@ -75,14 +63,14 @@ def _parsed(parse: Callable[[str], Any]) -> Callable[[click.Context, click.Param
     "--state",
     is_flag=False,
     flag_value="",
-    callback=_parsed(parse_states),
+    callback=parsed(parse_states),
     metavar="[STATES]",
     help="Describe states; with --list, show states, or only groups in some: stable,empty.",
 )
 @click.option("--verbose", is_flag=True, help="Describe more: leader epochs, assignments.")
 @click.option(
     "--lag",
-    callback=_parsed(parse_lag),
+    callback=parsed(parse_lag),
     metavar="CONDITION",
     help="Only partitions with such a lag: '>0', '>=100', '=0'.",
 )
@@ -102,20 +90,20 @@ def _parsed(parse: Callable[[str], Any]) -> Callable[[click.Context, click.Param
 @click.option("--to-offset", type=int, help="Reset to this offset.")
 @click.option(
     "--to-datetime",
-    callback=_parsed(parse_datetime),
+    callback=parsed(parse_datetime),
     metavar="DATETIME",
     help="Reset to a time: 2026-01-31T12:00:00.000, UTC.",
 )
 @click.option(
     "--by-duration",
-    callback=_parsed(parse_duration),
+    callback=parsed(parse_duration),
     metavar="DURATION",
     help="Reset to as long ago: P7D, PT2H30M.",
 )
 @click.option("--shift-by", type=int, help="Reset to this many after what is committed; before, if negative.")
 @click.option(
     "--from-file",
-    callback=_parsed(read_plan),
+    callback=parsed(read_plan),
     metavar="FILE",
     help="Reset to what a CSV file says: [group,]topic,partition,offset.",
 )
@@ -143,21 +131,21 @@ def _parsed(parse: Callable[[str], Any]) -> Callable[[click.Context, click.Param
 )
 @click.option(
     "--request-topic",
-    default="coordinator.requests",
+    default=REQUESTS,
     show_default=True,
     envvar="GROUP_COORDINATOR_TOPICS_REQUESTS",
 )
 @click.option(
     "--response-topic",
     multiple=True,
-    default=["coordinator.responses"],
+    default=[RESPONSES],
     show_default=True,
     envvar="GROUP_COORDINATOR_TOPICS_RESPONSES",
     help="Where the groups' answers come (repeatable: tenants have topics of their own).",
 )
 @click.option(
     "--groups-topic",
-    default="coordinator.groups",
+    default=GROUPS,
     show_default=True,
     envvar="GROUP_COORDINATOR_TOPICS_GROUPS",
 )

@@ -5,7 +5,7 @@ Source: GroupMetadataManager.java of Apache Kafka 4 (expireClassicGroupMemberHea
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING
 
 from group_coordinator.coordinator_state.classic.rebalance import (
     complete_join,
@@ -17,34 +17,23 @@ from group_coordinator.coordinator_state.classic.rebalance import (
 from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.coordinator_state.deadlines import DeadlineKind
 from group_coordinator.coordinator_state.events import RebalanceCause
-from group_coordinator.coordinator_state.offsets.retention import clean_up
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from group_coordinator.coordinator_state.classic.group import ClassicGroup
     from group_coordinator.coordinator_state.deadlines import Deadline
     from group_coordinator.coordinator_state.turn import Turn
 
 __all__ = ["expire"]
 
 
-def expire(turn: Turn, deadline: Deadline) -> None:
+def expire(turn: Turn[ClassicGroup], deadline: Deadline) -> None:
     """Do what is due at `deadline`, which `turn.deadlines` has just given out."""
-    match deadline.kind:
-        case DeadlineKind.SESSION:
-            _expire_session(turn, deadline.member_id)
-        case DeadlineKind.PENDING:
-            del turn.group.pending_members[deadline.member_id]
-            _complete_join_if_none_is_missing(turn)
-        case DeadlineKind.JOIN:
-            _expire_join(turn)
-        case DeadlineKind.SYNC:
-            _expire_sync(turn)
-        case DeadlineKind.CLEANUP:
-            clean_up(turn)
-        case _:
-            assert_never(deadline.kind)
+    _RULES[deadline.kind](turn, deadline.member_id)
 
 
-def _expire_session(turn: Turn, member_id: str) -> None:
+def _expire_session(turn: Turn[ClassicGroup], member_id: str) -> None:
     group = turn.group
     member = group.members[member_id]
     is_parked = member.awaiting_join is not None or member.awaiting_sync is not None
@@ -58,22 +47,35 @@ def _expire_session(turn: Turn, member_id: str) -> None:
         maybe_prepare_rebalance(turn, RebalanceCause.SESSION_EXPIRED, f"session of {member_id} expired")
 
 
-def _complete_join_if_none_is_missing(turn: Turn) -> None:
+def _expire_pending(turn: Turn[ClassicGroup], _member_id: str) -> None:
+    # The id has gone with its deadline.
+    _complete_join_if_none_is_missing(turn)
+
+
+def _complete_join_if_none_is_missing(turn: Turn[ClassicGroup]) -> None:
     # Unlike a join or a leave, an expiry ends the initial delay too, as in Kafka.
     if turn.group.state is GroupState.PREPARING_REBALANCE and turn.group.all_members_joined:
         complete_join(turn, "all remaining members joined")
 
 
-def _expire_join(turn: Turn) -> None:
+def _expire_join(turn: Turn[ClassicGroup], _member_id: str) -> None:
     if turn.group.previous_state is GroupState.EMPTY:
         extend_initial_delay_or_complete_join(turn)
     else:
         complete_join(turn, "the rebalance timeout passed")
 
 
-def _expire_sync(turn: Turn) -> None:
+def _expire_sync(turn: Turn[ClassicGroup], _member_id: str) -> None:
     missing = [member for member in turn.group.members.values() if member.pending_sync]
     for member in missing:
         remove_member(turn, member, "not_synced")
     names = ", ".join(member.member_id for member in missing)
     prepare_rebalance(turn, RebalanceCause.NOT_SYNCED, f"no sync from {names}")
+
+
+_RULES: dict[DeadlineKind, Callable[[Turn[ClassicGroup], str], None]] = {
+    DeadlineKind.JOIN: _expire_join,
+    DeadlineKind.SESSION: _expire_session,
+    DeadlineKind.PENDING: _expire_pending,
+    DeadlineKind.SYNC: _expire_sync,
+}

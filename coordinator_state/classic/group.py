@@ -1,111 +1,52 @@
-"""A group and its members as plain data, with the bookkeeping that keeps the data consistent.
+"""A classic group as plain data, with the bookkeeping that keeps the data consistent.
 
-A group is one serialisable value: what Kafka keeps in callbacks and timers - who waits for an answer,
-when a session ends - is data here (`ReplyTo`, deadlines), because an answer may be given many batches,
-or a restart, after the question. The rules of the protocol are not here but in the handlers.
+A group is one serialisable value. The rules that change it are not here but in the handlers.
 
-Source: org.apache.kafka.coordinator.group.classic.ClassicGroup and ClassicGroupMember.
+Source: org.apache.kafka.coordinator.group.classic.ClassicGroup.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self, assert_never
 
 import msgspec
 
-from group_coordinator.coordinator_state.classic.states import GroupState
+from group_coordinator.coordinator_state.classic.member import Member, stored
+from group_coordinator.coordinator_state.classic.states import GroupState, transition
+from group_coordinator.coordinator_state.consumer_protocol import CONSUMER
+from group_coordinator.coordinator_state.deadlines import DeadlineKind
+from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.events import RebalanceCause
-from group_coordinator.coordinator_state.requests import Protocol, ReplyTo
 from group_coordinator.coordinator_state.responses import (
     DescribedMember,
     GroupPicture,
     JoinGroupMember,
     PicturedMember,
+    ReplyTo,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
-__all__ = ["Group", "Member", "names_of", "stored"]
+    from group_coordinator.coordinator_state.requests import Protocol
 
-_MEMBER_FRAME_BYTES = 200
-"""What a member's field names and numbers take in a picture; they outweigh the names of a small member."""
+__all__ = ["ClassicGroup"]
 
-
-class StoredProtocol(msgspec.Struct, frozen=True, array_like=True):
-    """A `Protocol` as the state keeps it: positional, so that names are not stored per member."""
-
-    name: str
-    metadata: bytes
+_COMMIT_KEEPS_SESSION = frozenset({GroupState.STABLE, GroupState.PREPARING_REBALANCE})
 
 
-class Member(msgspec.Struct, kw_only=True, array_like=True):
-    """One member. Times are in ms; a deadline is a point of log time, None if there is none.
+class ClassicGroup(msgspec.Struct, kw_only=True, array_like=True):
+    """One group of the classic protocol (a `group.Group`). Times are in ms of log time.
 
     New fields go to the end and have defaults: states written before must still be readable.
     """
 
-    member_id: str
-    client_id: str
-    client_host: str
-    session_timeout_ms: int
-    rebalance_timeout_ms: int
-    protocols: tuple[StoredProtocol, ...]
-    """What the member offers, in its order of preference."""
-    assignment: bytes = b""
-    is_new: bool = True
-    """True until the member's first join phase is over: until then it has no id to send heartbeats with."""
-    session_deadline_ms: int | None = None
-    awaiting_join: ReplyTo | None = None
-    """The parked join, if there is one."""
-    awaiting_sync: ReplyTo | None = None
-    """The parked sync, if there is one."""
-    pending_sync: bool = False
-    """True from the end of a join phase until the member's sync arrives."""
-    group_instance_id: str | None = None
-    """The name that a static member keeps over restarts (KIP-345); None for a dynamic member."""
-    is_behind: bool = False
-    """True from the begin of a generation until the member shows that it has heard of it."""
-    join_request_id: str = ""
-    """The request that a static member was given its id for."""
-
-    def matches(self, protocols: Iterable[Protocol]) -> bool:
-        """Whether `protocols` are what the member offered before: same names, order and bytes."""
-        return self.protocols == stored(protocols)
-
-    def metadata(self, protocol_name: str | None) -> bytes:
-        """The subscription under `protocol_name`; empty if it is not offered."""
-        return next((p.metadata for p in self.protocols if p.name == protocol_name), b"")
-
-    @property
-    def protocol_names(self) -> list[str]:
-        """The names offered, in order; a name given twice counts once."""
-        return names_of(self.protocols)
-
-    @property
-    def size(self) -> int:
-        """Bytes that this member adds to the stored group.
-
-        To one record about the group it adds at most twice that (base64), its assignment aside.
-        """
-        # A static member's instance id stands in the index of static members, too.
-        own = (self.member_id, self.client_id, self.client_host, self.group_instance_id or "")
-        names = (*own, *(each.name for each in self.protocols))
-        metadata = sum(len(each.metadata) for each in self.protocols)
-        return _MEMBER_FRAME_BYTES + len(msgspec.json.encode(names)) + metadata
-
-
-class Group(msgspec.Struct, kw_only=True, array_like=True):
-    """One group. Times are in ms of log time.
-
-    New fields go to the end and have defaults: states written before must still be readable.
-    """
+    KIND: ClassVar[str] = "classic"
 
     group_id: str
     now_ms: int
-    """How far the group has been advanced. Log time does not go back: a record with an earlier time
-    (a broker's clock was set back) is handled as of here."""
     state_timestamp_ms: int
     state: GroupState = GroupState.EMPTY
     previous_state: GroupState = GroupState.DEAD
@@ -127,7 +68,6 @@ class Group(msgspec.Struct, kw_only=True, array_like=True):
     sync_deadline_ms: int | None = None
     """By then every member must have synced (KAFKA-12890)."""
     cleanup_deadline_ms: int | None = None
-    """When to look for what nobody uses: offsets, and the group itself if it is Empty."""
     num_awaiting_join: int = 0
     num_pending_sync: int = 0
     protocol_counts: dict[str, int] = {}
@@ -139,11 +79,26 @@ class Group(msgspec.Struct, kw_only=True, array_like=True):
     subscribed_topics: tuple[str, ...] | None = None
     """What the members of the last completed generation read, sorted; None if that is not known."""
     offsets: bytes = b""
-    """What is committed, as `CommittedOffsets` reads and writes it."""
     rebalance_since_ms: int | None = None
     """When the group was last Stable or Empty; None while it is ..."""
     rebalance_cause: RebalanceCause | None = None
     """... and why it has not been since."""
+
+    @classmethod
+    def new(cls, group_id: str, now_ms: int) -> Self:
+        """An Empty group that begins at `now_ms`."""
+        return cls(group_id=group_id, now_ms=now_ms, state_timestamp_ms=now_ms)
+
+    # -- its state -------------------------------------------------------------------------------
+
+    def move_to(self, target: GroupState) -> None:
+        """Move along an arrow of the state diagram, now."""
+        self.previous_state, self.state = self.state, transition(self.state, target)
+        self.state_timestamp_ms = self.now_ms
+
+    def die(self) -> None:
+        """Move to Dead."""
+        self.move_to(GroupState.DEAD)
 
     # -- members ---------------------------------------------------------------------------------
 
@@ -229,7 +184,139 @@ class Group(msgspec.Struct, kw_only=True, array_like=True):
                 del self.protocol_counts[name]
         self.bytes_held += sign * member.size
 
-    # -- questions -------------------------------------------------------------------------------
+    # -- questions that are asked of every kind of group -----------------------------------------
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no members that have joined."""
+        return self.state is GroupState.EMPTY
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether it has no members, and no id is out that one could join with."""
+        return self.is_empty and not self.pending_members
+
+    def validate_member(
+        self, member_id: str, group_instance_id: str | None, generation_id: int | None = None
+    ) -> Errors:
+        """Whether `member_id` is a member, and, if given, `generation_id` the current generation.
+
+        With an instance id it must also be the one that the instance id stands for: another member id
+        belongs to an older run of the same program, which must not go on. An id that was handed out but has
+        not joined is not a member yet.
+
+        Source: ClassicGroup.validateMember of Apache Kafka 4.
+        """
+        if group_instance_id is not None:
+            if group_instance_id not in self.static_members:
+                return Errors.UNKNOWN_MEMBER_ID
+            if self.static_members[group_instance_id] != member_id:
+                return Errors.FENCED_INSTANCE_ID
+        if member_id not in self.members:
+            return Errors.UNKNOWN_MEMBER_ID
+        if generation_id is not None and generation_id != self.generation_id:
+            return Errors.ILLEGAL_GENERATION
+        return Errors.NONE
+
+    def may_commit(self, member_id: str, group_instance_id: str | None, generation_id: int) -> Errors:
+        """Whether this sender may commit. While there are no members, anybody may, without a generation."""
+        if generation_id < 0 and self.is_empty:
+            return Errors.NONE
+        # The member id "" of a sender without a generation is nobody's, as it should be.
+        error = self.validate_member(member_id, group_instance_id, generation_id)
+        if error is Errors.NONE and self.state is GroupState.COMPLETING_REBALANCE:
+            # It knows of the generation, and so that it may not go on before it has synced.
+            return Errors.REBALANCE_IN_PROGRESS
+        return error
+
+    def may_delete_offsets(self) -> tuple[Errors, str | None]:
+        """Whether it is known what the members use: there are none, or they are Kafka's consumers."""
+        if self.is_empty or self.protocol_type == CONSUMER:
+            return Errors.NONE, None
+        return Errors.NON_EMPTY_GROUP, "what its members use is only known of protocol type consumer"
+
+    def is_subscribed(self, topic: str) -> bool:
+        """Whether a member of the last generation reads `topic`; to be safe, if that is not known."""
+        if self.is_empty:
+            return False
+        if self.subscribed_topics is None:
+            return self.protocol_type == CONSUMER
+        place = bisect_left(self.subscribed_topics, topic)
+        return self.subscribed_topics[place : place + 1] == (topic,)
+
+    def unused_since_ms(self, topic: str, commit_timestamp_ms: int) -> int | None:
+        """Since when nobody has used an offset of `topic`; None while it is in use.
+
+        Without members that is when the last one went, or the commit if there never was one. With members it
+        is the commit, if they are Kafka's consumers and read other topics (KIP-211). A group that rebalances
+        uses all (KAFKA-13636).
+        """
+        is_known = self.state is GroupState.STABLE and self.protocol_type == CONSUMER
+        if self.is_subscribed(topic) or not (self.is_empty or is_known):
+            return None
+        if self.is_empty and self.protocol_type is not None:
+            return self.state_timestamp_ms
+        return commit_timestamp_ms
+
+    def heard_from(self, member_id: str) -> Member | None:
+        """Note that this member has committed; returns it if that keeps its session."""
+        member = self.members.get(member_id)
+        if member is None or self.state not in _COMMIT_KEEPS_SESSION:
+            return None
+        member.is_behind = False
+        return member
+
+    # -- deadlines -------------------------------------------------------------------------------
+
+    def deadlines(self) -> Iterator[tuple[int, DeadlineKind, str]]:
+        """All that are set: when, which kind, and the id of the member if it is one's."""
+        for member_id, member in self.members.items():
+            if member.session_deadline_ms is not None:
+                yield member.session_deadline_ms, DeadlineKind.SESSION, member_id
+        for member_id, at_ms in self.pending_members.items():
+            yield at_ms, DeadlineKind.PENDING, member_id
+        for kind in (DeadlineKind.JOIN, DeadlineKind.SYNC, DeadlineKind.CLEANUP):
+            of_group = self.deadline(kind, "")
+            if of_group is not None:
+                yield of_group, kind, ""
+
+    def deadline(self, kind: DeadlineKind, member_id: str) -> int | None:
+        """When it is due; None if it is not set."""
+        match kind:
+            case DeadlineKind.SESSION:
+                member = self.members.get(member_id)
+                return member.session_deadline_ms if member else None
+            case DeadlineKind.PENDING:
+                return self.pending_members.get(member_id)
+            case DeadlineKind.JOIN:
+                return self.join_deadline_ms
+            case DeadlineKind.SYNC:
+                return self.sync_deadline_ms
+            case DeadlineKind.CLEANUP:
+                return self.cleanup_deadline_ms
+            case _:
+                assert_never(kind)
+
+    def set_deadline(self, kind: DeadlineKind, member_id: str, at_ms: int | None) -> None:
+        """Set it, or clear it with None. An id that was handed out goes with its deadline."""
+        match kind:
+            case DeadlineKind.SESSION:
+                self.members[member_id].session_deadline_ms = at_ms
+            case DeadlineKind.PENDING:
+                if at_ms is None:
+                    del self.pending_members[member_id]
+                else:
+                    self.pending_members[member_id] = at_ms
+            case DeadlineKind.JOIN:
+                self.join_deadline_ms = at_ms
+            case DeadlineKind.SYNC:
+                self.sync_deadline_ms = at_ms
+            case DeadlineKind.CLEANUP:
+                self.cleanup_deadline_ms = at_ms
+            case _:
+                assert_never(kind)
+
+    # -- questions of the classic protocol -------------------------------------------------------
 
     @property
     def join_phase_ms(self) -> int:
@@ -320,13 +407,3 @@ class Group(msgspec.Struct, kw_only=True, array_like=True):
             "member_metadata": member.metadata(self.protocol_name) if is_stable else b"",
             "member_assignment": member.assignment,
         }
-
-
-def names_of(protocols: Iterable[Protocol | StoredProtocol]) -> list[str]:
-    """The names of `protocols`, in order, each once."""
-    return list(dict.fromkeys(protocol.name for protocol in protocols))
-
-
-def stored(protocols: Iterable[Protocol]) -> tuple[StoredProtocol, ...]:
-    """`protocols` in the form the state keeps."""
-    return tuple(StoredProtocol(protocol.name, protocol.metadata) for protocol in protocols)

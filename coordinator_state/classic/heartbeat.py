@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from group_coordinator.coordinator_state.classic.states import GroupState
-from group_coordinator.coordinator_state.classic.validation import validate_member
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.responses import HeartbeatResponse, MemberResult
 
 if TYPE_CHECKING:
+    from group_coordinator.coordinator_state.classic.group import ClassicGroup
     from group_coordinator.coordinator_state.requests import BeatingMember, HeartbeatRequest
     from group_coordinator.coordinator_state.turn import Turn
 
 __all__ = ["handle_heartbeat"]
 
 
-def handle_heartbeat(turn: Turn, request: HeartbeatRequest) -> None:
+def handle_heartbeat(turn: Turn[ClassicGroup], request: HeartbeatRequest) -> None:
     """Handle one Heartbeat: of several members it does what one of each would, and is answered once."""
     beats, reply_to = request.beats, request.reply_to
     errors = [_beat(turn, each) for each in beats]
@@ -44,9 +44,11 @@ def handle_heartbeat(turn: Turn, request: HeartbeatRequest) -> None:
     turn.reply(reply_to, HeartbeatResponse.to(reply_to, turn.group_id, members=members))
 
 
-def _beat(turn: Turn, beating: BeatingMember) -> Errors:
+def _beat(turn: Turn[ClassicGroup], beating: BeatingMember) -> Errors:
     """In the sync phase it is as good as in Stable (KAFKA-10134)."""
-    error = validate_member(turn, beating.member_id, beating.group_instance_id, beating.generation_id)
+    if not turn.exists:
+        return Errors.UNKNOWN_MEMBER_ID
+    error = turn.group.validate_member(beating.member_id, beating.group_instance_id, beating.generation_id)
     if error is Errors.NONE:
         member = turn.group.members[beating.member_id]
         member.is_behind = False

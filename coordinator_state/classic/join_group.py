@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from group_coordinator.coordinator_state.classic.group import Member, names_of, stored
+from group_coordinator.coordinator_state.classic.group import ClassicGroup
+from group_coordinator.coordinator_state.classic.member import Member, names_of, stored
 from group_coordinator.coordinator_state.classic.rebalance import (
     answer_join,
     maybe_complete_join,
@@ -18,7 +19,7 @@ from group_coordinator.coordinator_state.classic.rebalance import (
 )
 from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.coordinator_state.classic.static_members import is_repeat, take_over
-from group_coordinator.coordinator_state.classic.validation import validate_member
+from group_coordinator.coordinator_state.deadlines import DeadlineKind
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.events import MemberAdded, MemberRejoined, RebalanceCause
 from group_coordinator.coordinator_state.responses import JoinGroupResponse
@@ -36,7 +37,7 @@ _MEMBER_ID_REQUIRED_VERSION = 4
 _SKIP_ASSIGNMENT_VERSION = 9
 
 
-def handle_join_group(turn: Turn, request: JoinGroupRequest, new_member_id: str) -> None:
+def handle_join_group(turn: Turn[ClassicGroup], request: JoinGroupRequest, new_member_id: str) -> None:
     """Handle one JoinGroup; `new_member_id` is the id to give out if it asks for one."""
     config = turn.config
     if not (
@@ -56,7 +57,7 @@ def handle_join_group(turn: Turn, request: JoinGroupRequest, new_member_id: str)
             message = "there are as many groups as there may be: ask again later"
             _refuse(turn, request, Errors.COORDINATOR_NOT_AVAILABLE, message=message)
             return
-        turn.create_group()
+        turn.create_group(ClassicGroup.new(turn.group_id, turn.now_ms))
 
     group = turn.group
     if request.member_id:
@@ -77,7 +78,7 @@ def handle_join_group(turn: Turn, request: JoinGroupRequest, new_member_id: str)
 
 
 def _join_without_id(
-    turn: Turn, request: JoinGroupRequest, member: Member | None, new_member_id: str
+    turn: Turn[ClassicGroup], request: JoinGroupRequest, member: Member | None, new_member_id: str
 ) -> None:
     """A program that has just started. `member` is the one it is already, if its instance id says so."""
     if member is not None and is_repeat(request, member):
@@ -85,16 +86,17 @@ def _join_without_id(
     if member is not None:
         _replace_static_member(turn, request, member, new_member_id)
     elif request.group_instance_id is None and request.version >= _MEMBER_ID_REQUIRED_VERSION:
-        turn.deadlines.set_pending(new_member_id, turn.now_ms + request.session_timeout_ms)
+        expires_ms = turn.now_ms + request.session_timeout_ms
+        turn.deadlines.set(DeadlineKind.PENDING, expires_ms, new_member_id)
         _refuse(turn, request, Errors.MEMBER_ID_REQUIRED, member_id=new_member_id)
     else:
         _add_member(turn, request, new_member_id)
 
 
-def _join_with_id(turn: Turn, request: JoinGroupRequest) -> None:
+def _join_with_id(turn: Turn[ClassicGroup], request: JoinGroupRequest) -> None:
     group = turn.group
     if request.member_id not in group.pending_members:
-        error = validate_member(turn, request.member_id, request.group_instance_id)
+        error = group.validate_member(request.member_id, request.group_instance_id)
         if error is Errors.NONE:
             _rejoin(turn, request, group.members[request.member_id])
         else:
@@ -107,7 +109,7 @@ def _join_with_id(turn: Turn, request: JoinGroupRequest) -> None:
         _refuse(turn, request, Errors.UNKNOWN_SERVER_ERROR, member_id="", message=message)
 
 
-def _rejoin(turn: Turn, request: JoinGroupRequest, member: Member) -> None:
+def _rejoin(turn: Turn[ClassicGroup], request: JoinGroupRequest, member: Member) -> None:
     group = turn.group
     begins: tuple[RebalanceCause, str] | None
     if group.state is GroupState.PREPARING_REBALANCE:
@@ -130,7 +132,9 @@ def _rejoin(turn: Turn, request: JoinGroupRequest, member: Member) -> None:
         prepare_rebalance(turn, cause, _reason(request, member.member_id, what))
 
 
-def _replace_static_member(turn: Turn, request: JoinGroupRequest, member: Member, new_member_id: str) -> None:
+def _replace_static_member(
+    turn: Turn[ClassicGroup], request: JoinGroupRequest, member: Member, new_member_id: str
+) -> None:
     """The program behind `member` runs anew. It goes on as the same member, under an id of its own.
 
     In Stable it takes over what it had, and nobody else notices (KIP-345); elsewhere the phase goes on, or,
@@ -149,7 +153,9 @@ def _replace_static_member(turn: Turn, request: JoinGroupRequest, member: Member
         maybe_prepare_rebalance(turn, RebalanceCause.MEMBER_REPLACED, reason)
 
 
-def _answer_replaced(turn: Turn, request: JoinGroupRequest, member: Member, old_leader: str | None) -> None:
+def _answer_replaced(
+    turn: Turn[ClassicGroup], request: JoinGroupRequest, member: Member, old_leader: str | None
+) -> None:
     if request.version >= _SKIP_ASSIGNMENT_VERSION:
         answer_join(turn, request.reply_to, member, skip_assignment=turn.group.leader == member.member_id)
     else:
@@ -157,7 +163,7 @@ def _answer_replaced(turn: Turn, request: JoinGroupRequest, member: Member, old_
         answer_join(turn, request.reply_to, member, leader=old_leader)
 
 
-def _add_member(turn: Turn, request: JoinGroupRequest, member_id: str) -> None:
+def _add_member(turn: Turn[ClassicGroup], request: JoinGroupRequest, member_id: str) -> None:
     group = turn.group
     if group.state is GroupState.PREPARING_REBALANCE and group.previous_state is GroupState.EMPTY:
         group.new_member_added = True
@@ -165,17 +171,19 @@ def _add_member(turn: Turn, request: JoinGroupRequest, member_id: str) -> None:
     group.add_member(member, request.protocol_type)
     group.park_join(member, request.reply_to)
     turn.emit(
-        MemberAdded,
-        member_id=member_id,
-        group_instance_id=request.group_instance_id,
-        client_id=request.client_id,
-        client_host=request.client_host,
-        join_phase_ms=group.join_phase_ms,
-        client_reason=request.client_reason,
+        MemberAdded(
+            member_id=member_id,
+            group_instance_id=request.group_instance_id,
+            client_id=request.client_id,
+            client_host=request.client_host,
+            join_phase_ms=group.join_phase_ms,
+            client_reason=request.client_reason,
+        )
     )
     # It cannot send heartbeats before it is answered, and may have given up waiting: so the parked join
     # is bounded by a time of its own, not by the session (KAFKA-7610).
-    turn.deadlines.set_session(member, turn.now_ms + turn.config.new_member_join_timeout_ms)
+    until_ms = turn.now_ms + turn.config.new_member_join_timeout_ms
+    turn.deadlines.set(DeadlineKind.SESSION, until_ms, member_id)
     maybe_prepare_rebalance(turn, RebalanceCause.MEMBER_JOINED, _reason(request, member_id, "joined"))
 
 
@@ -192,20 +200,21 @@ def _member_of(request: JoinGroupRequest, member_id: str) -> Member:
     )
 
 
-def _park_again(turn: Turn, request: JoinGroupRequest, member: Member) -> None:
+def _park_again(turn: Turn[ClassicGroup], request: JoinGroupRequest, member: Member) -> None:
     if member.awaiting_join is None:
         turn.emit(
-            MemberRejoined,
-            member_id=member.member_id,
-            group_instance_id=member.group_instance_id,
-            client_id=request.client_id,
-            join_phase_ms=turn.group.join_phase_ms,
-            client_reason=request.client_reason,
+            MemberRejoined(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                client_id=request.client_id,
+                join_phase_ms=turn.group.join_phase_ms,
+                client_reason=request.client_reason,
+            )
         )
     turn.group.park_join(member, request.reply_to)
 
 
-def _update(turn: Turn, request: JoinGroupRequest, member: Member) -> None:
+def _update(turn: Turn[ClassicGroup], request: JoinGroupRequest, member: Member) -> None:
     timeouts = (request.session_timeout_ms, request.effective_rebalance_timeout_ms)
     if timeouts != (member.session_timeout_ms, member.rebalance_timeout_ms) or not member.matches(
         request.protocols
@@ -223,7 +232,7 @@ def _reason(request: JoinGroupRequest, member_id: str, what: str) -> str:
 # -- refusals ------------------------------------------------------------------------------------
 
 
-def _accepts(turn: Turn, member: Member | None) -> bool:
+def _accepts(turn: Turn[ClassicGroup], member: Member | None) -> bool:
     """Whether group.max.size has room. Ids that are only pending do not count."""
     group = turn.group
     match group.state:
@@ -237,7 +246,7 @@ def _accepts(turn: Turn, member: Member | None) -> bool:
             return True
 
 
-def _refuse_for_size(turn: Turn, request: JoinGroupRequest, member: Member | None) -> None:
+def _refuse_for_size(turn: Turn[ClassicGroup], request: JoinGroupRequest, member: Member | None) -> None:
     if member is not None:
         remove_member(turn, member, "group_full")
     turn.group.pending_members.pop(request.member_id, None)
@@ -252,7 +261,9 @@ def _refuse_for_size(turn: Turn, request: JoinGroupRequest, member: Member | Non
     maybe_complete_join(turn)
 
 
-def _new_size(turn: Turn, request: JoinGroupRequest, member: Member | None, new_member_id: str) -> int:
+def _new_size(
+    turn: Turn[ClassicGroup], request: JoinGroupRequest, member: Member | None, new_member_id: str
+) -> int:
     """Bytes of the group's members with the one that wants to join.
 
     An id that is given out is room that is promised; so who asks for one is counted with all that are out,
@@ -264,7 +275,7 @@ def _new_size(turn: Turn, request: JoinGroupRequest, member: Member | None, new_
 
 
 def _refuse(
-    turn: Turn,
+    turn: Turn[ClassicGroup],
     request: JoinGroupRequest,
     error: Errors,
     *,

@@ -13,12 +13,12 @@ from group_coordinator.coordinator_state.classic.rebalance import (
     remove_member,
 )
 from group_coordinator.coordinator_state.classic.states import GroupState
-from group_coordinator.coordinator_state.classic.validation import validate_member
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.events import RebalanceCause
 from group_coordinator.coordinator_state.responses import LeaveGroupResponse, MemberResult
 
 if TYPE_CHECKING:
+    from group_coordinator.coordinator_state.classic.group import ClassicGroup
     from group_coordinator.coordinator_state.requests import LeaveGroupRequest, LeavingMember
     from group_coordinator.coordinator_state.turn import Turn
 
@@ -28,7 +28,7 @@ __all__ = ["handle_leave_group"]
 _BATCH_VERSION = 3
 
 
-def handle_leave_group(turn: Turn, request: LeaveGroupRequest) -> None:
+def handle_leave_group(turn: Turn[ClassicGroup], request: LeaveGroupRequest) -> None:
     """Handle one LeaveGroup: all its members go, then there is one rebalance."""
     is_batch = request.version >= _BATCH_VERSION
     if not is_batch and len(request.members) != 1:
@@ -57,7 +57,7 @@ def handle_leave_group(turn: Turn, request: LeaveGroupRequest) -> None:
         _answer(turn, request, Errors(left[0].error_code))
 
 
-def _leave(turn: Turn, request: LeaveGroupRequest, leaving: LeavingMember) -> Errors:
+def _leave(turn: Turn[ClassicGroup], request: LeaveGroupRequest, leaving: LeavingMember) -> Errors:
     if not turn.exists:
         return Errors.UNKNOWN_MEMBER_ID
     group = turn.group
@@ -69,14 +69,16 @@ def _leave(turn: Turn, request: LeaveGroupRequest, leaving: LeavingMember) -> Er
         del group.pending_members[leaving.member_id]
         return Errors.NONE
     else:
-        error = validate_member(turn, leaving.member_id, leaving.group_instance_id)
+        error = group.validate_member(leaving.member_id, leaving.group_instance_id)
         member = group.members.get(leaving.member_id)
     if error is Errors.NONE and member is not None:
         remove_member(turn, member, "left", request.client_reason(leaving))
     return error
 
 
-def _continue_without(turn: Turn, request: LeaveGroupRequest, gone: list[LeavingMember]) -> None:
+def _continue_without(
+    turn: Turn[ClassicGroup], request: LeaveGroupRequest, gone: list[LeavingMember]
+) -> None:
     # An id that was only pending counts too, and makes a stable group rebalance: Kafka 4 does so.
     match turn.group.state:
         case GroupState.STABLE | GroupState.COMPLETING_REBALANCE:
@@ -91,7 +93,7 @@ def _continue_without(turn: Turn, request: LeaveGroupRequest, gone: list[Leaving
 
 
 def _answer(
-    turn: Turn,
+    turn: Turn[ClassicGroup],
     request: LeaveGroupRequest,
     error: Errors,
     *,

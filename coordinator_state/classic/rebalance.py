@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.coordinator_state.classic.subscriptions import subscribed_topics
 from group_coordinator.coordinator_state.config import INT32_MAX
+from group_coordinator.coordinator_state.deadlines import DeadlineKind
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.events import (
     AssignmentPropagated,
@@ -19,14 +20,16 @@ from group_coordinator.coordinator_state.events import (
     MemberAssigned,
     MemberRemoved,
     RebalancePostponed,
+    StateChanged,
 )
 from group_coordinator.coordinator_state.requests import JoinGroupRequest
 from group_coordinator.coordinator_state.responses import JoinGroupResponse, SyncGroupResponse
 
 if TYPE_CHECKING:
-    from group_coordinator.coordinator_state.classic.group import Group, Member
+    from group_coordinator.coordinator_state.classic.group import ClassicGroup
+    from group_coordinator.coordinator_state.classic.member import Member
     from group_coordinator.coordinator_state.events import RebalanceCause
-    from group_coordinator.coordinator_state.requests import ReplyTo
+    from group_coordinator.coordinator_state.responses import ReplyTo
     from group_coordinator.coordinator_state.turn import Turn
 
 __all__ = [
@@ -43,15 +46,44 @@ __all__ = [
     "refuse_parked_sync",
     "remove_member",
     "synced",
+    "transition",
 ]
 
 CAN_REBALANCE = frozenset({GroupState.EMPTY, GroupState.COMPLETING_REBALANCE, GroupState.STABLE})
 
 
+def transition(
+    turn: Turn[ClassicGroup], target: GroupState, reason: str, cause: RebalanceCause | None = None
+) -> None:
+    """Move the group along an arrow of the state diagram; `cause` if that begins a join phase."""
+    group = turn.group
+    group.move_to(target)
+    rebalance_ms = None
+    if target is GroupState.PREPARING_REBALANCE:
+        if group.rebalance_since_ms is None:
+            group.rebalance_since_ms, group.rebalance_cause = turn.now_ms, cause
+    elif target in (GroupState.STABLE, GroupState.EMPTY) and group.rebalance_since_ms is not None:
+        rebalance_ms, cause = turn.now_ms - group.rebalance_since_ms, group.rebalance_cause
+        group.rebalance_since_ms = group.rebalance_cause = None
+    turn.emit(
+        StateChanged(
+            from_=str(group.previous_state),
+            to=str(target),
+            reason=reason,
+            cause=cause,
+            rebalance_ms=rebalance_ms,
+        )
+    )
+    if target is GroupState.EMPTY or (target is GroupState.STABLE and turn.offsets):
+        turn.await_cleanup()
+    else:
+        turn.deadlines.set(DeadlineKind.CLEANUP, None)
+
+
 # -- the join phase begins -----------------------------------------------------------------------
 
 
-def maybe_prepare_rebalance(turn: Turn, cause: RebalanceCause, reason: str) -> None:
+def maybe_prepare_rebalance(turn: Turn[ClassicGroup], cause: RebalanceCause, reason: str) -> None:
     """Begin a join phase, or, when one is running, end it if nobody is missing any more."""
     if turn.group.state in CAN_REBALANCE:
         prepare_rebalance(turn, cause, reason)
@@ -59,46 +91,46 @@ def maybe_prepare_rebalance(turn: Turn, cause: RebalanceCause, reason: str) -> N
         maybe_complete_join(turn)
 
 
-def prepare_rebalance(turn: Turn, cause: RebalanceCause, reason: str) -> None:
+def prepare_rebalance(turn: Turn[ClassicGroup], cause: RebalanceCause, reason: str) -> None:
     """Begin a join phase: everybody has to join again, because of `cause`; `reason` is for people."""
     group = turn.group
     if group.state is GroupState.COMPLETING_REBALANCE:
         _refuse_parked_syncs(turn)
     for member in group.members.values():
         group.set_pending_sync(member, pending=False)
-    turn.deadlines.set_sync(None)
+    turn.deadlines.set(DeadlineKind.SYNC, None)
 
     if group.state is GroupState.EMPTY:
         # The first member seldom comes alone: wait a little for the others, so that a fleet that starts
         # is one rebalance and not many (KIP-134). This phase never ends early.
         delay_ms = turn.config.group_initial_rebalance_delay_ms
         _begin_initial_delay(turn, delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0))
-        turn.transition(GroupState.PREPARING_REBALANCE, reason, cause)
+        transition(turn, GroupState.PREPARING_REBALANCE, reason, cause)
         return
-    turn.transition(GroupState.PREPARING_REBALANCE, reason, cause)
+    transition(turn, GroupState.PREPARING_REBALANCE, reason, cause)
     if group.all_members_joined:
         complete_join(turn, "all members joined")
     else:
-        turn.deadlines.set_join(turn.now_ms + group.rebalance_timeout_ms)
+        turn.deadlines.set(DeadlineKind.JOIN, turn.now_ms + group.rebalance_timeout_ms)
 
 
-def _refuse_parked_syncs(turn: Turn) -> None:
+def _refuse_parked_syncs(turn: Turn[ClassicGroup]) -> None:
     for member in turn.group.members.values():
         member.assignment = b""
         if refuse_parked_sync(turn, member, Errors.REBALANCE_IN_PROGRESS):
             turn.restart_session(member)
 
 
-def _begin_initial_delay(turn: Turn, delay_ms: int, remaining_ms: int) -> None:
+def _begin_initial_delay(turn: Turn[ClassicGroup], delay_ms: int, remaining_ms: int) -> None:
     turn.group.initial_delay_ms = delay_ms
     turn.group.initial_remaining_ms = remaining_ms
-    turn.deadlines.set_join(turn.now_ms + delay_ms)
+    turn.deadlines.set(DeadlineKind.JOIN, turn.now_ms + delay_ms)
 
 
 # -- the join phase ends -------------------------------------------------------------------------
 
 
-def maybe_complete_join(turn: Turn) -> None:
+def maybe_complete_join(turn: Turn[ClassicGroup]) -> None:
     """End the running join phase if nobody is missing; the initial one runs its full time."""
     group = turn.group
     if (
@@ -109,7 +141,7 @@ def maybe_complete_join(turn: Turn) -> None:
         complete_join(turn, "all members joined")
 
 
-def extend_initial_delay_or_complete_join(turn: Turn) -> None:
+def extend_initial_delay_or_complete_join(turn: Turn[ClassicGroup]) -> None:
     """The initial delay is over: wait another round if members came in this one and time is left."""
     group = turn.group
     if group.new_member_added and group.initial_remaining_ms:
@@ -121,13 +153,13 @@ def extend_initial_delay_or_complete_join(turn: Turn) -> None:
         complete_join(turn, "the initial rebalance delay is over")
 
 
-def complete_join(turn: Turn, reason: str) -> None:
+def complete_join(turn: Turn[ClassicGroup], reason: str) -> None:
     """End the join phase: who did not join is out, the others are the next generation.
 
     A static member that did not join is kept until its session ends: it may just be starting again.
     """
     group = turn.group
-    turn.deadlines.set_join(None)
+    turn.deadlines.set(DeadlineKind.JOIN, None)
     missing = [member for member in group.members.values() if member.awaiting_join is None]
     for member in missing:
         if member.group_instance_id is None:
@@ -141,19 +173,20 @@ def complete_join(turn: Turn, reason: str) -> None:
     if not group.members:
         group.protocol_name = None
         group.subscribed_topics = subscribed_topics(group)
-        turn.transition(GroupState.EMPTY, "no members are left")
+        transition(turn, GroupState.EMPTY, "no members are left")
         return
 
     assert group.leader is not None  # noqa: S101 - for the type checker
     group.protocol_name = group.select_protocol()
     group.subscribed_topics = subscribed_topics(group)
-    turn.transition(GroupState.COMPLETING_REBALANCE, reason)
+    transition(turn, GroupState.COMPLETING_REBALANCE, reason)
     turn.emit(
-        GenerationCompleted,
-        protocol_type=group.protocol_type,
-        protocol_name=group.protocol_name,
-        leader=group.leader,
-        members=list(group.members),
+        GenerationCompleted(
+            protocol_type=group.protocol_type or "",
+            protocol_name=group.protocol_name,
+            leader=group.leader,
+            members=list(group.members),
+        )
     )
     for member in group.members.values():
         if (reply_to := group.take_parked_join(member)) is not None:
@@ -161,38 +194,38 @@ def complete_join(turn: Turn, reason: str) -> None:
         member.is_new, member.is_behind = False, True
         turn.restart_session(member)
         group.set_pending_sync(member, pending=True)
-    turn.deadlines.set_sync(turn.now_ms + group.rebalance_timeout_ms)
+    turn.deadlines.set(DeadlineKind.SYNC, turn.now_ms + group.rebalance_timeout_ms)
 
 
-def _postpone(turn: Turn) -> None:
+def _postpone(turn: Turn[ClassicGroup]) -> None:
     """Nobody could lead the next generation: all that are left are static members that have not joined.
 
     They may yet, or their sessions end, of which none is shorter than the least that is allowed: looking
     more often than that is of no use, whatever rebalance timeout they ask for.
     """
     timeout_ms = max(turn.group.rebalance_timeout_ms, turn.config.group_min_session_timeout_ms, 1)
-    turn.deadlines.set_join(turn.now_ms + timeout_ms)
-    turn.emit(RebalancePostponed, until_ms=turn.now_ms + timeout_ms)
+    turn.deadlines.set(DeadlineKind.JOIN, turn.now_ms + timeout_ms)
+    turn.emit(RebalancePostponed(until_ms=turn.now_ms + timeout_ms))
 
 
-def _elect_joined_leader(group: Group) -> None:
+def _elect_joined_leader(group: ClassicGroup) -> None:
     """If the leader has not joined, the first member that has leads."""
     if group.members and group.members[group.leader or ""].awaiting_join is None:
         joined = (member for member in group.members.values() if member.awaiting_join is not None)
         group.leader = next(joined).member_id
 
 
-def _begin_generation(turn: Turn) -> None:
+def _begin_generation(turn: Turn[ClassicGroup]) -> None:
     group = turn.group
     if group.generation_id == INT32_MAX:
         # An int32 on Kafka's wire. Kafka lets it go negative, where it would read as "no generation".
-        turn.emit(GenerationWrapped)
+        turn.emit(GenerationWrapped())
         group.generation_id = 0
     group.generation_id += 1
 
 
 def answer_join(
-    turn: Turn,
+    turn: Turn[ClassicGroup],
     reply_to: ReplyTo,
     member: Member,
     *,
@@ -228,14 +261,14 @@ def answer_join(
 # -- the sync phase ------------------------------------------------------------------------------
 
 
-def synced(turn: Turn, member: Member) -> None:
+def synced(turn: Turn[ClassicGroup], member: Member) -> None:
     """`member` has synced; when all have, there is nothing left to wait for."""
     turn.group.set_pending_sync(member, pending=False)
     if turn.group.num_pending_sync == 0:
-        turn.deadlines.set_sync(None)
+        turn.deadlines.set(DeadlineKind.SYNC, None)
 
 
-def propagate_assignment(turn: Turn, assignments: dict[str, bytes]) -> None:
+def propagate_assignment(turn: Turn[ClassicGroup], assignments: dict[str, bytes]) -> None:
     """Take over what the leader decided, and answer everybody who waits for it.
 
     Nobody is left out: a member the leader forgot owns nothing, and an id that is not a member's is ignored.
@@ -243,13 +276,14 @@ def propagate_assignment(turn: Turn, assignments: dict[str, bytes]) -> None:
     group = turn.group
     for member in group.members.values():
         member.assignment = assignments.get(member.member_id, b"")
-    turn.transition(GroupState.STABLE, "the leader's assignment arrived")
+    transition(turn, GroupState.STABLE, "the leader's assignment arrived")
     turn.emit(
-        AssignmentPropagated,
-        protocol_type=group.protocol_type,
-        assignments=[
-            MemberAssigned(member.member_id, member.assignment) for member in group.members.values()
-        ],
+        AssignmentPropagated(
+            protocol_type=group.protocol_type or "",
+            assignments=[
+                MemberAssigned(member.member_id, member.assignment) for member in group.members.values()
+            ],
+        )
     )
     for member in group.members.values():
         if (reply_to := group.take_parked_sync(member)) is not None:
@@ -258,7 +292,7 @@ def propagate_assignment(turn: Turn, assignments: dict[str, bytes]) -> None:
             turn.restart_session(member)
 
 
-def answer_sync(turn: Turn, reply_to: ReplyTo, member: Member) -> None:
+def answer_sync(turn: Turn[ClassicGroup], reply_to: ReplyTo, member: Member) -> None:
     """Tell `member` what it owns."""
     group = turn.group
     has_protocol = reply_to.api_version >= 5  # noqa: PLR2004 - the fields came with version 5
@@ -278,14 +312,14 @@ def answer_sync(turn: Turn, reply_to: ReplyTo, member: Member) -> None:
 # -- parked requests are refused -----------------------------------------------------------------
 
 
-def refuse_parked_join(turn: Turn, member: Member, error: Errors, member_id: str = "") -> None:
+def refuse_parked_join(turn: Turn[ClassicGroup], member: Member, error: Errors, member_id: str = "") -> None:
     """Answer the parked join of `member`, if there is one, with `error` and `member_id`."""
     if (reply_to := turn.group.take_parked_join(member)) is not None:
         response = JoinGroupResponse.to(reply_to, turn.group_id, error, member_id=member_id)
         turn.reply(reply_to, response, member.member_id)
 
 
-def refuse_parked_sync(turn: Turn, member: Member, error: Errors) -> bool:
+def refuse_parked_sync(turn: Turn[ClassicGroup], member: Member, error: Errors) -> bool:
     """Answer the parked sync of `member` with `error`; False if there is none."""
     if (reply_to := turn.group.take_parked_sync(member)) is None:
         return False
@@ -296,7 +330,9 @@ def refuse_parked_sync(turn: Turn, member: Member, error: Errors) -> bool:
 # -- members go ----------------------------------------------------------------------------------
 
 
-def remove_member(turn: Turn, member: Member, reason: str, client_reason: str | None = None) -> None:
+def remove_member(
+    turn: Turn[ClassicGroup], member: Member, reason: str, client_reason: str | None = None
+) -> None:
     """Take `member` out for `reason` (as in `MemberRemoved`). What that means for the phase is the caller's.
 
     A parked join is answered UNKNOWN_MEMBER_ID, so that a client that is still there joins anew. A parked
@@ -305,10 +341,11 @@ def remove_member(turn: Turn, member: Member, reason: str, client_reason: str | 
     refuse_parked_join(turn, member, Errors.UNKNOWN_MEMBER_ID)
     turn.group.remove_member(member)
     turn.emit(
-        MemberRemoved,
-        member_id=member.member_id,
-        group_instance_id=member.group_instance_id,
-        client_id=member.client_id,
-        reason=reason,
-        client_reason=client_reason,
+        MemberRemoved(
+            member_id=member.member_id,
+            group_instance_id=member.group_instance_id,
+            client_id=member.client_id,
+            reason=reason,
+            client_reason=client_reason,
+        )
     )

@@ -17,7 +17,8 @@ from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.events import MemberFenced
 
 if TYPE_CHECKING:
-    from group_coordinator.coordinator_state.classic.group import Member
+    from group_coordinator.coordinator_state.classic.group import ClassicGroup
+    from group_coordinator.coordinator_state.classic.member import Member
     from group_coordinator.coordinator_state.requests import JoinGroupRequest
     from group_coordinator.coordinator_state.turn import Turn
 
@@ -32,9 +33,12 @@ def is_repeat(request: JoinGroupRequest, member: Member) -> bool:
     return (request.client_id, request.request_id) == (member.client_id, member.join_request_id)
 
 
-def take_over(turn: Turn, request: JoinGroupRequest, member: Member, new_member_id: str) -> None:
+def take_over(
+    turn: Turn[ClassicGroup], request: JoinGroupRequest, member: Member, new_member_id: str
+) -> None:
     """Let `member` go on under `new_member_id`. What its old run waits for is answered FENCED_INSTANCE_ID."""
     group, old_member_id = turn.group, member.member_id
+    assert member.group_instance_id is not None  # noqa: S101 - a bug of ours if it is
     refuse_parked_join(turn, member, Errors.FENCED_INSTANCE_ID, old_member_id)
     refuse_parked_sync(turn, member, Errors.FENCED_INSTANCE_ID)
     group.replace_static_member(member, new_member_id, request.client_id, request.client_host)
@@ -45,11 +49,12 @@ def take_over(turn: Turn, request: JoinGroupRequest, member: Member, new_member_
     # One more session of the old length: the new one counts from its first sign of life on, as in Kafka.
     turn.restart_session(member)
     turn.emit(
-        MemberFenced,
-        member_id=old_member_id,
-        group_instance_id=request.group_instance_id,
-        replaced_by=new_member_id,
-        client_id=request.client_id,
-        client_host=request.client_host,
-        client_reason=request.client_reason,
+        MemberFenced(
+            member_id=old_member_id,
+            group_instance_id=member.group_instance_id,
+            replaced_by=new_member_id,
+            client_id=request.client_id,
+            client_host=request.client_host,
+            client_reason=request.client_reason,
+        )
     )

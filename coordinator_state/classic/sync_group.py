@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 
 from group_coordinator.coordinator_state.classic.rebalance import answer_sync, propagate_assignment, synced
 from group_coordinator.coordinator_state.classic.states import GroupState
-from group_coordinator.coordinator_state.classic.validation import validate_member
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.responses import SyncGroupResponse
 
 if TYPE_CHECKING:
+    from group_coordinator.coordinator_state.classic.group import ClassicGroup
     from group_coordinator.coordinator_state.requests import SyncGroupRequest
     from group_coordinator.coordinator_state.turn import Turn
 
 __all__ = ["handle_sync_group"]
 
 
-def handle_sync_group(turn: Turn, request: SyncGroupRequest) -> None:
+def handle_sync_group(turn: Turn[ClassicGroup], request: SyncGroupRequest) -> None:
     """Handle one SyncGroup."""
     error = _check(turn, request)
     if error is not Errors.NONE:
@@ -43,11 +43,13 @@ def handle_sync_group(turn: Turn, request: SyncGroupRequest) -> None:
         propagate_assignment(turn, {each.member_id: each.assignment for each in request.assignments})
 
 
-def _check(turn: Turn, request: SyncGroupRequest) -> Errors:
-    error = validate_member(turn, request.member_id, request.group_instance_id, request.generation_id)
+def _check(turn: Turn[ClassicGroup], request: SyncGroupRequest) -> Errors:
+    if not turn.exists:
+        return Errors.UNKNOWN_MEMBER_ID
+    group = turn.group
+    error = group.validate_member(request.member_id, request.group_instance_id, request.generation_id)
     if error is not Errors.NONE:
         return error
-    group = turn.group
     # In the first join phase of all there is a generation, 0, but no protocol name yet.
     protocol_name = group.protocol_name or request.protocol_name
     protocol = (request.protocol_type, request.protocol_name)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from group_coordinator.coordinator_state.classic.states import GroupState
-from group_coordinator.coordinator_state.classic.validation import validate_member
+from group_coordinator.coordinator_state.classic.group import ClassicGroup
 from group_coordinator.coordinator_state.config import INT64_MAX
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.events import CommittedPartition, OffsetsCommitted, OffsetsOfTopic
@@ -18,6 +17,7 @@ from group_coordinator.coordinator_state.offsets.retention import await_expiry
 from group_coordinator.coordinator_state.responses import OffsetCommitResponse, PartitionResult, TopicResult
 
 if TYPE_CHECKING:
+    from group_coordinator.coordinator_state.group import Group
     from group_coordinator.coordinator_state.requests import (
         OffsetCommitPartition,
         OffsetCommitRequest,
@@ -27,10 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["handle_offset_commit"]
 
-_KEEPS_SESSION = frozenset({GroupState.STABLE, GroupState.PREPARING_REBALANCE})
 
-
-def handle_offset_commit(turn: Turn, request: OffsetCommitRequest) -> None:
+def handle_offset_commit(turn: Turn[Group], request: OffsetCommitRequest) -> None:
     """Handle one OffsetCommit. One that names no partition is granted unseen, as KafkaApis does."""
     if not request.partitions_named:
         _answer(turn, request, Errors.NONE)
@@ -40,13 +38,12 @@ def handle_offset_commit(turn: Turn, request: OffsetCommitRequest) -> None:
         _grant(turn, request)
 
 
-def _grant(turn: Turn, request: OffsetCommitRequest) -> None:
+def _grant(turn: Turn[Group], request: OffsetCommitRequest) -> None:
     """Commit what is not too large."""
     if not turn.exists:
-        turn.create_group()
-    member = turn.group.members.get(request.member_id)
-    if member is not None and turn.group.state in _KEEPS_SESSION:
-        member.is_behind = False
+        # A group that has never had members is a classic one, as in Kafka.
+        turn.create_group(ClassicGroup.new(turn.group_id, turn.now_ms))
+    if (member := turn.group.heard_from(request.member_id)) is not None:
         turn.restart_session(member)
     results, committed = [], []
     for topic in request.topics:
@@ -58,11 +55,11 @@ def _grant(turn: Turn, request: OffsetCommitRequest) -> None:
     turn.reply(request.reply_to, response, request.member_id)
     if committed:
         turn.emit(
-            OffsetsCommitted, member_id=request.member_id, client_id=request.client_id, topics=committed
+            OffsetsCommitted(member_id=request.member_id, client_id=request.client_id, topics=committed)
         )
 
 
-def _answer(turn: Turn, request: OffsetCommitRequest, error: Errors) -> None:
+def _answer(turn: Turn[Group], request: OffsetCommitRequest, error: Errors) -> None:
     """Answer the whole request, and each partition, with `error`."""
     topics = [
         TopicResult(topic.name, [PartitionResult(each.partition_index, error) for each in topic.partitions])
@@ -72,7 +69,7 @@ def _answer(turn: Turn, request: OffsetCommitRequest, error: Errors) -> None:
     turn.reply(request.reply_to, response, request.member_id)
 
 
-def _validate(turn: Turn, request: OffsetCommitRequest) -> Errors:
+def _validate(turn: Turn[Group], request: OffsetCommitRequest) -> Errors:
     """Whether the sender may commit. Without a generation that is anybody, if the group has no members."""
     if not turn.exists:
         if request.generation_id < 0:
@@ -80,18 +77,11 @@ def _validate(turn: Turn, request: OffsetCommitRequest) -> Errors:
             return Errors.COORDINATOR_NOT_AVAILABLE if turn.is_closed else Errors.NONE
         is_new = request.version >= request.GROUP_ID_NOT_FOUND_VERSION
         return Errors.GROUP_ID_NOT_FOUND if is_new else Errors.ILLEGAL_GENERATION
-    if request.generation_id < 0 and turn.group.state is GroupState.EMPTY:
-        return Errors.NONE
-    # Of a request without any of the three the member id "" is nobody's, as it should be.
-    error = validate_member(turn, request.member_id, request.group_instance_id, request.generation_id)
-    if error is Errors.NONE and turn.group.state is GroupState.COMPLETING_REBALANCE:
-        # It knows of the generation, and so that it may not go on before it has synced.
-        return Errors.REBALANCE_IN_PROGRESS
-    return error
+    return turn.group.may_commit(request.member_id, request.group_instance_id, request.generation_id)
 
 
 def _commit(
-    turn: Turn, request: OffsetCommitRequest, topic: OffsetCommitTopic
+    turn: Turn[Group], request: OffsetCommitRequest, topic: OffsetCommitTopic
 ) -> tuple[list[PartitionResult], list[CommittedPartition]]:
     """Commit for one topic; what to answer, and what was committed."""
     results, committed = [], []
@@ -113,7 +103,9 @@ def _commit(
     return results, committed
 
 
-def _offset(turn: Turn, request: OffsetCommitRequest, partition: OffsetCommitPartition) -> CommittedOffset:
+def _offset(
+    turn: Turn[Group], request: OffsetCommitRequest, partition: OffsetCommitPartition
+) -> CommittedOffset:
     has_epoch = request.version >= request.LEADER_EPOCH_VERSION
     has_retention = request.version <= request.LAST_RETENTION_VERSION and request.retention_time_ms != -1
     # At least 0: what is over is over, and no time is kept that is too far away for an int64.
@@ -127,7 +119,7 @@ def _offset(turn: Turn, request: OffsetCommitRequest, partition: OffsetCommitPar
     )
 
 
-def _check_size(turn: Turn, topic: str, partition: int, offset: CommittedOffset) -> Errors:
+def _check_size(turn: Turn[Group], topic: str, partition: int, offset: CommittedOffset) -> Errors:
     config, offsets = turn.config, turn.offsets
     # Kafka's limit is in bytes by its name, and in Java's characters by what is counted.
     if len(offset.metadata.encode("utf-16-le")) // 2 > config.offset_metadata_max_bytes:

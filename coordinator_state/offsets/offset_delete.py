@@ -7,21 +7,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from group_coordinator.coordinator_state.classic.states import GroupState
-from group_coordinator.coordinator_state.classic.subscriptions import CONSUMER, is_subscribed
-from group_coordinator.coordinator_state.classic.validation import not_found
-from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.coordinator_state.errors import Errors, not_found
 from group_coordinator.coordinator_state.offsets.retention import delete_offsets
 from group_coordinator.coordinator_state.responses import OffsetDeleteResponse, PartitionResult, TopicResult
 
 if TYPE_CHECKING:
+    from group_coordinator.coordinator_state.group import Group
     from group_coordinator.coordinator_state.requests import OffsetDeleteRequest
     from group_coordinator.coordinator_state.turn import Turn
 
 __all__ = ["handle_offset_delete"]
 
 
-def handle_offset_delete(turn: Turn, request: OffsetDeleteRequest) -> None:
+def handle_offset_delete(turn: Turn[Group], request: OffsetDeleteRequest) -> None:
     """Handle one OffsetDelete. It is no error if there is nothing to delete."""
     to = request.reply_to
     error, message = _validate(turn)
@@ -30,7 +28,7 @@ def handle_offset_delete(turn: Turn, request: OffsetDeleteRequest) -> None:
         return
     topics, deletable = [], []
     for topic in request.topics:
-        in_use = is_subscribed(turn.group, topic.name)
+        in_use = turn.group.is_subscribed(topic.name)
         result = Errors.GROUP_SUBSCRIBED_TO_TOPIC if in_use else Errors.NONE
         partitions = [each.partition_index for each in topic.partitions]
         topics.append(TopicResult(topic.name, [PartitionResult(each, result) for each in partitions]))
@@ -40,10 +38,7 @@ def handle_offset_delete(turn: Turn, request: OffsetDeleteRequest) -> None:
     turn.reply(to, OffsetDeleteResponse.to(to, turn.group_id, topics=topics))
 
 
-def _validate(turn: Turn) -> tuple[Errors, str | None]:
+def _validate(turn: Turn[Group]) -> tuple[Errors, str | None]:
     if not turn.exists:
-        return not_found(turn)
-    group = turn.group
-    if group.state is not GroupState.EMPTY and group.protocol_type != CONSUMER:
-        return Errors.NON_EMPTY_GROUP, "what its members use is only known of protocol type consumer"
-    return Errors.NONE, None
+        return not_found(turn.group_id)
+    return turn.group.may_delete_offsets()

@@ -16,6 +16,7 @@ from group_coordinator.coordinator_state.responses import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from group_coordinator.coordinator_state.group import Group
     from group_coordinator.coordinator_state.offsets.committed import CommittedOffset
     from group_coordinator.coordinator_state.requests import OffsetFetchRequest
     from group_coordinator.coordinator_state.turn import Turn
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["handle_offset_fetch"]
 
 
-def handle_offset_fetch(turn: Turn, request: OffsetFetchRequest) -> None:
+def handle_offset_fetch(turn: Turn[Group], request: OffsetFetchRequest) -> None:
     """Handle one OffsetFetch. A partition that is asked for twice is answered once."""
     offsets = turn.offsets
     asked: Iterable[tuple[str, Iterable[tuple[int, CommittedOffset | None]]]]

@@ -20,6 +20,7 @@ import msgspec
 
 from group_coordinator.coordinator_state import events as told
 from group_coordinator.coordinator_state.config import INT32_MAX, GroupConfig
+from group_coordinator.coordinator_state.layout import Layout
 from group_coordinator.coordinator_state.partitioning import partition_for_key, state_partition_for_key
 from group_coordinator.coordinator_state.requests import (
     AnyRequest,
@@ -56,7 +57,7 @@ from tests.coordinator_state.model_offsets import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from group_coordinator.coordinator_state.classic.group import Group
+    from group_coordinator.coordinator_state.classic.group import ClassicGroup
     from group_coordinator.coordinator_state.events import AnyEvent
     from group_coordinator.coordinator_state.log import Record
     from group_coordinator.coordinator_state.outages import Outage
@@ -191,6 +192,7 @@ class Model:
         outages: list[Outage],
         group_id: str = GROUP,
         units_of: Callable[[bytes], Iterable[object]] = bytes.split,
+        layout: Layout = Layout(),  # noqa: B008 - it is immutable
     ) -> None:
         """`units_of`: what an assignment gives a member, each to one member only."""
         self.config = config
@@ -198,6 +200,7 @@ class Model:
         """When there was no coordinator, in log time; whoever knows of more may add them."""
         self._group_id = group_id
         self._units_of = units_of
+        self.layout = layout
         self.now = self.log_ms = 0
         self.state = DEAD
         self.generation = 0
@@ -435,9 +438,9 @@ class Model:
                 self._handle_delete_group(ask)
             case FindCoordinatorRequest():
                 answer = self._take(ask)
-                key, config = self._group_id.encode(), self.config
-                assert partition_for_key(key, config.request_partitions) == answer.partition
-                assert state_partition_for_key(key, config.state_partitions) == answer.state_partition
+                key, layout = self._group_id.encode(), self.layout
+                assert partition_for_key(key, layout.request_partitions) == answer.partition
+                assert state_partition_for_key(key, layout.state_partitions) == answer.state_partition
 
     def _is_unsupported(self, ask: AnyRequest) -> bool:
         api = str(ask.__struct_config__.tag)
@@ -540,7 +543,7 @@ class Model:
 
     def _park_again(self, member: Member, ask: JoinGroupRequest) -> None:
         if member.parked_join is None:
-            self._must_rejoin = member.member_id, ask.client_id, ask.group_instance_id
+            self._must_rejoin = member.member_id, ask.client_id, member.instance_id
         self._park_join(member, ask)
 
     def _park_join(self, member: Member, ask: JoinGroupRequest) -> None:
@@ -1027,7 +1030,7 @@ class Model:
 
     # -- what others say of the group ----------------------------------------------------------------
 
-    def agrees_with_group(self, group: Group | None, deadline_ms: int | None) -> None:
+    def agrees_with_group(self, group: ClassicGroup | None, deadline_ms: int | None) -> None:
         """The stored group keeps the promises that the model knows of, and no others."""
         assert self.exists == (group is not None)
         self.offsets.agrees_with_stored(committed(group))

@@ -19,7 +19,7 @@ from tests.coordinator_state import invariants
 from tests.coordinator_state.model import GROUP, Answer, Asked, Model
 
 if TYPE_CHECKING:
-    from group_coordinator.coordinator_state.classic.group import Group
+    from group_coordinator.coordinator_state.classic.group import ClassicGroup
 
 SECRET = b"secret"
 
@@ -42,7 +42,7 @@ class Observer:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self.group: Group | None = None
+        self.group: ClassicGroup | None = None
         """The group after the last call."""
         self.picture: GroupPicture | None = None
         """The newest picture; None after a tombstone."""
@@ -66,7 +66,10 @@ class Observer:
                     self.picture = None if value is None else _pictures.decode(value)
                 case Channel.REJECTED:
                     rejected += 1
-        asked = [Asked(record, read_request(record, model.config)) for record in in_log_order(records)]
+        asked = [
+            Asked(record, read_request(record, model.config, model.layout))
+            for record in in_log_order(records)
+        ]
         assert rejected == sum(isinstance(request, Rejection) for _, request in asked)
         model.see(asked, watermark_ms, answers, self.events)
         model.agrees_with_group(self.group, result.deadline_ms)

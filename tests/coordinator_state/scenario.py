@@ -17,12 +17,14 @@ from typing import Any
 
 import msgspec
 
-from group_coordinator.coordinator_state.classic.group import Group
+from group_coordinator.coordinator_state.classic.group import ClassicGroup
 from group_coordinator.coordinator_state.config import GroupConfig
+from group_coordinator.coordinator_state.layout import Layout
 from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.outages import NO_OUTAGES
 from group_coordinator.coordinator_state.responses import AnyResponse, JoinGroupMember
-from group_coordinator.coordinator_state.step import Channel, Output, StepResult, decode_group, step
+from group_coordinator.coordinator_state.step import Channel, Output, StepResult, step
+from group_coordinator.coordinator_state.stored import decode_group
 from tests.coordinator_state import invariants
 from tests.coordinator_state.model import Model
 from tests.coordinator_state.observer import Observer
@@ -92,6 +94,7 @@ class Scenario:
         self.versions = versions
         self.now = 0
         self.outages = NO_OUTAGES
+        self.layout = Layout()
         self.state: bytes | None = None
         self.deadline: int | None = None
         self.log: list[Record] = []
@@ -282,7 +285,7 @@ class Scenario:
     # -- questions ---------------------------------------------------------------------------------
 
     @property
-    def group(self) -> Group:
+    def group(self) -> ClassicGroup:
         """The stored group."""
         assert self.state is not None
         return decode_group(self.state)
@@ -347,7 +350,8 @@ class Scenario:
     # -- the machine -------------------------------------------------------------------------------
 
     def _step(self, records: list[Record]) -> list[AnyResponse]:
-        result = step(GROUP.encode(), self.state, records, self.now, self.config, SECRET, self.outages)
+        now, outages = self.now, self.outages
+        result = step(GROUP.encode(), self.state, records, now, self.config, SECRET, outages, self.layout)
         if self._may_be_judged():
             self._observer.see(self.state, records, self.now, result)
         else:
@@ -368,7 +372,7 @@ class Scenario:
         new = [outage for outage in self.outages if outage not in model.outages]
         is_past = any(outage.start_ms < model.log_ms for outage in new)
         self._is_judged = self._is_judged and self.state is self._stored and not is_past
-        model.config, model.outages = self.config, [*model.outages, *new]
+        model.config, model.layout, model.outages = self.config, self.layout, [*model.outages, *new]
         return self._is_judged
 
     def _read_replies(self, result: StepResult) -> list[AnyResponse]:

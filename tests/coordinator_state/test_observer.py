@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from group_coordinator.coordinator_state.config import GroupConfig
-from group_coordinator.coordinator_state.step import Channel, StepResult, decode_group, encode_group, step
+from group_coordinator.coordinator_state.step import Channel, StepResult, step
+from group_coordinator.coordinator_state.stored import decode_group, encode_group
 from tests.coordinator_state import faults
 from tests.coordinator_state.model_offsets import Commit, T
 from tests.coordinator_state.observer import Step, check_cuts

@@ -82,7 +82,7 @@ def decisions(view: View) -> Iterator[Violation]:
     """What the core decides about the whole log is what the model foretells."""
     history = view.history
     for group_id, (records, result) in view.replayed.decided.items():
-        model = Model(history.config, history.outages, group_id, members.units_in)
+        model = Model(history.config, history.outages, group_id, members.units_in, history.layout)
         try:
             Observer(model).see(None, records, history.watermark_ms, result)
         except AssertionError as error:

@@ -11,6 +11,7 @@ import msgspec
 
 from group_coordinator.checkpoints.identity import Identity
 from group_coordinator.coordinator_state.config import GroupConfig
+from group_coordinator.coordinator_state.layout import Layout
 from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.outages import Outage
 from group_coordinator.jobs.settings import Settings
@@ -51,6 +52,7 @@ class History(msgspec.Struct, kw_only=True):
     outages: list[Outage]
     config: GroupConfig
     secret: bytes
+    layout: Layout = Layout()
     tables: Rows = {}
 
 
@@ -86,8 +88,8 @@ def collect(settings: Settings, requests: list[Any], notes: list[AnyNote], table
         notes=notes,
         watermark_ms=last.watermark_ms,
         outages=_outages(checkpoint),
-        config=msgspec.structs.replace(
-            settings.group,
+        config=settings.group,
+        layout=Layout(
             request_partitions=settings.requests_partitions,
             response_partitions=settings.responses_partitions,
             state_partitions=settings.state_partitions,

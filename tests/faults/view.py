@@ -62,7 +62,7 @@ class View:
         """Group id (as the record key has it) -> its records in log order."""
         asked = defaultdict(list)
         for record in sorted(self.history.requests, key=lambda it: (it.partition, it.offset)):
-            request = read_request(record, self.history.config)
+            request = read_request(record, self.history.config, self.history.layout)
             place = f"{record.topic}-{record.partition}-{record.offset}"
             readable = None if isinstance(request, Rejection) else request
             asked[_text(record.key)].append(Asked(place, record, readable))
@@ -114,7 +114,8 @@ class View:
         outages = Outages(history.outages)
         replayed = Replayed([], {}, {}, {}, set(), {})
         for key, records in by_key.items():
-            result = step(key, None, records, history.watermark_ms, history.config, history.secret, outages)
+            end_ms, config, layout = history.watermark_ms, history.config, history.layout
+            result = step(key, None, records, end_ms, config, history.secret, outages, layout)
             for output in result.outputs:
                 match output.channel:
                     case Channel.RESPONSES:

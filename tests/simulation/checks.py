@@ -17,7 +17,7 @@ from tests.coordinator_state.observer import Observer
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from group_coordinator.coordinator_state.classic.group import Group
+    from group_coordinator.coordinator_state.classic.group import ClassicGroup
     from group_coordinator.coordinator_state.events import AnyEvent
     from group_coordinator.coordinator_state.log import Record
     from group_coordinator.coordinator_state.step import StepResult
@@ -44,7 +44,7 @@ class Checks:
         self._progress: dict[Unit, int] = {}
 
     @property
-    def group(self) -> Group | None:
+    def group(self) -> ClassicGroup | None:
         """The group after the last batch."""
         return self._observer.group
 

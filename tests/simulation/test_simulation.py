@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from group_coordinator.client.membership import Membership
+from group_coordinator.coordinator_state.deadlines import DeadlineKind
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.offsets import offset_commit
 from group_coordinator.coordinator_state.step import step
@@ -116,17 +117,11 @@ def test_coordinator_that_is_wrong_is_noticed(fault, notice):
     pytest.fail(f"nobody has noticed, but: {notices}")
 
 
-def test_coordinator_that_puts_out_members_that_beat_is_noticed(monkeypatch):
+@pytest.mark.parametrize("wrong", [lambda ms: ms // 4, lambda ms: ms + 1], ids=["impatient", "too patient"])
+def test_coordinator_whose_sessions_have_another_length_is_noticed(monkeypatch, wrong):
     def restart_session(turn, member):
-        turn.deadlines.set_session(member, turn.now_ms + member.session_timeout_ms // 4)
-
-    monkeypatch.setattr(Turn, "restart_session", restart_session)
-    assert "heard until" in str(first_failure().__cause__)
-
-
-def test_coordinator_that_is_too_patient_is_noticed(monkeypatch):
-    def restart_session(turn, member):
-        turn.deadlines.set_session(member, turn.now_ms + member.session_timeout_ms + 1)
+        at_ms = turn.now_ms + wrong(member.session_timeout_ms)
+        turn.deadlines.set(DeadlineKind.SESSION, at_ms, member.member_id)
 
     monkeypatch.setattr(Turn, "restart_session", restart_session)
     assert "heard until" in str(first_failure().__cause__)

@@ -37,7 +37,7 @@ from tests.simulation.network import Log
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from group_coordinator.coordinator_state.classic.group import Group
+    from group_coordinator.coordinator_state.classic.group import ClassicGroup
     from group_coordinator.coordinator_state.events import MemberRemoved
     from group_coordinator.coordinator_state.outages import Outage
     from tests.coordinator_state.model import Answer
@@ -369,7 +369,7 @@ class World:
         wrong = (client.what_is_not_right(group) for client in self.clients)
         return next((it for it in wrong if it is not None), None) or self._what_is_not_shared(group)
 
-    def _what_is_not_shared(self, group: Group) -> str | None:
+    def _what_is_not_shared(self, group: ClassicGroup) -> str | None:
         """Is every unit owned once? Those that there are, if the leader can know."""
         leads_anew = any(client.leads_anew for client in self.clients)
         units = self.units_divided[group.generation_id] if leads_anew else self.units

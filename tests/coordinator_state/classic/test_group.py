@@ -5,10 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from group_coordinator.coordinator_state.classic.group import Group, Member, stored
+from group_coordinator.coordinator_state.classic.group import ClassicGroup
+from group_coordinator.coordinator_state.classic.member import Member, stored
 from group_coordinator.coordinator_state.classic.states import GroupState
-from group_coordinator.coordinator_state.requests import Protocol, ReplyTo
-from group_coordinator.coordinator_state.step import encode_group
+from group_coordinator.coordinator_state.requests import Protocol
+from group_coordinator.coordinator_state.responses import ReplyTo
+from group_coordinator.coordinator_state.stored import encode_group
 
 REPLY_TO = ReplyTo("r", "c", None, 9)
 
@@ -23,8 +25,8 @@ def member(name: str, *protocols: str, **fields) -> Member:
     return Member(member_id=name, protocols=stored(Protocol(it, b"") for it in protocols), **fields)
 
 
-def group(*members: Member) -> Group:
-    made = Group(group_id="orders", now_ms=0, state_timestamp_ms=0)
+def group(*members: Member) -> ClassicGroup:
+    made = ClassicGroup(group_id="orders", now_ms=0, state_timestamp_ms=0)
     for each in members:
         made.add_member(each, "consumer")
     return made

@@ -7,7 +7,7 @@ import msgspec
 from group_coordinator.coordinator_state.classic.rebalance import CAN_REBALANCE
 from group_coordinator.coordinator_state.classic.states import TRANSITIONS, GroupState
 from group_coordinator.coordinator_state.config import INT32_MAX
-from group_coordinator.coordinator_state.step import encode_group
+from group_coordinator.coordinator_state.stored import encode_group
 from tests.coordinator_state.scenario import OLD, Scenario, errors, only
 
 D = 3_000

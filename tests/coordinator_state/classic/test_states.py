@@ -6,12 +6,13 @@ from itertools import product
 
 import pytest
 
-from group_coordinator.coordinator_state.classic.group import Group
+from group_coordinator.coordinator_state.classic import states
+from group_coordinator.coordinator_state.classic.group import ClassicGroup
+from group_coordinator.coordinator_state.classic.rebalance import transition
 from group_coordinator.coordinator_state.classic.states import (
     TRANSITIONS,
     GroupState,
     IllegalTransition,
-    transition,
 )
 from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.turn import Turn
@@ -32,17 +33,19 @@ PAIRS = [(str(current), str(target)) for current, target in product(GroupState, 
 
 @pytest.mark.parametrize(("current", "target"), PAIRS)
 def test_every_pair_is_legal_or_raises_and_changes_nothing(current, target):
-    group = Group(group_id="orders", now_ms=7, state_timestamp_ms=5, state=GroupState(current))
+    group = ClassicGroup(group_id="orders", now_ms=7, state_timestamp_ms=5, state=GroupState(current))
     turn = Turn("orders", group, GroupConfig())
     if (current, target) in LEGAL:
-        turn.transition(GroupState(target), "why")
+        transition(turn, GroupState(target), "why")
         assert (group.previous_state, group.state, group.state_timestamp_ms) == (current, target, 7)
         (event,) = turn.events
         assert (event.from_, event.to, event.reason) == (current, target, "why")
     else:
         with pytest.raises(IllegalTransition, match=f"^a group in {current} cannot move to {target}$"):
-            turn.transition(GroupState(target), "why")
-        assert group == Group(group_id="orders", now_ms=7, state_timestamp_ms=5, state=GroupState(current))
+            transition(turn, GroupState(target), "why")
+        assert group == ClassicGroup(
+            group_id="orders", now_ms=7, state_timestamp_ms=5, state=GroupState(current)
+        )
         assert turn.events == []
 
 
@@ -75,4 +78,4 @@ def test_names_are_kafkas():
 
 
 def test_legal_move_gives_the_new_state():
-    assert transition(GroupState.EMPTY, GroupState.DEAD) is GroupState.DEAD
+    assert states.transition(GroupState.EMPTY, GroupState.DEAD) is GroupState.DEAD

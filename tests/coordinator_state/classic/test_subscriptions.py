@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
 
-from group_coordinator.coordinator_state.classic.subscriptions import is_subscribed
 from tests.coordinator_state.scenario import Scenario
 from tests.coordinator_state.subscription import subscription
 
@@ -29,7 +28,7 @@ def test_topics_of_all_members():
 def test_no_topics_are_known_to_be_none():
     group = group_of(subscription())
     assert group.subscribed_topics == ()
-    assert not is_subscribed(group, "a")
+    assert not group.is_subscribed("a")
 
 
 def test_later_versions_begin_like_version_0():
@@ -58,7 +57,7 @@ def test_as_kafka_python_writes_them(version):
 def test_unreadable(metadata):
     group = group_of(subscription("a"), metadata)
     assert group.subscribed_topics is None
-    assert is_subscribed(group, "anything"), "to be safe"
+    assert group.is_subscribed("anything"), "to be safe"
 
 
 def test_name_that_is_not_utf_8():
@@ -78,7 +77,7 @@ def test_user_data_that_is_cut_off():
 def test_other_protocol_types_are_not_read():
     group = group_of(subscription("a"), protocol_type="connect")
     assert group.subscribed_topics is None
-    assert not is_subscribed(group, "a")
+    assert not group.is_subscribed("a")
 
 
 def test_as_of_the_last_generation():
@@ -87,17 +86,17 @@ def test_as_of_the_last_generation():
     s.sync("c1")
     s.join("c2", protocols={"range": subscription("b")})
     assert s.group.state == "PreparingRebalance"
-    assert (is_subscribed(s.group, "a"), is_subscribed(s.group, "b")) == (True, False)
+    assert (s.group.is_subscribed("a"), s.group.is_subscribed("b")) == (True, False)
     s.join("c1", protocols={"range": subscription("c")})
     assert s.group.state == "CompletingRebalance"
-    assert [topic for topic in "abc" if is_subscribed(s.group, topic)] == ["b", "c"]
+    assert [topic for topic in "abc" if s.group.is_subscribed(topic)] == ["b", "c"]
     s.leave("c1", "c2")
     assert s.group.state == "Empty"
-    assert not any(is_subscribed(s.group, topic) for topic in "abc")
+    assert not any(s.group.is_subscribed(topic) for topic in "abc")
 
 
 def test_before_the_first_generation():
     s = Scenario(group_initial_rebalance_delay_ms=3_000)
     s.join("c1", protocols={"range": subscription("a")})
     assert s.group.state == "PreparingRebalance"
-    assert is_subscribed(s.group, "b"), "to be safe"
+    assert s.group.is_subscribed("b"), "to be safe"

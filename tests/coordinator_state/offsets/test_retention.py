@@ -7,7 +7,8 @@ import pytest
 
 from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.log import Record
-from group_coordinator.coordinator_state.step import encode_group, step
+from group_coordinator.coordinator_state.step import step
+from group_coordinator.coordinator_state.stored import encode_group
 from tests.coordinator_state.scenario import GROUP, Scenario, errors
 from tests.coordinator_state.subscription import subscription
 

@@ -49,8 +49,9 @@ def ui(
     \b
     group-coordinator ui --bootstrap-servers kafka:9092 --history-path /var/lib/gc-history
     """  # noqa: D301 - click's mark for a block that is not to be wrapped is this very character
-    from group_coordinator.jobs.settings import SettingsError, load_settings
+    from group_coordinator.jobs.settings import SettingsError
     from group_coordinator.page.service import serving
+    from group_coordinator.page.settings import PageSettings
 
     options = {
         "bootstrap.servers": bootstrap_servers,
@@ -60,7 +61,7 @@ def ui(
     }
     stopping = stop_event(signal.SIGTERM, signal.SIGINT)
     try:
-        settings = load_settings(
+        settings = PageSettings.load(
             config, os.environ, overriding(options, assignments), needed=("bootstrap.servers",)
         )
         if settings.ui_port < 0:

@@ -8,10 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from group_coordinator.coordinator_state.classic.states import GroupState
-from group_coordinator.coordinator_state.classic.validation import not_found
+from group_coordinator.coordinator_state.errors import not_found
 from group_coordinator.coordinator_state.responses import DescribeGroupResponse
 
 if TYPE_CHECKING:
+    from group_coordinator.coordinator_state.classic.group import ClassicGroup
     from group_coordinator.coordinator_state.requests import DescribeGroupRequest
     from group_coordinator.coordinator_state.turn import Turn
 
@@ -21,7 +22,7 @@ __all__ = ["handle_describe_group"]
 _NOT_FOUND_VERSION = 6
 
 
-def handle_describe_group(turn: Turn, request: DescribeGroupRequest) -> None:
+def handle_describe_group(turn: Turn[ClassicGroup], request: DescribeGroupRequest) -> None:
     """Handle one DescribeGroup."""
     to = request.reply_to
     if turn.exists:
@@ -38,7 +39,7 @@ def handle_describe_group(turn: Turn, request: DescribeGroupRequest) -> None:
             members=group.described_members(with_instances=request.version >= request.STATIC_VERSION),
         )
     elif request.version >= _NOT_FOUND_VERSION:
-        response = DescribeGroupResponse.to(to, turn.group_id, *not_found(turn))
+        response = DescribeGroupResponse.to(to, turn.group_id, *not_found(turn.group_id))
     else:
         response = DescribeGroupResponse.to(to, turn.group_id)
     turn.reply(to, response)

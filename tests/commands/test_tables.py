@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from group_coordinator.commands.groups.output import Column, Failure, Line, Note, Report, Table
+from group_coordinator.commands.tables import Column, Failure, Line, Note, Report, Table
 
 GROUP = Column("GROUP", 8, grows=True)
 LAG = Column("LAG", 4)

@@ -1,7 +1,6 @@
-"""What the command says, and the three ways to write it.
+"""What commands say, and the three ways to write it: tables for people, JSON and CSV with the same rows.
 
-The tables have the columns of kafka-consumer-groups.sh (ConsumerGroupCommand.java of Apache Kafka 4.2): the
-same headings, order and widths. JSON and CSV have the same rows.
+Tables look like those of kafka-consumer-groups.sh (ConsumerGroupCommand.java of Apache Kafka 4.2).
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import NamedTuple, Self
 
 import msgspec
 
-__all__ = ["Cell", "Column", "Failure", "Line", "Note", "Report", "Row", "Table"]
+__all__ = ["Cell", "Column", "Failure", "Line", "Note", "Report", "Row", "Table", "as_wide_as_needed"]
 
 _MISSING = "-"
 
@@ -43,6 +42,11 @@ class Column(NamedTuple):
     def key(self) -> str:
         """The heading in snake_case, for JSON."""
         return re.sub(r"\W+", "_", self.heading).strip("_").lower()
+
+
+def as_wide_as_needed(headings: Iterable[str]) -> tuple[Column, ...]:
+    """Columns that are as wide as their longest value."""
+    return tuple(Column(heading, len(heading), grows=True, margin=1) for heading in headings)
 
 
 @dataclass(frozen=True)
