@@ -40,6 +40,13 @@ _VERBS: dict[str, dict[str, Any]] = {
     "delete_group": {"api": "delete_group"},
 }
 
+_IN_SHORT = {
+    "listed_in_each_state": (
+        "listed Empty, listed PreparingRebalance, listed CompletingRebalance, listed Stable, listed Dead"
+    ),
+    "told_in_each_way": "describe version=0..6, listed version=0..5, listed_in_each_state",
+}
+
 
 def script(text: str, **fields: str) -> tuple[Step, ...]:
     """Return the steps that `text` says, each with the `fields` unless it has others.
@@ -66,6 +73,8 @@ def _steps(verb: str, words: list[str], fields: dict[str, str]) -> Iterator[Step
     match verb, words:
         case "wait", [pause]:
             yield Step(api="wait", pause=pause)
+        case _, [] if verb in _IN_SHORT:
+            yield from script(_IN_SHORT[verb], **fields)
         case "listed", states:
             yield _step({"api": "list", "states": states} | fields)
         case _, [] if verb in _VERBS:

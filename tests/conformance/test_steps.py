@@ -47,3 +47,10 @@ def test_a_range_of_versions_is_a_step_for_each() -> None:
 def test_a_misspelt_step_is_refused(text: str, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         script(text)
+
+
+def test_what_is_said_in_short_takes_fields_as_well() -> None:
+    assert script("listed_in_each_state", version="4") == script(
+        "listed Empty version=4, listed PreparingRebalance version=4, listed CompletingRebalance version=4, "
+        "listed Stable version=4, listed Dead version=4"
+    )
