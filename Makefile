@@ -56,8 +56,8 @@ verify: room lint ## The long stories: faults, cluster, monitoring, upgrades, ma
 	DEPTH=deep $(BIN)/pytest -m 'drawn' --numprocesses $(JOBS)
 
 .PHONY: conformance
-conformance: $(READY) ## Compare the core with a live Kafka broker, with new requests each time (MINUTES=10)
-	@$(BIN)/python -m tests.conformance --minutes $(MINUTES)
+conformance: $(READY) ## Renew the records of live Kafka brokers, and compare with new requests each time (MINUTES=10)
+	@$(BIN)/python -m tests.conformance --record --minutes $(MINUTES)
 
 .PHONY: simulate
 simulate: $(READY) ## Members, network and coordinator with all kinds of faults, with new seeds (MINUTES=10)

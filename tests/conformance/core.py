@@ -209,7 +209,6 @@ def _listed(state: bytes | None, request: dict[str, Any]) -> dict[str, Any]:
             version = request["api_version"]
             groups.append(
                 {
-                    "group_id": picture.group_id,
                     "protocol_type": picture.protocol_type or "",
                     "group_state": picture.state if version >= _LISTED_STATE_VERSION else "",
                     "group_type": "classic" if version >= _LISTED_TYPE_VERSION else "",

@@ -13,21 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from group_coordinator.coordinator_state.classic.states import GroupState
 from tests.conformance.sequence import Sequence
-from tests.conformance.steps import (
-    beat,
-    delete_offsets,
-    fetch,
-    formed_after_delay,
-    join,
-    new,
-    restart,
-    simple,
-    stable,
-    static,
-    static_formed,
-    sync,
-    wait,
-)
+from tests.conformance.steps import script
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -135,7 +121,7 @@ def _restarts(group: ClassicGroup, request: dict[str, Any]) -> bool:
 CLIENT_OF_A_STATIC_MEMBER = KnownDifference(
     name="client of a static member",
     why="People look for a member where it runs now.",
-    shown_by=Sequence("plain", (*static(1), restart())),
+    shown_by=Sequence("plain", script("static 1, restart")),
     kind="description, client_id",
     theirs="i0: 'a0-r0'",
     ours="'a0-r2'",
@@ -148,13 +134,7 @@ DIFFERENCES = [
         why="The answer to the join may still be on its way, so it keeps the session.",
         shown_by=Sequence(
             "plain",
-            (
-                new(session=600, rebalance=3_000),
-                wait("half"),
-                beat(generation="previous"),
-                wait("almost"),
-                beat(),
-            ),
+            script("new session=600 rebalance=3000, wait half, beat generation=previous, wait almost, beat"),
         ),
         kind="heartbeat, error_code",
         theirs="r4: 25",
@@ -166,15 +146,14 @@ DIFFERENCES = [
         why="The place of a static member is not free for anybody else.",
         shown_by=Sequence(
             "tight",
-            (
-                *(restart(actor) for actor in range(3)),
-                *(wait("next"), wait("next")),
-                *(sync(actor, instance="own") for actor in (1, 2, 0)),
-                restart(1),
+            script(
+                "restart session=2000 rebalance=1500, restart 1 session=2000 rebalance=1500, "
+                "restart 2 session=2000 rebalance=1500, wait 700, sync 1 instance=own, "
+                "sync 2 instance=own, sync instance=own, restart 1"
             ),
         ),
         kind="join_group, error_code",
-        theirs="r8: 81",
+        theirs="r7: 81",
         ours="0",
         begins=_restarts_in_a_full_group,
     ),
@@ -183,13 +162,9 @@ DIFFERENCES = [
         why="Kafka waits for the sync of an id that nobody has any more, and rebalances when none comes.",
         shown_by=Sequence(
             "plain",
-            (
-                *static_formed(2, session=1_500, rebalance=400),
-                sync(instance="own"),
-                restart(1, session=1_500, rebalance=400),
-                sync(1, instance="own"),
-                wait("half"),
-                beat(instance="own"),
+            script(
+                "static_formed 2 session=1500 rebalance=400, sync instance=own, "
+                "restart 1 session=1500 rebalance=400, sync 1 instance=own, wait half, beat instance=own"
             ),
         ),
         kind="heartbeat, error_code",
@@ -201,7 +176,7 @@ DIFFERENCES = [
     KnownDifference(
         name="sync in a stable group",
         why="Its answer may have come late, and the first heartbeat comes a while after it.",
-        shown_by=Sequence("plain", (*stable(1), wait("half"), sync(), wait("almost"), beat())),
+        shown_by=Sequence("plain", script("stable 1, wait half, sync, wait almost, beat")),
         kind="heartbeat, error_code",
         theirs="r5: 25",
         ours="0",
@@ -212,12 +187,7 @@ DIFFERENCES = [
         why="There is nobody to wait for.",
         shown_by=Sequence(
             "tight",
-            (
-                *formed_after_delay(3),
-                *(sync(1), sync(2), sync(0)),
-                *(join(0), join(1), new(3)),
-                join(2),
-            ),
+            script("formed_after_delay 3, sync 1, sync 2, sync 0, join 0, join 1, new 3, join 2"),
         ),
         kind="join_group, who is answered",
         theirs="no answer",
@@ -227,7 +197,7 @@ DIFFERENCES = [
     KnownDifference(
         name="empty instance id",
         why="It would be one name for all that leave it empty.",
-        shown_by=Sequence("plain", (join(instance="empty"),)),
+        shown_by=Sequence("plain", script("join instance=empty")),
         kind="join_group, error_code",
         theirs="r0: 0",
         ours="42",
@@ -235,9 +205,7 @@ DIFFERENCES = [
     KnownDifference(
         name="protocol name given twice",
         why="What all members support is decided by how many offer it.",
-        shown_by=Sequence(
-            "plain", (new(protocols="a"), sync(), new(1, protocols="aa"), new(2, protocols="a"))
-        ),
+        shown_by=Sequence("plain", script("new protocols=a, sync, new 1 protocols=aa, new 2 protocols=a")),
         kind="join_group, who is answered",
         theirs="r3: 23",
         ours="no answer",
@@ -245,7 +213,7 @@ DIFFERENCES = [
     KnownDifference(
         name="subscription of impossible lengths",
         why="Kafka trips over it, and the member waits for ever. It counts as one that cannot be read.",
-        shown_by=Sequence("plain", (new(protocols="a!"),)),
+        shown_by=Sequence("plain", script("new protocols=a!")),
         kind="join_group, who is answered",
         theirs="no answer",
         ours="r0: 0",
@@ -253,7 +221,7 @@ DIFFERENCES = [
     KnownDifference(
         name="commit for a topic that is not there",
         why="The coordinator serves any work units, and knows no topics.",
-        shown_by=Sequence("plain", (simple(offsets="strange"),)),
+        shown_by=Sequence("plain", script("simple offsets=strange")),
         kind="offset_commit, topics",
         theirs="r0: [strange-0: 3, orders-3: 3, orders-0: 0]",
         ours="[strange-0: 0, orders-3: 0, orders-0: 0]",
@@ -261,7 +229,7 @@ DIFFERENCES = [
     KnownDifference(
         name="deletion of offsets of a topic that is not there",
         why="Likewise.",
-        shown_by=Sequence("plain", (simple(), delete_offsets(offsets="strange"))),
+        shown_by=Sequence("plain", script("simple, delete_offsets offsets=strange")),
         kind="offset_delete, topics",
         theirs="r1: [strange-0: 3, orders-3: 3, orders-0: 0]",
         ours="[strange-0: 0, orders-3: 0, orders-0: 0]",
@@ -269,7 +237,7 @@ DIFFERENCES = [
     KnownDifference(
         name="partition named twice in a fetch",
         why="It has but one offset.",
-        shown_by=Sequence("plain", (simple(), fetch(offsets="twice"))),
+        shown_by=Sequence("plain", script("simple, fetch offsets=twice")),
         kind="offset_fetch, topics",
         theirs="r1: [orders-0: 100 -1  0, orders-1: -1 -1  0, orders-0: 100 -1  0]",
         ours="[orders-0: 100 -1  0, orders-1: -1 -1  0]",
@@ -277,7 +245,7 @@ DIFFERENCES = [
     KnownDifference(
         name="retention beyond the end of time",
         why="Kafka's sum turns negative, and the offset goes at once. Here it is kept for ever.",
-        shown_by=Sequence("brief", (simple(version=4, retention=2**63 - 1),)),
+        shown_by=Sequence("brief", script("simple version=4 retention=9223372036854775807")),
         kind="description, group_state",
         theirs="'Dead'",
         ours="'Empty'",

@@ -219,7 +219,7 @@ def _deleted_group(response: Any, _request: dict[str, Any]) -> dict[str, Any]:
 
 def _listed(response: Any, request: dict[str, Any]) -> dict[str, Any]:
     groups = [
-        _fields(group, "group_id", "protocol_type", "group_state", "group_type")
+        _fields(group, "protocol_type", "group_state", "group_type")
         for group in response.groups
         if group.group_id == request["group_id"]
     ]
@@ -250,14 +250,11 @@ def _topics(topics: Any, *names: str) -> list[dict[str, Any]]:
     ]
 
 
-def offsets_by_partition(topics: list[dict[str, Any]]) -> dict[tuple[str, int], tuple[int, int, str]]:
+def offsets_by_partition(topics: list[dict[str, Any]]) -> dict[str, list[Any]]:
     """What an answer to OffsetFetch tells, in no order: offset, leader epoch, metadata."""
+    names = ("committed_offset", "committed_leader_epoch", "metadata")
     return {
-        (topic["name"], each["partition_index"]): (
-            each["committed_offset"],
-            each["committed_leader_epoch"],
-            each["metadata"],
-        )
+        f"{topic['name']}-{each['partition_index']}": [each[name] for name in names]
         for topic in topics
         for each in topic["partitions"]
     }

@@ -16,7 +16,7 @@ from kafka.admin import KafkaAdminClient
 from group_coordinator.deploy.broker import EmbeddedBroker
 from group_coordinator.deploy.jars import fetch
 from tests.conformance.differences import Known
-from tests.conformance.driver import Result, play
+from tests.conformance.driver import play
 from tests.conformance.sequence import PARTITIONS, TOPICS
 from tests.conformance.setups import SETUPS
 from tests.conformance.shrink import shrink
@@ -27,17 +27,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.conformance.differences import KnownDifference
+    from tests.conformance.game import Result
     from tests.conformance.sequence import Sequence
 
 CONCURRENCY = 24
 _TRIES = 6
 
 
-def start_brokers(stack: ExitStack, directory: Path) -> dict[str, str]:
-    """Start a broker with `TOPICS` for each setup, to be stopped by `stack`; return their addresses."""
-    brokers = {
-        name: EmbeddedBroker(directory / name, overrides=setup.broker) for name, setup in SETUPS.items()
-    }
+def start_brokers(stack: ExitStack, directory: Path, setups: Iterable[str] = tuple(SETUPS)) -> dict[str, str]:
+    """Start a broker with `TOPICS` for each of `setups`, to be stopped by `stack`; return their addresses."""
+    brokers = {name: EmbeddedBroker(directory / name, overrides=SETUPS[name].broker) for name in setups}
     for broker in brokers.values():
         stack.callback(broker.stop)
     fetch("broker", progress=True)  # once for all

@@ -1,762 +1,119 @@
-"""Sequences by name: each rule of the classic protocol, where it can be seen from outside.
+"""The scripts, as sequences by name: `scripts.txt` has those that are told one by one, and here are families.
 
-Sections: joins, syncs, heartbeats and sessions, leaves, the phases' times, group.max.size, static members,
-offsets, administration, all versions. `SCRIPTS` has them all.
+`SCRIPTS` has all but those that take minutes, which are in `PATIENT`.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tests.conformance import scripted_admin as admin
-from tests.conformance import scripted_offsets as offsets
-from tests.conformance.scripted_static import STATIC, STATIC_DELAYED, static_in_version
-from tests.conformance.sequence import Sequence, Step
-from tests.conformance.steps import (
-    LONG,
-    beat,
-    formed,
-    formed_after_delay,
-    join,
-    leave,
-    new,
-    restart,
-    stable,
-    sync,
-    synced,
-    wait,
-)
+from tests.conformance.sequence import OFFSETS, Sequence
+from tests.conformance.steps import script
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = ["PATIENT", "SCRIPTS"]
 
-_JOINS = {
-    "session too short": [join(session=99), join(session=100)],
-    "session too long": [join(session=60_001), join(session=60_000)],
-    "session too short in a stable group": [*stable(1), join(session=99)],
-    "id in a group that is not there": [join(member="nobody"), join(member="nobody", instance="own")],
-    "first join": [join(), wait("next")],
-    "id asked for and used": [join(), join(), sync(), beat()],
-    "id asked for and not used": [join(), wait("next"), join(), join()],
-    "old join": [new(), sync(), beat()],
-    "no protocol type": [new(protocol_type="")],
-    "no protocols": [new(protocols="none")],
-    "no protocols in a stable group": [*stable(1), new(1, protocols="none")],
-    "other protocol type": [*stable(1), new(1, protocol_type="connect"), join(protocol_type="connect")],
-    "other protocol type in each phase": [
-        *stable(1),
-        new(1),
-        new(2, protocol_type="connect"),
-        join(),
-        new(2, protocol_type="connect"),
-        sync(1),
-        sync(),
-        new(2, protocol_type="connect"),
-    ],
-    "other protocol type once the group is empty": [
-        *stable(1),
-        leave(),
-        new(1, protocol_type="connect", protocols="c"),
-        sync(1, names="none", version=4),
-    ],
-    "no common protocol": [*stable(1, protocols="a"), new(1, protocols="b"), join(1, protocols="b")],
-    "a pending id joins with no common protocol, then with one": [
-        *stable(1, protocols="a"),
-        join(1, protocols="ab"),
-        join(1, protocols="b"),
-        join(1, protocols="ab"),
-        join(protocols="a"),
-    ],
-    "a lone member comes with another protocol": [
-        *stable(1, protocols="a"),
-        join(protocols="b"),
-        join(protocols="ba"),
-        sync(),
-    ],
-    "unknown id in each phase": [
-        *formed(2),
-        join(2, member="nobody"),
-        *synced(2),
-        join(2, member="nobody"),
-        join(0),
-        join(2, member="nobody"),
-        join(1),
-        leave(also=(("1", None),)),
-        join(2, member="nobody"),
-        wait("next"),
-        join(2, member="nobody"),
-    ],
-    "joins again while parked": [
-        *stable(2),
-        join(1, protocols="ba"),
-        join(1),
-        join(1, protocols="a"),
-        join(),
-    ],
-    "joins again while parked, with other timeouts": [
-        *stable(2),
-        new(2, rebalance=300),
-        join(rebalance=900),
-        join(rebalance=300),
-        wait("next"),
-    ],
-    "first joins again while parked": [*stable(1), join(1), join(1), join(1), join()],
-    "leader joins again in the sync phase": [*formed(2), join(), sync(1), join(), sync()],
-    "follower joins again in the sync phase": [*formed(2), join(1), sync(1), join(1), sync()],
-    "leader joins changed in the sync phase": [*formed(2), sync(1), join(protocols="ba"), join(1)],
-    "follower joins changed in the sync phase": [
-        *formed(3),
-        sync(2),
-        join(1, protocols="ab2"),
-        join(2),
-        join(),
-    ],
-    "follower changes only the order": [*stable(2), join(1, protocols="ba"), beat(), join(), sync(1), sync()],
-    "follower changes only the metadata": [*stable(2), join(1, protocols="ab2"), join(), sync(1), sync()],
-    "follower offers one more": [*stable(2), join(1, protocols="cab"), join(), sync(1), sync()],
-    "leader joins again": [*stable(2), join(), beat(1), join(1), sync(1), sync()],
-    "leader joins again and nobody else": [*stable(2), join(), wait("next"), sync()],
-    "unchanged follower joins again": [*stable(2), join(1), sync(1), join(1, version=2)],
-    "unchanged follower with other timeouts joins again": [
-        *stable(2),
-        join(1, session=2_000, rebalance=2_000),
-        wait("half"),
-        beat(),
-        wait("next"),
-    ],
-    "a parked member joins without its id": [*stable(1), join(1), join(1), join(1, member="empty"), join()],
-    "a dynamic id with an instance id": [*stable(1), join(instance="own"), beat(instance="own")],
-    "a pending id with an instance id": [join(), join(instance="own"), join()],
-    "votes": [
-        new(0, protocols="ab"),
-        new(1, protocols="ba"),
-        new(2, protocols="ba"),
-        join(protocols="ab"),
-        *synced(3),
-    ],
-    "votes go to what all offer": [new(0, protocols="cab"), new(1, protocols="bc"), join(protocols="cab")],
-    "a change of votes": [*stable(3), join(1, protocols="ba"), join(2, protocols="ba"), join(), *synced(3)],
-    "a vote changes when a member goes": [
-        *stable(2, protocols="ba"),
-        new(2, protocols="a", rebalance=300),
-        join(0, protocols="ba"),
-        join(1, protocols="ba"),
-        *synced(3),
-        leave(2),
-        join(1, protocols="ba"),
-        join(0, protocols="ba"),
-    ],
-    "two that were asked to join with an id": [join(), join(1), join(), join(1), join(), sync(1), sync()],
-}
+_TEXT = Path(__file__).with_name("scripts.txt").read_text(encoding="utf-8")
+_NAMELESS = "no group id"
+_PATIENT = "patient"
 
-_SYNCS = {
-    "sync in a group that is not there": [sync(), sync(member="nobody", generation="future")],
-    "sync in an empty group": [join(), sync(), *stable(1), leave(), sync(member="previous")],
-    "sync with an unknown id": [*formed(2), sync(2, member="nobody"), *synced(2), sync(2, member="nobody")],
-    "sync of a pending id": [*formed(1), join(1), sync(1), sync()],
-    "sync of another generation": [
-        *formed(2),
-        sync(generation="previous"),
-        sync(generation="future"),
-        sync(1, generation="none"),
-        *synced(2),
-        sync(generation="previous"),
-    ],
-    "sync of another protocol": [
-        *formed(2),
-        sync(names="type"),
-        sync(names="name"),
-        sync(names="none"),
-        sync(names="none", version=4),
-        sync(1, names="name"),
-        sync(1, names="type"),
-        sync(1, names="none", version=0),
-    ],
-    "sync without names while the group is not there": [sync(names="none"), sync(names="none", version=4)],
-    "sync without names and without a place": [*formed(1), sync(1, names="none"), sync(1, member="nobody")],
-    "sync in the join phase": [
-        *stable(2),
-        new(2),
-        sync(),
-        sync(1, version=1),
-        sync(1, generation="previous"),
-    ],
-    "follower first": [*formed(2), sync(1), sync()],
-    "leader first": [*formed(2), sync(), sync(1)],
-    "follower syncs twice": [*formed(2), sync(1), sync(1), sync(), sync(1), sync(1)],
-    "leader syncs twice": [*formed(2), sync(), sync(assign="changed"), sync(1)],
-    "a follower's assignments are not read": [*formed(2), sync(1, assign="stranger"), sync()],
-    "a member is forgotten": [*formed(2), sync(1), sync(assign="some")],
-    "nobody gets anything": [*formed(2), sync(1), sync(assign="none"), beat()],
-    "a stranger gets something": [*formed(2), sync(1), sync(assign="stranger")],
-    "nobody syncs": [
-        *formed(2, session=LONG),
-        beat(),
-        beat(1),
-        wait("half"),
-        beat(),
-        wait("next"),
-        beat(),
-        beat(1),
-    ],
-    "the leader does not sync": [*formed(2, session=LONG), sync(1), wait("next"), beat(), beat(1), join(1)],
-    "a follower does not sync": [
-        *formed(3, session=LONG),
-        sync(1),
-        sync(),
-        wait("next"),
-        beat(2),
-        beat(),
-        beat(1),
-        join(1),
-        join(),
-    ],
-    "a follower syncs in time": [*formed(2, session=LONG), sync(), wait("almost"), sync(1), wait("all")],
-    "all have synced": [*formed(2, session=1_200), *synced(2), wait("next")],
-    "a member leaves before it syncs": [
-        *formed(3, session=LONG),
-        sync(),
-        sync(1),
-        leave(2),
-        join(1),
-        join(),
-        *synced(2),
-        wait("half"),
-        beat(),
-    ],
-    "a change drops what was assigned": [*stable(2), new(2), join(1), join(), sync(1), new(3), sync(1)],
-}
+# Named twice in one fetch a partition is told twice by Kafka, see `differences.py`.
+_TWICE = {"twice", "topic twice", "twice, once too large"}
+_KNOWN = [name for name in OFFSETS if name != "strange"]
 
-_SESSIONS = {
-    "heartbeat in a group that is not there": [beat(), beat(member="nobody")],
-    "heartbeat in an empty group": [join(), beat(), *stable(1), leave(), beat(member="previous")],
-    "heartbeat with an unknown id": [*stable(1), beat(1, member="nobody"), join(2), beat(2)],
-    "heartbeat of another generation": [
-        *stable(2),
-        beat(generation="previous"),
-        beat(1, generation="future"),
-        beat(generation="none"),
-    ],
-    "heartbeat in each phase": [
-        *formed(2),
-        beat(),
-        beat(1),
-        *synced(2),
-        beat(),
-        new(2),
-        beat(),
-        beat(1),
-        beat(2),
-    ],
-    "silence in a stable group": [*stable(1), wait("next"), beat()],
-    "silence of a follower": [*stable(2), wait("half"), beat(), wait("next"), beat(), join()],
-    "silence of the leader": [*stable(2), wait("half"), beat(1), wait("next"), beat(1), join(1)],
-    "silence of the leader of three": [
-        *stable(3),
-        wait("half"),
-        beat(1),
-        beat(2),
-        wait("next"),
-        join(1),
-        join(2),
-    ],
-    "silence of all": [*stable(3), wait("next"), wait("next"), wait("next")],
-    "heartbeats keep the session": [
-        *stable(1),
-        wait("half"),
-        beat(),
-        wait("half"),
-        beat(),
-        wait("almost"),
-        beat(),
-        wait("almost"),
-        beat(),
-    ],
-    "heartbeats of another generation do not keep the session": [
-        *stable(1),
-        wait("half"),
-        beat(generation="future"),
-        wait("next"),
-        beat(),
-    ],
-    "a sync in a stable group does not keep the session": [
-        *stable(1),
-        wait("half"),
-        sync(),
-        wait("next"),
-        beat(),
-    ],
-    "an answered join does not keep the session": [*stable(2), wait("half"), beat(), join(1), wait("next")],
-    "silence in the sync phase": [*formed(2, session=300), sync(1), wait("next"), beat(1), join(1)],
-    "silence of a follower in the sync phase": [
-        *formed(2, session=300),
-        wait("half"),
-        beat(),
-        wait("next"),
-        sync(),
-    ],
-    "silence after the sync": [
-        *formed(2, session=400, rebalance=LONG),
-        sync(1),
-        sync(),
-        wait("half"),
-        beat(),
-        wait("next"),
-    ],
-    "a parked sync keeps the session": [
-        *formed(2, session=300, rebalance=LONG),
-        sync(1),
-        wait("half"),
-        beat(),
-        wait("half"),
-        beat(),
-        wait("half"),
-        beat(),
-        sync(),
-    ],
-    "a member that has not synced is silent while the leader syncs": [
-        *formed(3, session=500, rebalance=LONG),
-        sync(1),
-        wait("half"),
-        sync(),
-        beat(),
-        wait("next"),
-        beat(),
-    ],
-    "a parked join keeps the session": [
-        *stable(2, session=300, rebalance=1_200),
-        join(),
-        wait("half"),
-        beat(1),
-        wait("half"),
-        beat(1),
-        wait("half"),
-        beat(1),
-        join(1),
-    ],
-    "silence in the join phase ends it": [
-        *stable(2, session=400, rebalance=1_500),
-        new(2, rebalance=1_500),
-        join(),
-        wait("next"),
-    ],
-    "a heartbeat in the join phase keeps the session": [
-        *stable(2, session=400, rebalance=900),
-        join(),
-        wait("half"),
-        beat(1),
-        wait("half"),
-        beat(1),
-        wait("next"),
-    ],
-    "a pending id blocks the join phase until its session ends": [
-        *stable(1),
-        join(1, session=400),
-        join(),
-        join(),
-        wait("next"),
-        sync(),
-    ],
-    "a pending id blocks the join phase until it joins": [
-        *stable(1),
-        join(1),
-        join(),
-        join(1),
-        sync(1),
-        sync(),
-    ],
-    "a pending id blocks the join phase until it leaves": [*stable(1), join(1), join(), leave(1)],
-    "a pending id blocks the join phase until its end": [
-        *stable(1, rebalance=400),
-        join(1, session=LONG),
-        join(rebalance=400),
-        wait("next"),
-        sync(),
-    ],
-    "a pending id joins after the phase": [
-        *stable(1, rebalance=300),
-        join(1, session=LONG),
-        join(rebalance=300),
-        wait("next"),
-        join(1),
-    ],
-    "all members go while an id is pending": [
-        *stable(1, rebalance=400),
-        join(1, session=LONG),
-        leave(),
-        wait("next"),
-        join(1),
-        wait("next"),
-    ],
-    "the last member's session ends while an id is pending": [
-        *stable(1, session=300, rebalance=400),
-        join(1, session=1_500),
-        wait("next"),
-        wait("next"),
-        join(1),
-    ],
-}
-
-_LEAVES = {
-    "leave of a group that is not there": [
-        leave(member="nobody"),
-        leave(member="nobody", version=2),
-        leave(),
-        leave(version=0),
-    ],
-    "leave of an empty group": [
-        *stable(1),
-        leave(),
-        leave(member="previous"),
-        leave(member="nobody", version=1),
-    ],
-    "leave without an id": [*stable(1), leave(1), leave(1, version=0), leave(1, instance="own")],
-    "leave with an unknown id": [*stable(1), leave(member="nobody"), leave(member="nobody", version=2)],
-    "the last member leaves": [*stable(1), leave(), new(1)],
-    "a follower leaves": [*stable(2), leave(1), beat(), join(), sync()],
-    "the leader leaves": [*stable(2), leave(), beat(1), join(1), sync(1)],
-    "the leader of three leaves": [*stable(3), leave(), join(1), join(2), sync(1), sync(2), sync(1)],
-    "a follower leaves in the sync phase": [*formed(3), sync(1), leave(2), join(1), join()],
-    "a member with a parked sync leaves": [*formed(3), sync(1), leave(1), join(2), join()],
-    "the leader leaves in the sync phase": [*formed(3), sync(1), leave(), join(1), join(2)],
-    "a member with a parked join leaves": [*stable(2), new(2), leave(2), join(1), join()],
-    "who is waited for leaves": [*stable(2), join(), leave(1), sync()],
-    "a new member with a parked join leaves by another's hand": [
-        *stable(2),
-        join(2),
-        join(2),
-        leave(1, member="2"),
-        join(),
-        join(1),
-    ],
-    "all leave at once": [*stable(3), leave(also=(("1", None), ("2", None)))],
-    "two of three leave at once": [*stable(3), leave(1, also=(("2", None),)), join()],
-    "some leave at once, some are not there": [
-        *stable(2),
-        leave(member="nobody", also=(("1", None), ("empty", None), ("1", None))),
-        join(),
-    ],
-    "the same leaves twice at once": [*stable(2), leave(1, also=(("1", None),))],
-    "nobody leaves": [*stable(1), Step(api="leave", member="nobody", also=(("nobody", None),))],
-    "a pending id leaves an empty group": [join(), leave(), join(member="previous")],
-    "a pending id leaves a stable group": [*stable(1), join(1), leave(1), beat(), join()],
-    "a pending id leaves in the sync phase": [
-        *formed(2),
-        join(2),
-        sync(1),
-        leave(2, version=2),
-        join(1),
-        join(),
-    ],
-    "a pending id leaves with an instance id": [*stable(1), join(1), leave(1, instance="own"), beat()],
-    "a pending id and a member leave at once": [*stable(2), join(2), leave(2, also=(("1", None),)), join()],
-}
-
-_PHASES = {
-    "who does not join again is out": [*stable(3), join(), join(1), wait("next"), *synced(2), beat(2)],
-    "the leader does not join again": [*stable(2), join(1, protocols="ba"), wait("next"), sync(1), beat()],
-    "nobody joins again": [*stable(2, rebalance=300), leave(1), wait("next"), beat()],
-    "the longest time counts": [
-        *stable(2, rebalance=300),
-        new(2, rebalance=900),
-        wait("half"),
-        beat(),
-        beat(1),
-        join(),
-        wait("next"),
-    ],
-    "the time is not extended": [
-        *stable(2, rebalance=300),
-        join(rebalance=300),
-        new(2, rebalance=1_500),
-        wait("next"),
-    ],
-    "a new time counts next time": [
-        *stable(1, rebalance=300),
-        join(rebalance=900),
-        sync(),
-        new(1, rebalance=200),
-        wait("next"),
-    ],
-    "without a rebalance timeout (version 0)": [
-        new(version=0, session=600),
-        sync(version=0),
-        new(1, version=0, session=400),
-        wait("next"),
-    ],
-    "one after another": [
-        new(),
-        new(1),
-        join(),
-        new(2),
-        join(1),
-        join(),
-        new(3),
-        join(),
-        join(2),
-        join(1),
-        *synced(4),
-    ],
-}
-
-_DELAYED = {
-    "a lone member waits for the initial delay": [new(), beat(), wait("next"), sync()],
-    "a second member extends the delay": [new(rebalance=1_500), new(1), wait("next"), wait("next"), sync()],
-    "each new member extends the delay": [
-        new(rebalance=2_000),
-        new(1),
-        wait("next"),
-        new(2),
-        wait("next"),
-        wait("next"),
-    ],
-    "the delay ends with the rebalance timeout": [
-        new(rebalance=500),
-        new(1),
-        wait("next"),
-        new(2),
-        wait("next"),
-        wait("next"),
-    ],
-    "a short rebalance timeout": [new(rebalance=150), new(1, rebalance=LONG), wait("next"), sync()],
-    "a member that joins again does not extend the delay": [
-        new(rebalance=1_500),
-        wait("half"),
-        join(),
-        wait("next"),
-    ],
-    "a pending id does not hold up the first phase": [join(session=LONG), new(1), wait("next")],
-    "a pending id that joins extends the delay": [
-        join(),
-        new(1, rebalance=1_500),
-        join(),
-        wait("next"),
-        wait("next"),
-    ],
-    "all leave during the delay": [new(), new(1), leave(also=(("1", None),)), wait("next")],
-    "one leaves during the delay": [
-        new(rebalance=1_500),
-        new(1),
-        leave(1, member="1"),
-        wait("next"),
-        wait("next"),
-    ],
-    "an empty group is delayed again": [
-        new(),
-        wait("next"),
-        sync(),
-        leave(),
-        new(1),
-        new(2),
-        wait("next"),
-        wait("next"),
-    ],
-    "a pending id expires during the delay": [join(session=150), new(1), wait("next"), wait("next"), sync(1)],
-    "no delay while there are members": [new(), wait("next"), sync(), new(1), join(), sync(1), sync()],
-}
-
-# group.max.size is 3, and there is an initial delay.
-_SIZED = {
-    "a fourth in the first phase": [new(), new(1), new(2), new(3), wait("next"), wait("next")],
-    "four ids are asked for, three are used": [
-        *(join(actor) for actor in range(4)),
-        *(join(actor) for actor in range(4)),
-        wait("next"),
-        wait("next"),
-        join(3),
-        join(2),
-    ],
-    "a fourth in the sync phase": [
-        *formed_after_delay(3),
-        new(3),
-        sync(1),
-        sync(),
-        new(3),
-        join(3),
-    ],
-    "a fourth with a pending id": [
-        new(),
-        new(1),
-        wait("next"),
-        wait("next"),
-        sync(1),
-        sync(),
-        join(2),
-        join(3),
-        join(2),
-        join(3),
-        join(1),
-        wait("next"),
-    ],
-    "members join again in a full group": [
-        *formed_after_delay(3),
-        sync(1),
-        sync(2),
-        sync(),
-        join(),
-        join(),
-        join(1),
-        join(1),
-        join(2),
-        new(3),
-    ],
-    "a stranger is faster than a member": [
-        *formed_after_delay(3),
-        sync(1),
-        sync(2),
-        sync(),
-        join(),
-        join(1),
-        new(3),
-        new(4),
-        wait("next"),
-    ],
-    "a stranger is faster than a member, and an id is pending": [
-        *formed_after_delay(3),
-        *(sync(1), sync(2), sync()),
-        *(join(), join(5), join(1), new(3), join(2), join(2)),
-        wait("next"),
-    ],
-    "a fourth is refused for the size first": [
-        *formed_after_delay(3),
-        new(3, protocol_type="connect"),
-        join(3, member="nobody"),
-    ],
-    "static members fill the group": [
-        *(restart(actor) for actor in range(4)),
-        wait("next"),
-        wait("next"),
-        sync(0, instance="own"),
-        restart(3),
-    ],
-    "a member leaves a full group": [
-        *formed_after_delay(3),
-        sync(1),
-        sync(2),
-        sync(),
-        leave(2),
-        new(3),
-        join(),
-        join(1),
-        new(2),
-    ],
-}
-
-_NAMELESS = {
-    "join": [join(), join(session=99), join(member="nobody"), join(version=0)],
-    "sync": [sync(), sync(names="none"), sync(version=0)],
-    "heartbeat": [beat(), beat(version=0)],
-    "leave": [leave(), leave(version=0), leave(member="nobody", also=(("nobody", None),))],
-}
-
-_TIMEOUTS = {
-    "no time to rebalance": [
-        new(rebalance=0),
-        wait("short"),
-        beat(),
-        new(1),
-        new(2, rebalance=0),
-        wait("next"),
-    ],
-    "a negative time to rebalance": [
-        new(rebalance=-1),
-        wait("short"),
-        beat(),
-        new(1),
-        sync(1),
-        new(2, rebalance=-5),
-        wait("next"),
-    ],
-    "no time to rebalance (version 0)": [new(version=0, session=150, rebalance=-1), wait("half"), beat()],
-    "members with no time to join again": [
-        *stable(1, rebalance=0),
-        new(1, rebalance=0),
-        wait("short"),
-        sync(1),
-    ],
-}
+# A group's life in one version: two members, one that leaves, a silent one.
+_REST_OF_LIFE = (
+    "beat, join, sync 1, sync, join 1, join 2 member=nobody, sync 2 member=nobody, beat 2 member=nobody, "
+    "leave 2 member=nobody, leave 1, join, sync, wait next"
+)
+_LIFE = f"join, join, sync, beat, join 1, join 1, {_REST_OF_LIFE}"
+_LIFE_BEFORE_IDS = f"join, sync, beat, join 1, {_REST_OF_LIFE}"
+_STATIC_LIFE = (
+    "restart, sync, restart 1, join, sync 1, sync, restart 1, restart, sync, beat, beat member=previous, "
+    "leave 1, leave member=empty"
+)
+# Commits, fetches and a deletion, by members and others.
+_LIFE_OF_OFFSETS = (
+    "fetch {v}, fetch {v} offsets=all, commit {v} generation=future, "
+    "simple {v} offsets=epoch retention=60000, fetch {v} offsets=epoch, formed 2, commit {v}, sync 1, "
+    "sync, commit {v} offsets=several, commit 1 {v} offsets=epoch, commit {v} generation=previous, "
+    "commit 1 {v} member=nobody, simple {v}, commit {v} instance=own, "
+    "fetch {v} offsets=several stable=true, fetch {v} offsets=all, delete_offsets {v} offsets=several, "
+    "leave also=1, commit {v} member=previous, simple {v} offsets='some too large', "
+    "fetch {v} offsets=strange"
+)
 
 
-def _all_versions(version: int) -> list[Step]:
-    """A group's life in one version: two members, one that leaves, a silent one."""
-    fields: dict[str, Any] = {"version": version}
-    asked = [join(**fields)] * 2
-    second = [join(1, **fields)] * 2
-    if version < 4:
-        asked, second = asked[:1], second[:1]
-    return [
-        *asked,
-        sync(**fields),
-        beat(**fields),
-        *second,
-        beat(**fields),
-        join(**fields),
-        sync(1, **fields),
-        sync(**fields),
-        join(1, **fields),
-        join(2, member="nobody", **fields),
-        sync(2, member="nobody", **fields),
-        beat(2, member="nobody", **fields),
-        leave(2, member="nobody", **fields),
-        leave(1, **fields),
-        join(**fields),
-        sync(**fields),
-        wait("next"),
-    ]
+def _told() -> Iterator[tuple[str, Sequence]]:
+    """Read the scripts that are told one by one."""
+    setup = section = ""
+    for line in re.sub(r"\n +", " ", _TEXT).splitlines():
+        if header := re.fullmatch(r"\[(\w+)\] (.+)", line):
+            setup, section = header.groups()
+        elif line and not line.startswith("#"):
+            name, _, text = line.partition(": ")
+            yield f"{section}: {name}", Sequence(setup, script(text), nameless=section == _NAMELESS)
+
+
+def _in_each_state(steps: str, fields: str = "") -> dict[str, str]:
+    """`steps` in a group in each state, whose members say `fields`."""
+    return {
+        "absent": steps,
+        "empty": f"stable 1 {fields}, leave, {steps}",
+        "pending id": f"join {fields}, {steps}",
+        "join phase": f"stable 1 {fields}, new 1 {fields}, {steps}",
+        "sync phase": f"formed 2 {fields}, sync 1, {steps}",
+        "stable": f"stable 2 {fields}, {steps}",
+        "simple": f"simple, {steps}",
+    }
+
+
+def _families() -> Iterator[tuple[str, str]]:
+    for name in _KNOWN:
+        yield f"commit: of {name}", f"simple offsets='{name}', simple offsets='{name}'"
+        yield (
+            f"commit: of {name} by a member",
+            f"stable 1, commit offsets='{name}', fetch offsets=all stable=true",
+        )
+        yield (
+            f"offset deletion: of {name}",
+            f"simple offsets=all, delete_offsets offsets='{name}', fetch offsets=all",
+        )
+    for name in [each for each in OFFSETS if each not in _TWICE]:
+        fetches = ", ".join(f"fetch offsets='{name}' version={version}" for version in (1, 2, 7, 9))
+        yield f"fetch: of {name}", f"simple offsets=all, {fetches}"
+    for name in ("a", "a2", "a3", "a?", "a0", "ab", "ba", "ab2", "bc", "c", "ab?"):
+        yield (
+            f"offset deletion: subscribed with {name}",
+            f"simple offsets=all, stable 1 protocols={name}, delete_offsets offsets=several",
+        )
+    for state, steps in _in_each_state("told_in_each_way").items():
+        yield f"list: {state}", steps
+    for version in range(3):
+        twice = f"delete_group version={version}, delete_group version={version}"
+        for state, steps in _in_each_state(twice).items():
+            yield f"group deletion: in version {version}, {state}", steps
+    for state, steps in _in_each_state("delete_group", "protocol_type=connect").items():
+        yield f"group deletion: of another type, {state}", steps
+    for version in range(1, 10):
+        yield f"offsets in version: {version}", _LIFE_OF_OFFSETS.format(v=f"version={version}")
 
 
 def _scripts() -> dict[str, Sequence]:
-    named = {
-        ("plain", "join"): _JOINS,
-        ("plain", "sync"): _SYNCS,
-        ("plain", "session"): _SESSIONS,
-        ("plain", "leave"): _LEAVES,
-        ("plain", "phase"): _PHASES,
-        ("plain", "static"): STATIC,
-        ("tight", "delay"): _DELAYED,
-        ("tight", "size"): _SIZED,
-        ("tight", "static"): STATIC_DELAYED,
-        ("plain", "timeout"): _TIMEOUTS,
-        ("plain", "version"): {str(version): _all_versions(version) for version in range(10)},
-        ("plain", "static in version"): {
-            str(version): static_in_version(version) for version in range(5, 10)
-        },
-        ("plain", "commit"): offsets.COMMITS,
-        ("plain", "commit and session"): offsets.SESSIONS,
-        ("plain", "fetch"): offsets.FETCHES,
-        ("plain", "offset deletion"): offsets.DELETIONS,
-        ("tight", "offset deletion"): offsets.DELETIONS_DELAYED,
-        ("plain", "offsets in version"): {
-            str(version): offsets.in_version(version) for version in range(1, 10)
-        },
-        ("brief", "retention"): offsets.RETENTION,
-        ("plain", "describe"): admin.DESCRIBED,
-        ("plain", "list"): admin.LISTED,
-        ("plain", "group deletion"): admin.DELETED,
-        ("tight", "group deletion"): admin.DELETED_DELAYED,
-    }
-    scripts_without_id = {
-        f"no group id: {name}": Sequence("plain", tuple(steps), nameless=True)
-        for name, steps in (_NAMELESS | offsets.WITHOUT_ID | admin.WITHOUT_ID).items()
-    }
-    return scripts_without_id | {
-        f"{section}: {name}": Sequence(setup, tuple(steps))
-        for (setup, section), scripts in named.items()
-        for name, steps in scripts.items()
-    }
+    scripts = dict(_told()) | {name: Sequence("plain", script(text)) for name, text in _families()}
+    for version in range(10):
+        text = _LIFE if version >= 4 else _LIFE_BEFORE_IDS
+        scripts[f"version: {version}"] = Sequence("plain", script(text, version=str(version)))
+    for version in range(5, 10):
+        steps = script(_STATIC_LIFE, version=str(version), instance="own")
+        scripts[f"static in version: {version}"] = Sequence("plain", steps)
+    return scripts
 
 
-SCRIPTS = _scripts()
-
-_VERY_LONG = {"session": 60_000, "rebalance": 400_000}
-PATIENT = {
-    "a new member is parked for five minutes at most": Sequence(
-        "plain",
-        (
-            *stable(1, **_VERY_LONG),
-            new(1, **_VERY_LONG),
-            *(beat(pause="45000") for _ in range(7)),
-        ),
-    ),
-    **{name: Sequence("brief", tuple(steps)) for name, steps in offsets.RETENTION_PATIENT.items()},
-}
-"""Scripts that take minutes."""
+_ALL = _scripts()
+SCRIPTS = {name: sequence for name, sequence in _ALL.items() if not name.startswith(f"{_PATIENT}: ")}
+PATIENT = {name: sequence for name, sequence in _ALL.items() if name not in SCRIPTS}

@@ -1,143 +1,124 @@
-"""Short names for the steps that scripts are made of."""
+"""Scripts as text: `stable 2, wait half, beat 1 generation=previous, leave also=1`.
+
+A step is a verb, the number of its actor (0 if none is given), and fields of `Step`. `version=0..6` is a step
+for each version. `also=1+empty@2` are others that leave: a member, and after the @ an instance. The number of
+`formed`, `synced`, `stable` and their like is how many actors there are; actor 0 leads.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import re
+import shlex
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from tests.conformance.sequence import Step
 
-__all__ = [
-    "LONG",
-    "beat",
-    "commit",
-    "delete_group",
-    "delete_offsets",
-    "describe",
-    "fetch",
-    "formed",
-    "formed_after_delay",
-    "join",
-    "leave",
-    "listed",
-    "new",
-    "restart",
-    "simple",
-    "stable",
-    "static",
-    "static_formed",
-    "sync",
-    "synced",
-    "wait",
-]
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
-# A member at once, without an id to be asked for first.
-_OLD = 3
-LONG = 2_000
-"""A session that outlasts the script."""
+__all__ = ["script"]
 
+_VERBS: dict[str, dict[str, Any]] = {
+    "join": {"api": "join"},
+    # As a member of an old version, which is a member at once, without an id to be asked for first.
+    "new": {"api": "join", "member": "empty", "version": 3},
+    # As a static member that has just started.
+    "restart": {"api": "join", "member": "empty", "instance": "own"},
+    "sync": {"api": "sync"},
+    "beat": {"api": "heartbeat"},
+    "leave": {"api": "leave"},
+    "commit": {"api": "commit"},
+    # As no member.
+    "simple": {"api": "commit", "member": "empty", "generation": "none"},
+    "fetch": {"api": "fetch"},
+    "delete_offsets": {"api": "delete_offsets"},
+    # As is done after each step in version 5.
+    "describe": {"api": "describe"},
+    "delete_group": {"api": "delete_group"},
+}
 
-def join(actor: int = 0, **fields: Any) -> Step:
-    """Join with the id that was told."""
-    return Step(actor=actor, api="join", **fields)
+_IN_SHORT = {
+    "listed_in_each_state": (
+        "listed Empty, listed PreparingRebalance, listed CompletingRebalance, listed Stable, listed Dead"
+    ),
+    "told_in_each_way": "describe version=0..6, listed version=0..5, listed_in_each_state",
+}
 
 
-def new(actor: int = 0, **fields: Any) -> Step:
-    """Join as a member of an old version, which is a member at once."""
-    defaults: dict[str, Any] = {"actor": actor, "api": "join", "member": "empty", "version": _OLD}
-    return Step(**(defaults | fields))
+def script(text: str, **fields: str) -> tuple[Step, ...]:
+    """Return the steps that `text` says, each with the `fields` unless it has others.
+
+    Raises ValueError for a verb and msgspec.ValidationError for a field that there is not.
+    """
+    lexer = shlex.shlex(text, posix=True, punctuation_chars=",")
+    lexer.whitespace_split = True
+    steps: list[Step] = []
+    for is_comma, words in groupby(lexer, key=lambda word: word == ","):
+        if not is_comma:
+            verb, *rest = words
+            said = dict(word.split("=", 1) for word in rest if "=" in word)
+            steps += _steps(verb, [word for word in rest if "=" not in word], fields | said)
+    return tuple(steps)
 
 
-def restart(actor: int = 0, **fields: Any) -> Step:
-    """Join as a static member that has just started."""
-    defaults: dict[str, Any] = {"actor": actor, "api": "join", "member": "empty", "instance": "own"}
-    return Step(**(defaults | fields))
+def _steps(verb: str, words: list[str], fields: dict[str, str]) -> Iterator[Step]:
+    if versions := re.fullmatch(r"(\d+)\.\.(\d+)", fields.get("version", "")):
+        first, last = map(int, versions.groups())
+        for version in range(first, last + 1):
+            yield from _steps(verb, words, fields | {"version": str(version)})
+        return
+    match verb, words:
+        case "wait", [pause]:
+            yield Step(api="wait", pause=pause)
+        case _, [] if verb in _IN_SHORT:
+            yield from script(_IN_SHORT[verb], **fields)
+        case "listed", states:
+            yield _step({"api": "list", "states": states} | fields)
+        case _, [] if verb in _VERBS:
+            yield _step(_VERBS[verb] | fields)
+        case _, [number] if verb in _VERBS:
+            yield _step({"actor": number} | _VERBS[verb] | fields)
+        case _, [count]:
+            yield from _of_several(verb, int(count), fields)
+        case _:
+            raise ValueError(f"no step of a script: {verb} {' '.join(words)}")
 
 
-def sync(actor: int = 0, **fields: Any) -> Step:
-    """Sync; the leader assigns."""
-    return Step(actor=actor, api="sync", **fields)
+def _of_several(verb: str, count: int, fields: dict[str, str]) -> Iterator[Step]:
+    def each(verb: str, numbers: range) -> Iterator[Step]:
+        return (_step({"actor": number} | _VERBS[verb] | fields) for number in numbers)
+
+    match verb:
+        case "formed" | "static_formed":  # in the sync phase
+            yield from each("new" if verb == "formed" else "restart", range(count))
+            if verb == "static_formed":
+                fields = {"instance": "own"} | fields
+            if count > 1:
+                yield from each("join", range(1))
+        case "formed_after_delay":  # the initial delay having been made longer once
+            yield from each("new", range(count))
+            yield from script("wait next, wait next")
+        case "synced":
+            yield from each("sync", range(count - 1, -1, -1))
+        case "stable":  # with something to do
+            yield from _of_several("formed", count, fields)
+            yield from _of_several("synced", count, {})
+        case "static":
+            yield from _of_several("static_formed", count, fields)
+            yield from _of_several("synced", count, {"instance": "own"})
+        case _:
+            raise ValueError(f"no verb of a script: {verb}")
 
 
-def beat(actor: int = 0, **fields: Any) -> Step:
-    """Send a heartbeat."""
-    return Step(actor=actor, api="heartbeat", **fields)
+def _step(fields: dict[str, Any]) -> Step:
+    if "also" in fields:
+        fields = fields | {"also": [_leaver(each) for each in fields["also"].split("+")]}
+    return msgspec.convert(fields, Step, strict=False)
 
 
-def leave(actor: int = 0, **fields: Any) -> Step:
-    """Leave."""
-    return Step(actor=actor, api="leave", **fields)
-
-
-def commit(actor: int = 0, **fields: Any) -> Step:
-    """Commit as the member that the actor is, if it is one."""
-    return Step(actor=actor, api="commit", **fields)
-
-
-def simple(actor: int = 0, **fields: Any) -> Step:
-    """Commit as no member."""
-    return Step(**({"actor": actor, "api": "commit", "member": "empty", "generation": "none"} | fields))
-
-
-def fetch(actor: int = 0, **fields: Any) -> Step:
-    """Fetch offsets."""
-    return Step(actor=actor, api="fetch", **fields)
-
-
-def delete_offsets(actor: int = 0, **fields: Any) -> Step:
-    """Delete offsets."""
-    return Step(actor=actor, api="delete_offsets", **fields)
-
-
-def describe(actor: int = 0, **fields: Any) -> Step:
-    """Describe the group, as is done after each step in version 5."""
-    return Step(actor=actor, api="describe", **fields)
-
-
-def listed(*states: str, **fields: Any) -> Step:
-    """List the groups in `states`; none for all."""
-    return Step(api="list", states=states, **fields)
-
-
-def delete_group(actor: int = 0, **fields: Any) -> Step:
-    """Delete the group."""
-    return Step(actor=actor, api="delete_group", **fields)
-
-
-def wait(pause: str) -> Step:
-    """Only wait."""
-    return Step(api="wait", pause=pause)
-
-
-def formed(count: int, **fields: Any) -> list[Step]:
-    """`count` dynamic members in the sync phase; actor 0 leads."""
-    first = [new(0, **fields)]
-    if count == 1:
-        return first
-    return [*first, *(new(actor, **fields) for actor in range(1, count)), join(0, **fields)]
-
-
-def formed_after_delay(count: int) -> list[Step]:
-    """`count` dynamic members in the sync phase, the initial delay having been made longer once."""
-    return [*(new(actor) for actor in range(count)), wait("next"), wait("next")]
-
-
-def synced(count: int, **fields: Any) -> list[Step]:
-    return [sync(actor, **fields) for actor in reversed(range(count))]
-
-
-def stable(count: int, **fields: Any) -> list[Step]:
-    """`count` dynamic members with something to do; actor 0 leads."""
-    return [*formed(count, **fields), *synced(count)]
-
-
-def static_formed(count: int, **fields: Any) -> list[Step]:
-    fields = {"instance": "own"} | fields
-    first = [restart(0, **fields)]
-    if count == 1:
-        return first
-    return [*first, *(restart(actor, **fields) for actor in range(1, count)), join(0, **fields)]
-
-
-def static(count: int, **fields: Any) -> list[Step]:
-    """`count` static members with something to do; actor 0 leads."""
-    return [*static_formed(count, **fields), *synced(count, instance="own")]
+def _leaver(text: str) -> tuple[str, str | None]:
+    member, _, instance = text.partition("@")
+    return member, instance or None

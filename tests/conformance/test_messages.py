@@ -47,16 +47,16 @@ def test_a_fetch_is_told_alike_in_all_versions(version: int) -> None:
     fields = told("offset_fetch", version, OffsetFetchResponse(error_code=0, **told_of))
 
     assert fields["error_code"] == 0
-    assert offsets_by_partition(fields["topics"]) == {("t", 1): (7, -1, "m")}
+    assert offsets_by_partition(fields["topics"]) == {"t-1": [7, -1, "m"]}
 
 
 def test_of_a_list_only_the_group_matters() -> None:
     entry = ListGroupsResponse.ListedGroup
     groups = [
-        entry(group_id=name, protocol_type="", group_state="Empty", group_type="classic")
-        for name in ("orders", "payments")
+        entry(group_id=name, protocol_type="", group_state=state, group_type="classic")
+        for name, state in (("payments", "Empty"), ("orders", "Stable"))
     ]
 
     fields = told("list_groups", 5, ListGroupsResponse(error_code=0, groups=groups))
 
-    assert [group["group_id"] for group in fields["groups"]] == ["orders"]
+    assert [group["group_state"] for group in fields["groups"]] == ["Stable"]

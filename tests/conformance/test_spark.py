@@ -1,6 +1,6 @@
 """What was compared with Kafka is what comes out of Spark.
 
-The logs of some sequences, with the times at which the broker got each request, go through the real query.
+The logs of some records, with the times at which the broker got each request, go through the real query.
 What it answers has to be what the broker has answered. So far only the core had been asked.
 """
 
@@ -18,7 +18,8 @@ from group_coordinator.coordinator_state.step import Channel, step
 from group_coordinator.streaming import query
 from group_coordinator.streaming.function import FunctionArguments, StatefulFunction
 from tests.conformance.core import SECRET
-from tests.conformance.driver import topic_of
+from tests.conformance.game import topic_of
+from tests.conformance.recorded import read_records, replay
 from tests.conformance.scripted import SCRIPTS
 from tests.conformance.setups import SETUPS, Setup
 from tests.patience import wait_for
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from tests.conformance.driver import Result
+    from tests.conformance.game import Result
 
 pytestmark = pytest.mark.spark
 
@@ -45,7 +46,6 @@ Answers = dict[tuple[str, str], dict[str, Any]]
 
 @pytest.mark.parametrize("name", EACH)
 def test_spark_answers_as_kafka_does(
-    play_all: Any,
     spark: SparkSession,
     bootstrap_servers: str,
     tmp_path: Path,
@@ -54,10 +54,15 @@ def test_spark_answers_as_kafka_does(
 ) -> None:
     if name == "tight":
         monkeypatch.setattr(query, "StatefulFunction", pysparks_way)
-    sequences = [
-        sequence for sequence in SCRIPTS.values() if sequence.setup == name and not sequence.nameless
+    records = [
+        record
+        for record in read_records().values()
+        if record.name in SCRIPTS and record.sequence.setup == name and not record.sequence.nameless
     ]
-    results: list[Result] = play_all(sequences[:: EACH[name]])
+    results = [
+        replay(record, group_id=record.name, partition=number)
+        for number, record in enumerate(records[:: EACH[name]])
+    ]
     setup = SETUPS[name]
     logs = [result.log for result in results if result.verdict == "same" and is_repeatable(result, setup)]
     expected = answers_of(results)

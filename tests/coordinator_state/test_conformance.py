@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.conformance.scripted import SCRIPTS
+from tests.conformance.recorded import PLAYED
 
 TESTS = Path(__file__).parents[1]
 DOCUMENT = (TESTS.parent / "docs" / "conformance.md").read_text(encoding="utf-8")
@@ -120,7 +120,7 @@ def test_every_test_that_is_named_exists():
 def test_every_sequence_that_is_named_is_played():
     named = SEQUENCE.findall(DOCUMENT)
     assert len(named) == DOCUMENT.count("sequence `") > 0
-    assert sorted(set(named) - SCRIPTS.keys()) == []
+    assert sorted(set(named) - PLAYED.keys()) == []
 
 
 def test_figures_are_those_of_the_rows():

@@ -43,33 +43,6 @@ def test_empty_group_goes_with_its_offsets():
     assert s.reasons() == ["deleted by admin"]
 
 
-def test_group_that_has_had_members():
-    s = Scenario()
-    s.stabilise("c1")
-    s.leave("c1")
-    assert errors(s.send("delete_group", "admin")) == {"admin": "NONE"}
-    assert s.happened("offsets_deleted") == []
-    assert errors(s.send("delete_group", "admin")) == {"admin": "GROUP_ID_NOT_FOUND"}
-
-
-def test_ids_that_were_handed_out_do_not_keep_it():
-    s = Scenario()
-    s.ask("c1")
-    assert errors(s.send("delete_group", "admin")) == {"admin": "NONE"}
-    assert errors(s.ask("c1")) == {"c1": "UNKNOWN_MEMBER_ID"}
-
-
-def test_the_same_id_starts_afresh():
-    s = Scenario()
-    s.stabilise("c1")
-    s.commit("c1", {"t": {0: 5}})
-    s.leave("c1")
-    s.send("delete_group", "admin")
-    s.commit("tool", {"t": {1: 1}})
-    assert (s.group.generation_id, s.group.protocol_type) == (0, None)
-    assert s.fetch() == {"t": {1: (1, -1, "")}}
-
-
 def test_deleted_and_made_anew_in_one_batch():
     s = Scenario()
     s.commit("tool", {"t": {0: 5, 1: 6}})

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.coordinator_state.scenario import OLD, Scenario, errors
 
 FIVE_MINUTES = 300_000
@@ -26,13 +24,6 @@ def test_silent_member_is_removed_and_the_others_rebalance():
     assert errors(s.heartbeat("c1")) == {"c1": "REBALANCE_IN_PROGRESS"}
 
 
-def test_silent_member_alone_empties_the_group():
-    s = Scenario()
-    s.stabilise("c1")
-    s.at(10_000)
-    assert s.states()[-3:] == ["Stable", "PreparingRebalance", "Empty"]
-
-
 def test_static_member_that_starts_again_while_it_is_parked_is_not_new_any_more():
     s = Scenario()
     s.stabilise("c1", session_timeout_ms=60_000)
@@ -45,33 +36,12 @@ def test_static_member_that_starts_again_while_it_is_parked_is_not_new_any_more(
     assert errors(s.at(60_000)) == {"c3": "NONE"}
 
 
-def test_session_that_ends_in_the_sync_phase_refuses_the_parked_syncs():
-    s = Scenario()
-    s.form("c1", "c2")
-    s.at(5_000)
-    s.sync("c2")
-    assert errors(s.at(10_000)) == {"c2": "REBALANCE_IN_PROGRESS"}
-    assert s.removed() == [("c1", "session_expired")]
-    assert s.session_deadline("c2") == 20_000
-
-
 def test_session_that_ends_in_the_join_phase_may_be_what_it_waited_for():
     s = Scenario()
     s.stabilise("c1", "c2")
     s.join("c2", protocols={"range": b"new"})
     assert errors(s.at(10_000)) == {"c2": "NONE"}
     assert s.reasons()[-1] == "all remaining members joined"
-
-
-def test_session_that_ends_in_the_join_phase_while_others_are_missing():
-    s = Scenario()
-    s.stabilise("c1", "c2", "c3")
-    s.join("c2", protocols={"range": b"new"})
-    s.at(5_000)
-    s.heartbeat("c3")
-    assert s.at(10_000) == []
-    assert s.removed() == [("c1", "session_expired")]
-    assert s.group.state == "PreparingRebalance"
 
 
 def test_record_at_the_very_deadline_comes_too_late():
@@ -99,21 +69,6 @@ def test_call_that_comes_late_fires_each_deadline_at_its_own_time():
 # -- new members (KAFKA-7610) ----------------------------------------------------------------------
 
 
-def test_new_member_may_stay_parked_for_five_minutes_whatever_its_session():
-    s = Scenario(OLD)
-    s.stabilise("c1", rebalance_timeout_ms=FIVE_MINUTES * 2)
-    s.join("c2")
-    while s.now < FIVE_MINUTES - 9_000:
-        s.wait(9_000)
-        s.heartbeat("c1")
-    assert s.removed() == []
-    assert errors(s.at(FIVE_MINUTES)) == {"c2": "UNKNOWN_MEMBER_ID"}
-    assert s.removed() == [("c2", "session_expired")]
-    # c1 stays, and is still to join again.
-    assert s.group.state == "PreparingRebalance"
-    assert [member.client_id for member in s.group.members.values()] == ["c1"]
-
-
 def test_new_member_is_in_if_its_time_and_the_join_phase_end_together():
     """With Java's defaults they do, whenever a member hangs that beats and does not join again."""
     s = Scenario()
@@ -124,25 +79,6 @@ def test_new_member_is_in_if_its_time_and_the_join_phase_end_together():
         s.heartbeat("c1")
     assert errors(s.at(FIVE_MINUTES)) == {"c2": "NONE"}
     assert s.removed() == [("c1", "not_rejoined")]
-
-
-def test_new_members_answer_at_five_minutes_has_no_id():
-    s = Scenario(OLD, new_member_join_timeout_ms=1_000)
-    s.stabilise("c1")
-    s.join("c2")
-    (reply,) = s.at(1_000)
-    assert (reply.error, reply.member_id, reply.generation_id) == ("UNKNOWN_MEMBER_ID", "", -1)
-
-
-@pytest.mark.parametrize("syncs", [False, True])
-def test_five_minutes_are_over_once_the_member_is_in(syncs):
-    s = Scenario()
-    s.join("c1")
-    if syncs:
-        s.sync("c1")
-    assert s.session_deadline("c1") == 10_000
-    s.at(10_000)
-    assert s.removed() == [("c1", "session_expired")]
 
 
 def test_session_longer_than_five_minutes_is_kept_once_the_member_is_in():
@@ -171,39 +107,6 @@ def test_only_member_that_expires_in_the_initial_delay_leaves_the_group_empty():
     s.at(2_000)
     assert s.states() == ["Empty", "PreparingRebalance", "Empty"]
     assert s.group.generation_id == 1
-
-
-# -- pending ids -----------------------------------------------------------------------------------
-
-
-def test_pending_id_is_forgotten_after_its_session_timeout():
-    s = Scenario()
-    s.stabilise("c1", session_timeout_ms=60_000)
-    s.ask("c2", session_timeout_ms=20_000)
-    before = s.states()
-    s.at(19_999)
-    assert s.ids["c2"] in s.group.pending_members
-    s.at(20_000)
-    assert s.group.pending_members == {}
-    assert s.states() == before, "nobody else notices"
-    assert errors(s.ask("c2")) == {"c2": "UNKNOWN_MEMBER_ID"}
-
-
-def test_pending_id_that_expires_ends_the_join_phase_it_held_up():
-    s = Scenario()
-    s.stabilise("c1", session_timeout_ms=60_000)
-    s.ask("c2", session_timeout_ms=20_000)
-    assert s.join("c1") == []
-    assert errors(s.at(20_000)) == {"c1": "NONE"}
-
-
-def test_pending_id_that_expires_while_members_are_missing():
-    s = Scenario()
-    s.stabilise("c1", "c2", session_timeout_ms=60_000)
-    s.ask("c3", session_timeout_ms=20_000)
-    s.join("c1", session_timeout_ms=60_000)
-    assert s.at(20_000) == []
-    assert s.group.state == "PreparingRebalance"
 
 
 # -- groups that nobody uses -----------------------------------------------------------------------
@@ -240,15 +143,6 @@ def test_group_is_not_deleted_under_a_pending_id():
     s.at(TEN_MINUTES)
     assert s.group.pending_members == {s.ids["c2"]: TEN_MINUTES + 19_999}
     assert errors(s.ask("c2")) == {"c2": "NONE"}
-
-
-def test_group_in_use_is_not_deleted():
-    s = Scenario()
-    s.stabilise("c1")
-    while s.now < 2 * TEN_MINUTES:
-        s.wait(9_000)
-        s.heartbeat("c1")
-    assert s.group.state == "Stable"
 
 
 def test_deleted_group_starts_afresh():

@@ -12,43 +12,6 @@ from group_coordinator.coordinator_state.responses import MemberResult
 from tests.coordinator_state.scenario import Scenario, errors, only
 
 
-def test_absent_group():
-    s = Scenario()
-    assert errors(s.heartbeat("c1", member_id="gone")) == {"c1": "UNKNOWN_MEMBER_ID"}
-    assert s.state is None
-
-
-def test_empty_group():
-    s = Scenario()
-    s.form("c1")
-    s.leave("c1")
-    assert errors(s.heartbeat("c1")) == {"c1": "UNKNOWN_MEMBER_ID"}
-
-
-def test_id_that_is_not_a_members():
-    s = Scenario()
-    s.form("c1")
-    assert errors(s.heartbeat("c1", member_id="nobody")) == {"c1": "UNKNOWN_MEMBER_ID"}
-
-
-def test_pending_id_is_no_members_yet():
-    s = Scenario()
-    s.form("c1")
-    s.ask("c2")
-    assert errors(s.heartbeat("c2", generation_id=1)) == {"c2": "UNKNOWN_MEMBER_ID"}
-    # It does not keep the id alive either.
-    assert s.group.pending_members == {s.ids["c2"]: 10_000}
-
-
-@pytest.mark.parametrize("generation", [-1, 0, 2])
-def test_other_generation(generation):
-    s = Scenario()
-    s.stabilise("c1")
-    s.at(1_000)
-    assert errors(s.heartbeat("c1", generation_id=generation)) == {"c1": "ILLEGAL_GENERATION"}
-    assert s.session_deadline("c1") == 10_000, "a member of the past keeps no session alive"
-
-
 def test_generation_before_until_the_new_one_is_known():
     """The coordinator was away between the end of the join phase and its answers."""
     s = Scenario()
@@ -100,47 +63,6 @@ def test_generation_before_does_not_outlast_the_sync_deadline():
         s.heartbeat("c1", generation_id=s.group.generation_id - 1)
     s.at(deadline)
     assert [event["reason"] for event in s.events if event["event"] == "member_removed"] == ["not_synced"]
-
-
-@pytest.mark.parametrize(
-    ("state", "error"),
-    [
-        ("PreparingRebalance", "REBALANCE_IN_PROGRESS"),
-        # Consumers begin to beat before they sync (KAFKA-10134).
-        ("CompletingRebalance", "NONE"),
-        ("Stable", "NONE"),
-    ],
-)
-def test_each_state_gives_a_new_session(state, error):
-    s = Scenario()
-    s.form("c1", "c2")
-    if state != "CompletingRebalance":
-        s.sync("c1")
-        s.sync("c2")
-    if state == "PreparingRebalance":
-        s.join("c1")
-    assert s.group.state == state
-    s.at(4_000)
-    reply = only(s.heartbeat("c2"))
-    assert (reply.error, reply.error_message) == (error, None)
-    assert s.session_deadline("c2") == 14_000
-    assert s.group.state == state
-
-
-def test_heartbeats_keep_a_member_alive_for_ever():
-    s = Scenario()
-    s.stabilise("c1")
-    for _ in range(100):
-        s.wait(9_999)
-        assert errors(s.heartbeat("c1")) == {"c1": "NONE"}
-    assert s.removed() == []
-
-
-@pytest.mark.parametrize("version", range(5))
-def test_all_versions_are_alike(version):
-    s = Scenario()
-    s.stabilise("c1")
-    assert errors(s.heartbeat("c1", api_version=version)) == {"c1": "NONE"}
 
 
 # -- of several members, which Kafka has not -------------------------------------------------------------

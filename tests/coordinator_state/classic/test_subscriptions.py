@@ -72,31 +72,3 @@ def test_negative_lengths():
 
 def test_user_data_that_is_cut_off():
     assert group_of(subscription("a")[:-4] + b"\x00\x00\x00\x05abc").subscribed_topics is None
-
-
-def test_other_protocol_types_are_not_read():
-    group = group_of(subscription("a"), protocol_type="connect")
-    assert group.subscribed_topics is None
-    assert not group.is_subscribed("a")
-
-
-def test_as_of_the_last_generation():
-    s = Scenario()
-    s.join("c1", protocols={"range": subscription("a")})
-    s.sync("c1")
-    s.join("c2", protocols={"range": subscription("b")})
-    assert s.group.state == "PreparingRebalance"
-    assert (s.group.is_subscribed("a"), s.group.is_subscribed("b")) == (True, False)
-    s.join("c1", protocols={"range": subscription("c")})
-    assert s.group.state == "CompletingRebalance"
-    assert [topic for topic in "abc" if s.group.is_subscribed(topic)] == ["b", "c"]
-    s.leave("c1", "c2")
-    assert s.group.state == "Empty"
-    assert not any(s.group.is_subscribed(topic) for topic in "abc")
-
-
-def test_before_the_first_generation():
-    s = Scenario(group_initial_rebalance_delay_ms=3_000)
-    s.join("c1", protocols={"range": subscription("a")})
-    assert s.group.state == "PreparingRebalance"
-    assert s.group.is_subscribed("b"), "to be safe"

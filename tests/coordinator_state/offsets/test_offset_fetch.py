@@ -7,46 +7,6 @@ import pytest
 from tests.coordinator_state.scenario import Scenario, only
 
 
-def test_absent_group():
-    s = Scenario()
-    assert s.fetch() == {}
-    assert s.fetch({"t": [0, 3], "u": [1]}) == {
-        "t": {0: (-1, -1, ""), 3: (-1, -1, "")},
-        "u": {1: (-1, -1, "")},
-    }
-    assert s.state is None
-
-
-def test_named_partitions():
-    s = Scenario()
-    s.commit("tool", {"t": {0: 5, 1: 6}, "u": {0: 7}})
-    assert s.fetch({"t": [1, 2], "v": [0]}) == {
-        "t": {1: (6, -1, ""), 2: (-1, -1, "")},
-        "v": {0: (-1, -1, "")},
-    }
-    assert s.fetch({}) == {}
-    assert s.fetch({"t": []}) == {"t": {}}
-
-
-def test_all():
-    s = Scenario()
-    s.commit("tool", {"t": {1: 5, 0: 6}, "u": {0: 7}})
-    assert s.fetch() == {"t": {0: (6, -1, ""), 1: (5, -1, "")}, "u": {0: (7, -1, "")}}
-
-
-@pytest.mark.parametrize("state", ["PreparingRebalance", "CompletingRebalance", "Stable"])
-def test_any_state_and_anybody(state):
-    s = Scenario()
-    s.commit("tool", {"t": {0: 5}})
-    s.form("c1")
-    if state != "CompletingRebalance":
-        s.sync("c1")
-    if state == "PreparingRebalance":
-        s.join("c2")
-    assert s.group.state == state
-    assert s.fetch() == {"t": {0: (5, -1, "")}}
-
-
 def test_asked_twice_answered_once():
     s = Scenario()
     s.commit("tool", {"t": {0: 5}})
@@ -55,12 +15,6 @@ def test_asked_twice_answered_once():
     assert [(topic.name, [each.partition_index for each in topic.partitions]) for topic in reply.topics] == [
         ("t", [0, 1])
     ]
-
-
-def test_nothing_is_unstable():
-    s = Scenario()
-    s.commit("tool", {"t": {0: 5}})
-    assert s.fetch(require_stable=True) == {"t": {0: (5, -1, "")}}
 
 
 def test_changes_nothing():

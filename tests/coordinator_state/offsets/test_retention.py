@@ -66,17 +66,6 @@ def test_with_its_last_offset_a_simple_group_goes():
     assert s.picture() is None
 
 
-def test_a_new_commit_begins_anew():
-    s = scenario()
-    s.commit("tool", {"t": {0: 5}})
-    s.at(30_000)
-    s.commit("tool", {"t": {0: 6}})
-    s.at(30_000 + MINUTE - 1)
-    assert s.fetch() == {"t": {0: (6, -1, "")}}
-    s.at(30_000 + MINUTE)
-    assert s.state is None
-
-
 def test_it_is_looked_at_no_more_often_than_the_check_interval():
     s = scenario(offsets_retention_check_interval_ms=10_000)
     for partition in range(5):
@@ -107,29 +96,6 @@ def test_group_whose_last_offset_is_deleted_goes_at_the_next_check(at):
 # -- groups that have had members ------------------------------------------------------------------
 
 
-def test_empty_group_keeps_its_offsets_by_when_it_became_empty():
-    s = scenario()
-    s.stabilise("c1", protocols=READS_T)
-    s.commit("c1", {"t": {0: 5}})
-    beat(s, 2 * MINUTE)
-    s.leave("c1")
-    s.at(3 * MINUTE - 1)
-    assert s.fetch() == {"t": {0: (5, -1, "")}}
-    s.at(3 * MINUTE)
-    assert s.state is None
-
-
-def test_empty_group_keeps_its_offsets_together():
-    s = scenario()
-    s.stabilise("c1")
-    s.commit("c1", {"t": {0: 5}})
-    s.leave("c1")
-    s.at(50_000)
-    s.commit("tool", {"t": {1: 5}})
-    s.at(MINUTE)
-    assert s.state is None, "also what was committed since"
-
-
 def test_empty_group_of_a_state_that_knew_no_subscriptions():
     """As written by version 1: nobody reads anything in a group without members, whatever was known."""
     s = scenario()
@@ -141,30 +107,6 @@ def test_empty_group_of_a_state_that_knew_no_subscriptions():
     s.commit("tool", {"t": {0: 5}})
     s.at(MINUTE)
     assert s.state is None
-
-
-def test_offsets_keep_an_empty_group():
-    s = scenario()
-    s.stabilise("c1")
-    s.commit("c1", {"t": {0: 5}})
-    s.leave("c1")
-    s.at(MINUTE - 1)
-    assert s.group.generation_id == 2
-
-
-@pytest.mark.parametrize("kind", ["stable", "parked"])
-def test_a_group_that_comes_back_in_time_keeps_its_offsets(kind):
-    s = scenario()
-    s.stabilise("c1", protocols=READS_T)
-    s.commit("c1", {"t": {0: 5}})
-    s.leave("c1")
-    s.at(MINUTE - 1)
-    s.ids.clear()
-    s.join("c1", protocols=READS_T)
-    if kind == "stable":
-        s.sync("c1")
-    s.at(MINUTE + 5_000)
-    assert s.fetch() == {"t": {0: (5, -1, "")}}
 
 
 def test_ids_that_were_handed_out_keep_a_group_without_offsets():
@@ -202,75 +144,7 @@ def test_consumers_lose_what_they_do_not_read():
     assert s.fetch() == {"t": {0: (5, -1, "")}}
 
 
-def test_what_a_member_commits_for_another_topic_goes_too():
-    s = scenario()
-    s.stabilise("c1", protocols=READS_T)
-    s.commit("c1", {"t": {0: 5}})
-    assert s.group.cleanup_deadline_ms is None
-    s.commit("c1", {"old": {0: 5}})
-    assert s.group.cleanup_deadline_ms == MINUTE
-    beat(s, MINUTE)
-    assert set(s.fetch()) == {"t"}
-
-
-def test_nothing_goes_while_the_group_rebalances():
-    s = scenario()
-    s.commit("tool", {"old": {0: 5}})
-    s.stabilise("c1", protocols=READS_T, rebalance_timeout_ms=10 * MINUTE)
-    beat(s, MINUTE - 1)
-    s.join("c2", protocols=READS_T, rebalance_timeout_ms=10 * MINUTE)
-    assert s.group.state == "PreparingRebalance"
-    beat(s, 2 * MINUTE)
-    assert s.fetch() == {"old": {0: (5, -1, "")}}
-    s.join("c1", protocols=READS_T, rebalance_timeout_ms=10 * MINUTE)
-    assert s.group.state == "CompletingRebalance"
-    beat(s, 2 * MINUTE + 4_000)
-    assert s.fetch() == {"old": {0: (5, -1, "")}}
-    s.sync(s_leader(s))
-    assert s.group.state == "Stable"
-    s.wait(CHECK)
-    assert s.fetch() == {}
-
-
-def s_leader(s: Scenario) -> str:
-    return next(client for client, member_id in s.ids.items() if member_id == s.group.leader)
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [{"protocol_type": "connect"}, {"protocols": {"range": b"?"}}],
-    ids=["other protocol type", "unreadable subscription"],
-)
-def test_nothing_goes_of_members_of_whom_nothing_is_known(fields):
-    s = scenario()
-    s.commit("tool", {"t": {0: {"committed_offset": 5}}}, api_version=4, retention_time_ms=1)
-    s.join("c1", **fields)
-    s.sync("c1", protocol_type=fields.get("protocol_type", "consumer"))
-    assert s.group.state == "Stable"
-    beat(s, 3 * MINUTE)
-    assert s.fetch() == {"t": {0: (5, -1, "")}}
-
-
 # -- times that a commit sets ----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("version", "at"), [(2, 5_000), (4, 5_000), (5, MINUTE)])
-def test_a_time_of_its_own_up_to_version_4(version, at):
-    s = scenario()
-    s.commit("tool", {"t": {0: 5}}, api_version=version, retention_time_ms=5_000)
-    s.at(at - 1)
-    assert s.fetch() == {"t": {0: (5, -1, "")}}
-    s.at(at)
-    assert s.state is None
-
-
-def test_a_time_of_its_own_may_be_longer():
-    s = scenario()
-    s.commit("tool", {"t": {0: 5}}, api_version=4, retention_time_ms=2 * MINUTE)
-    s.at(2 * MINUTE - 1)
-    assert s.fetch() == {"t": {0: (5, -1, "")}}
-    s.at(2 * MINUTE)
-    assert s.state is None
 
 
 @pytest.mark.parametrize("retention", [0, -2, -(2**63)])
@@ -310,11 +184,3 @@ def test_a_shorter_time_is_seen_although_a_longer_one_was_awaited():
     s.commit("tool", {"t": {1: 5}}, api_version=4, retention_time_ms=5_000)
     s.at(2 * CHECK + 5_000)
     assert s.fetch() == {"t": {0: (5, -1, "")}}
-
-
-def test_a_time_of_its_own_of_a_topic_that_consumers_do_not_read():
-    s = scenario()
-    s.commit("tool", {"t": {0: 5}, "old": {0: 5}}, api_version=4, retention_time_ms=5_000)
-    s.stabilise("c1", protocols=READS_T)
-    beat(s, 5_000)
-    assert set(s.fetch()) == {"t"}
