@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
@@ -111,6 +113,7 @@ def _embed(stack: ExitStack, overrides: dict[str, object]) -> dict[str, object]:
     say(f"Kafka is at {servers}. In other terminals, when the coordinator is running:")
     say(f"  .venv/bin/group-coordinator member --group g --units 12{where}")
     say(f"  .venv/bin/group-coordinator groups --describe --all-groups{where}")
+    _start_gateway(stack, servers)
     return {
         "checkpoint": str(directory / "checkpoint"),
         "create.topics": True,
@@ -121,6 +124,15 @@ def _embed(stack: ExitStack, overrides: dict[str, object]) -> dict[str, object]:
         **overrides,
         "bootstrap.servers": servers,
     }
+
+
+def _start_gateway(stack: ExitStack, servers: str) -> None:
+    """Start a gateway that lives as long as `stack`. It waits for the coordinator's topics by itself."""
+    command = [sys.executable, "-m", "group_coordinator", "gateway", "--bootstrap-servers", servers]
+    port = _port_to_play_with(19092)
+    gateway = subprocess.Popen([*command, "--listen", f"127.0.0.1:{port}", "--metrics-port", "-1"])
+    stack.callback(gateway.wait)
+    stack.callback(gateway.terminate)
 
 
 def _port_to_play_with(usual: int) -> int:

@@ -7,7 +7,7 @@ import logging
 import secrets
 import socket
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 from kafka import KafkaAdminClient
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 _TICK_S = 0.02
 """How exactly time is kept."""
 _LOOK_EVERY_S = 1.0
-"""How often connections are looked at that may be idle."""
+"""How often connections are looked at that may be idle, and topics that are not there yet."""
 _DRAIN_S = 5.0
 _BACKLOG = 1_024
 """Clients that may wait to be accepted: all of them come back at once after an outage."""
@@ -73,7 +73,12 @@ class Gateway:
         loop = asyncio.get_running_loop()
         settings = self._settings
         with ExitStack() as stack:
-            await loop.run_in_executor(None, self._connect, stack, loop)
+            admin = await loop.run_in_executor(None, self._meet_brokers)
+            stack.callback(admin.close)
+            partitions = await self._await_topics(admin, say, stopping)
+            if stopping.is_set():
+                return
+            await loop.run_in_executor(None, self._connect, stack, loop, partitions)
             bound = self._bind(settings.port)
             for node_id, own in list(self._brokers.items()):
                 self._address_of(node_id, own)
@@ -92,22 +97,42 @@ class Gateway:
 
     # -- start and stop ------------------------------------------------------------------------------
 
-    def _connect(self, stack: ExitStack, loop: asyncio.AbstractEventLoop) -> None:
-        """Look at the brokers and the topics, and stand ready to read before anything is written."""
-        settings = self._settings
+    def _meet_brokers(self) -> KafkaAdminClient:
         admin = KafkaAdminClient(**self._kafka_config)
-        stack.callback(admin.close)
         for each in admin.describe_cluster()["brokers"]:
             node_id = each["broker_id"] if "broker_id" in each else each["node_id"]
             self._brokers[node_id] = Address(each["host"], each["port"])
-        topics = (settings.request_topic, settings.response_topic, settings.groups_topic)
-        described = admin.describe_topics(list(topics))
-        counts = {each["name"]: len(each["partitions"]) for each in described if not each["error_code"]}
-        if absent := [topic for topic in topics if topic not in counts]:
-            raise GatewayError(f"topic {absent[0]!r} does not exist: start the coordinator first")
-        partition = secrets.randbelow(counts[settings.response_topic])
+        return admin
+
+    async def _await_topics(
+        self, admin: KafkaAdminClient, say: Callable[[str], None], stopping: asyncio.Event
+    ) -> dict[str, int]:
+        """Wait until the coordinator has made its topics; returns how many partitions each has."""
+        settings = self._settings
+        topics = [settings.request_topic, settings.response_topic, settings.groups_topic]
+        was_said = False
+        while not stopping.is_set():
+            self._health.moves()
+            described = await asyncio.get_running_loop().run_in_executor(None, admin.describe_topics, topics)
+            found = {each["name"]: len(each["partitions"]) for each in described if not each["error_code"]}
+            absent = [topic for topic in topics if topic not in found]
+            if not absent:
+                return found
+            if not was_said:
+                say(f"waiting for topic {absent[0]}, which the coordinator creates when it starts")
+                was_said = True
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stopping.wait(), _LOOK_EVERY_S)
+        return {}
+
+    def _connect(
+        self, stack: ExitStack, loop: asyncio.AbstractEventLoop, partitions: Mapping[str, int]
+    ) -> None:
+        """Stand ready to read before anything is written."""
+        settings = self._settings
+        partition = secrets.randbelow(partitions[settings.response_topic])
         groups = [
-            TopicPartition(settings.groups_topic, each) for each in range(counts[settings.groups_topic])
+            TopicPartition(settings.groups_topic, each) for each in range(partitions[settings.groups_topic])
         ]
         listener = Listener(self._acknowledged, self._refused, self._responses, self._groups_changed)
         reader = Reader(loop, listener, [settings.response_topic], partition, groups, self._kafka_config)
