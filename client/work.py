@@ -7,6 +7,7 @@ version 0), so that any Kafka tool can read them; units as JSON.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
@@ -26,6 +27,7 @@ __all__ = [
     "Work",
     "WorkUnits",
     "assigned_partitions",
+    "natural",
     "partition_of",
 ]
 
@@ -91,7 +93,7 @@ class TopicPartitions:
         partition_counts: Callable[[Collection[str]], Mapping[str, int]],
         assignor_names: Sequence[str] = DEFAULT_ASSIGNORS,
     ) -> None:
-        self.subscription = _names(topics, "topics")
+        self.subscription = tuple(sorted(_names(topics, "topics")))
         self._assignors = assignors.check_names(assignor_names)
         self._partition_counts = partition_counts
         self._shared_topics: frozenset[str] = frozenset()
@@ -178,7 +180,8 @@ class WorkUnits:
     protocol_type = "units"
 
     def __init__(self, units: Collection[str], assignor_names: Sequence[str] = DEFAULT_ASSIGNORS) -> None:
-        self.subscription = _names(units, "units")
+        # Not as Kafka's assignors order topics, by text: neighbours are to stay together.
+        self.subscription = tuple(sorted(_names(units, "units"), key=natural))
         self._assignors = assignors.check_names(assignor_names)
 
     def protocols(self, owned: Collection[str], generation_id: int) -> list[OfferedProtocol]:
@@ -220,7 +223,15 @@ class WorkUnits:
         if not assignment:  # the leader forgot this member
             return ()
         decoded = _read(msgspec.json.Decoder(_UnitsAssignment).decode, assignment, "the leader")
-        return tuple(sorted(decoded.units))
+        return tuple(sorted(decoded.units, key=natural))
+
+
+def natural(name: str) -> tuple[list[tuple[Any, ...]], str]:
+    """Sort key that puts unit-2 before unit-10, and is different for different names."""
+    texts = re.split("[0-9]+", name)
+    # Numbers compare by their length first: int() refuses those of thousands of digits.
+    numbers = [(len(digits), digits) for digits in (it.lstrip("0") for it in re.findall("[0-9]+", name))]
+    return [*zip(texts, numbers, strict=False), (texts[-1],)], name
 
 
 def partition_of(unit: Unit) -> TopicPartition:
@@ -232,11 +243,11 @@ def partition_of(unit: Unit) -> TopicPartition:
     raise TypeError(f"{unit!r} is no unit of work: give a TopicPartition or the name of a unit")
 
 
-def _names(names: Collection[str], what: str) -> tuple[str, ...]:
-    # A str is a collection of str, too, but never what is meant.
+def _names(names: Collection[str], what: str) -> set[str]:
+    # A str is a collection of str as well, but never what is meant.
     if isinstance(names, str) or not all(isinstance(name, str) for name in names):
         raise TypeError(f"{what} must be a list of strings")
-    return tuple(sorted(set(names)))
+    return set(names)
 
 
 def _read(decode: Callable[[bytes], T], data: bytes, sender: str) -> T:

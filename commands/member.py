@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import signal
 import time
 from collections.abc import Collection, Iterable
@@ -19,9 +18,9 @@ from group_coordinator.client import (
     MemberState,
     MissingTopicError,
 )
-from group_coordinator.client.work import DEFAULT_ASSIGNORS
+from group_coordinator.client.work import DEFAULT_ASSIGNORS, natural
 from group_coordinator.commands.command_config import client_config, command_config_option
-from group_coordinator.commands.terminal import fail
+from group_coordinator.commands.terminal import bootstrap_option, fail
 from group_coordinator.jobs.signals import stop_event
 
 __all__ = ["member"]
@@ -36,7 +35,7 @@ _SILENCE_AGAIN_S = 10.0
 @click.option("--group", required=True, help="The group to join.")
 @click.option("--units", type=click.IntRange(min=1), help="Share this many units: unit-0, unit-1, ...")
 @click.option("--topic", "topics", multiple=True, help="Share the partitions of this topic (repeatable).")
-@click.option("--bootstrap-servers", default="localhost:9092", show_default=True, help="Kafka brokers.")
+@bootstrap_option("localhost:9092")
 @command_config_option()
 @click.option(
     "--request-topic",
@@ -204,12 +203,7 @@ class _Narrator:
 
 def _listed(units: Iterable[Any]) -> str:
     names = [f"{u.topic}-{u.partition}" if isinstance(u, TopicPartition) else str(u) for u in units]
-    return f"[{', '.join(sorted(names, key=_natural))}]"
-
-
-def _natural(name: str) -> list[tuple[int, str]]:
-    """Sort key that puts unit-2 before unit-10."""
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
+    return f"[{', '.join(sorted(names, key=natural))}]"
 
 
 def _say(line: str) -> None:

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from group_coordinator.commands.terminal import config_option, fail, need_spark, overriding, say
+from group_coordinator.commands.terminal import (
+    bootstrap_option,
+    config_option,
+    fail,
+    need_spark,
+    overriding,
+    say,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +26,7 @@ __all__ = ["run"]
 
 
 @click.command()
-@click.option("--bootstrap-servers", help="Kafka brokers, host:port with commas between.")
+@bootstrap_option()
 @click.option("--checkpoint", help="Directory or object-store URI for the coordinator's state.")
 @config_option()
 @click.option("--create-topics", is_flag=True, default=None, help="Create the topics that are missing.")
@@ -56,7 +63,7 @@ def run(
     GROUP_COORDINATOR_* variables, then from the options here; the last one wins.
 
     \b
-    group-coordinator run --bootstrap-servers kafka:9092 --checkpoint /var/lib/gc --create-topics
+    group-coordinator run --bootstrap-server kafka:9092 --checkpoint /var/lib/gc --create-topics
     group-coordinator run --config coordinator.toml --set group.max.size=100
     group-coordinator run --embedded
     """  # noqa: D301 - click's mark for a block that is not to be wrapped is this very character
@@ -106,7 +113,7 @@ def _embed(stack: ExitStack, overrides: dict[str, object]) -> dict[str, object]:
     say("starting a Kafka broker")
     broker = stack.enter_context(EmbeddedBroker(directory / "kafka", port=_port_to_play_with(9092)))
     servers = broker.bootstrap_servers
-    where = "" if servers.endswith(":9092") else f" --bootstrap-servers {servers}"
+    where = "" if servers.endswith(":9092") else f" --bootstrap-server {servers}"
     say(f"Kafka is at {servers}. In other terminals, when the coordinator is running:")
     say(f"  .venv/bin/group-coordinator member --group g --units 12{where}")
     say(f"  .venv/bin/group-coordinator groups --describe --all-groups{where}")

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
 __all__ = [
+    "bootstrap_option",
     "config_option",
     "fail",
     "need",
@@ -29,8 +30,25 @@ Command = TypeVar("Command", bound="Callable[..., Any]")
 _SPARK = ("jgo", "pandas", "prometheus_client", "pyarrow", "pyspark", "rich", "structlog")
 
 
+def bootstrap_option(default: str | None = None) -> Callable[[Command], Command]:
+    """The option for the Kafka brokers, by the name that Kafka's tools give it and by the setting's.
+
+    Without a `default` the setting bootstrap.servers counts.
+    """
+    return click.option(
+        "--bootstrap-server",
+        "--bootstrap-servers",
+        "bootstrap_servers",
+        metavar="HOST:PORT,...",
+        default=default,
+        show_default=default is not None,
+        envvar=None if default is None else "GROUP_COORDINATOR_BOOTSTRAP_SERVERS",
+        help="Kafka brokers.",
+    )
+
+
 def config_option(help_: str = "Settings file (TOML).") -> Callable[[Command], Command]:
-    """The option for the settings file, which may be in the environment, too."""
+    """The option for the settings file, which an environment variable can name as well."""
     return click.option(
         "--config", type=click.Path(path_type=Path), envvar="GROUP_COORDINATOR_CONFIG", help=help_
     )

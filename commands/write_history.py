@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from group_coordinator.commands.terminal import config_option, fail, need_delta, need_spark, overriding, say
+from group_coordinator.commands.terminal import (
+    bootstrap_option,
+    config_option,
+    fail,
+    need_delta,
+    need_spark,
+    overriding,
+    say,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,7 +26,7 @@ __all__ = ["write_history"]
 
 
 @click.command("write-history")
-@click.option("--bootstrap-servers", help="Kafka brokers, host:port with commas between.")
+@bootstrap_option()
 @click.option("--history-path", help="Directory or object-store URI of the tables.")
 @config_option()
 @click.option("--once", is_flag=True, help="Write what there is now, and end: without metrics.")
@@ -46,7 +54,7 @@ def write_history(
     the tables once, as long as it starts again before the topic's retention is over.
 
     \b
-    group-coordinator write-history --bootstrap-servers kafka:9092 --history-path /var/lib/gc-history
+    group-coordinator write-history --bootstrap-server kafka:9092 --history-path /var/lib/gc-history
     group-coordinator write-history --config coordinator.toml --once
     """  # noqa: D301 - click's mark for a block that is not to be wrapped is this very character
     need_spark()

@@ -136,7 +136,7 @@ class Stage:
         self._coordinator = self._start(
             "coordinator",
             *("group_coordinator", "run", "--create-topics", "--metrics-port", "0"),
-            *("--bootstrap-servers", self._broker.bootstrap_servers),
+            *("--bootstrap-server", self._broker.bootstrap_servers),
             *("--checkpoint", str(self._directory / "checkpoint")),
             *("--set", "requests.partitions=2"),
             # One that is killed cannot remove its temporary files: ours are removed anyway.

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from group_coordinator.commands.terminal import config_option, fail, overriding, say
+from group_coordinator.commands.terminal import bootstrap_option, config_option, fail, overriding, say
 from group_coordinator.jobs.signals import stop_event
 
 __all__ = ["ui"]
@@ -18,7 +18,7 @@ _PORT = 9465
 
 
 @click.command()
-@click.option("--bootstrap-servers", help="Kafka brokers, host:port with commas between.")
+@bootstrap_option()
 @click.option(
     "--history-path", help="Where write-history writes: with it any moment of the past can be seen."
 )
@@ -47,7 +47,7 @@ def ui(
     with --history-path, at any moment of the past. Nothing can be changed there. Settings as of `run`.
 
     \b
-    group-coordinator ui --bootstrap-servers kafka:9092 --history-path /var/lib/gc-history
+    group-coordinator ui --bootstrap-server kafka:9092 --history-path /var/lib/gc-history
     """  # noqa: D301 - click's mark for a block that is not to be wrapped is this very character
     from group_coordinator.jobs.settings import SettingsError, load_settings
     from group_coordinator.page.service import serving

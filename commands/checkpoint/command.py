@@ -16,10 +16,9 @@ from group_coordinator.commands.checkpoint.options import (
     look_for_checkpoint,
     settings_options,
     spark_session,
-    with_bootstrap_servers,
 )
 from group_coordinator.commands.checkpoint.output import as_json, as_table
-from group_coordinator.commands.terminal import say
+from group_coordinator.commands.terminal import bootstrap_option, say
 
 __all__ = ["checkpoint"]
 
@@ -101,7 +100,7 @@ def export(
     'as 2026-01-31T12:00:00, or {"0": 123}. Needed for a topic that is not the one of the export.',
 )
 @click.option("--new-secret", is_flag=True, help="Ignore the secret in the export.")
-@with_bootstrap_servers
+@bootstrap_option()
 @settings_options
 def restore(
     *,
@@ -163,7 +162,7 @@ def restore(
     type=click.Path(path_type=Path),
     help="The outages.json of the newest checkpoint. If not given, what the export has.",
 )
-@with_bootstrap_servers
+@bootstrap_option()
 @settings_options
 def replay(
     *,

@@ -23,7 +23,6 @@ __all__ = [
     "look_for_checkpoint",
     "settings_options",
     "spark_session",
-    "with_bootstrap_servers",
 ]
 
 
@@ -38,11 +37,6 @@ def settings_options(command: Callable[..., None]) -> Callable[..., None]:
         help="Any other setting of the coordinator.",
     )
     return config(assignments(command))
-
-
-def with_bootstrap_servers(command: Callable[..., None]) -> Callable[..., None]:
-    """The option for Kafka."""
-    return click.option("--bootstrap-servers", help="Kafka brokers, host:port with commas between.")(command)
 
 
 def load(config: Path | None, assignments: tuple[str, ...], overrides: dict[str, str | None]) -> Settings:

@@ -69,7 +69,8 @@ def _facts(inspection: Inspection) -> Table:
 
 def _table(headings: tuple[str, ...], rows: Iterable[Row]) -> Iterator[str]:
     columns = tuple(Column(heading, len(heading), grows=True, margin=1) for heading in headings)
-    return Table(columns, list(rows)).lines()
+    listed = list(rows)
+    return Table(columns, listed, hidden=not listed).lines()
 
 
 def _range(batches: tuple[int, int] | None) -> str:

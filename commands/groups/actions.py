@@ -153,7 +153,7 @@ def _notes(group: GroupDescription) -> list[Note]:
     if group.group_state == GroupState.EMPTY:
         return [Note(f"Consumer group '{group.group_id}' has no active members.")]
     if group.group_state in _REBALANCING:
-        return [Note(f"Warning: Consumer group '{group.group_id}' is rebalancing.")]
+        return [Note(f"warning: Consumer group '{group.group_id}' is rebalancing.")]
     return []
 
 

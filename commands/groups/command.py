@@ -22,12 +22,14 @@ from group_coordinator.commands.groups.options import checked_action, parse_lag,
 from group_coordinator.commands.groups.output import Report
 from group_coordinator.commands.groups.plan import Planned, read_plan
 from group_coordinator.commands.groups.reset import ResetTo, parse_datetime, parse_duration, reset_offsets
+from group_coordinator.commands.terminal import bootstrap_option, fail
 
 __all__ = ["groups"]
 
 _BOOTSTRAP_TIMEOUT_MS = 10_000
 _NO_ACTION = (
-    "WARN: No action will be performed as the --execute option is missing. Add --dry-run if that is intended."
+    "warning: No action will be performed as the --execute option is missing. "
+    "Add --dry-run if that is intended."
 )
 _CLEAR = "\x1b[H\x1b[2J"
 
@@ -123,15 +125,7 @@ def _parsed(parse: Callable[[str], Any]) -> Callable[[click.Context, click.Param
 @click.option("--execute", is_flag=True, help="Reset.")
 @click.option("--export", is_flag=True, help="Write the new offsets as a file for --from-file.")
 # -- where the coordinator is
-@click.option(
-    "--bootstrap-server",
-    "--bootstrap-servers",
-    "bootstrap_servers",
-    default="localhost:9092",
-    show_default=True,
-    envvar="GROUP_COORDINATOR_BOOTSTRAP_SERVERS",
-    help="Kafka brokers.",
-)
+@bootstrap_option("localhost:9092")
 @command_config_option()
 @click.option(
     "--timeout",
@@ -209,16 +203,16 @@ def groups(
             **config,
         )
     except MissingTopicError as error:
-        _fail(str(error))
+        fail(str(error))
     except KafkaError as error:
-        _fail(f"cannot use Kafka at {bootstrap_servers}: {message_of(error)}")
+        fail(f"cannot use Kafka at {bootstrap_servers}: {message_of(error)}")
     with admin:
         try:
             if options["watch"] is not None:
                 _watch(lambda: run(admin), options["watch"])
             report = run(admin)
         except (KafkaError, MissingTopicError) as error:
-            _fail(message_of(error) if isinstance(error, KafkaError) else str(error))
+            fail(message_of(error) if isinstance(error, KafkaError) else str(error))
         for text, is_message in report.written(options["output"]):
             click.echo(text, nl=False, err=is_message)
     sys.exit(report.exit_code)
@@ -306,15 +300,9 @@ def _watch(run: Callable[[], Report], seconds: float) -> NoReturn:
             try:
                 text = "".join(text for text, _ in run().written("table"))
             except KafkaError as error:
-                text = f"\nError: {message_of(error)}\n"
+                text = f"\nerror: {message_of(error)}\n"
             clear = _CLEAR if sys.stdout.isatty() else ""
             click.echo(f"{clear}{time.strftime('%H:%M:%S')}\n{text}")
             time.sleep(seconds)
     except KeyboardInterrupt:
         sys.exit(0)
-
-
-def _fail(text: str) -> NoReturn:
-    """End with an error, spelled as all of Kafka's tool and of click are."""
-    click.echo(f"Error: {text}", err=True)
-    sys.exit(1)

@@ -126,7 +126,7 @@ class Report:
                 case Note(text):
                     yield f"{apart}{text}\n", True
                 case Failure(text):
-                    yield f"{apart}Error: {text}\n", True
+                    yield f"{apart}error: {text}\n", True
                 case Line(text) if form == "table":
                     yield f"{text}\n", False
                 case Table() if form == "table":

@@ -235,7 +235,7 @@ def _resolved(
                 target = reset_target(partition, spec, log)
                 offsets[group_id][partition] = target.offset
                 warnings[target.warning] = None
-    report.items += [Note(f"Warn: {warning}") for warning in warnings if warning]
+    report.items += [Note(f"warning: {warning}") for warning in warnings if warning]
     return offsets
 
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from group_coordinator.client.descriptions import Coordinator, GroupDescription, MemberDescription
 from group_coordinator.client.groups_log import GroupListing
+from group_coordinator.client.work import WorkUnits, natural
 from group_coordinator.commands.groups.output import Cell, Column, Row, Table
 
 __all__ = ["GROUP", "PARTITION", "TOPIC", "group_list", "members_table", "offsets_table", "state_table"]
@@ -81,15 +83,23 @@ def offsets_table(
     `log_ends` is without what has no log; `lag` chooses rows by their lag.
     """
     owners = sorted(group.members, key=lambda member: len(member.topic_partitions or ()), reverse=True)
+    order = _by_unit if group.protocol_type == WorkUnits.protocol_type else None
     owned: list[tuple[TopicPartition, MemberDescription | None]] = [
-        (partition, owner) for owner in owners for partition in sorted(owner.topic_partitions or ())
+        (partition, owner)
+        for owner in owners
+        for partition in sorted(owner.topic_partitions or (), key=order)
     ]
-    unowned = sorted(committed.keys() - {partition for partition, _ in owned})
+    unowned = sorted(committed.keys() - {partition for partition, _ in owned}, key=order)
     rows = (
         _offset_row(group.group_id, partition, committed.get(partition), log_ends.get(partition), owner)
         for partition, owner in [*owned, *((partition, None) for partition in unowned)]
     )
     return Table.of(_OFFSETS, (row for row in rows if lag is None or lag(row[_LAG])), verbose=verbose)
+
+
+def _by_unit(unit: TopicPartition) -> Any:
+    """Units in their natural order. Kafka's tool sorts topics by their text."""
+    return natural(unit.topic), unit.partition
 
 
 def _offset_row(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from group_coordinator.commands.groups.options import TopicArgument, parse_topic
-from group_coordinator.commands.groups.output import Cell, Column, Note, Report, Table
+from group_coordinator.commands.groups.output import Cell, Column, Failure, Note, Report, Table
 from group_coordinator.commands.history.times import parse_time
 from group_coordinator.commands.terminal import config_option, fail, need, say
 
@@ -234,9 +234,10 @@ def _report(reader: HistoryReader, query: str, group: str | None) -> Report:
         Column(name.replace("_", "-").upper(), len(name), grows=True, margin=1) for name in found.column_names
     )
     rows = [tuple(map(_cell, row.values())) for row in found.to_pylist()]
-    report = Report([Table(columns, rows, apart=False)])
+    report = Report([Table(columns, rows, apart=False, hidden=not rows)])
     if not rows:
-        report.items.append(Note(_nothing(reader, group)))
+        why = _nothing(reader, group)
+        report.items.append(Note(why) if group in (None, *reader.groups()) else Failure(why))
     return report
 
 
