@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from group_coordinator.commands.terminal import (
+    at_terminal,
     bootstrap_option,
     config_option,
     fail,
@@ -72,8 +73,10 @@ def run(
     from group_coordinator.deploy.broker import BrokerError
     from group_coordinator.deploy.jars import JarError
     from group_coordinator.jobs.logs import logging_as
+    from group_coordinator.jobs.serving import CannotListenError
     from group_coordinator.jobs.settings import SettingsError, load_settings
     from group_coordinator.page.service import serving
+    from group_coordinator.streaming.leadership import check_alone
     from group_coordinator.streaming.service import CoordinatorError, run_coordinator
     from group_coordinator.streaming.topics import TopicError
 
@@ -90,10 +93,15 @@ def run(
         try:
             if embedded:
                 overrides = _embed(stack, overrides)
-            settings = load_settings(config, os.environ, overrides)
+            settings = at_terminal(load_settings(config, os.environ, overrides))
             tell = stack.enter_context(logging_as(settings, say))
-            with serving(settings, tell):
-                run_coordinator(settings, tell, progress=True)
+            try:
+                with serving(settings, tell):
+                    run_coordinator(settings, tell, progress=True)
+            except CannotListenError:
+                # Whoever has the port may be what has to be stopped.
+                check_alone(settings)
+                raise
         except (
             BrokerError,
             CheckpointError,

@@ -8,13 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
+import msgspec
 
 from group_coordinator.deploy.extras import missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from group_coordinator.jobs.settings import Settings
+
 __all__ = [
+    "at_terminal",
     "bootstrap_option",
     "config_option",
     "fail",
@@ -88,6 +92,18 @@ def overriding(options: Mapping[str, object], assignments: Iterable[str]) -> dic
             raise click.UsageError(f"--set wants NAME=VALUE, not {assignment!r}")
         settings[name.strip()] = value
     return settings
+
+
+def at_terminal(settings: Settings) -> Settings:
+    """Choose the form of log lines where `log.format` is auto: short on a terminal, logfmt elsewhere.
+
+    Executors of a cluster do not log to this terminal.
+    """
+    is_here = settings.spark.get("spark.master", "local").startswith("local")
+    is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    if settings.log_format != "auto" or not sys.stderr.isatty() or is_submitted or not is_here:
+        return settings
+    return msgspec.structs.replace(settings, log_format="short")
 
 
 def say(line: str) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from group_coordinator.commands.terminal import (
+    at_terminal,
     bootstrap_option,
     config_option,
     fail,
@@ -74,9 +75,8 @@ def write_history(
     tell: Callable[[str], None] = say
     with ExitStack() as stack:
         try:
-            settings = load_settings(
-                config, os.environ, overrides, needed=("bootstrap.servers", "history.path")
-            )
+            needed = ("bootstrap.servers", "history.path")
+            settings = at_terminal(load_settings(config, os.environ, overrides, needed=needed))
             tell = stack.enter_context(logging_as(settings, say))
             write(settings, tell, once=once, progress=True)
         except (HistoryError, JarError, SettingsError) as error:

@@ -25,9 +25,13 @@ __all__ = ["CHECKS", "Check", "History", "Outage", "run_checks"]
 
 @dataclass(frozen=True, kw_only=True)
 class Outage:
-    """The time without a coordinator, and the group's picture before and after it."""
+    """The time without a coordinator, and the group's picture before and after it.
+
+    The next coordinator answered at `answered_ms`; up to `to_ms` the workers were watched.
+    """
 
     from_ms: int
+    answered_ms: int
     to_ms: int
     before: GroupPicture
     after: GroupPicture
@@ -161,7 +165,7 @@ def outage_changed_nothing(history: History) -> Check:
     }
     same_members = _member_ids(outage.before) == _member_ids(outage.after)
     same_generation = outage.before.generation_id == outage.after.generation_id
-    seconds = (outage.to_ms - outage.from_ms) / 1000
+    seconds = (outage.answered_ms - outage.from_ms) / 1000
     detail = f"{seconds:.0f} s without, {_few(removed, 'member removed')}, " + (
         f"still generation {outage.after.generation_id}"
         if same_members and same_generation

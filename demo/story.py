@@ -41,7 +41,7 @@ def tell_story(stage: Stage) -> History:
     stage.start_workers("worker-4")
     stage.wait_for_work()
 
-    say("How far they are: `group-coordinator groups --describe`, which looks like Kafka's own tool.")
+    say("How far they are: `group-coordinator groups --describe`, without the columns that do not fit here.")
     stage.describe_group()
 
     outage = _outage(stage)
@@ -82,13 +82,14 @@ def _outage(stage: Stage) -> Outage:
 
     screen.step("It starts again from its checkpoint. The heartbeats of the meantime wait in Kafka.")
     stage.start_coordinator()
+    answered_ms = _now_ms()
     stage.watch_work()
     after, to_ms = stage.picture, _now_ms()
     if before is None or after is None:
         raise StoryError("the coordinator published no picture of the group")
     screen.note(f"the group before: {_summary(before)}")
     screen.note(f"the group now:    {_summary(after)}")
-    return Outage(from_ms=from_ms, to_ms=to_ms, before=before, after=after)
+    return Outage(from_ms=from_ms, answered_ms=answered_ms, to_ms=to_ms, before=before, after=after)
 
 
 def _summary(picture: GroupPicture) -> str:

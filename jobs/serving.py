@@ -8,11 +8,17 @@ from socketserver import TCPServer, ThreadingMixIn
 from typing import TYPE_CHECKING
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
+from group_coordinator.jobs.settings import SettingsError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from wsgiref.types import WSGIApplication
 
-__all__ = ["serve_app"]
+__all__ = ["CannotListenError", "serve_app"]
+
+
+class CannotListenError(SettingsError):
+    """A port cannot be had; the message is one line and says what to do."""
 
 
 class _Server(ThreadingMixIn, WSGIServer):

@@ -93,8 +93,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid
 
     log_level: str = "info"
     """Least level of what is logged: debug, info, warning or error."""
-    log_format: str = "logfmt"
-    """logfmt or json."""
+    log_format: str = "auto"
+    """short (80 characters, for people), logfmt or json; auto: short on a terminal, and logfmt elsewhere."""
 
     history_path: str = ""
     """Directory or object-store URI of the tables that `write-history` writes and `history` asks."""
@@ -199,7 +199,7 @@ def load_settings(
 _WORDS = {
     "starting_offsets": ("earliest", "latest"),
     "log_level": ("debug", "info", "warning", "error"),
-    "log_format": ("logfmt", "json"),
+    "log_format": ("auto", "short", "logfmt", "json"),
 }
 
 

@@ -13,7 +13,7 @@ from group_coordinator.jobs.settings import SettingsError
 from group_coordinator.page.app import App, Past
 from group_coordinator.page.lags import Lags
 from group_coordinator.page.live import Live
-from group_coordinator.page.server import CannotListenError, hosts_of, listen
+from group_coordinator.page.server import hosts_of, listen
 
 if TYPE_CHECKING:
     from group_coordinator.jobs.settings import Settings
@@ -49,10 +49,7 @@ def serving(settings: Settings, say: Callable[[str], None]) -> Iterator[None]:
             )
         )
         app = App(live, lags.newest, past, hosts=hosts_of(settings.ui_host))
-        try:
-            port = stack.enter_context(listen(settings.ui_host, settings.ui_port, app))
-        except CannotListenError as error:
-            raise SettingsError(str(error)) from None
+        port = stack.enter_context(listen(settings.ui_host, settings.ui_port, app))
         stack.enter_context(live)
         host = f"[{settings.ui_host}]" if ":" in settings.ui_host else settings.ui_host
         say(f"the page is at http://{host}:{port}/")

@@ -45,7 +45,7 @@ class FunctionArguments(NamedTuple):
     response_topics: tuple[tuple[bytes, str], ...] = ()
     """Prefixes of group ids whose responses have a topic of their own; the longest come first."""
     log_level: str = "info"
-    log_format: str = "logfmt"
+    log_format: str = "auto"
 
     @classmethod
     def of(

@@ -8,10 +8,12 @@ from typing import NamedTuple
 
 from group_coordinator.history.timeline.axis import Axis
 
-__all__ = ["SEVERAL", "Bar", "Block", "Lane", "Mark", "Picture", "Place", "Segment"]
+__all__ = ["OUTAGE", "SEVERAL", "Bar", "Block", "Lane", "Mark", "Picture", "Place", "Segment"]
 
 SEVERAL = "several"
 """In place of a kind or a state: things that differ, drawn as one."""
+OUTAGE = "no coordinator"
+"""In place of a state: no coordinator ran, and the group stayed as it was."""
 
 
 class Place(NamedTuple):
@@ -95,6 +97,7 @@ class Picture(NamedTuple):
     axis: Axis
     summary: str
     segments: Sequence[Segment]
+    outages: Sequence[Segment]
     lanes: Sequence[Lane]
     hidden: int
 

@@ -85,15 +85,18 @@ def counted(count: int, what: str) -> str:
 
 
 def owned(partitions: Iterable[tuple[str | None, int | None]], *, units: bool) -> list[str]:
-    """What a member owns, in words, the longest first: `orders 0-3,7`, `5 partitions`, `5`.
+    """What a member owns, in words, the best first: `orders 0-3,7`, `5 partitions`, `0-3,7`, `5`.
 
-    With `units` they are names, of which those with a number are put together: `unit-{0-3,7}`.
+    The numbers alone are there for several partitions of one topic. With `units` they are names, of which
+    those with a number are put together: `unit-{0-3,7}`.
     """
     known = [(topic, partition) for topic, partition in partitions if topic is not None]
     if not known:
         return ["unreadable", "?", "?"]
     what = _units(topic for topic, _ in known) if units else _partitions(known)
-    return [what, counted(len(known), "unit" if units else "partition"), str(len(known))]
+    is_of_one = not units and len(known) > 1 and len({topic for topic, _ in known}) == 1
+    numbers = [ranges([partition or 0 for _, partition in known])] if is_of_one else []
+    return [what, counted(len(known), "unit" if units else "partition"), *numbers, str(len(known))]
 
 
 def _partitions(known: Iterable[tuple[str, int | None]]) -> str:

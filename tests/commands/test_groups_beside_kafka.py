@@ -392,7 +392,7 @@ def test_the_same_warning_of_an_empty_log(tools: Tools) -> None:
     kafkas, ours = tools.both(*arguments)
 
     # Kafka's is on stdout, in the way of who reads the table.
-    assert [line for line in kafkas.stdout if line] == [
+    assert [_spelled(line) for line in kafkas.stdout if line] == [
         *(line for line in ours.stderr if line),
         *(line for line in ours.stdout if line),
     ]
@@ -442,7 +442,7 @@ def test_the_same_changes(tools: Tools) -> None:
 
 def _spelled(line: str) -> str:
     """A message of Kafka's tool with `error:` and `warning:` as all commands spell them."""
-    return re.sub("^(Error|Warning): ", lambda match: match[0].lower(), line)
+    return re.sub("^Warn(ing)?: ", "warning: ", re.sub("^Error: ", "error: ", line))
 
 
 def _message(line: str) -> str:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -9,6 +10,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,8 +19,12 @@ from click.testing import CliRunner, Result
 from kafka import KafkaProducer
 
 from group_coordinator.commands.run import run
+from group_coordinator.commands.terminal import at_terminal
 from group_coordinator.commands.write_history import write_history
 from group_coordinator.deploy import extras
+from group_coordinator.jobs.settings import Settings
+from group_coordinator.streaming import leadership
+from group_coordinator.streaming.errors import CoordinatorError
 from tests.commands.job import Job, Process
 from tests.patience import PATIENCE_S, wait_for
 
@@ -189,6 +195,52 @@ def test_where_the_log_is_json_the_error_is_too(
         "error",
         "kafka.security.protocol is NONE",
     )
+
+
+@pytest.mark.parametrize("option", ["metrics.port", "ui.port"])
+def test_who_else_runs_is_told_before_the_port_that_is_taken(
+    option: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    fake_java(tmp_path, "17.0.1")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    rivals: list[str] = []
+
+    def check_alone(settings: Settings) -> None:
+        for rival in rivals:
+            raise CoordinatorError(rival)
+
+    monkeypatch.setattr(leadership, "check_alone", check_alone)
+    places = (
+        "--bootstrap-server",
+        "127.0.0.1:1",
+        "--checkpoint",
+        str(tmp_path / "c"),
+        "--metrics-port",
+        "-1",
+    )
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert f"{port}: Address already in use" in error(*places, "--set", f"{option}={port}")
+        rivals.append("another one")
+        assert error(*places, "--set", f"{option}={port}") == "error: another one"
+
+
+@pytest.mark.parametrize(
+    ("settings", "form"),
+    [
+        (Settings(), "short"),
+        (Settings(log_format="json"), "json"),
+        (Settings(spark={"spark.master": "local[4]"}), "short"),
+        # There it is the executors that log.
+        (Settings(spark={"spark.master": "spark://m:7077"}), "auto"),
+    ],
+)
+def test_a_terminal_has_short_lines_unless_asked_otherwise(
+    settings: Settings, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert at_terminal(settings) == settings
+    monkeypatch.setattr("sys.stderr", SimpleNamespace(isatty=lambda: True))
+    assert at_terminal(settings).log_format == form
 
 
 # -- with a real broker ------------------------------------------------------------------------------
