@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
@@ -12,9 +14,15 @@ import msgspec
 from group_coordinator.commands.terminal import bootstrap_option, config_option, fail, overriding, say
 from group_coordinator.jobs.signals import stop_event
 
+if TYPE_CHECKING:
+    from group_coordinator.jobs.signals import StopEvent
+    from group_coordinator.page.live import Live
+
 __all__ = ["ui"]
 
 _PORT = 9465
+_DEADLINE_S = 30.0
+_LOOK_S = 0.2
 
 
 @click.command()
@@ -65,7 +73,23 @@ def ui(
         )
         if settings.ui_port < 0:
             settings = msgspec.structs.replace(settings, ui_port=_PORT)
-        with serving(settings, say):
-            stopping.wait()
+        with serving(settings, say) as live:
+            assert live is not None  # noqa: S101 - there is a port
+            _follow(live, settings.bootstrap_servers, stopping)
     except SettingsError as error:
         fail(error)
+
+
+def _follow(live: Live, bootstrap_servers: str, stopping: StopEvent) -> None:
+    """Say what the page waits for, until told to stop; end with an error if Kafka never answers."""
+    say(f"connecting to Kafka at {bootstrap_servers}")
+    deadline = time.monotonic() + _DEADLINE_S
+    told = live.problem
+    while not stopping.wait(_LOOK_S):
+        problem = live.problem
+        if not live.has_connected:
+            if time.monotonic() > deadline:
+                fail(f"Kafka at {bootstrap_servers} has not answered for {_DEADLINE_S:g} s: {problem}")
+        elif problem != told:
+            say(problem or "the page shows all groups")
+            told = problem

@@ -49,6 +49,8 @@ class Live:
         self.memory = Memory(limits)
         self.problem: str | None = "the topics are being read"
         """Why what is known may not be all there is; one line."""
+        self.has_connected = False
+        """Whether Kafka has answered yet."""
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -70,6 +72,7 @@ class Live:
         config = {"bootstrap_timeout_ms": _BOOTSTRAP_MS, **self._client_config}
         config |= {"group_id": None, "enable_auto_commit": False}
         with closing(KafkaConsumer(**config)) as consumer:
+            self.has_connected = True
             partitions = self._assign(consumer)
             if partitions is None:
                 self._stopping.wait(_AGAIN_S)

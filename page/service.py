@@ -26,13 +26,13 @@ _TIMEOUT_MS = 10_000
 
 
 @contextmanager
-def serving(settings: Settings, say: Callable[[str], None]) -> Iterator[None]:
-    """Serve the page while the context is open, unless `ui.port` is -1. `say` is told where.
+def serving(settings: Settings, say: Callable[[str], None]) -> Iterator[Live | None]:
+    """Serve the page while the context is open, and tell `say` where.
 
-    Kafka need not be there yet, nor the topics. Raises `SettingsError`.
+    The context is what reads the topics, or None if `ui.port` is -1: then there is no page. Kafka need not be there yet, nor the topics. Raises `SettingsError`.
     """
     if settings.ui_port < 0:
-        yield
+        yield None
         return
     client_config = python_client_config(settings.bootstrap_servers, settings.kafka)
     with ExitStack() as stack:
@@ -53,7 +53,7 @@ def serving(settings: Settings, say: Callable[[str], None]) -> Iterator[None]:
         stack.enter_context(live)
         host = f"[{settings.ui_host}]" if ":" in settings.ui_host else settings.ui_host
         say(f"the page is at http://{host}:{port}/")
-        yield
+        yield live
 
 
 def _past(path: str) -> Callable[[], Past] | None:
