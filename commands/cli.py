@@ -44,7 +44,7 @@ class _Commands(click.Group):
     cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
 )
 @click.version_option(package_name="group-coordinator")
-@click.option("--verbose", is_flag=True, help="Log what the Kafka clients do, too.")
+@click.option("--verbose", is_flag=True, help="Also log what the Kafka clients do.")
 def main(*, verbose: bool) -> None:
     """A group coordinator for any kind of work, as one Spark stream over Kafka topics."""
     logging.basicConfig(

@@ -32,7 +32,7 @@ _SILENCE_AGAIN_S = 10.0
 
 
 @click.command()
-@click.option("--group", required=True, help="The group to join.")
+@click.option("--group", required=True, help="Group to join.")
 @click.option("--units", type=click.IntRange(min=1), help="Share this many units: unit-0, unit-1, ...")
 @click.option("--topic", "topics", multiple=True, help="Share the partitions of this topic (repeatable).")
 @bootstrap_option("localhost:9092")
@@ -49,21 +49,27 @@ _SILENCE_AGAIN_S = 10.0
     default="coordinator.responses",
     show_default=True,
     envvar="GROUP_COORDINATOR_TOPICS_RESPONSES",
-    help="Topic that the group's answers come on; tenants have topics of their own.",
+    help="Topic of the answers to this group; each tenant has its own.",
 )
-@click.option("--client-id", help="What people see in the group; by default made from host and process id.")
+@click.option("--client-id", help="Name of the member in listings.  [default: host and process id]")
 @click.option(
     "--instance-id",
-    help="Be a static member of this name: started again within the session timeout, it owns what it owned.",
+    help="Be a static member of this name. It owns the same again if it restarts within the session timeout.",
 )
-@click.option("--session-timeout-ms", type=int, default=10_000, show_default=True)
+@click.option(
+    "--session-timeout-ms",
+    type=int,
+    default=10_000,
+    show_default=True,
+    help="Time without a heartbeat after which the coordinator expires the member, in ms.",
+)
 @click.option(
     "--assignor",
     "assignors",
     multiple=True,
     default=DEFAULT_ASSIGNORS,
     show_default=True,
-    help="range, roundrobin or sticky; repeatable, the most wanted first.",
+    help="range, roundrobin or sticky (repeatable, in order of preference).",
 )
 def member(  # noqa: PLR0913 - as many as there are options
     *,

@@ -34,18 +34,20 @@ __all__ = ["run"]
 @click.option(
     "--standby", is_flag=True, default=None, help="Wait while another coordinator runs, then take over."
 )
-@click.option("--metrics-port", type=int, help="Port of the Prometheus endpoint; 0: any, -1: none.")
+@click.option(
+    "--metrics-port", type=int, help="Port for Prometheus; 0: any free one, -1: none.  [default: 9464]"
+)
 @click.option(
     "--set",
     "assignments",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Any other setting, such as group.max.size=100 or kafka.security.protocol=SSL.",
+    help="Another setting (repeatable), such as group.max.size=100 or kafka.security.protocol=SSL.",
 )
 @click.option(
     "--embedded",
     is_flag=True,
-    help="Start a Kafka broker on this machine for it, with everything in a temporary directory: to play.",
+    help="Start a Kafka broker as well, and keep everything in a temporary directory. This is to play with.",
 )
 def run(
     *,
@@ -58,10 +60,11 @@ def run(
     assignments: tuple[str, ...],
     embedded: bool,
 ) -> None:
-    """Run the coordinator until it is told to stop (SIGTERM or Ctrl-C).
+    """Run the coordinator until SIGTERM or Ctrl-C.
 
-    Settings come from a TOML file (--config or $GROUP_COORDINATOR_CONFIG), then from
-    GROUP_COORDINATOR_* variables, then from the options here; the last one wins.
+    The coordinator reads settings from a TOML file (--config or $GROUP_COORDINATOR_CONFIG), from
+    GROUP_COORDINATOR_* variables and from the options here. Variables win over the file, and options win over
+    both.
 
     \b
     group-coordinator run --bootstrap-server kafka:9092 --checkpoint /var/lib/gc --create-topics

@@ -43,11 +43,11 @@ def bootstrap_option(default: str | None = None) -> Callable[[Command], Command]
         "--bootstrap-server",
         "--bootstrap-servers",
         "bootstrap_servers",
-        metavar="HOST:PORT,...",
+        metavar="HOST:PORT",
         default=default,
         show_default=default is not None,
         envvar=None if default is None else "GROUP_COORDINATOR_BOOTSTRAP_SERVERS",
-        help="Kafka brokers.",
+        help="Kafka brokers, with commas between.",
     )
 
 

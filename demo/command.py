@@ -31,7 +31,7 @@ _ROOM = 0.06
 @click.command()
 @click.option("--keep", is_flag=True, help="Keep all files: Kafka's, the checkpoint, the orders, the logs.")
 def demo(*, keep: bool) -> None:
-    """Kill workers and the coordinator, and see what becomes of their work.
+    """Kill workers and the coordinator, and see the work go on.
 
     The demo starts a real Kafka broker, the coordinator as it runs in production, and workers as processes of
     their own. Everything is in a temporary directory on this machine. The demo takes a minute and a half, or

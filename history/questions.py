@@ -214,26 +214,28 @@ _MEMBER, _PARTITION, _AT = "member", "partition", "at"
 QUESTIONS = (
     Question(
         "rebalances",
-        "Each rebalance: why, how long, who was the last to join (the default).",
+        "Rebalances: cause, duration, last member to join (the default).",
         _rebalances,
         frozenset({_AT}),
     ),
-    Question("causes", "Rebalances by cause: how many, and how long the group was not Stable.", _causes),
-    Question("states", "The group's states, one after the other.", _states, frozenset({_AT})),
+    Question("causes", "Rebalances by cause: their number, and the time that they took.", _causes),
+    Question("states", "States of the group, one after the other.", _states, frozenset({_AT})),
     Question(
         "members",
-        "Who was in, from when to when, and why they went.",
+        "Members: from when to when, and why they went.",
         _members,
         frozenset({_MEMBER, _AT}),
     ),
     Question(
         "assignments",
-        "Who owned what, from when to when (the default with --partition).",
+        "Owners of partitions and units over time (the default with --partition).",
         _assignments,
         frozenset({_MEMBER, _PARTITION, _AT}),
     ),
-    Question("joins", "Who keeps the others waiting in join phases.", _joins, frozenset({_MEMBER})),
-    Question("offsets", "What was committed, when, and by whom.", _offsets, frozenset({_MEMBER, _PARTITION})),
+    Question("joins", "Members that keep the others waiting in join phases.", _joins, frozenset({_MEMBER})),
+    Question(
+        "offsets", "Commits: of what, when, and by which member.", _offsets, frozenset({_MEMBER, _PARTITION})
+    ),
     Question("events", "All events.", _events),
 )
 

@@ -27,10 +27,10 @@ _LOOK_S = 0.2
 
 @click.command()
 @bootstrap_option()
+@click.option("--history-path", help="Tables of write-history, from which the page shows the past.")
 @click.option(
-    "--history-path", help="Where write-history writes: with it any moment of the past can be seen."
+    "--host", help="Address to listen on. Anybody who reaches it can read everything.  [default: 127.0.0.1]"
 )
-@click.option("--host", help="Address to listen on; who can reach it can read it all.  [default: 127.0.0.1]")
 @click.option("--port", type=click.IntRange(0, 65535), help=f"Port; 0: any free one.  [default: {_PORT}]")
 @config_option()
 @click.option(
@@ -38,7 +38,7 @@ _LOOK_S = 0.2
     "assignments",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Any other setting, such as topics.groups=... or kafka.security.protocol=SSL.",
+    help="Another setting (repeatable), such as topics.groups=... or kafka.security.protocol=SSL.",
 )
 def ui(
     *,
@@ -49,10 +49,10 @@ def ui(
     config: Path | None,
     assignments: tuple[str, ...],
 ) -> None:
-    """Show the groups on a web page, until told to stop (SIGTERM or Ctrl-C).
+    """Show the groups on a web page until SIGTERM or Ctrl-C.
 
-    The groups as they are, each with a timeline: who was in, who owned what, and why it rebalanced; live, or,
-    with --history-path, at any moment of the past. Nothing can be changed there. Settings as of `run`.
+    The page has a timeline of each group: its members, who owned what, and why it rebalanced. It is live, and
+    with --history-path it shows any moment of the past. It changes nothing. Settings are those of `run`.
 
     \b
     group-coordinator ui --bootstrap-server kafka:9092 --history-path /var/lib/gc-history

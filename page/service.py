@@ -29,7 +29,8 @@ _TIMEOUT_MS = 10_000
 def serving(settings: Settings, say: Callable[[str], None]) -> Iterator[Live | None]:
     """Serve the page while the context is open, and tell `say` where.
 
-    The context is what reads the topics, or None if `ui.port` is -1: then there is no page. Kafka need not be there yet, nor the topics. Raises `SettingsError`.
+    The context is what reads the topics, or None if `ui.port` is -1: then there is no page. Neither Kafka nor
+    the topics need to be there yet. Raises `SettingsError`.
     """
     if settings.ui_port < 0:
         yield None

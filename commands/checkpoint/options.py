@@ -34,7 +34,7 @@ def settings_options(command: Callable[..., None]) -> Callable[..., None]:
         "assignments",
         multiple=True,
         metavar="NAME=VALUE",
-        help="Any other setting of the coordinator.",
+        help="Another setting of the coordinator (repeatable).",
     )
     return config(assignments(command))
 

@@ -446,6 +446,6 @@ def test_help_has_examples_and_exit_codes() -> None:
     result = run("--help")
 
     assert "\n  group-coordinator groups --describe --all-groups --lag '>0' --watch\n" in result.output
-    assert "  1  some of it was not: " in result.output
+    assert "  1  something was not done, " in result.output
     for option in ("--to-current", "--remove-member", "--watch [SECONDS]", "--topic TOPIC[:0,1]"):
         assert option in result.output

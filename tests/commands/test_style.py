@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -9,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from group_coordinator.commands.cli import main
+from tests.golden import assert_golden
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,6 +44,23 @@ def test_wrong_usage_is_spelled_as_all_errors_are(words: str) -> None:
 
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.splitlines()[-1].startswith("error: No such ")
+
+
+def test_the_words_of_all_help() -> None:
+    """As a process has it on 80 columns: click remembers how a command was called before."""
+    pages = [
+        subprocess.run(
+            [sys.executable, "-m", "group_coordinator", *name.split(), "--help"],
+            env=os.environ | {"COLUMNS": "80"},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for name in ("", "checkpoint", *(name for name, _ in commands()))
+    ]
+    listed = [line for page in pages for line in page.partition("\nCommands:\n")[2].splitlines()]
+    assert [line for line in listed if line.endswith("...")] == []
+    assert_golden("help", "\n".join(pages))
 
 
 def test_without_a_command_it_shows_help() -> None:
