@@ -22,6 +22,7 @@ from group_coordinator.history.identity import claim_history
 from group_coordinator.history.metrics import HistoryMetrics
 from group_coordinator.history.query import QUERY_NAME, start_query
 from group_coordinator.history.storage import SESSION_DEFAULTS, Retention, prepare_tables
+from group_coordinator.history.tables import EVENTS
 from group_coordinator.history.writer import HistoryWriter
 from group_coordinator.jobs.batch_metrics import BatchMetrics
 from group_coordinator.jobs.batches import BatchWatch
@@ -31,6 +32,7 @@ from group_coordinator.jobs.health import Activity, Health
 from group_coordinator.jobs.java_errors import first_line
 from group_coordinator.jobs.job import failing_as, spark_until_stopped
 from group_coordinator.jobs.kafka_config import python_client_config
+from group_coordinator.jobs.session import SHORT_LIVED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -70,7 +72,11 @@ def write_history(
         topic_ids = _read_topic_ids(settings, client_config)
         spark, stopping = stack.enter_context(
             spark_until_stopped(
-                settings, say, progress=progress, storage=settings.history_path, defaults=SESSION_DEFAULTS
+                settings,
+                say,
+                progress=progress,
+                storage=settings.history_path,
+                defaults=SESSION_DEFAULTS | (SHORT_LIVED if once else {}),
             )
         )
         try:
@@ -136,18 +142,24 @@ def _write(
     once: bool,
 ) -> None:
     patience_ms = settings.history_interval_ms + _HANGS_MS
-    prepare_tables(spark, settings.history_path)
+    say(f"looking at the tables under {settings.history_path}")
+    are_new = prepare_tables(spark, settings.history_path)
     writer = HistoryWriter(spark, settings.history_path)
     retention = Retention(spark, settings.history_path, settings.history_retention_days)
+    if are_new:
+        retention.done(_today())
     failures: list[Exception] = []
     numbers = itertools.count()
 
     def take(batch: DataFrame, _batch_id: int) -> None:
         try:
-            # It takes its time: who is killed soon after each start would never end its first batch.
+            # It takes long: a job that is killed soon after each start would never end its first batch.
             if next(numbers) > 0:
                 watch.metrics.removed(retention.apply(_today()))
-            watch.metrics.wrote(writer.write(batch))
+            written = writer.write(batch)
+            watch.metrics.wrote(written)
+            if once:
+                say(f"{written.rows.get(EVENTS.name, 0)} events are written")
         except Exception as error:
             # Spark only tells that there was one.
             failures.append(error)

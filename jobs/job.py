@@ -56,6 +56,7 @@ def spark_until_stopped(
 
     Must be entered in the main thread. `progress`, `storage`, `defaults` and errors: as of `create_session`.
     """
+    say("starting Spark, which takes ten seconds or more")
     spark = create_session(settings, progress=progress, storage=storage, defaults=defaults)
     with ExitStack() as stack:
         stack.callback(_stop, spark)

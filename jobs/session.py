@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from group_coordinator.jobs.settings import Settings
 
-__all__ = ["DELTA", "create_session"]
+__all__ = ["DELTA", "SHORT_LIVED", "create_session"]
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
@@ -32,6 +32,9 @@ DELTA = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
 """Delta's tables can only be read and written by a session that was made for it."""
+_LOG = f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"
+SHORT_LIVED = {"spark.driver.extraJavaOptions": f"{_LOG} -XX:TieredStopAtLevel=1"}
+"""For a job that ends by itself: Java's second compiler takes CPU time that such a job never gets back."""
 _DEFAULTS = {
     "spark.app.name": "group-coordinator",
     # Ticks bring batches anyway; an extra one after each would double the time to an answer.
@@ -120,7 +123,7 @@ def create_session(
         _use_locked_jars(conf, progress=progress, local_files=local_files)
     all_defaults = _DEFAULTS | {
         "spark.sql.shuffle.partitions": str(settings.state_partitions),
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
+        "spark.driver.extraJavaOptions": _LOG,
     }
     if is_local:
         all_defaults |= _LOCAL_DEFAULTS

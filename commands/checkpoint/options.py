@@ -49,9 +49,9 @@ def load(config: Path | None, assignments: tuple[str, ...], overrides: dict[str,
 @contextmanager
 def spark_session(settings: Settings) -> Iterator[SparkSession]:
     """Spark for the time of the command."""
-    from group_coordinator.jobs.session import DELTA, create_session
+    from group_coordinator.jobs.session import DELTA, SHORT_LIVED, create_session
 
-    session = create_session(settings, progress=True, defaults=DELTA)
+    session = create_session(settings, progress=True, defaults=DELTA | SHORT_LIVED)
     # What goes wrong is said in one line; Spark would say it in a hundred more.
     session.sparkContext.setLogLevel("OFF")
     try:
