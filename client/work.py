@@ -1,4 +1,4 @@
-"""What a group can share: the partitions of topics, or the units of any list.
+"""The work that a group can share: the partitions of topics, or the units of any list.
 
 Partitions travel in Kafka's own encoding (ConsumerProtocolSubscription and ConsumerProtocolAssignment,
 version 0), so that any Kafka tool can read them; units as JSON.
@@ -45,7 +45,7 @@ class MalformedMetadataError(ValueError):
 
 
 class Work(Protocol):
-    """What a group shares: what to join with, how the leader divides it, and how to read the outcome."""
+    """The work of a group: what to join with, how the leader divides it, and how to read the outcome."""
 
     @property
     def protocol_type(self) -> str:
@@ -53,10 +53,10 @@ class Work(Protocol):
 
     @property
     def subscription(self) -> tuple[str, ...]:
-        """What is asked for: names of topics or of units, sorted."""
+        """The names of topics or of units that are asked for, sorted."""
 
     def protocols(self, owned: Collection[Unit], generation_id: int) -> list[OfferedProtocol]:
-        """What to join with, the most wanted assignor first.
+        """Return what to join with, the most wanted assignor first.
 
         `owned` in `generation_id` is the last assignment, for assignors that leave work where it was.
         """
@@ -172,9 +172,9 @@ class _UnitsAssignment(msgspec.Struct):
 class WorkUnits:
     """The units of a list (protocol type "units"). The leader's list is what gets shared.
 
-    Only the leader divides, so the lists of the others matter once they lead: give all members the same.
-    To the assignors the leader's units are the partitions of one topic, which exists nowhere else; what
-    travels are the names, because two members' lists may differ.
+    Only the leader divides, so the lists of the others matter once they lead: give all members the same. To
+    the assignors the leader's units are the partitions of one topic, which exists nowhere else. Members send
+    each other the names, because their lists may differ.
     """
 
     protocol_type = "units"
@@ -264,7 +264,7 @@ _WORK: dict[str, Work] = {
 
 
 def assigned_partitions(protocol_type: str, assignment: bytes) -> tuple[TopicPartition, ...] | None:
-    """What a member owns, of any group; units as `partition_of` has them.
+    """Return what a member owns, of any group; units as `partition_of` has them.
 
     None if that cannot be read: the leader sent nonsense, or the group's protocol is somebody's own.
     """

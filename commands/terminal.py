@@ -1,4 +1,4 @@
-"""What the commands have in common: what they need, options for settings, and lines for people on stderr."""
+"""The common part of the commands: what they need, options for settings, and lines for people on stderr."""
 
 from __future__ import annotations
 

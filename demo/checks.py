@@ -1,4 +1,4 @@
-"""What must be true of the whole story when it is over: pure functions over what was recorded."""
+"""Checks of the whole story when it is over, as pure functions over the records of it."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def every_order_processed(history: History) -> Check:
 
 
 def repeated_after_the_kill_only(history: History) -> Check:
-    """Who is killed between a result and its commit leaves some orders to be processed again; nobody else."""
+    """Only a worker that is killed between a result and its commit leaves orders to process again."""
     workers = defaultdict(list)
     for order in history.orders:
         workers[order.number].append(order.worker)
@@ -88,7 +88,7 @@ def repeated_after_the_kill_only(history: History) -> Check:
 
 
 def committed_to_the_end(history: History) -> Check:
-    """What the last owners committed is all that there is."""
+    """The last owners committed everything that there is."""
     committed = {
         partition.partition_index: partition.committed_offset
         for event in history.events

@@ -1,4 +1,4 @@
-"""What the plot is played on: a broker, a coordinator, workers, a shop, and somebody who watches them."""
+"""The stage of the plot: a broker, a coordinator, workers, a shop, and an observer of them."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ class Interrupted(Exception):  # noqa: N818 - not an error
 class Stage:
     """Everything that runs, with all its files in `directory`. As a context it ends what it started.
 
-    Every method that waits raises Interrupted soon after `stopping` is set, and StoryError when it waits
-    in vain or when a process ends that should not.
+    Every method that waits raises Interrupted soon after `stopping` is set. It raises StoryError when it
+    waits in vain, or when a process ends that should not.
     """
 
     def __init__(self, directory: Path, screen: Screen, stopping: StopEvent) -> None:
@@ -122,7 +122,7 @@ class Stage:
 
     @property
     def broker_log(self) -> Path:
-        """What Kafka wrote."""
+        """Kafka's log file."""
         return self._broker.log_file
 
     @property

@@ -1,7 +1,7 @@
-"""What people ask of a history, as SQL over its tables.
+"""The questions that people ask of a history, as SQL over its tables.
 
-The SQL is what Spark's dialect and DataFusion's have in common, so that what `--sql` shows runs in a
-notebook, too: `tests/history/test_questions.py` asks both. Times are in UTC.
+Spark and DataFusion both understand the SQL, so the query that `--sql` shows also runs in a notebook.
+`tests/history/test_questions.py` asks both. Times are in UTC.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Period(NamedTuple):
 
 
 class About(NamedTuple):
-    """What a question is about. `member`: a member id, client id or instance id; None: whoever it was."""
+    """The subject of a question. `member`: a member id, client id or instance id; None: whoever it was."""
 
     group_id: str
     period: Period

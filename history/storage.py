@@ -94,8 +94,8 @@ class Retention:
     """Takes out of the tables what is older than `days` (0: nothing), and the files that nobody needs.
 
     A span goes `days` after it has ended. Files stay as long as Delta keeps them, a week, for readers of
-    older versions (`--as-of`). The last day on which it was done is kept in a file beside the tables, because
-    it takes long, and a job with `--once` may be started often.
+    older versions (`--as-of`). This takes long, and a job with `--once` may be started often. So a file
+    beside the tables keeps the last day on which it was done.
     """
 
     def __init__(self, spark: SparkSession, path: str, days: int) -> None:

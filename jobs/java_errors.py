@@ -1,4 +1,4 @@
-"""What Spark and Hadoop say is wrong, in one line."""
+"""Errors of Spark and Hadoop, in one line."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ __all__ = ["cause", "first_line"]
 
 
 def first_line(error: Py4JJavaError | PySparkException) -> str:
-    """What Spark or Hadoop says is wrong, without where in Java it happened."""
+    """Return what Spark or Hadoop says is wrong, without its place in Java."""
     text = error.java_exception.toString() if isinstance(error, Py4JJavaError) else str(error)
     return str(text).strip().splitlines()[0]
 
 
 def cause(error: Py4JJavaError | PySparkException) -> str:
-    """What was wrong in the first place: a task that fails for a missing file says so only deep inside."""
+    """Return the first cause, which a task that fails for a missing file has only deep inside."""
     origin = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
     if origin is None:
         return first_line(error)

@@ -1,4 +1,4 @@
-"""What a log line looks like, in the driver as on the executors: `log.level` and `log.format`.
+"""The form of a log line, in the driver as on the executors: `log.level` and `log.format`.
 
 structlog makes the lines, but is not configured for the process: `structlog.configure` belongs to whoever
 runs this next to a program of their own.
@@ -44,7 +44,7 @@ _RANDOM = re.compile(r"-([0-9a-f]{4})[0-9a-f]{4}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}
 
 
 def line_processors(form: str) -> tuple[Processor, ...]:
-    """What makes one line of text, in the format `form` (as of `log.format`), of an event and its fields."""
+    """Return what makes one line of an event and its fields, in the `form` that `log.format` names."""
     if form == "short":
         return add_log_level, TimeStamper(fmt="%H:%M:%S", utc=False), _short
     render = _json if form == "json" else LogfmtRenderer(bool_as_flag=False)
@@ -59,9 +59,9 @@ def line_processors(form: str) -> tuple[Processor, ...]:
 def logging_as(settings: Settings, say: Callable[[str], None]) -> Iterator[Callable[[str], None]]:
     """While the context is open, what `logging`'s root logger writes has the form that the settings name.
 
-    What is of `log.level` or above is logged, if it is this project's; what others log is as it was before.
-    The context is what says a line to people: as a line of the log where that is JSON, and otherwise as `say`
-    does. That does not depend on the level.
+    This project logs what is of `log.level` or above. Others log what they did before. The context is what
+    says a line to people: as a line of the log where that is JSON, and otherwise as `say` does. That does not
+    depend on the level.
     """
     processors = line_processors(settings.log_format)
     formatter = ProcessorFormatter(

@@ -39,7 +39,7 @@ class _Server6(_Server):
     address_family = socket.AF_INET6
 
     def server_bind(self) -> None:
-        """For IPv4, too, where the address is that of all networks, whatever this machine's default is."""
+        """Serve IPv4 as well, if the address is that of all networks, whatever this machine's default is."""
         if socket.has_dualstack_ipv6():
             self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         super().server_bind()

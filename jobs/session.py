@@ -97,10 +97,9 @@ def create_session(
     """Create the session, or take the one that spark-submit has set up and only fill in what is missing.
 
     `storage` is where it will write (if not given, to the coordinator's checkpoint), and `defaults` are
-    properties that win over the coordinator's defaults.
-    Without `spark.jars` or `spark.jars.packages` the jars of the lock file are fetched and used;
-    `progress` shows that. Raises `deploy.jars.JarError` if they cannot be had. To spark-submit the jars have
-    to be given: its JVM runs already.
+    properties that win over the coordinator's defaults. Without `spark.jars` or `spark.jars.packages` the
+    jars of the lock file are fetched and used; `progress` shows that. Raises `JarError` if they cannot be
+    had. To spark-submit the jars have to be given: its JVM runs already.
     """
     # At DEBUG it logs all that is said to the JVM, which is told passwords, too.
     no_debug("py4j")

@@ -63,11 +63,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid
     clock_interval_ms: Positive = 500
     """Time between two ticks: nothing expires more precisely than this."""
     clock_slack_ms: Annotated[int, msgspec.Meta(ge=0)] = 500
-    """How far behind the newest tick the watermark stays: the difference that brokers' clocks may have, and
-    the time a record may take from its append to being readable."""
+    """How far behind the newest tick the watermark stays. It has to cover the difference of brokers' clocks,
+    and the time from a record's append until it can be read."""
     clock_max_gap_ms: Positive = 3_000
-    """Time without a tick that may pass at once; more is an outage, and does not count for any deadline. Less
-    than half of the shortest session timeout, or one that beats may be expired by a pause of Kafka."""
+    """Time without a tick that may pass at once; more is an outage, and does not count for any deadline. It
+    must be less than half of the shortest session timeout. Otherwise a pause of Kafka may expire a member
+    that sends heartbeats."""
     trigger_interval_ms: Annotated[int, msgspec.Meta(ge=0)] = 0
     """Time between the starts of two batches; 0: each begins as soon as the one before is done."""
 
@@ -89,7 +90,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid
     ui_port: Annotated[int, msgspec.Meta(ge=-1, le=65535)] = -1
     """Port of the page for people; 0: any free one, -1: none (but `ui`, which is nothing else, has one)."""
     ui_host: str = "127.0.0.1"
-    """Address that the page is served at. Whoever can reach it can read all that is there."""
+    """Address that the page is served at. Anybody who can reach it can read everything there."""
 
     log_level: str = "info"
     """Least level of what is logged: debug, info, warning or error."""
@@ -128,7 +129,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid
 
     @property
     def output_topics(self) -> tuple[str, ...]:
-        """Topics that the query writes, in the order of `coordinator_state.step.Channel`."""
+        """Topics that the query writes, in the order of `Channel`."""
         return (
             self.topics_responses,
             self.topics_groups,
@@ -156,8 +157,8 @@ def load_settings(
 ) -> Settings:
     """Put the settings together; `overrides` (from the command line) are by dotted name.
 
-    Raises `SettingsError` for a file that cannot be read, a name that does not exist, a value of the
-    wrong type, or one that is missing.
+    Raises `SettingsError` for a file that cannot be read, an unknown name, a value of the wrong type, or one
+    that is missing.
     """
     values: dict[str, object] = {}
     if file is not None:

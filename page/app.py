@@ -62,7 +62,7 @@ class Now(Protocol):
 
     @property
     def memory(self) -> Memory:
-        """What is known."""
+        """The groups as they are known now."""
 
     @property
     def problem(self) -> str | None:
@@ -70,7 +70,7 @@ class Now(Protocol):
 
 
 class Past(Protocol):
-    """What happened: `history.reader.HistoryReader`. Raises `HistoryError`."""
+    """The past, as `HistoryReader` has it. Raises `HistoryError`."""
 
     def groups(self) -> list[str]:
         """The ids of all groups."""

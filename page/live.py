@@ -21,7 +21,8 @@ _POLL_MS = 500
 _AGAIN_S = 2.0
 _BOOTSTRAP_MS = 3_000
 _END_S = 1.0
-"""What is asked of brokers that are away may take longer to fail; whoever ends the process does not wait."""
+"""Requests to brokers that are away may take longer to fail. The end of the process does not wait for them.
+"""
 
 
 class Live:

@@ -1,4 +1,4 @@
-"""What the commands for checkpoints have in common: settings, Spark, and errors of one line."""
+"""The common part of the commands for checkpoints: settings, Spark, and errors of one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the command says, and the three ways to write it.
+"""The output of the command, and the three ways to write it.
 
 The tables have the columns of kafka-consumer-groups.sh (ConsumerGroupCommand.java of Apache Kafka 4.2): the
 same headings, order and widths. JSON and CSV have the same rows.
@@ -49,8 +49,8 @@ class Column(NamedTuple):
 class Table:
     """Rows under headings.
 
-    To people, one that is `bare` is shown without its headings, one that is `apart` after an empty line, and
-    one that is `hidden` not at all: they are told in other words.
+    These flags are for the form for people. A table that is `bare` has no headings. A table that is `apart`
+    comes after an empty line. A table that is `hidden` is not shown, because other words tell the same.
     """
 
     columns: tuple[Column, ...]
@@ -95,7 +95,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Note:
-    """What people should know, and what is not an error."""
+    """A message that is not an error."""
 
     text: str
 
@@ -119,7 +119,7 @@ class Report:
         return int(any(isinstance(item, Failure) for item in self.items))
 
     def written(self, form: str) -> Iterator[tuple[str, bool]]:
-        """What to print, piece by piece, and whether it is a message: those do not belong to the data."""
+        """Yield what to print, piece by piece, and whether it is a message and no data."""
         apart = "\n" if form == "table" else ""
         for item in self.items:
             match item:

@@ -96,7 +96,7 @@ def reset_offsets(
 ) -> Report:
     """Reset groups that have no members, or show what would be; `topics` None means all that is committed.
 
-    What cannot be reset is left as it is, and the rest is reset.
+    Partitions that cannot be reset stay as they are, and the others are reset.
     """
     report = Report()
     groups = _inactive(admin, group_ids, report)

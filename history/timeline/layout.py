@@ -1,4 +1,4 @@
-"""What is drawn where, from left to right. How high things are is `svg`'s business."""
+"""The place of everything that is drawn, from left to right. How high things are is `svg`'s business."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["lay_out"]
 def lay_out(story: Story, axis: Axis, max_lanes: int) -> Picture:
     """Lay the story out along `axis`, with at most `max_lanes` lanes.
 
-    What is in a story is sorted once and then walked through: its length does not matter much.
+    The story is sorted once and then walked through, so its length does not matter much.
     """
     view = View(story, axis)
     shown, hidden = lanes(view, max_lanes)

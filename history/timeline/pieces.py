@@ -1,4 +1,4 @@
-"""What a picture consists of: places are from left to right, in pixels; `lines` are what there is to read."""
+"""The pieces of a picture. Places are from left to right, in pixels. `lines` are the text for the mouse."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Bar(NamedTuple):
 
 
 class Block(NamedTuple):
-    """What a member owned in one generation, or in `times` generations that are too short to be drawn alone.
+    """The work of a member in one generation, or in `times` generations that are too short to be drawn alone.
 
     `labels`: what to write into it, the longest first. `tone`: 0 or 1, so that neighbours differ.
     """

@@ -42,7 +42,7 @@ _BOTTOM_AXIS = 12
 _LETTER = 5.6
 """Of the legend's own words, in a proportional font."""
 _HAIR = 2.0
-"""What is narrower cannot be seen."""
+"""Nothing narrower can be seen."""
 
 
 def timeline_svg(
@@ -57,8 +57,8 @@ def timeline_svg(
     """Draw what happened to a group from `since` to `until`, up to which the story has to be known.
 
     `moment`: a time to be marked. `width` in pixels, at least 480. With more members than `max_lanes`, those
-    are shown that were in for longest. What would be too narrow to be told apart is drawn together, and says
-    how many it is. Raises ValueError if `since` is not before `until`.
+    are shown that were in for longest. Things that would be too narrow to be told apart are drawn as one,
+    which says how many they are. Raises ValueError if `since` is not before `until`.
     """
     if since >= until:
         raise ValueError(f"a timeline needs some time: {since.isoformat()} is not before {until.isoformat()}")

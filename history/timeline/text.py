@@ -71,7 +71,7 @@ def fit(text: str, room: float, size: float) -> str:
 
 
 def short_id(member_id: str, *names: str | None) -> str:
-    """What tells a member from others of its name: ids are `<client or instance id>-<random>`."""
+    """Return the random part of an id, which tells a member from others of its name."""
     for name in names:
         if name and member_id.startswith(f"{name}-"):
             member_id = member_id[len(name) + 1 :]
@@ -85,7 +85,7 @@ def counted(count: int, what: str) -> str:
 
 
 def owned(partitions: Iterable[tuple[str | None, int | None]], *, units: bool) -> list[str]:
-    """What a member owns, in words, the best first: `orders 0-3,7`, `5 partitions`, `0-3,7`, `5`.
+    """Say what a member owns, the best words first: `orders 0-3,7`, `5 partitions`, `0-3,7`, `5`.
 
     The numbers alone are there for several partitions of one topic. With `units` they are names, of which
     those with a number are put together: `unit-{0-3,7}`.
@@ -156,7 +156,7 @@ def span_of_time(span: timedelta) -> str:
 
 
 def writer(since: datetime, until: datetime) -> Callable[[datetime], str]:
-    """What writes times of that range: with the day if it has several."""
+    """Return a function that writes times of that range, with the day if it has several."""
     one_day = since.astimezone(UTC).date() == until.astimezone(UTC).date()
 
     def write(at: datetime) -> str:

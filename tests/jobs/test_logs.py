@@ -50,7 +50,7 @@ def test_json(stderr: io.StringIO) -> None:
 def test_a_terminal_has_short_lines(stderr: io.StringIO) -> None:
     with logging_as(Settings(log_format="short"), print):
         logging.getLogger("group_coordinator.jobs.job").error("no\x1bmore\nat java.lang.Thread.run")
-        logging.getLogger("kafka.net").warning("x" * 500)
+        logging.getLogger("py4j").warning("x" * 500)
 
     first, second = stderr.getvalue().splitlines()
     assert re.fullmatch(r"\d\d:\d\d:\d\d error: no\\u001bmore", first)
