@@ -29,7 +29,7 @@ from group_coordinator.jobs.batches import BatchWatch
 from group_coordinator.jobs.connection import UnreachableError, admin_client
 from group_coordinator.jobs.endpoint import serving
 from group_coordinator.jobs.health import Activity, Health
-from group_coordinator.jobs.java_errors import first_line
+from group_coordinator.jobs.java_errors import first_line, with_stack
 from group_coordinator.jobs.job import failing_as, spark_until_stopped
 from group_coordinator.jobs.kafka_config import python_client_config
 from group_coordinator.jobs.session import SHORT_LIVED
@@ -47,6 +47,7 @@ __all__ = ["write_history"]
 
 _log = logging.getLogger(__name__)
 _LOOK_S = 0.2
+_KAFKAS_ERRORS = "org.apache.kafka.common.errors."
 _LATE_MS = 120_000
 """A batch that takes longer is no sign of a history that is up to date."""
 _HANGS_MS = 3_600_000
@@ -175,7 +176,7 @@ def _write(
     # In the middle of a batch, too: what it has not told is told when it runs again.
     query.stop()
     if not stopping.is_set():
-        _check(query, failures, once=once)
+        _check(query, failures, settings.bootstrap_servers, once=once)
         if once:
             retention.apply(_today())
     say("stopped" if stopping.is_set() else "all events are in it")
@@ -185,13 +186,15 @@ def _today() -> date:
     return datetime.now(UTC).date()
 
 
-def _check(query: StreamingQuery, failures: list[Exception], *, once: bool) -> None:
+def _check(query: StreamingQuery, failures: list[Exception], bootstrap_servers: str, *, once: bool) -> None:
     """Whether the query has ended as it should. Raises `HistoryError`."""
     error = query.exception()
     if error is not None:
-        _log.error("%s", error)
         why = failures[-1] if failures else error
-        is_sparks = isinstance(why, PySparkException | Py4JJavaError)
-        raise HistoryError(f"the query failed: {first_line(why) if is_sparks else why}")
+        said = first_line(why) if isinstance(why, PySparkException | Py4JJavaError) else str(why)
+        if said.startswith(_KAFKAS_ERRORS):
+            raise HistoryError(f"Kafka at {bootstrap_servers}: {said.partition(': ')[2]}")
+        _log.error("%s", with_stack(error))
+        raise HistoryError(f"the query failed: {said}")
     if not once:
         raise HistoryError("the query was ended from outside")

@@ -9,7 +9,7 @@ from py4j.protocol import Py4JJavaError
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException
 
-__all__ = ["cause", "first_line"]
+__all__ = ["cause", "first_line", "with_stack"]
 
 
 def first_line(error: Py4JJavaError | PySparkException) -> str:
@@ -26,3 +26,11 @@ def cause(error: Py4JJavaError | PySparkException) -> str:
     while (deeper := origin.getCause()) is not None:
         origin = deeper
     return str(origin.toString()).strip().splitlines()[0]
+
+
+def with_stack(error: PySparkException) -> str:
+    """Return all that Spark says, with the place in Java of the first cause."""
+    deepest: object = error
+    while (deeper := getattr(deepest, "_cause", None)) is not None:
+        deepest = deeper
+    return f"{error}\n{getattr(deepest, '_stackTrace', '') or ''}".rstrip()
