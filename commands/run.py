@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import sys
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
@@ -126,8 +128,8 @@ def _embed(stack: ExitStack, overrides: dict[str, object]) -> dict[str, object]:
     servers = broker.bootstrap_servers
     where = "" if servers.endswith(":9092") else f" --bootstrap-server {servers}"
     say(f"Kafka is at {servers}. In other terminals, when the coordinator is running:")
-    say(f"  .venv/bin/group-coordinator member --group g --units 12{where}")
-    say(f"  .venv/bin/group-coordinator groups --describe --all-groups{where}")
+    say(f"  {_this_command()} member --group g --units 12{where}")
+    say(f"  {_this_command()} groups --describe --all-groups{where}")
     return {
         "checkpoint": str(directory / "checkpoint"),
         "create.topics": True,
@@ -138,6 +140,14 @@ def _embed(stack: ExitStack, overrides: dict[str, object]) -> dict[str, object]:
         **overrides,
         "bootstrap.servers": servers,
     }
+
+
+def _this_command() -> str:
+    """The command as somebody in the same directory can type it."""
+    program = Path(sys.argv[0])
+    if program.name != "group-coordinator":
+        return f"{sys.executable} -m group_coordinator"
+    return program.name if shutil.which(program.name) else os.path.relpath(program)
 
 
 def _port_to_play_with(usual: int) -> int:

@@ -18,7 +18,7 @@ from click import Command
 from click.testing import CliRunner, Result
 from kafka import KafkaProducer
 
-from group_coordinator.commands.run import run
+from group_coordinator.commands.run import _this_command, run
 from group_coordinator.commands.terminal import at_terminal
 from group_coordinator.commands.write_history import write_history
 from group_coordinator.deploy import extras
@@ -195,6 +195,21 @@ def test_where_the_log_is_json_the_error_is_too(
         "error",
         "kafka.security.protocol is NONE",
     )
+
+
+def test_the_commands_to_try_next_can_be_typed_as_they_are(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program = tmp_path / ".venv" / "bin" / "group-coordinator"
+    fake_java(tmp_path / ".venv", "17").rename(program)
+    monkeypatch.setattr(sys, "argv", [str(program), "run"])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert _this_command() == ".venv/bin/group-coordinator"
+    monkeypatch.setenv("PATH", str(program.parent))
+    assert _this_command() == "group-coordinator"
+    monkeypatch.setattr(sys, "argv", ["/x/group_coordinator/__main__.py", "run"])
+    assert _this_command() == f"{sys.executable} -m group_coordinator"
 
 
 @pytest.mark.parametrize("option", ["metrics.port", "ui.port"])
