@@ -153,7 +153,7 @@ def groups_part(
         )
     if has_forgotten:
         lines += note(
-            "Those that have not changed for longest are not here, as there are too many: "
+            "There are too many groups to show. Those that have not changed for longest are left out: "
             "group-coordinator groups --list has them all."
         )
     return part(lines + lag_note(measured))
@@ -194,7 +194,7 @@ def now_part(
     if story is None:
         return part(lines + note("Nothing is known of this group, now or in the last hours."))
     if picture is None:
-        lines += note("The group is not there any more: this is what is known of its end.")
+        lines += note("The group no longer exists. This is what is known of its end.")
     else:
         lines += (
             f"<p>{state(picture.state)} generation {picture.generation_id}, "
