@@ -5,9 +5,7 @@ import re
 import socket
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Callable
-from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,7 +23,7 @@ from group_coordinator.deploy import extras
 from group_coordinator.jobs.settings import Settings
 from group_coordinator.streaming import leadership
 from group_coordinator.streaming.errors import CoordinatorError
-from tests.commands.job import Job, Process
+from tests.commands.job import Job
 from tests.patience import PATIENCE_S, wait_for
 
 pytestmark = pytest.mark.usefixtures("own_environment")
@@ -365,24 +363,3 @@ def test_what_spark_refuses_is_one_line(start: Callable[..., Job]) -> None:
     assert job.error() == "the query cannot start: Kafka option 'auto.offset.reset' is not supported."
     assert [line for line in job.said if "Traceback" in line] == []
     wait_for(lambda: not job.processes())
-
-
-@pytest.mark.spark
-@pytest.mark.verify
-def test_somebody_who_plays_may_do_so_twice(tmp_path: Path) -> None:
-    """Each has ports of its own, and the page."""
-    with ExitStack() as stack:
-        games = []
-        for _ in range(2):
-            games.append(Process(tmp_path, "run", "--embedded"))
-            stack.callback(games[-1].kill)
-            games[-1].wait_for("the coordinator is running")
-        for line in ("Kafka is at ", "metrics are at ", "the page is at "):
-            first, second = (game.wait_for(line) for game in games)
-            assert first != second
-        for game in games:
-            page = game.wait_for("the page is at ")
-            with urllib.request.urlopen(page, timeout=PATIENCE_S) as answer:
-                assert answer.status == 200
-            game.terminate()
-            assert game.exit_code() == 0
