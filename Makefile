@@ -101,14 +101,15 @@ format: $(READY) ## Rewrite the sources in the house style
 bench: $(READY) ## Measure everything beside its neighbours (three and a half hours; one by name: see docs/performance.md)
 	$(BIN)/python -m benchmarks
 
-# uv only computes the locks: it lives in a venv of its own, and nobody else needs it.
+# uv and jgo only compute the locks: they live in a venv of their own, and nobody else needs them.
 .PHONY: lock
 lock: $(READY) ## Resolve requirements.lock and deploy/jars.lock anew (UPGRADE=1: newest versions)
-	@test -x .venv/lock/bin/uv || { $(BIN)/python -m venv .venv/lock && .venv/lock/bin/pip install --quiet uv; }
+	@test -x .venv/lock/bin/jgo || { $(BIN)/python -m venv .venv/lock && \
+		.venv/lock/bin/pip install --quiet --disable-pip-version-check uv 'jgo>=3.2,<4'; }
 	.venv/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-emit-find-links --custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade) \
 		--extra cli --extra delta --extra history --extra spark --group dev --output-file requirements.lock pyproject.toml
-	$(BIN)/python -m group_coordinator.deploy.jars lock
+	PYTHONPATH=src .venv/lock/bin/python -m group_coordinator.deploy.lock_jars
 
 .PHONY: clean
 clean: ## Remove .venv and everything generated

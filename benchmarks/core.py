@@ -30,7 +30,8 @@ from benchmarks.report import show, write
 from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.coordinator import GroupCoordinator
 from group_coordinator.coordinator_state.log import Record
-from group_coordinator.coordinator_state.step import Channel, StepResult, decode_group, encode_group, step
+from group_coordinator.coordinator_state.step import Channel, StepResult, step
+from group_coordinator.coordinator_state.stored import decode_group, encode_group
 from group_coordinator.coordinator_state.turn import Turn
 from group_coordinator.coordinator_state.wire import Rejection, read_request
 

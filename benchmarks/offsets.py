@@ -14,7 +14,6 @@ import json
 import statistics
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -30,10 +29,10 @@ from group_coordinator.coordinator_state.step import step
 from group_coordinator.deploy.broker import EmbeddedBroker
 from group_coordinator.jobs.kafka_config import python_client_config
 from group_coordinator.jobs.session import create_session
-from group_coordinator.jobs.settings import load_settings
+from group_coordinator.jobs.settings import Settings
 from group_coordinator.jobs.stopping import stop_after_batch
 from group_coordinator.streaming.clock import Clock
-from group_coordinator.streaming.counts import CountsParam
+from group_coordinator.streaming.counts import Counts, CountsParam
 from group_coordinator.streaming.daemon import daemon_defaults
 from group_coordinator.streaming.function import FunctionArguments
 from group_coordinator.streaming.query import start_query
@@ -160,12 +159,12 @@ def _query_rounds(groups: int, rounds: int) -> list[dict[int, float]]:
             "checkpoint": str(directory / "c"),
             "group.initial.rebalance.delay.ms": 0,
         }
-        settings = load_settings(None, {}, values)
+        settings = Settings.load(None, {}, values)
         client_config = python_client_config(broker.bootstrap_servers, {})
         partitions = prepare_topics(settings, client_config)
         spark = create_session(settings, defaults=daemon_defaults())
         stack.callback(spark.stop)
-        counts = spark.sparkContext.accumulator(Counter(), CountsParam())
+        counts = spark.sparkContext.accumulator(Counts(), CountsParam())
         arguments = FunctionArguments.of(settings, b"secret", partitions)
         stack.enter_context(Clock.of(settings, client_config, "benchmark"))
         query = start_query(spark, settings, arguments, counts.add)

@@ -26,7 +26,7 @@ from benchmarks.load import Load
 from benchmarks.members import LONG_MS
 from group_coordinator.jobs.kafka_config import kafka_options, python_client_config
 from group_coordinator.jobs.session import create_session
-from group_coordinator.jobs.settings import Settings, load_settings
+from group_coordinator.jobs.settings import Settings
 from group_coordinator.streaming.clock import Clock
 from group_coordinator.streaming.daemon import daemon_defaults
 from group_coordinator.streaming.function import Row, StatefulFunction
@@ -224,7 +224,7 @@ def _do_nothing(spark: SparkSession, settings: Settings) -> DataFrame:
 
 
 def _run(kind: str, given: dict[str, Any]) -> None:
-    settings = load_settings(None, {}, given)
+    settings = Settings.load(None, {}, given)
     client_config = python_client_config(settings.bootstrap_servers, settings.kafka)
     prepare_topics(settings, client_config)
     spark = create_session(settings, defaults=daemon_defaults())

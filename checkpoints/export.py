@@ -18,7 +18,7 @@ from group_coordinator.checkpoints.outages import read_outages
 from group_coordinator.checkpoints.readable import readable
 from group_coordinator.checkpoints.state import State
 from group_coordinator.coordinator_state.outages import Outage
-from group_coordinator.coordinator_state.step import SCHEMA_VERSION, decode_group
+from group_coordinator.coordinator_state.stored import SCHEMA_VERSION, decode_group
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,7 +18,7 @@ from group_coordinator.checkpoints.errors import CheckpointError
 from group_coordinator.checkpoints.files import CheckpointFiles
 from group_coordinator.checkpoints.offset_log import newest_planned
 from group_coordinator.checkpoints.topics import made_anew
-from group_coordinator.coordinator_state.step import SCHEMA_VERSION
+from group_coordinator.coordinator_state.stored import SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

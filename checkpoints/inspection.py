@@ -20,9 +20,9 @@ from group_coordinator.checkpoints.offset_log import (
 )
 from group_coordinator.checkpoints.outages import read_outages
 from group_coordinator.checkpoints.state import State
-from group_coordinator.coordinator_state.offsets import CommittedOffsets
+from group_coordinator.coordinator_state.offsets.committed import CommittedOffsets
 from group_coordinator.coordinator_state.outages import Outage
-from group_coordinator.coordinator_state.step import decode_group
+from group_coordinator.coordinator_state.stored import decode_group
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

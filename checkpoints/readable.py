@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from group_coordinator.coordinator_state.offsets import CommittedOffsets
+from group_coordinator.coordinator_state.offsets.committed import CommittedOffsets
 
 if TYPE_CHECKING:
-    from group_coordinator.coordinator_state.group import Group
+    from group_coordinator.coordinator_state.classic.group import ClassicGroup
 
 __all__ = ["readable"]
 
 
-def readable(group: Group) -> dict[str, Any]:
+def readable(group: ClassicGroup) -> dict[str, Any]:
     """`group` with the names of its fields, for JSON; its committed offsets as a list."""
     offsets = [
         {"topic": topic, "partition": partition} | msgspec.structs.asdict(offset)

@@ -24,7 +24,7 @@ from group_coordinator.checkpoints.identity import PARTITIONS, RESTORING, read_i
 from group_coordinator.checkpoints.offset_log import rewrite_first_batch
 from group_coordinator.checkpoints.outages import write_outages
 from group_coordinator.coordinator_state.deadlines import Deadlines
-from group_coordinator.coordinator_state.step import SCHEMA_VERSION, decode_group, encode_group
+from group_coordinator.coordinator_state.stored import SCHEMA_VERSION, decode_group, encode_group
 from group_coordinator.jobs.java_errors import first_line
 
 if TYPE_CHECKING:

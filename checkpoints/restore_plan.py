@@ -9,7 +9,7 @@ from group_coordinator.checkpoints.errors import CheckpointError
 from group_coordinator.checkpoints.identity import Identity, secret_sha256
 from group_coordinator.checkpoints.places import offsets_at
 from group_coordinator.checkpoints.topics import read_topics
-from group_coordinator.coordinator_state.step import SCHEMA_VERSION
+from group_coordinator.coordinator_state.stored import SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

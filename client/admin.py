@@ -48,6 +48,7 @@ from group_coordinator.coordinator_state.responses import (
     OffsetFetchResponse,
     Response,
 )
+from group_coordinator.coordinator_state.topics import GROUPS, REQUESTS, RESPONSES
 
 __all__ = [
     "AdminClient",
@@ -122,9 +123,9 @@ class AdminClient(Closing):
         bootstrap_servers: str | Sequence[str] = "localhost:9092",
         client_id: str | None = None,
         request_timeout_ms: int = 30_000,
-        request_topic: str = "coordinator.requests",
-        response_topic: str | Collection[str] = "coordinator.responses",
-        groups_topic: str = "coordinator.groups",
+        request_topic: str = REQUESTS,
+        response_topic: str | Collection[str] = RESPONSES,
+        groups_topic: str = GROUPS,
         channel: Channel | None = None,
         **kafka_config: Any,
     ) -> None:

@@ -12,14 +12,14 @@ from typing import Any, Protocol
 import msgspec
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.errors import KafkaError, KafkaTimeoutError, NoError, UnknownTopicOrPartitionError, for_code
-from kafka.partitioner.default import murmur2
 from kafka.structs import TopicPartition
 
 from group_coordinator.client.membership import AnyAnswer
+from group_coordinator.coordinator_state.partitioning import partition_for_key
 from group_coordinator.coordinator_state.requests import AnyRequest
 from group_coordinator.coordinator_state.responses import AnyResponse, InvalidRequestResponse
 
-__all__ = ["Channel", "KafkaChannel", "MissingTopicError", "partition_for"]
+__all__ = ["Channel", "KafkaChannel", "MissingTopicError"]
 
 log = logging.getLogger(__name__)
 
@@ -54,11 +54,6 @@ class Channel(Protocol):
 
     def close(self, timeout_ms: int) -> None:
         """Wait for requests to be delivered, up to `timeout_ms`, and disconnect."""
-
-
-def partition_for(key: bytes, partitions: int) -> int:
-    """Partition that Kafka's default partitioner chooses for `key` (BuiltInPartitioner.partitionForKey)."""
-    return int((murmur2(key) & 0x7FFFFFFF) % partitions)
 
 
 class KafkaChannel:
@@ -97,7 +92,7 @@ class KafkaChannel:
                     raise MissingTopicError(topic)
             # The coordinator sees to it that they have equally many.
             partitions = min(counts[topic] for topic in response_topics)
-            self.reply_partition = partition_for(client_id.encode(), partitions)
+            self.reply_partition = partition_for_key(client_id.encode(), partitions)
             self._consumer = KafkaConsumer(**_consumer_settings(kafka_config))
             on_error.callback(self._consumer.close)
             self._start_reading([TopicPartition(topic, self.reply_partition) for topic in response_topics])

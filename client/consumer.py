@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from types import TracebackType
@@ -13,8 +12,10 @@ from kafka.future import Future
 from kafka.structs import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from kafka.structs import MemberState as KafkaMemberState
 
+from group_coordinator.client.clock import now_ms
+from group_coordinator.client.commits import CommitCallback
 from group_coordinator.client.listeners import RebalanceListener, check_listener
-from group_coordinator.client.member import CommitCallback, GroupMember
+from group_coordinator.client.member import GroupMember
 from group_coordinator.client.positions import AssignedRecords, Positions
 from group_coordinator.client.states import MemberState
 
@@ -183,7 +184,7 @@ class GroupConsumer:
         Raises what `GroupMember.poll` raises; NoOffsetForPartitionError or OffsetOutOfRangeError if a
         position is missing and `auto_offset_reset` is "none".
         """
-        deadline = _now_ms() + timeout_ms
+        deadline = now_ms() + timeout_ms
         while True:
             self._member.poll(0 if self._member.assignment else _left(deadline))
             records = self._read(deadline, max_records)
@@ -205,11 +206,11 @@ class GroupConsumer:
 
     def __next__(self) -> Any:
         """Return the next record. Polls for each, so that positions are exact; `poll` itself is faster."""
-        silent_since = _now_ms()
+        silent_since = now_ms()
         while self._member.state is not MemberState.CLOSED:
             for records in self.poll(_SLICE_MS, max_records=1).values():
                 return records[0]
-            if _now_ms() - silent_since >= self._consumer_timeout_ms:
+            if now_ms() - silent_since >= self._consumer_timeout_ms:
                 break
         raise StopIteration
 
@@ -277,8 +278,4 @@ class GroupConsumer:
 
 
 def _left(deadline: int) -> int:
-    return max(deadline - _now_ms(), 0)
-
-
-def _now_ms() -> int:
-    return time.monotonic_ns() // 1_000_000
+    return max(deadline - now_ms(), 0)

@@ -37,6 +37,7 @@ from group_coordinator.client.offsets import OffsetAnswer, OffsetCalls, Offsets
 from group_coordinator.client.states import MemberState, transition
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.requests import (
+    MAX_REASON,
     AnyRequest,
     HeartbeatRequest,
     JoinGroupRequest,
@@ -64,7 +65,6 @@ _HeartbeatAnswer = HeartbeatResponse | InvalidRequestResponse
 # How much longer than the rebalance timeout a join may stay unanswered: the time for the answer to arrive
 # (AbstractCoordinator.JOIN_GROUP_TIMEOUT_LAPSE).
 _JOIN_LAPSE_MS = 5_000
-_MAX_REASON = 255  # KIP-800
 
 # A mark in the ids of commits and fetches: a repeated refusal of one must not be taken for a heartbeat's.
 _OFFSETS = "offsets-"
@@ -321,7 +321,7 @@ class Membership:
             group_instance_id=self.settings.group_instance_id,
             protocol_type=self._protocol_type,
             protocols=self._protocols,
-            reason=reason[:_MAX_REASON] if reason else None,
+            reason=reason[:MAX_REASON] if reason else None,
         )
         self._send_and_await(request, now_ms + rebalance_timeout_ms + _JOIN_LAPSE_MS)
 
@@ -359,7 +359,7 @@ class Membership:
         leaving = LeavingMember(
             member_id=self.member_id,
             group_instance_id=self.settings.group_instance_id,
-            reason=reason[:_MAX_REASON],
+            reason=reason[:MAX_REASON],
         )
         self._send(LeaveGroupRequest(**self._envelope(), members=[leaving]))
 

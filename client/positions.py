@@ -7,7 +7,6 @@ maybeAutoCommitOffsetsAsync).
 from __future__ import annotations
 
 import logging
-import time
 from typing import Any, NamedTuple
 
 from kafka import KafkaConsumer
@@ -15,6 +14,7 @@ from kafka.errors import KafkaTimeoutError
 from kafka.future import Future
 from kafka.structs import TopicPartition
 
+from group_coordinator.client.clock import now_ms
 from group_coordinator.client.errors import CommitFailedError, FencedInstanceIdError
 from group_coordinator.client.futures import wait_for
 from group_coordinator.client.listeners import RebalanceListener, tell_lost
@@ -102,7 +102,7 @@ class Positions:
 
     def commit_if_due(self) -> None:
         """Auto-commit, if it is time to."""
-        now = _now_ms()
+        now = now_ms()
         if self.auto_commit_interval_ms is not None and now >= self._commit_due:
             self._commit_due = now + self.auto_commit_interval_ms
             self._commit()
@@ -129,7 +129,7 @@ class Positions:
         """Begin to read. Where, the program may say, which is asked before the group is."""
         self._records.assign(sorted(assigned))
         self._question, self._committed = None, {}
-        self._commit_due = _now_ms() + (self.auto_commit_interval_ms or 0)
+        self._commit_due = now_ms() + (self.auto_commit_interval_ms or 0)
         if self.listener is not None:
             self.listener.on_partitions_assigned(assigned)
 
@@ -157,7 +157,3 @@ class Positions:
         future = self._commit()
         wait_for(future, self.patience_ms)
         return not isinstance(future.exception, CommitFailedError | FencedInstanceIdError)
-
-
-def _now_ms() -> int:
-    return time.monotonic_ns() // 1_000_000

@@ -12,18 +12,19 @@ import os
 import secrets
 import socket
 import threading
-import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from group_coordinator.client.channel import Channel, KafkaChannel
+from group_coordinator.client.clock import now_ms
 from group_coordinator.client.closing import Closing
 from group_coordinator.client.membership import AnyAnswer
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.requests import AnyRequest, HeartbeatRequest
 from group_coordinator.coordinator_state.responses import HeartbeatResponse
+from group_coordinator.coordinator_state.topics import REQUESTS, RESPONSES
 
 __all__ = ["SharedConnection"]
 
@@ -68,8 +69,8 @@ class SharedConnection(Closing):
         bootstrap_servers: str | Sequence[str] = "localhost:9092",
         client_id: str | None = None,
         heartbeat_linger_ms: int = 500,
-        request_topic: str = "coordinator.requests",
-        response_topic: str = "coordinator.responses",
+        request_topic: str = REQUESTS,
+        response_topic: str = RESPONSES,
         channel: _ManyChannel | None = None,
         **kafka_config: Any,
     ) -> None:
@@ -137,7 +138,7 @@ class SharedConnection(Closing):
             if isinstance(request, HeartbeatRequest) and self._linger_ms > 0 and not self._closed:
                 beats = self._lingering.setdefault(request.group_id, [])
                 beats.append(_Beat(member, request))
-                self._flush_at.setdefault(request.group_id, _now_ms() + self._linger_ms)
+                self._flush_at.setdefault(request.group_id, now_ms() + self._linger_ms)
                 if len(beats) >= _MOST_TOGETHER:
                     self._flush([request.group_id])
             else:
@@ -210,7 +211,7 @@ class SharedConnection(Closing):
         try:
             while not self._closed:
                 with self._lock:
-                    now = _now_ms()
+                    now = now_ms()
                     self._flush([group_id for group_id, at in self._flush_at.items() if at <= now])
                     wait_ms = min([_TICK_MS, *(at - now for at in self._flush_at.values())])
                 for answer in self._kafka.receive(wait_ms):
@@ -273,7 +274,3 @@ class _MemberChannel:
         with self._arrived:
             self._woken = True
             self._arrived.notify_all()
-
-
-def _now_ms() -> int:
-    return time.monotonic_ns() // 1_000_000

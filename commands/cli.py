@@ -14,13 +14,13 @@ from typing import Any, NoReturn
 import click
 
 from group_coordinator.commands.checkpoint.command import checkpoint
+from group_coordinator.commands.demo import demo
 from group_coordinator.commands.groups.command import groups
 from group_coordinator.commands.history.command import history
 from group_coordinator.commands.member import member
 from group_coordinator.commands.run import run
+from group_coordinator.commands.ui import ui
 from group_coordinator.commands.write_history import write_history
-from group_coordinator.demo.command import demo
-from group_coordinator.page.command import ui
 
 __all__ = ["main"]
 

@@ -21,6 +21,7 @@ from group_coordinator.client import (
 from group_coordinator.client.work import DEFAULT_ASSIGNORS, natural
 from group_coordinator.commands.command_config import client_config, command_config_option
 from group_coordinator.commands.terminal import bootstrap_option, fail
+from group_coordinator.coordinator_state.topics import REQUESTS, RESPONSES
 from group_coordinator.jobs.signals import stop_event
 
 __all__ = ["member"]
@@ -39,14 +40,14 @@ _SILENCE_AGAIN_S = 10.0
 @command_config_option()
 @click.option(
     "--request-topic",
-    default="coordinator.requests",
+    default=REQUESTS,
     show_default=True,
     envvar="GROUP_COORDINATOR_TOPICS_REQUESTS",
     help="Topic that the coordinator reads.",
 )
 @click.option(
     "--response-topic",
-    default="coordinator.responses",
+    default=RESPONSES,
     show_default=True,
     envvar="GROUP_COORDINATOR_TOPICS_RESPONSES",
     help="Topic of the answers to this group; each tenant has its own.",

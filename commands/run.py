@@ -79,8 +79,9 @@ def run(
     from group_coordinator.deploy.jars import JarError
     from group_coordinator.jobs.logs import logging_as
     from group_coordinator.jobs.serving import CannotListenError
-    from group_coordinator.jobs.settings import SettingsError, load_settings
+    from group_coordinator.jobs.settings import SettingsError
     from group_coordinator.page.service import serving
+    from group_coordinator.page.settings import PageSettings
     from group_coordinator.streaming.leadership import check_alone
     from group_coordinator.streaming.service import CoordinatorError, run_coordinator
     from group_coordinator.streaming.topics import TopicError
@@ -98,7 +99,7 @@ def run(
         try:
             if embedded:
                 overrides = _embed(stack, overrides)
-            settings = at_terminal(load_settings(config, os.environ, overrides))
+            settings = at_terminal(PageSettings.load(config, os.environ, overrides))
             tell = stack.enter_context(logging_as(settings, say))
             try:
                 with serving(settings, tell):

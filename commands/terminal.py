@@ -30,8 +30,9 @@ __all__ = [
 ]
 
 Command = TypeVar("Command", bound="Callable[..., Any]")
+AnySettings = TypeVar("AnySettings", bound="Settings")
 
-_SPARK = ("jgo", "pandas", "prometheus_client", "pyarrow", "pyspark", "rich", "structlog")
+_SPARK = ("pandas", "prometheus_client", "pyarrow", "pyspark", "rich", "structlog")
 
 
 def bootstrap_option(default: str | None = None) -> Callable[[Command], Command]:
@@ -94,7 +95,7 @@ def overriding(options: Mapping[str, object], assignments: Iterable[str]) -> dic
     return settings
 
 
-def at_terminal(settings: Settings) -> Settings:
+def at_terminal(settings: AnySettings) -> AnySettings:
     """Choose the form of log lines where `log.format` is auto: short on a terminal, logfmt elsewhere.
 
     Executors of a cluster do not log to this terminal.

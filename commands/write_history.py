@@ -68,7 +68,8 @@ def write_history(
     from group_coordinator.history.errors import HistoryError
     from group_coordinator.history.service import write_history as write
     from group_coordinator.jobs.logs import logging_as
-    from group_coordinator.jobs.settings import SettingsError, load_settings
+    from group_coordinator.jobs.settings import SettingsError
+    from group_coordinator.page.settings import PageSettings
 
     options = {
         "bootstrap.servers": bootstrap_servers,
@@ -80,7 +81,7 @@ def write_history(
     with ExitStack() as stack:
         try:
             needed = ("bootstrap.servers", "history.path")
-            settings = at_terminal(load_settings(config, os.environ, overrides, needed=needed))
+            settings = at_terminal(PageSettings.load(config, os.environ, overrides, needed=needed))
             tell = stack.enter_context(logging_as(settings, say))
             write(settings, tell, once=once, progress=True)
         except (HistoryError, JarError, SettingsError) as error:

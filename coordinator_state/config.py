@@ -55,13 +55,6 @@ class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
     max_id_length: _NotNegative = 255
     """Longest group id, client id, request id, client host, protocol name and topic name; in characters."""
 
-    response_partitions: _Positive = INT32_MAX
-    """Number of partitions of the response topic: a `reply_partition` beyond it is refused, because the
-    sink cannot write there. Set by the query from the real topic; without a sink nothing is out of reach."""
-    request_partitions: _Positive = 1
-    state_partitions: _Positive = 1
-    """Numbers of partitions of the request topic and of the state, likewise; for FindCoordinator."""
-
     @property
     def offsets_retention_ms(self) -> int:
         """`offsets_retention_minutes` in ms."""

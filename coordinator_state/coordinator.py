@@ -13,18 +13,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
+from group_coordinator.coordinator_state.classic.describe_group import handle_describe_group
+from group_coordinator.coordinator_state.classic.heartbeat import handle_heartbeat
+from group_coordinator.coordinator_state.classic.join_group import handle_join_group
+from group_coordinator.coordinator_state.classic.leave_group import handle_leave_group
+from group_coordinator.coordinator_state.classic.sync_group import handle_sync_group
+from group_coordinator.coordinator_state.deadlines import DeadlineKind
 from group_coordinator.coordinator_state.delete_group import handle_delete_group
-from group_coordinator.coordinator_state.describe_group import handle_describe_group
 from group_coordinator.coordinator_state.errors import Errors
-from group_coordinator.coordinator_state.expiry import expire
 from group_coordinator.coordinator_state.find_coordinator import handle_find_coordinator
-from group_coordinator.coordinator_state.heartbeat import handle_heartbeat
-from group_coordinator.coordinator_state.join_group import handle_join_group
-from group_coordinator.coordinator_state.leave_group import handle_leave_group
+from group_coordinator.coordinator_state.kinds import KINDS
 from group_coordinator.coordinator_state.member_ids import member_id_of
-from group_coordinator.coordinator_state.offset_commit import handle_offset_commit
-from group_coordinator.coordinator_state.offset_delete import handle_offset_delete
-from group_coordinator.coordinator_state.offset_fetch import handle_offset_fetch
+from group_coordinator.coordinator_state.offsets.offset_commit import handle_offset_commit
+from group_coordinator.coordinator_state.offsets.offset_delete import handle_offset_delete
+from group_coordinator.coordinator_state.offsets.offset_fetch import handle_offset_fetch
+from group_coordinator.coordinator_state.offsets.retention import clean_up
 from group_coordinator.coordinator_state.requests import (
     DeleteGroupRequest,
     DescribeGroupRequest,
@@ -37,50 +40,21 @@ from group_coordinator.coordinator_state.requests import (
     OffsetFetchRequest,
     SyncGroupRequest,
 )
-from group_coordinator.coordinator_state.responses import (
-    DeleteGroupResponse,
-    DescribeGroupResponse,
-    FindCoordinatorResponse,
-    HeartbeatResponse,
-    JoinGroupResponse,
-    LeaveGroupResponse,
-    OffsetCommitResponse,
-    OffsetDeleteResponse,
-    OffsetFetchResponse,
-    Response,
-    SyncGroupResponse,
-)
-from group_coordinator.coordinator_state.sync_group import handle_sync_group
 
 if TYPE_CHECKING:
+    from group_coordinator.coordinator_state.deadlines import Deadline
+    from group_coordinator.coordinator_state.kinds import AnyGroup
     from group_coordinator.coordinator_state.log import Record
     from group_coordinator.coordinator_state.requests import AnyRequest
     from group_coordinator.coordinator_state.turn import Turn
 
 __all__ = ["GroupCoordinator"]
 
-_RESPONSES: dict[type, type[Response]] = {
-    JoinGroupRequest: JoinGroupResponse,
-    SyncGroupRequest: SyncGroupResponse,
-    HeartbeatRequest: HeartbeatResponse,
-    LeaveGroupRequest: LeaveGroupResponse,
-    OffsetCommitRequest: OffsetCommitResponse,
-    OffsetFetchRequest: OffsetFetchResponse,
-    OffsetDeleteRequest: OffsetDeleteResponse,
-    DescribeGroupRequest: DescribeGroupResponse,
-    DeleteGroupRequest: DeleteGroupResponse,
-    FindCoordinatorRequest: FindCoordinatorResponse,
-}
-# What may be asked of the group without a name, too: it can have offsets, though no members.
-_NEEDS_GROUP_ID = (
-    JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest | OffsetDeleteRequest
-)
-
 
 class GroupCoordinator:
     """Applies requests and the passing of time to the group of one `turn`."""
 
-    def __init__(self, turn: Turn, secret: bytes) -> None:
+    def __init__(self, turn: Turn[AnyGroup], secret: bytes) -> None:
         self._turn = turn
         self._secret = secret
 
@@ -109,18 +83,16 @@ class GroupCoordinator:
                 fired_at = deadline.at_ms
                 turn.set_time(deadline.at_ms)
                 turn.begin(f"{turn.group_id}@{deadline.at_ms}")
-            expire(turn, deadline)
+            self._expire(deadline)
         turn.set_time(to_ms)
 
     def handle(self, request: AnyRequest, record: Record) -> None:
         """Apply `request`, which came as `record`, at the time that has been advanced to."""
         turn = self._turn
         turn.begin(record, request.request_id)
-        error, message = _precheck(request)
+        error, message = request.precheck()
         if error is not Errors.NONE:
-            echoed = {"member_id": request.member_id} if isinstance(request, JoinGroupRequest) else {}
-            response = _RESPONSES[type(request)].to(request.reply_to, turn.group_id, error, message, **echoed)
-            turn.reply(request.reply_to, response, request.member_named)
+            turn.reply(request.reply_to, request.refused(error, message), request.member_named)
             return
         self._apply(request, record)
         self._fire_due()
@@ -152,28 +124,15 @@ class GroupCoordinator:
             case _:
                 assert_never(request)
 
+    def _expire(self, deadline: Deadline) -> None:
+        if deadline.kind is DeadlineKind.CLEANUP:
+            clean_up(self._turn)
+        else:
+            KINDS[self._turn.group.KIND].expire(self._turn, deadline)
+
     def _fire_due(self) -> None:
         # A deadline that was set to now or earlier (no initial delay, a timeout of 0) is part of what the
         # record did, so it bears the record's event ids. After this every deadline lies in the future.
         turn = self._turn
         while turn.exists and (deadline := turn.deadlines.pop(turn.now_ms)) is not None:
-            expire(turn, deadline)
-
-
-def _precheck(request: AnyRequest) -> tuple[Errors, str | None]:
-    """Checks that come before the group is looked at."""
-    oldest, newest = request.OLDEST_VERSION, request.NEWEST_VERSION
-    if not oldest <= request.version <= newest:
-        return Errors.UNSUPPORTED_VERSION, f"versions {oldest} to {newest} are supported - at `$.api_version`"
-    if isinstance(request, SyncGroupRequest) and request.lacks_protocol:
-        message = "protocol_type and protocol_name must be given since version 5"
-        return Errors.INCONSISTENT_GROUP_PROTOCOL, message
-    if isinstance(request, OffsetFetchRequest) and request.lacks_topics:
-        message = f"version {request.ALL_TOPICS_VERSION} is the first that can ask for all topics"
-        return Errors.UNSUPPORTED_VERSION, f"{message} - at `$.topics`"
-    if not request.group_id and isinstance(request, _NEEDS_GROUP_ID):
-        return Errors.INVALID_GROUP_ID, "group_id must not be empty"
-    if request.instance_ids and request.version < request.STATIC_VERSION:
-        message = f"version {request.STATIC_VERSION} is the first with a group_instance_id"
-        return Errors.UNSUPPORTED_VERSION, f"{message} - at `$.group_instance_id`"
-    return Errors.NONE, None
+            self._expire(deadline)

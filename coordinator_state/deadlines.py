@@ -5,17 +5,17 @@ over them for the length of one call: a heap that is filled once and told of eac
 after that. An entry whose deadline has since been moved or cancelled is skipped when it comes up, so
 moving a deadline (every heartbeat does) costs one push and no search.
 
-What happens when a deadline passes is in `expiry.py`.
+What happens when a deadline passes is in `classic/expiry.py` and `offsets/retention.py`.
 """
 
 from __future__ import annotations
 
 from enum import IntEnum
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, NamedTuple, assert_never
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from group_coordinator.coordinator_state.group import Group, Member
+    from group_coordinator.coordinator_state.group import Group
 
 __all__ = ["Deadline", "DeadlineKind", "Deadlines"]
 
@@ -52,66 +52,21 @@ class Deadlines:
 
     def __init__(self, group: Group) -> None:
         self._group = group
-        self._heap = self._index()
+        self._heap: list[_Entry] = list(group.deadlines())
+        heapify(self._heap)
 
-    def _index(self) -> list[_Entry]:
-        group = self._group
-        session, pending = DeadlineKind.SESSION, DeadlineKind.PENDING
-        heap = [
-            (member.session_deadline_ms, session, member_id)
-            for member_id, member in group.members.items()
-            if member.session_deadline_ms is not None
-        ]
-        heap += [(at_ms, pending, member_id) for member_id, at_ms in group.pending_members.items()]
-        if group.join_deadline_ms is not None:
-            heap.append((group.join_deadline_ms, DeadlineKind.JOIN, ""))
-        if group.sync_deadline_ms is not None:
-            heap.append((group.sync_deadline_ms, DeadlineKind.SYNC, ""))
-        if group.cleanup_deadline_ms is not None:
-            heap.append((group.cleanup_deadline_ms, DeadlineKind.CLEANUP, ""))
-        heapify(heap)
-        return heap
-
-    def set_session(self, member: Member, at_ms: int) -> None:
-        """`member` must be heard of before `at_ms`."""
-        member.session_deadline_ms = at_ms
-        heappush(self._heap, (at_ms, DeadlineKind.SESSION, member.member_id))
-
-    def set_pending(self, member_id: str, at_ms: int) -> None:
-        """The id `member_id` must be used to join before `at_ms`."""
-        self._group.pending_members[member_id] = at_ms
-        heappush(self._heap, (at_ms, DeadlineKind.PENDING, member_id))
-
-    def set_join(self, at_ms: int | None) -> None:
-        """The join phase ends at `at_ms`; None: it has ended."""
-        self._group.join_deadline_ms = at_ms
-        self._push(DeadlineKind.JOIN, at_ms)
-
-    def set_sync(self, at_ms: int | None) -> None:
-        """All must have synced before `at_ms`; None: all have."""
-        self._group.sync_deadline_ms = at_ms
-        self._push(DeadlineKind.SYNC, at_ms)
-
-    def set_cleanup(self, at_ms: int | None) -> None:
-        """What nobody uses is looked for at `at_ms`; None: all is in use."""
-        self._group.cleanup_deadline_ms = at_ms
-        self._push(DeadlineKind.CLEANUP, at_ms)
+    def set(self, kind: DeadlineKind, at_ms: int | None, member_id: str = "") -> None:
+        """Let the deadline be at `at_ms`, or nowhere if that is None."""
+        self._group.set_deadline(kind, member_id, at_ms)
+        if at_ms is not None:
+            heappush(self._heap, (at_ms, kind, member_id))
 
     def put_off(self, by_ms: int) -> None:
         """Let all deadlines be `by_ms` later."""
-        group = self._group
-        for member in group.members.values():
-            if member.session_deadline_ms is not None:
-                member.session_deadline_ms += by_ms
-        for member_id in group.pending_members:
-            group.pending_members[member_id] += by_ms
-        if group.join_deadline_ms is not None:
-            group.join_deadline_ms += by_ms
-        if group.sync_deadline_ms is not None:
-            group.sync_deadline_ms += by_ms
-        if group.cleanup_deadline_ms is not None:
-            group.cleanup_deadline_ms += by_ms
-        self._heap = self._index()
+        self._heap = [(at_ms + by_ms, kind, member_id) for at_ms, kind, member_id in self._group.deadlines()]
+        for at_ms, kind, member_id in self._heap:
+            self._group.set_deadline(kind, member_id, at_ms)
+        heapify(self._heap)
 
     def pop(self, to_ms: int) -> Deadline | None:
         """Take out the earliest deadline that is not after `to_ms`; None if there is none.
@@ -122,7 +77,7 @@ class Deadlines:
         while heap and heap[0][0] <= to_ms:
             deadline = Deadline(*heappop(heap))
             if self._is_current(deadline):
-                self._clear(deadline)
+                self._group.set_deadline(deadline.kind, deadline.member_id, None)
                 return deadline
         return None
 
@@ -133,43 +88,7 @@ class Deadlines:
             heappop(heap)
         return heap[0][0] if heap else None
 
-    def _clear(self, deadline: Deadline) -> None:
-        match deadline.kind:
-            case DeadlineKind.SESSION:
-                self._group.members[deadline.member_id].session_deadline_ms = None
-            case DeadlineKind.PENDING:
-                pass  # the id goes with its deadline, see expiry.py
-            case DeadlineKind.JOIN:
-                self._group.join_deadline_ms = None
-            case DeadlineKind.SYNC:
-                self._group.sync_deadline_ms = None
-            case DeadlineKind.CLEANUP:
-                self._group.cleanup_deadline_ms = None
-            case _:
-                assert_never(deadline.kind)
-
     def _is_current(self, entry: _Entry) -> bool:
         """Whether it has not been moved or cancelled since."""
         at_ms, kind, member_id = entry
-        return self._current(kind, member_id) == at_ms
-
-    def _push(self, kind: DeadlineKind, at_ms: int | None) -> None:
-        if at_ms is not None:
-            heappush(self._heap, (at_ms, kind, ""))
-
-    def _current(self, kind: DeadlineKind, member_id: str) -> int | None:
-        group = self._group
-        match kind:
-            case DeadlineKind.SESSION:
-                member = group.members.get(member_id)
-                return member.session_deadline_ms if member else None
-            case DeadlineKind.PENDING:
-                return group.pending_members.get(member_id)
-            case DeadlineKind.JOIN:
-                return group.join_deadline_ms
-            case DeadlineKind.SYNC:
-                return group.sync_deadline_ms
-            case DeadlineKind.CLEANUP:
-                return group.cleanup_deadline_ms
-            case _:
-                assert_never(kind)
+        return self._group.deadline(kind, member_id) == at_ms

@@ -7,25 +7,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.coordinator_state.errors import Errors, not_found
+from group_coordinator.coordinator_state.offsets.retention import end_group
 from group_coordinator.coordinator_state.responses import DeleteGroupResponse
-from group_coordinator.coordinator_state.retention import end_group
-from group_coordinator.coordinator_state.states import GroupState
-from group_coordinator.coordinator_state.validation import not_found
 
 if TYPE_CHECKING:
+    from group_coordinator.coordinator_state.group import Group
     from group_coordinator.coordinator_state.requests import DeleteGroupRequest
     from group_coordinator.coordinator_state.turn import Turn
 
 __all__ = ["handle_delete_group"]
 
 
-def handle_delete_group(turn: Turn, request: DeleteGroupRequest) -> None:
+def handle_delete_group(turn: Turn[Group], request: DeleteGroupRequest) -> None:
     """Handle one DeleteGroup. Ids that were handed out and not used yet do not keep a group."""
     error, message = Errors.NONE, None
     if not turn.exists:
-        error, message = not_found(turn)
-    elif turn.group.state is not GroupState.EMPTY:
+        error, message = not_found(turn.group_id)
+    elif not turn.group.is_empty:
         error, message = Errors.NON_EMPTY_GROUP, f"group {turn.group_id} is {turn.group.state}, not Empty"
     else:
         end_group(turn, f"deleted by {request.client_id}")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-__all__ = ["Errors"]
+__all__ = ["Errors", "not_found"]
 
 
 class Errors(IntEnum):
@@ -32,3 +32,8 @@ class Errors(IntEnum):
     GROUP_MAX_SIZE_REACHED = 81
     FENCED_INSTANCE_ID = 82
     GROUP_SUBSCRIBED_TO_TOPIC = 86
+
+
+def not_found(group_id: str) -> tuple[Errors, str]:
+    """The error for a group that is not there, and Kafka's words for it."""
+    return Errors.GROUP_ID_NOT_FOUND, f"Group {group_id} not found."

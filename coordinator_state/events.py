@@ -55,16 +55,17 @@ class RebalanceCause(StrEnum):
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event"):
     """What all events have in common. `at_ms` is the log's time of the cause, never a wall clock's.
 
-    `request_id`: of the request that was the cause; None if a deadline was.
+    `request_id`: of the request that was the cause; None if a deadline was. `Turn.emit` fills all of these
+    in: a rule says only what happened.
     """
 
     IS_PICTURED: ClassVar[bool] = True
     """Whether what happened can be seen in the group's picture."""
 
-    event_id: str
-    at_ms: int
-    group_id: str
-    generation_id: int
+    event_id: str = ""
+    at_ms: int = 0
+    group_id: str = ""
+    generation_id: int = 0
     request_id: str | None = None
 
 

@@ -13,6 +13,7 @@ from group_coordinator.coordinator_state.partitioning import partition_for_key, 
 from group_coordinator.coordinator_state.responses import FindCoordinatorResponse
 
 if TYPE_CHECKING:
+    from group_coordinator.coordinator_state.group import Group
     from group_coordinator.coordinator_state.log import Record
     from group_coordinator.coordinator_state.requests import FindCoordinatorRequest
     from group_coordinator.coordinator_state.turn import Turn
@@ -20,14 +21,14 @@ if TYPE_CHECKING:
 __all__ = ["handle_find_coordinator"]
 
 
-def handle_find_coordinator(turn: Turn, request: FindCoordinatorRequest, record: Record) -> None:
+def handle_find_coordinator(turn: Turn[Group], request: FindCoordinatorRequest, record: Record) -> None:
     """Handle one FindCoordinator, which came as `record`. The group need not be there."""
-    key, config = turn.group_id.encode(), turn.config
+    key, layout = turn.group_id.encode(), turn.layout
     response = FindCoordinatorResponse.to(
         request.reply_to,
         turn.group_id,
         topic=record.topic,
-        partition=partition_for_key(key, config.request_partitions),
-        state_partition=state_partition_for_key(key, config.state_partitions),
+        partition=partition_for_key(key, layout.request_partitions),
+        state_partition=state_partition_for_key(key, layout.state_partitions),
     )
     turn.reply(request.reply_to, response)

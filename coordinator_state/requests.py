@@ -13,8 +13,24 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from group_coordinator.coordinator_state.config import INT32_MAX, INT64_MAX
+from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.coordinator_state.responses import (
+    DeleteGroupResponse,
+    DescribeGroupResponse,
+    FindCoordinatorResponse,
+    HeartbeatResponse,
+    JoinGroupResponse,
+    LeaveGroupResponse,
+    OffsetCommitResponse,
+    OffsetDeleteResponse,
+    OffsetFetchResponse,
+    ReplyTo,
+    Response,
+    SyncGroupResponse,
+)
 
 __all__ = [
+    "MAX_REASON",
     "AnyRequest",
     "BeatingMember",
     "DeleteGroupRequest",
@@ -34,7 +50,6 @@ __all__ = [
     "OffsetFetchRequest",
     "OffsetFetchTopic",
     "Protocol",
-    "ReplyTo",
     "Request",
     "SyncGroupRequest",
 ]
@@ -47,16 +62,8 @@ InstanceId = Annotated[str, msgspec.Meta(min_length=1)] | None
 TopicName = Annotated[str, msgspec.Meta(min_length=1)]
 
 
-_MAX_REASON = 255
-
-
-class ReplyTo(msgspec.Struct, frozen=True, array_like=True):
-    """Who asked, and how to answer: all that is kept of a parked request."""
-
-    request_id: str
-    client_id: str
-    partition: int | None
-    api_version: int
+MAX_REASON = 255
+"""Characters of a reason: a client cuts it off here (KIP-800)."""
 
 
 class Protocol(msgspec.Struct, frozen=True, array_like=False, forbid_unknown_fields=True):
@@ -83,7 +90,7 @@ class LeavingMember(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
 def _reason(reason: str | None) -> str | None:
     """A client cuts it off here; for those that do not it is done now. Empty is as good as none."""
-    return reason[:_MAX_REASON] if reason else None
+    return reason[:MAX_REASON] if reason else None
 
 
 class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="api"):
@@ -94,6 +101,10 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     """Lowest and highest `api_version` that is understood; all between them are."""
     STATIC_VERSION: ClassVar[int]
     """Lowest `api_version` in which a `group_instance_id` is given or told (KIP-345)."""
+    NEEDS_GROUP_ID: ClassVar[bool] = False
+    """Whether the group without a name is refused: it can have offsets, but no members."""
+    RESPONSE: ClassVar[type[Response]]
+    """The answer to it."""
 
     request_id: str
     client_id: str
@@ -132,6 +143,29 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         """How many partitions it is about; each is answered."""
         return 0
 
+    def precheck(self) -> tuple[Errors, str | None]:
+        """Whether it can be answered at all, before anybody looks at the group; if not, why."""
+        oldest, newest = self.OLDEST_VERSION, self.NEWEST_VERSION
+        if not oldest <= self.version <= newest:
+            message = f"versions {oldest} to {newest} are supported - at `$.api_version`"
+            return Errors.UNSUPPORTED_VERSION, message
+        if (lacking := self.lacks()) is not None:
+            return lacking
+        if self.NEEDS_GROUP_ID and not self.group_id:
+            return Errors.INVALID_GROUP_ID, "group_id must not be empty"
+        if self.instance_ids and self.version < self.STATIC_VERSION:
+            message = f"version {self.STATIC_VERSION} is the first with a group_instance_id"
+            return Errors.UNSUPPORTED_VERSION, f"{message} - at `$.group_instance_id`"
+        return Errors.NONE, None
+
+    def lacks(self) -> tuple[Errors, str] | None:
+        """The error if it lacks a field that its version requires."""
+        return None
+
+    def refused(self, error: Errors, message: str | None) -> Response:
+        """The answer if the request is refused unseen."""
+        return self.RESPONSE.to(self.reply_to, self.group_id, error, message)
+
 
 class _MemberRequest(Request, frozen=True, kw_only=True):
     """A request of one member."""
@@ -153,6 +187,8 @@ class _MemberRequest(Request, frozen=True, kw_only=True):
 class JoinGroupRequest(_MemberRequest, frozen=True, tag="join_group"):
     """JoinGroup (api key 11). Times in ms; an empty `member_id` asks for one."""
 
+    RESPONSE: ClassVar[type[Response]] = JoinGroupResponse
+    NEEDS_GROUP_ID: ClassVar[bool] = True
     NEWEST_VERSION: ClassVar[int] = 9
     STATIC_VERSION: ClassVar[int] = 5
     REASON_VERSION: ClassVar[int] = 8
@@ -174,6 +210,10 @@ class JoinGroupRequest(_MemberRequest, frozen=True, tag="join_group"):
         """Why, in the client's own words, if it says so (KIP-800)."""
         return _reason(self.reason) if self.version >= self.REASON_VERSION else None
 
+    def refused(self, error: Errors, message: str | None) -> Response:
+        """The answer if the request is refused unseen; it echoes the member id."""
+        return JoinGroupResponse.to(self.reply_to, self.group_id, error, message, member_id=self.member_id)
+
     @property
     def effective_rebalance_timeout_ms(self) -> int:
         """The session timeout where the version has no rebalance timeout (v0), or none was given."""
@@ -185,6 +225,8 @@ class JoinGroupRequest(_MemberRequest, frozen=True, tag="join_group"):
 class SyncGroupRequest(_MemberRequest, frozen=True, tag="sync_group"):
     """SyncGroup (api key 14). Only the leader's `assignments` are read."""
 
+    RESPONSE: ClassVar[type[Response]] = SyncGroupResponse
+    NEEDS_GROUP_ID: ClassVar[bool] = True
     NEWEST_VERSION: ClassVar[int] = 5
     STATIC_VERSION: ClassVar[int] = 3
     PROTOCOL_VERSION: ClassVar[int] = 5
@@ -200,10 +242,12 @@ class SyncGroupRequest(_MemberRequest, frozen=True, tag="sync_group"):
         """Whether the version has `protocol_type` and `protocol_name`, and requires them (KIP-559)."""
         return self.version >= self.PROTOCOL_VERSION
 
-    @property
-    def lacks_protocol(self) -> bool:
-        """Whether they are missing although they are required."""
-        return self.names_protocol and None in (self.protocol_type, self.protocol_name)
+    def lacks(self) -> tuple[Errors, str] | None:
+        """The error if it does not name its protocol although the version requires it."""
+        if self.names_protocol and None in (self.protocol_type, self.protocol_name):
+            message = "protocol_type and protocol_name must be given since version 5"
+            return Errors.INCONSISTENT_GROUP_PROTOCOL, message
+        return None
 
 
 class BeatingMember(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -217,6 +261,8 @@ class BeatingMember(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 class HeartbeatRequest(Request, frozen=True, tag="heartbeat"):
     """Heartbeat (api key 12) of one member, or, which Kafka has not, of `members` that share a program."""
 
+    RESPONSE: ClassVar[type[Response]] = HeartbeatResponse
+    NEEDS_GROUP_ID: ClassVar[bool] = True
     NEWEST_VERSION: ClassVar[int] = 4
     STATIC_VERSION: ClassVar[int] = 3
 
@@ -270,6 +316,8 @@ class HeartbeatRequest(Request, frozen=True, tag="heartbeat"):
 class LeaveGroupRequest(Request, frozen=True, tag="leave_group"):
     """LeaveGroup (api key 13)."""
 
+    RESPONSE: ClassVar[type[Response]] = LeaveGroupResponse
+    NEEDS_GROUP_ID: ClassVar[bool] = True
     NEWEST_VERSION: ClassVar[int] = 5
     STATIC_VERSION: ClassVar[int] = 3
     REASON_VERSION: ClassVar[int] = 5
@@ -295,6 +343,7 @@ class LeaveGroupRequest(Request, frozen=True, tag="leave_group"):
 class DescribeGroupRequest(Request, frozen=True, tag="describe_group"):
     """DescribeGroups (api key 15), of the one group that the record is about."""
 
+    RESPONSE: ClassVar[type[Response]] = DescribeGroupResponse
     NEWEST_VERSION: ClassVar[int] = 6
     STATIC_VERSION: ClassVar[int] = 4
 
@@ -318,6 +367,7 @@ class OffsetCommitTopic(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
 class OffsetCommitRequest(_MemberRequest, frozen=True, tag="offset_commit"):
     """OffsetCommit (api key 8). Without a generation it comes from no member: from a tool, for example."""
 
+    RESPONSE: ClassVar[type[Response]] = OffsetCommitResponse
     OLDEST_VERSION: ClassVar[int] = 2
     NEWEST_VERSION: ClassVar[int] = 9
     STATIC_VERSION: ClassVar[int] = 7
@@ -354,6 +404,7 @@ class OffsetFetchRequest(Request, frozen=True, tag="offset_fetch"):
     `require_stable` (KIP-447) would wait for transactions; there are none, so every offset is stable.
     """
 
+    RESPONSE: ClassVar[type[Response]] = OffsetFetchResponse
     OLDEST_VERSION: ClassVar[int] = 1
     NEWEST_VERSION: ClassVar[int] = 9
     ALL_TOPICS_VERSION: ClassVar[int] = 2
@@ -372,10 +423,12 @@ class OffsetFetchRequest(Request, frozen=True, tag="offset_fetch"):
         """Of all topics that are named."""
         return sum(len(topic.partition_indexes) for topic in self.topics or ())
 
-    @property
-    def lacks_topics(self) -> bool:
-        """Whether there are no topics although the version cannot ask for all."""
-        return self.topics is None and self.version < self.ALL_TOPICS_VERSION
+    def lacks(self) -> tuple[Errors, str] | None:
+        """The error if it names no topics although its version cannot ask for all."""
+        if self.topics is None and self.version < self.ALL_TOPICS_VERSION:
+            message = f"version {self.ALL_TOPICS_VERSION} is the first that can ask for all topics"
+            return Errors.UNSUPPORTED_VERSION, f"{message} - at `$.topics`"
+        return None
 
 
 class OffsetDeletePartition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -394,6 +447,8 @@ class OffsetDeleteTopic(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
 class OffsetDeleteRequest(Request, frozen=True, tag="offset_delete"):
     """OffsetDelete (api key 47)."""
 
+    RESPONSE: ClassVar[type[Response]] = OffsetDeleteResponse
+    NEEDS_GROUP_ID: ClassVar[bool] = True
     NEWEST_VERSION: ClassVar[int] = 0
 
     topics: list[OffsetDeleteTopic]
@@ -412,12 +467,14 @@ class OffsetDeleteRequest(Request, frozen=True, tag="offset_delete"):
 class DeleteGroupRequest(Request, frozen=True, tag="delete_group"):
     """DeleteGroups (api key 42), of the one group that the record is about."""
 
+    RESPONSE: ClassVar[type[Response]] = DeleteGroupResponse
     NEWEST_VERSION: ClassVar[int] = 2
 
 
 class FindCoordinatorRequest(Request, frozen=True, tag="find_coordinator"):
     """FindCoordinator (api key 10): which partitions a group's requests and its state are in."""
 
+    RESPONSE: ClassVar[type[Response]] = FindCoordinatorResponse
     NEWEST_VERSION: ClassVar[int] = 6
 
 

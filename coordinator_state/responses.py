@@ -7,8 +7,6 @@ from typing import Any, Self
 import msgspec
 
 from group_coordinator.coordinator_state.errors import Errors
-from group_coordinator.coordinator_state.requests import ReplyTo
-from group_coordinator.coordinator_state.states import GroupState
 
 __all__ = [
     "AnyResponse",
@@ -30,10 +28,20 @@ __all__ = [
     "OffsetFetchResponse",
     "PartitionResult",
     "PicturedMember",
+    "ReplyTo",
     "Response",
     "SyncGroupResponse",
     "TopicResult",
 ]
+
+
+class ReplyTo(msgspec.Struct, frozen=True, array_like=True):
+    """Who asked, and how to answer: all that is kept of a parked request."""
+
+    request_id: str
+    client_id: str
+    partition: int | None
+    api_version: int
 
 
 class Response(msgspec.Struct, kw_only=True, tag_field="api"):
@@ -195,7 +203,7 @@ class DescribeGroupResponse(Response, kw_only=True, tag="describe_group"):
     `generation_id` and `leader` are not in Kafka's answer. The defaults describe a group that is not there.
     """
 
-    group_state: str = GroupState.DEAD.value
+    group_state: str = "Dead"
     protocol_type: str = ""
     protocol_data: str = ""
     generation_id: int = -1

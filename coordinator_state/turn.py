@@ -7,25 +7,28 @@ here; nothing leaves before the whole turn is over.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar, cast
 
-from group_coordinator.coordinator_state.deadlines import Deadlines
-from group_coordinator.coordinator_state.events import GroupCreated, StateChanged
+import msgspec
+
+from group_coordinator.coordinator_state.deadlines import DeadlineKind, Deadlines
+from group_coordinator.coordinator_state.events import GroupCreated
 from group_coordinator.coordinator_state.group import Group
-from group_coordinator.coordinator_state.offsets import CommittedOffsets
+from group_coordinator.coordinator_state.layout import Layout
+from group_coordinator.coordinator_state.offsets.committed import CommittedOffsets
 from group_coordinator.coordinator_state.outages import NO_OUTAGES
-from group_coordinator.coordinator_state.states import GroupState, transition
 
 if TYPE_CHECKING:
     from group_coordinator.coordinator_state.config import GroupConfig
-    from group_coordinator.coordinator_state.events import Event, RebalanceCause
-    from group_coordinator.coordinator_state.group import Member
+    from group_coordinator.coordinator_state.events import Event
+    from group_coordinator.coordinator_state.group import HasSession
     from group_coordinator.coordinator_state.log import Record
     from group_coordinator.coordinator_state.outages import Outages
-    from group_coordinator.coordinator_state.requests import ReplyTo
-    from group_coordinator.coordinator_state.responses import InvalidRequestResponse, Response
+    from group_coordinator.coordinator_state.responses import InvalidRequestResponse, ReplyTo, Response
 
 __all__ = ["Reply", "Turn"]
+
+GroupT_co = TypeVar("GroupT_co", bound=Group, covariant=True)
 
 
 class Reply(NamedTuple):
@@ -39,14 +42,23 @@ class Reply(NamedTuple):
     member_id: str = ""
 
 
-class Turn:
-    """The group in hand (None if it does not exist), log time, and the decisions of this turn."""
+class Turn(Generic[GroupT_co]):
+    """The group in hand (None if it does not exist), log time, and the decisions of this turn.
+
+    Rules of one kind of group take a turn with such a group, all others a `Turn[Group]`.
+    """
 
     def __init__(
-        self, group_id: str, group: Group | None, config: GroupConfig, outages: Outages = NO_OUTAGES
+        self,
+        group_id: str,
+        group: GroupT_co | None,
+        config: GroupConfig,
+        outages: Outages = NO_OUTAGES,
+        layout: Layout = Layout(),  # noqa: B008 - it is immutable
     ) -> None:
         self.group_id = group_id
         self.config = config
+        self.layout = layout
         self.outages = outages
         self.offsets = CommittedOffsets(group.offsets if group else b"")
         """What is committed for the group; nothing while there is none."""
@@ -55,7 +67,7 @@ class Turn:
         self.events: list[Event] = []
         self.is_changed = False
         """Whether anything has changed that the group's picture shows."""
-        self._group = group
+        self._group: Group | None = group
         self._deadlines = Deadlines(group) if group else None
         self._cause: Record | str = ""
         self._request_id: str | None = None
@@ -69,10 +81,10 @@ class Turn:
         return self._group is not None
 
     @property
-    def group(self) -> Group:
+    def group(self) -> GroupT_co:
         """The group, where a rule has made sure that there is one."""
         assert self._group is not None  # noqa: S101 - a bug of ours if it is
-        return self._group
+        return cast("GroupT_co", self._group)
 
     @property
     def deadlines(self) -> Deadlines:
@@ -85,14 +97,14 @@ class Turn:
         """Whether there are as many groups as there may be."""
         return self.outages.closed_at(self.now_ms)
 
-    def create_group(self) -> None:
-        """Begin a group under this turn's group id. Not if `is_closed`."""
-        self._group = Group(group_id=self.group_id, now_ms=self.now_ms, state_timestamp_ms=self.now_ms)
-        self._deadlines = Deadlines(self._group)
+    def create_group(self, group: Group) -> None:
+        """Begin `group`, which has this turn's group id. Not if `is_closed`."""
+        self._group = group
+        self._deadlines = Deadlines(group)
         self.await_cleanup()
-        self.emit(GroupCreated)
+        self.emit(GroupCreated())
 
-    def stored_group(self) -> Group:
+    def stored_group(self) -> GroupT_co:
         """The group with its offsets as they are now."""
         self.group.offsets = self.offsets.encode()
         return self.group
@@ -109,13 +121,14 @@ class Turn:
         if self._group is not None:
             self._group.now_ms = self.now_ms
 
-    def restart_session(self, member: Member) -> None:
-        """`member` was heard of: its session ends a session timeout from now."""
-        self.deadlines.set_session(member, self.now_ms + member.session_timeout_ms)
+    def restart_session(self, member: HasSession) -> None:
+        """`member` was heard from: its session ends a session timeout from now."""
+        self.deadlines.set(DeadlineKind.SESSION, self.now_ms + member.session_timeout_ms, member.member_id)
 
     def await_cleanup(self) -> None:
         """Look after the retention check interval whether something is not used any more."""
-        self.deadlines.set_cleanup(self.now_ms + self.config.offsets_retention_check_interval_ms)
+        at_ms = self.now_ms + self.config.offsets_retention_check_interval_ms
+        self.deadlines.set(DeadlineKind.CLEANUP, at_ms)
 
     # -- decisions -------------------------------------------------------------------------------
 
@@ -129,42 +142,17 @@ class Turn:
         """Answer a request, which is about the member `member_id`, if about one."""
         self.replies.append(Reply(response, reply_to.partition, member_id))
 
-    def emit(self, event_type: type[Event], **fields: Any) -> None:
-        """Record that something happened to the group; `fields` are the event's own."""
+    def emit(self, event: Event) -> None:
+        """Record that `event` happened to the group. What all events have in common is filled in here."""
         self.events.append(
-            event_type(
+            msgspec.structs.replace(
+                event,
                 event_id=f"{self._cause}-{self._effects}",
                 at_ms=self.now_ms,
                 group_id=self.group_id,
                 generation_id=self.group.generation_id,
                 request_id=self._request_id,
-                **fields,
             )
         )
         self._effects += 1
-        self.is_changed = self.is_changed or event_type.IS_PICTURED
-
-    def transition(self, target: GroupState, reason: str, cause: RebalanceCause | None = None) -> None:
-        """Move the group along an arrow of the state diagram; `cause` if that begins a join phase."""
-        group = self.group
-        group.previous_state, group.state = group.state, transition(group.state, target)
-        group.state_timestamp_ms = self.now_ms
-        rebalance_ms = None
-        if target is GroupState.PREPARING_REBALANCE:
-            if group.rebalance_since_ms is None:
-                group.rebalance_since_ms, group.rebalance_cause = self.now_ms, cause
-        elif target in (GroupState.STABLE, GroupState.EMPTY) and group.rebalance_since_ms is not None:
-            rebalance_ms, cause = self.now_ms - group.rebalance_since_ms, group.rebalance_cause
-            group.rebalance_since_ms = group.rebalance_cause = None
-        self.emit(
-            StateChanged,
-            from_=str(group.previous_state),
-            to=str(target),
-            reason=reason,
-            cause=cause,
-            rebalance_ms=rebalance_ms,
-        )
-        if target is GroupState.EMPTY or (target is GroupState.STABLE and self.offsets):
-            self.await_cleanup()
-        else:
-            self.deadlines.set_cleanup(None)
+        self.is_changed = self.is_changed or event.IS_PICTURED

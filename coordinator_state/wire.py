@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from group_coordinator.coordinator_state.layout import Layout
 from group_coordinator.coordinator_state.requests import AnyRequest
 from group_coordinator.coordinator_state.responses import InvalidRequestResponse
 
@@ -58,28 +59,32 @@ _envelopes = msgspec.json.Decoder(_Envelope)
 _UNREADABLE = (ValueError, RecursionError)
 
 
-def read_request(record: Record, config: GroupConfig) -> AnyRequest | Rejection:
+def read_request(
+    record: Record,
+    config: GroupConfig,
+    layout: Layout = Layout(),  # noqa: B008 - it is immutable
+) -> AnyRequest | Rejection:
     """Read one record as the contract has it."""
     if record.value is None:
         return Rejection("the record has no value", None, None)
     if len(record.value) > config.max_request_bytes:
-        return _reject(record.value, f"larger than {config.max_request_bytes} bytes", config)
+        return _reject(record.value, f"larger than {config.max_request_bytes} bytes", config, layout)
     try:
         request = _requests.decode(record.value)
     except _UNREADABLE as error:
-        return _reject(record.value, str(error), config)
-    reason = _check(request, record.key, config)
-    return request if reason is None else _reject(record.value, reason, config)
+        return _reject(record.value, str(error), config, layout)
+    reason = _check(request, record.key, config, layout)
+    return request if reason is None else _reject(record.value, reason, config, layout)
 
 
-def _check(request: AnyRequest, key: bytes | None, config: GroupConfig) -> str | None:
+def _check(request: AnyRequest, key: bytes | None, config: GroupConfig, layout: Layout) -> str | None:
     """What the decoder cannot see."""
     if key is None:
         return "the record has no key; it must be the group id - at `$.group_id`"
     if key != request.group_id.encode():
         return "the record key is not the group id - at `$.group_id`"
-    if request.reply_partition is not None and request.reply_partition >= config.response_partitions:
-        last = config.response_partitions - 1
+    if request.reply_partition is not None and request.reply_partition >= layout.response_partitions:
+        last = layout.response_partitions - 1
         return f"the response topic's partitions are 0 to {last} - at `$.reply_partition`"
     texts = (
         ("group_id", request.group_id),
@@ -97,7 +102,7 @@ def _check(request: AnyRequest, key: bytes | None, config: GroupConfig) -> str |
     return None
 
 
-def _reject(value: bytes, reason: str, config: GroupConfig) -> Rejection:
+def _reject(value: bytes, reason: str, config: GroupConfig, layout: Layout) -> Rejection:
     try:
         envelope = _envelopes.decode(value)
     except _UNREADABLE:
@@ -115,15 +120,15 @@ def _reject(value: bytes, reason: str, config: GroupConfig) -> Rejection:
         group_id=group_id,
         error_message=reason,
     )
-    return Rejection(reason, response, _partition(envelope, config))
+    return Rejection(reason, response, _partition(envelope, layout))
 
 
-def _partition(envelope: _Envelope, config: GroupConfig) -> int | None:
+def _partition(envelope: _Envelope, layout: Layout) -> int | None:
     """The partition asked for, if it is one; otherwise the answer goes where the client id leads."""
     match envelope.reply_partition:
         case bool():
             return None
-        case int(partition) if 0 <= partition < config.response_partitions:
+        case int(partition) if 0 <= partition < layout.response_partitions:
             return partition
         case _:
             return None

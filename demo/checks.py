@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
+from group_coordinator.coordinator_state.classic.states import TRANSITIONS, GroupState
 from group_coordinator.coordinator_state.events import (
     AnyEvent,
     AssignmentPropagated,
@@ -16,7 +17,6 @@ from group_coordinator.coordinator_state.events import (
     StateChanged,
 )
 from group_coordinator.coordinator_state.responses import GroupPicture
-from group_coordinator.coordinator_state.states import TRANSITIONS, GroupState
 from group_coordinator.demo.observer import partitions_in
 from group_coordinator.demo.store import Ownership, StoredOrder
 

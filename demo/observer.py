@@ -12,6 +12,7 @@ from kafka.structs import TopicPartition
 
 from group_coordinator.coordinator_state.events import AnyEvent
 from group_coordinator.coordinator_state.responses import GroupPicture
+from group_coordinator.coordinator_state.topics import EVENTS, GROUPS
 
 __all__ = ["Observer", "partitions_in"]
 
@@ -88,7 +89,7 @@ class Observer:
                 self._events.setdefault(event.event_id, event)
 
 
-_GROUPS, _EVENTS = "coordinator.groups", "coordinator.events"
+_GROUPS, _EVENTS = GROUPS, EVENTS
 _pictures = msgspec.json.Decoder(GroupPicture)
 _events: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from group_coordinator.client.channel import KafkaChannel
 from group_coordinator.coordinator_state.requests import HeartbeatRequest
+from group_coordinator.coordinator_state.topics import REQUESTS, RESPONSES
 
 __all__ = ["Probe"]
 
@@ -19,8 +20,8 @@ class Probe:
         self._channel = KafkaChannel(
             client_id=_NAME,
             instance=_NAME,
-            request_topic="coordinator.requests",
-            response_topic="coordinator.responses",
+            request_topic=REQUESTS,
+            response_topic=RESPONSES,
             bootstrap_servers=bootstrap_servers,
         )
 

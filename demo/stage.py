@@ -18,6 +18,7 @@ from kafka.admin import NewTopic, OffsetSpec
 
 from group_coordinator.coordinator_state.events import AnyEvent, MemberRemoved
 from group_coordinator.coordinator_state.responses import GroupPicture
+from group_coordinator.coordinator_state.topics import RESPONSES
 from group_coordinator.demo.narration import Narration
 from group_coordinator.demo.observer import Observer, partitions_in
 from group_coordinator.demo.orders import Orders
@@ -171,7 +172,7 @@ class Stage:
         self.screen.status.coordinator = "dead"
 
     def _topics_exist(self) -> bool:
-        return "coordinator.responses" in self._admin.list_topics()
+        return RESPONSES in self._admin.list_topics()
 
     # -- the workers -----------------------------------------------------------------------------------
 

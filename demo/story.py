@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
+from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.coordinator_state.responses import GroupPicture
-from group_coordinator.coordinator_state.states import GroupState
 from group_coordinator.demo.checks import History, Outage
 from group_coordinator.demo.stage import Stage, StoryError
 

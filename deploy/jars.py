@@ -1,7 +1,7 @@
 """The jars Spark and the embedded broker run on: pinned in jars.lock, kept in a cache, verified at every use.
 
-`python -m group_coordinator.deploy.jars fetch [section ...]` fills the cache, with all sections by default;
-`python -m group_coordinator.deploy.jars lock` resolves jars.lock anew from ROOTS.
+`python -m group_coordinator.deploy.jars [section ...]` fills the cache, with all sections by default.
+Jars come from Maven Central, or from the mirror that $GROUP_COORDINATOR_MAVEN_URL names.
 """
 
 from __future__ import annotations
@@ -10,41 +10,24 @@ import argparse
 import hashlib
 import os
 import sys
-import tempfile
-from collections.abc import Callable, Iterable, Iterator
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
-from group_coordinator.deploy.extras import how_to_install
+from group_coordinator.deploy.download import PART, DownloadError, WrongFileError, download
 
 LOCK = Path(__file__).with_name("jars.lock")
 
-# What jars.lock is made from. Spark's list is complete as it stands (Spark itself brings the rest);
-# the broker's is closed over its runtime dependencies, which are also what Kafka's own tools need.
-ROOTS = {
-    "spark": (
-        "io.delta:delta-spark_4.2_2.13:4.4.0",
-        "io.delta:delta-storage:4.4.0",
-        "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
-        "org.apache.kafka:kafka-clients:3.9.2",
-        "org.apache.commons:commons-pool2:2.13.1",
-        "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
-    ),
-    "broker": (
-        "org.apache.kafka:kafka_2.13:4.2.0",
-        "org.apache.logging.log4j:log4j-slf4j-impl:2.25.3",  # without a binding the broker logs nothing
-    ),
-    "local": ("com.globalmentor:hadoop-bare-naked-local-fs:0.1.0",),
-    "tools": ("org.apache.kafka:kafka-tools:4.2.0",),
-}
-_CLOSED = ("broker",)
-
+_MAVEN_CENTRAL = "https://repo.maven.apache.org/maven2"
+_MAVEN_VARIABLE = "GROUP_COORDINATOR_MAVEN_URL"
 _THREADS = 8
 _TRIES = 2
-_TIMEOUT_S = 30
-_ADVICE = "Check the network (HTTPS_PROXY is honoured) and run the command again; fetched jars are kept."
+# An unfinished file as old as that is nobody's any more.
+_ABANDONED_AFTER_S = 24 * 60 * 60
 
 
 class JarError(Exception):
@@ -70,16 +53,42 @@ class Jar:
         """Its name in the cache; with the group, since artifact names repeat."""
         return f"{self.group}_{self.artifact}-{self.version}.jar"
 
+    @property
+    def path(self) -> str:
+        """Where a Maven repository has it, relative to the repository's address."""
+        folder = self.group.replace(".", "/")
+        return f"{folder}/{self.artifact}/{self.version}/{self.artifact}-{self.version}.jar"
+
 
 def read_lock(section: str) -> list[Jar]:
     """Return the jars of one section of jars.lock, in the order they are written.
 
     Raises JarError if there is no such section.
     """
-    sections = _parse(LOCK.read_text(encoding="utf-8"))
+    sections = _sections()
     if section not in sections:
         raise JarError(f"jars.lock has no section [{section}]. Choose from: {', '.join(sections)}.")
     return sections[section]
+
+
+def maven_url() -> str:
+    """Return the address of the Maven repository, without a slash at its end.
+
+    Raises JarError if $GROUP_COORDINATOR_MAVEN_URL is none.
+    """
+    url = os.environ.get(_MAVEN_VARIABLE) or _MAVEN_CENTRAL
+    try:
+        parts = urlsplit(url)
+        is_usable = parts.scheme in ("http", "https") and parts.hostname and parts.username is None
+    except ValueError:
+        is_usable = False
+    if not is_usable:
+        # It is not repeated: it may have a password in it.
+        raise JarError(
+            f"{_MAVEN_VARIABLE} is no address of a Maven repository. Give one with http or https and without "
+            f"a password, such as {_MAVEN_CENTRAL}."
+        )
+    return url.rstrip("/")
 
 
 def cache_dir() -> Path:
@@ -117,55 +126,52 @@ def _sha256(path: Path) -> str:
 
 
 def _download(jars: list[Jar], cache: Path, *, progress: bool) -> None:
-    # Into a folder of our own on the same disk, then renamed one by one: a kill half-way or another
-    # process doing the same never leaves half a jar under a final name.
+    repository = maven_url()
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        scratch = tempfile.TemporaryDirectory(prefix=".fetch-", dir=cache)
+        _remove_abandoned(cache)
     except OSError as error:
-        raise JarError(
-            f"Cannot write to the jar cache: {error}. Set GROUP_COORDINATOR_CACHE to a folder of yours."
-        ) from error
-    with scratch as folder, _shown(len(jars), cache, visible=progress) as fetched:
+        raise JarError(_cannot_write(error)) from error
+    with _shown(len(jars), cache, visible=progress) as fetched:
         pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="jars")
         try:
-            for done in as_completed([pool.submit(_fetch_one, jar, cache, Path(folder)) for jar in jars]):
+            for done in as_completed([pool.submit(_fetch_one, jar, repository, cache) for jar in jars]):
                 fetched(done.result())
         finally:
             pool.shutdown(cancel_futures=True)
 
 
-def _fetch_one(jar: Jar, cache: Path, scratch: Path) -> int:
+def _remove_abandoned(cache: Path) -> None:
+    """Remove the unfinished files of processes that were killed."""
+    before = time.time() - _ABANDONED_AFTER_S
+    for part in cache.glob(f".*{PART}"):
+        try:
+            if part.stat().st_mtime < before:
+                part.unlink()
+        except FileNotFoundError:  # another process has finished or removed it
+            continue
+
+
+def _fetch_one(jar: Jar, repository: str, cache: Path) -> int:
     """Put one verified jar in the cache and return its size in bytes."""
     problem = ""
-    for attempt in range(_TRIES):
+    for _ in range(_TRIES):
         try:
-            path = _resolve(jar, scratch / f"{attempt}")
-        except (OSError, RuntimeError) as error:  # jgo's own, and those of the HTTP library below it
-            problem = f"Cannot fetch {jar.coordinate} ({type(error).__name__}). {_ADVICE}"
-            continue
-        found = _sha256(path)
-        if found == jar.sha256:
-            size = path.stat().st_size
-            path.replace(cache / jar.filename)
-            return size
-        problem = (
-            f"{jar.coordinate} is not the locked jar: expected SHA-256 {jar.sha256}, found {found}. "
-            "Do not use it; look for a proxy or mirror that changes files."
-        )
-    raise JarError(problem)
+            return download(f"{repository}/{jar.path}", cache / jar.filename, jar.sha256)
+        except WrongFileError as error:
+            problem = f"{error}. Do not use it; look for a proxy or mirror that changes files."
+        except DownloadError as error:
+            problem = (
+                f"{error}. Check the network (HTTPS_PROXY is honoured) or name a mirror in {_MAVEN_VARIABLE} "
+                "and run the command again; fetched jars are kept."
+            )
+        except OSError as error:
+            raise JarError(_cannot_write(error)) from error
+    raise JarError(f"Cannot fetch {jar.coordinate}: {problem}")
 
 
-def _resolve(jar: Jar, repository: Path) -> Path:
-    """Let jgo download a jar into a Maven repository folder."""
-    try:
-        from jgo.maven import MavenContext
-    except ImportError as error:
-        raise JarError(
-            f"Fetching jars needs jgo, which is not installed. {how_to_install('spark')}"
-        ) from error
-    context = MavenContext(repo_cache=repository, timeout=_TIMEOUT_S)
-    return Path(context.project(jar.group, jar.artifact).at_version(jar.version).artifact().resolve())
+def _cannot_write(error: OSError) -> str:
+    return f"Cannot write to the jar cache: {error}. Set GROUP_COORDINATOR_CACHE to a folder of yours."
 
 
 @contextmanager
@@ -201,68 +207,29 @@ def _shown(total: int, cache: Path, *, visible: bool) -> Iterator[Callable[[int]
         console.print(f"Fetched {total} jars, {megabytes:.1f} MB", highlight=False)
 
 
-def _parse(text: str) -> dict[str, list[Jar]]:
+def _sections() -> dict[str, list[Jar]]:
     sections: dict[str, list[Jar]] = {}
     current: list[Jar] = []
+    text = LOCK.read_text(encoding="utf-8")
     for line in (raw.partition("#")[0].strip() for raw in text.splitlines()):
         if line.startswith("["):
             current = sections.setdefault(line.strip("[]"), [])
         elif line:
             coordinate, sha256 = line.split()
-            current.append(Jar(*_split(coordinate), sha256))
+            group, artifact, version = coordinate.split(":")
+            current.append(Jar(group, artifact, version, sha256))
     return sections
 
 
-def _split(coordinate: str) -> tuple[str, str, str]:
-    group, artifact, version = coordinate.split(":")
-    return group, artifact, version
-
-
-def _lock() -> str:
-    """Resolve ROOTS and return the text of jars.lock."""
-    lines = ["# Made by `make lock` from the roots in jars.py; coordinate, SHA-256"]
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(_THREADS) as pool:
-        for section, roots in ROOTS.items():
-            coordinates = sorted(_closure(roots, Path(folder)) if section in _CLOSED else roots)
-            jars = [Jar(*_split(coordinate), sha256="") for coordinate in coordinates]
-            sums = pool.map(lambda jar: _sha256(_resolve(jar, Path(folder))), jars)
-            lines += ["", f"[{section}]"]
-            lines += [f"{coordinate} {sha256}" for coordinate, sha256 in zip(coordinates, sums, strict=True)]
-    return "\n".join(lines) + "\n"
-
-
-def _closure(roots: Iterable[str], repository: Path) -> set[str]:
-    """Return the coordinates of the roots and all they need at run time."""
-    from jgo.maven import MavenContext
-
-    context = MavenContext(repo_cache=repository, timeout=_TIMEOUT_S)
-    versions: dict[tuple[str, str], str] = {}
-    for root in roots:
-        # One by one: resolved together, what one root manages would change the versions of another's.
-        inputs, further = context.resolver.resolve([context.create_dependency(root)])
-        for found in [*inputs, *further]:
-            version = versions.setdefault((found.groupId, found.artifactId), found.version)
-            if version != found.version:
-                raise JarError(
-                    f"{root} needs {found.artifact.component}, another root {version}. "
-                    "Choose versions in ROOTS that agree."
-                )
-    return {f"{group}:{artifact}:{version}" for (group, artifact), version in versions.items()}
-
-
 def main() -> int:
-    """Run the maintenance command line; see the module's docstring."""
-    parser = argparse.ArgumentParser(prog="python -m group_coordinator.deploy.jars")
-    commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("lock", help="resolve jars.lock anew")
-    fetching = commands.add_parser("fetch", help="fill the cache")
-    fetching.add_argument("sections", nargs="*", metavar="section", help=", ".join(ROOTS))
+    """Fill the cache from the command line; see the module's docstring."""
+    parser = argparse.ArgumentParser(
+        prog="python -m group_coordinator.deploy.jars", description="Fill the cache."
+    )
+    parser.add_argument("sections", nargs="*", metavar="section", help=", ".join(_sections()))
     arguments = parser.parse_args()
     try:
-        if arguments.command == "lock":
-            LOCK.write_text(_lock(), encoding="utf-8")
-        else:
-            fetch(*(arguments.sections or ROOTS), progress=True)
+        fetch(*(arguments.sections or _sections()), progress=True)
     except JarError as error:
         print(error, file=sys.stderr)
         return 1

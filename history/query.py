@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from group_coordinator.jobs.settings import Settings
+    from group_coordinator.history.settings import HistorySettings
 
 __all__ = ["QUERY_NAME", "start_query"]
 
@@ -21,7 +21,7 @@ QUERY_NAME = "group-coordinator-history"
 
 
 def start_query(
-    spark: SparkSession, settings: Settings, take: Callable[[DataFrame, int], None], *, once: bool
+    spark: SparkSession, settings: HistorySettings, take: Callable[[DataFrame, int], None], *, once: bool
 ) -> StreamingQuery:
     """Start it: `take` is given each batch. `once`: it ends when it has read what there is now."""
     log = (

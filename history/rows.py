@@ -47,9 +47,11 @@ def read_event(body: bytes | str) -> AnyEvent | None:
     Such an event is a row of the table of events, and of no other.
     """
     try:
-        return _events.decode(body)
+        event = _events.decode(body)
     except msgspec.DecodeError:
         return None
+    # What all events have in common has defaults for those who make events, not for those who read them.
+    return event if event.event_id else None
 
 
 _events: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from group_coordinator.jobs.settings import Settings
+    from group_coordinator.history.settings import HistorySettings
     from group_coordinator.jobs.signals import StopEvent
 
 __all__ = ["write_history"]
@@ -55,7 +55,7 @@ _HANGS_MS = 3_600_000
 
 
 def write_history(
-    settings: Settings, say: Callable[[str], None], *, once: bool = False, progress: bool = False
+    settings: HistorySettings, say: Callable[[str], None], *, once: bool = False, progress: bool = False
 ) -> None:
     """Write `settings.history_path` until SIGTERM or SIGINT; with `once`, until all events are in it.
 
@@ -95,7 +95,7 @@ def write_history(
         _write(spark, stopping, settings, watch, say, once=once)
 
 
-def _read_topic_ids(settings: Settings, client_config: Mapping[str, Any]) -> dict[str, str]:
+def _read_topic_ids(settings: HistorySettings, client_config: Mapping[str, Any]) -> dict[str, str]:
     """The ids of the topics of events and of requests, of those that Kafka tells."""
     events = settings.topics_events
     try:
@@ -116,7 +116,7 @@ def _read_topic_ids(settings: Settings, client_config: Mapping[str, Any]) -> dic
 class _Watch:
     """All that tells how the job is: to Prometheus, to probes, and to the job itself."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: HistorySettings) -> None:
         self.registry = CollectorRegistry()
         self.metrics = HistoryMetrics(self.registry, QUERY_NAME)
         self.batches = BatchWatch(QUERY_NAME, may_idle=True)
@@ -136,7 +136,7 @@ class _Watch:
 def _write(
     spark: SparkSession,
     stopping: StopEvent,
-    settings: Settings,
+    settings: HistorySettings,
     watch: _Watch,
     say: Callable[[str], None],
     *,

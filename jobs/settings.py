@@ -1,25 +1,38 @@
-"""All settings of the coordinator, from defaults, a TOML file, the environment and the command line.
+"""Settings, from defaults, a TOML file, the environment and the command line.
 
 A setting has one name everywhere. In TOML it is a key (`group.max.size = 100`, quoted or not, or under a
 `[group]` table, which is the same to TOML); in the environment it is upper case with a prefix
 (`GROUP_COORDINATOR_GROUP_MAX_SIZE`). Later sources win: defaults, file, environment, command line.
+
+Here are those of the coordinator and of any other job. A room that has more of them derives a class of its
+own (`HistorySettings`, `PageSettings`), which is loaded in the same way.
 """
 
 from __future__ import annotations
 
 import difflib
 import tomllib
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import msgspec
 
 from group_coordinator.coordinator_state.config import GroupConfig
+from group_coordinator.coordinator_state.step import Channel
+from group_coordinator.coordinator_state.topics import (
+    CLOCK,
+    EVENTS,
+    GROUPS,
+    OFFSETS,
+    REJECTED,
+    REQUESTS,
+    RESPONSES,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-__all__ = ["ENVIRONMENT_PREFIX", "Settings", "SettingsError", "load_settings"]
+__all__ = ["ENVIRONMENT_PREFIX", "Port", "Positive", "Settings", "SettingsError"]
 
 ENVIRONMENT_PREFIX = "GROUP_COORDINATOR_"
 
@@ -29,6 +42,7 @@ _SPARK_PREFIX = "spark."
 _RESPONSES_PREFIX = "responses.topics."
 
 Positive = Annotated[int, msgspec.Meta(ge=1)]
+Port = Annotated[int, msgspec.Meta(ge=-1, le=65535)]
 
 
 class SettingsError(Exception):
@@ -46,13 +60,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid
     checkpoint: str = ""
     """Directory or object-store URI; belongs to one coordinator and outlives it."""
 
-    topics_requests: str = "coordinator.requests"
-    topics_clock: str = "coordinator.clock"
-    topics_responses: str = "coordinator.responses"
-    topics_groups: str = "coordinator.groups"
-    topics_offsets: str = "coordinator.offsets"
-    topics_events: str = "coordinator.events"
-    topics_rejected: str = "coordinator.rejected"
+    topics_requests: str = REQUESTS
+    topics_clock: str = CLOCK
+    topics_responses: str = RESPONSES
+    topics_groups: str = GROUPS
+    topics_offsets: str = OFFSETS
+    topics_events: str = EVENTS
+    topics_rejected: str = REJECTED
 
     create_topics: bool = False
     requests_partitions: Positive = 4
@@ -85,28 +99,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid
     member_id_secret: str = ""
     """Makes member ids unguessable. Empty: one is drawn and kept with the checkpoint."""
 
-    metrics_port: Annotated[int, msgspec.Meta(ge=-1, le=65535)] = 9464
+    metrics_port: Port = 9464
     """Port of the Prometheus endpoint; 0: any free one, -1: none."""
-    ui_port: Annotated[int, msgspec.Meta(ge=-1, le=65535)] = -1
-    """Port of the page for people; 0: any free one, -1: none (but `ui`, which is nothing else, has one)."""
-    ui_host: str = "127.0.0.1"
-    """Address that the page is served at. Anybody who can reach it can read everything there."""
 
     log_level: str = "info"
     """Least level of what is logged: debug, info, warning or error."""
     log_format: str = "auto"
     """short (80 characters, for people), logfmt or json; auto: short on a terminal, and logfmt elsewhere."""
-
-    history_path: str = ""
-    """Directory or object-store URI of the tables that `write-history` writes and `history` asks."""
-    history_interval_ms: Positive = 30_000
-    """Time between the starts of two batches of the history."""
-    history_max_events: Positive = 200_000
-    """Of one batch: a history that begins late, and has far to go, need not hold it all in memory."""
-    history_retention_days: Annotated[int, msgspec.Meta(ge=0)] = 0
-    """How long the history reaches back; 0: for ever."""
-    history_metrics_port: Annotated[int, msgspec.Meta(ge=-1, le=65535)] = 9466
-    """As `metrics.port`, of `write-history`: another one, since both may run on one machine."""
 
     group: GroupConfig = GroupConfig()
     kafka: dict[str, str] = {}
@@ -116,6 +115,34 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid
     prefixes the longest decides. Topic ACLs can then keep tenants apart."""
     spark: dict[str, str] = {}
     """Spark properties, with their full names (`spark.master`)."""
+
+    @classmethod
+    def load(
+        cls,
+        file: Path | None,
+        environment: Mapping[str, str],
+        overrides: Mapping[str, object],
+        needed: Iterable[str] = ("bootstrap.servers", "checkpoint"),
+    ) -> Self:
+        """Put the settings together; `overrides` (from the command line) are by dotted name.
+
+        Raises `SettingsError` for a file that cannot be read, an unknown name, a value of the wrong type, or
+        one that is missing.
+        """
+        names = _Names(cls)
+        given: dict[str, object] = {} if file is None else _read_file(file)
+        given |= _read_environment(environment, names)
+        given |= overrides
+        values, group = names.sorted(given)
+        for name in needed:
+            if not values.get(name):
+                raise SettingsError(
+                    f"{name} is not set: give --{name.replace('.', '-')}, set "
+                    f"{ENVIRONMENT_PREFIX}{name.replace('.', '_').upper()}, or put it in the settings file"
+                )
+        settings: Self = _convert(values, cls)
+        _check(settings)
+        return msgspec.structs.replace(settings, group=_convert(group, GroupConfig))
 
     @property
     def stall_ms(self) -> int:
@@ -128,73 +155,62 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid
         return tuple(dict.fromkeys((self.topics_responses, *self.responses_topics.values())))
 
     @property
-    def output_topics(self) -> tuple[str, ...]:
-        """Topics that the query writes, in the order of `Channel`."""
-        return (
-            self.topics_responses,
-            self.topics_groups,
-            self.topics_offsets,
-            self.topics_events,
-            self.topics_rejected,
-        )
+    def output_topics(self) -> dict[Channel, str]:
+        """Where the query writes each kind of output."""
+        return {
+            Channel.RESPONSES: self.topics_responses,
+            Channel.GROUPS: self.topics_groups,
+            Channel.OFFSETS: self.topics_offsets,
+            Channel.EVENTS: self.topics_events,
+            Channel.REJECTED: self.topics_rejected,
+        }
 
 
-# GroupConfig has Kafka's names for what is Kafka's; what it has of partitions is measured, not set.
-_MEASURED = frozenset({"request_partitions", "response_partitions", "state_partitions"})
-_GROUP_FIELDS = {_dotted(field): field for field in GroupConfig.__struct_fields__ if field not in _MEASURED}
-_OWN_FIELDS = [
-    _dotted(field)
-    for field in Settings.__struct_fields__
-    if field not in ("group", "kafka", "responses_topics", "spark")
-]
+# GroupConfig has Kafka's names for what is Kafka's.
+_GROUP_FIELDS = {_dotted(field): field for field in GroupConfig.__struct_fields__}
+_NO_SETTINGS = frozenset({"group", "kafka", "responses_topics", "spark"})
 
 
-def load_settings(
-    file: Path | None,
-    environment: Mapping[str, str],
-    overrides: Mapping[str, object],
-    needed: Iterable[str] = ("bootstrap.servers", "checkpoint"),
-) -> Settings:
-    """Put the settings together; `overrides` (from the command line) are by dotted name.
+class _Names:
+    """The names that there are."""
 
-    Raises `SettingsError` for a file that cannot be read, an unknown name, a value of the wrong type, or one
-    that is missing.
-    """
-    values: dict[str, object] = {}
-    if file is not None:
-        values |= _read_file(file)
-    values |= _read_environment(environment)
-    values |= overrides
+    def __init__(self, settings: type[Settings]) -> None:
+        fields = [field for field in settings.__struct_fields__ if field not in _NO_SETTINGS]
+        self.own = frozenset(map(_dotted, fields))
 
-    own: dict[str, object] = {}
-    group: dict[str, object] = {}
-    kafka: dict[str, str] = {}
-    spark: dict[str, str] = {}
-    responses: dict[str, str] = {}
-    for name, value in values.items():
-        if name in _GROUP_FIELDS:
-            group[_GROUP_FIELDS[name]] = value
-        elif name in _OWN_FIELDS:
-            own[name] = value
-        elif name.startswith(_KAFKA_PREFIX):
-            kafka[name.removeprefix(_KAFKA_PREFIX)] = _text(value)
-        elif name.startswith(_SPARK_PREFIX):
-            spark[name] = _text(value)
-        elif name.startswith(_RESPONSES_PREFIX):
-            responses[name.removeprefix(_RESPONSES_PREFIX)] = _text(value)
-        else:
-            raise SettingsError(_unknown(name))
-    for name in needed:
-        if not own.get(name):
-            raise SettingsError(
-                f"{name} is not set: give --{name.replace('.', '-')}, set "
-                f"{ENVIRONMENT_PREFIX}{name.replace('.', '_').upper()}, or put it in the settings file"
-            )
-    settings: Settings = _convert(
-        {**own, "kafka": kafka, "spark": spark, "responses.topics": responses}, Settings
-    )
-    _check(settings)
-    return msgspec.structs.replace(settings, group=_convert(group, GroupConfig))
+    def sorted(self, given: Mapping[str, object]) -> tuple[dict[str, object], dict[str, object]]:
+        """Return what is given as msgspec wants it: the settings, and those of `GroupConfig`."""
+        values: dict[str, object] = {}
+        group: dict[str, object] = {}
+        kafka: dict[str, str] = {}
+        spark: dict[str, str] = {}
+        responses: dict[str, str] = {}
+        for name, value in given.items():
+            if name in _GROUP_FIELDS:
+                group[_GROUP_FIELDS[name]] = value
+            elif name in self.own:
+                values[name] = value
+            elif name.startswith(_KAFKA_PREFIX):
+                kafka[name.removeprefix(_KAFKA_PREFIX)] = _text(value)
+            elif name.startswith(_SPARK_PREFIX):
+                spark[name] = _text(value)
+            elif name.startswith(_RESPONSES_PREFIX):
+                responses[name.removeprefix(_RESPONSES_PREFIX)] = _text(value)
+            else:
+                raise SettingsError(self.unknown(name))
+        return values | {"kafka": kafka, "spark": spark, "responses.topics": responses}, group
+
+    def of_variables(self) -> dict[str, str]:
+        """Environment variable -> setting."""
+        return {
+            ENVIRONMENT_PREFIX + name.replace(".", "_").upper(): name for name in (*self.own, *_GROUP_FIELDS)
+        }
+
+    def unknown(self, name: str) -> str:
+        """Return what to say of a name that does not exist."""
+        near = difflib.get_close_matches(name, [*sorted(self.own), *_GROUP_FIELDS], n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        return f"there is no setting {name}{hint}"
 
 
 _WORDS = {
@@ -212,7 +228,9 @@ def _check(settings: Settings) -> None:
             raise SettingsError(f"{_dotted(name)} must be {allowed}, and is {word!r}")
     if "" in settings.responses_topics:
         raise SettingsError("responses.topics has an empty prefix: for all groups, set topics.responses")
-    others = {*settings.output_topics[1:], settings.topics_requests, settings.topics_clock}
+    others = {settings.topics_requests, settings.topics_clock} | {
+        topic for channel, topic in settings.output_topics.items() if channel is not Channel.RESPONSES
+    }
     if taken := others.intersection(settings.responses_topics.values()):
         raise SettingsError(
             f"responses.topics names {min(taken)}, where the coordinator has something else: name another"
@@ -247,10 +265,9 @@ def _flatten(table: Mapping[str, object], prefix: str = "") -> list[tuple[str, o
     return pairs
 
 
-def _read_environment(environment: Mapping[str, str]) -> dict[str, object]:
+def _read_environment(environment: Mapping[str, str], names: _Names) -> dict[str, object]:
     # Spark's names have capitals, which the environment cannot carry; spark-submit and the file can.
-    names = [*_OWN_FIELDS, *_GROUP_FIELDS]
-    by_variable = {ENVIRONMENT_PREFIX + name.replace(".", "_").upper(): name for name in names}
+    by_variable = names.of_variables()
     kafka = f"{ENVIRONMENT_PREFIX}KAFKA_"
     values: dict[str, object] = {}
     for variable, value in environment.items():
@@ -264,18 +281,12 @@ def _read_environment(environment: Mapping[str, str]) -> dict[str, object]:
                 raise SettingsError(f"{variable}: Spark's properties go into the settings file or --set")
             if name.startswith(_RESPONSES_PREFIX):
                 raise SettingsError(f"{variable}: responses.topics goes into the settings file or --set")
-            raise SettingsError(f"{variable}: {_unknown(name)}")
+            raise SettingsError(f"{variable}: {names.unknown(name)}")
     return values
 
 
 # Read elsewhere, under the same prefix.
-_OTHER_VARIABLES = frozenset({f"{ENVIRONMENT_PREFIX}CACHE", f"{ENVIRONMENT_PREFIX}CONFIG"})
-
-
-def _unknown(name: str) -> str:
-    near = difflib.get_close_matches(name, [*_OWN_FIELDS, *_GROUP_FIELDS], n=1)
-    hint = f"; did you mean {near[0]}?" if near else ""
-    return f"there is no setting {name}{hint}"
+_OTHER_VARIABLES = frozenset(ENVIRONMENT_PREFIX + name for name in ("CACHE", "CONFIG", "MAVEN_URL"))
 
 
 def _text(value: object) -> str:

@@ -8,17 +8,15 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
 
 from kafka.errors import KafkaError
 
 from group_coordinator.client.admin import AdminClient
 from group_coordinator.client.channel import MissingTopicError
-from group_coordinator.commands.groups.actions import describe
-from group_coordinator.commands.groups.errors import message_of
-from group_coordinator.commands.groups.output import Cell, Table
+from group_coordinator.client.messages import message_of
+from group_coordinator.client.progress import Progress, measured
 
-__all__ = ["Lags", "Measured", "OffsetRow"]
+__all__ = ["Lags", "Measured"]
 
 FRESH_S = 15.0
 """As long as that nobody is asked again."""
@@ -26,22 +24,19 @@ _KEPT = 64
 _MOST_ASKED = 8
 """Measurements that wait for their turn. A caller beyond that limit asks again at its next look."""
 
-OffsetRow = dict[str, Cell]
-"""A row of `groups --describe`, by its JSON's names: topic, partition, current_offset, lag, ..."""
-
 
 @dataclass(frozen=True)
 class Measured:
     """The answers of the coordinator and the brokers by `at`, or why there are none."""
 
     at: datetime
-    rows: dict[str, list[OffsetRow]] = field(default_factory=dict)
+    rows: dict[str, list[Progress]] = field(default_factory=dict)
     problem: str | None = None
 
     def total(self, group_id: str) -> int | None:
         """How many records a group is behind; None if there is no log, or nothing is committed."""
-        lags = [row["lag"] for row in self.rows.get(group_id, ()) if isinstance(row.get("lag"), int)]
-        return sum(lag for lag in lags if isinstance(lag, int)) if lags else None
+        lags = [row.lag for row in self.rows.get(group_id, ()) if row.lag is not None]
+        return sum(lags) if lags else None
 
 
 class Lags:
@@ -89,11 +84,8 @@ class Lags:
 
     def _ask(self, group_ids: Collection[str] | None) -> Measured:
         with self._connect() as admin:
-            report = describe(admin, group_ids, "offsets")
-        rows: dict[str, list[OffsetRow]] = {}
-        for item in report.items:
-            if isinstance(item, Table):
-                for row in item.rows:
-                    named: dict[str, Any] = dict(zip([each.key for each in item.columns], row, strict=True))
-                    rows.setdefault(str(named["group"]), []).append(named)
-        return Measured(datetime.now(UTC), rows)
+            if group_ids is None:
+                group_ids = [group.group_id for group in admin.list_groups()]
+            groups = admin.describe_groups_and_offsets(group_ids)
+            there = {each: both for each, both in groups.items() if both[0].error is None}
+            return Measured(datetime.now(UTC), measured(admin, there))

@@ -12,7 +12,7 @@ from typing import Any, Self
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
-from group_coordinator.commands.groups.errors import message_of
+from group_coordinator.client.messages import message_of
 from group_coordinator.page.memory import LIMITS, Limits, Memory
 
 __all__ = ["Live"]

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from group_coordinator.client.work import assigned_partitions
+from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.coordinator_state.responses import GroupPicture
-from group_coordinator.coordinator_state.states import GroupState
 from group_coordinator.history.rows import GenerationMember, Transition, read_event, time_of
 from group_coordinator.history.spans import Assignment, Membership
 from group_coordinator.history.story import Story

@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 from urllib.parse import urlencode
 
 from group_coordinator.client.work import WorkUnits, assigned_partitions
-from group_coordinator.commands.groups.output import Cell
 from group_coordinator.coordinator_state.responses import GroupPicture
 from group_coordinator.history.spans import Span
 from group_coordinator.history.story import Story
@@ -242,18 +241,18 @@ def _offsets(measured: Measured | None, group_id: str) -> str:
     if not rows:
         return note(f"Nothing is owned or committed, as of {measured.at:%H:%M:%S} UTC.")
 
-    def number(cell: Cell | None) -> str:
-        return f"{cell:,}" if isinstance(cell, int) else "-"
+    def number(figure: int | None) -> str:
+        return "-" if figure is None else f"{figure:,}"
 
     columns = ("topic", "#partition", "#committed", "#log end", "#lag", "client")
     shown = (
         (
-            said(row["topic"]),
-            number(row["partition"]),
-            number(row["current_offset"]),
-            number(row["log_end_offset"]),
-            number(row["lag"]),
-            said(row["client_id"]),
+            said(row.partition.topic),
+            number(row.partition.partition),
+            number(row.offset),
+            number(row.log_end),
+            number(row.lag),
+            said(row.owner and row.owner.client_id),
         )
         for row in rows[:MAX_ROWS]
     )

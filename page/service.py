@@ -16,7 +16,7 @@ from group_coordinator.page.live import Live
 from group_coordinator.page.server import hosts_of, listen
 
 if TYPE_CHECKING:
-    from group_coordinator.jobs.settings import Settings
+    from group_coordinator.page.settings import PageSettings
 
 __all__ = ["serving"]
 
@@ -26,7 +26,7 @@ _TIMEOUT_MS = 10_000
 
 
 @contextmanager
-def serving(settings: Settings, say: Callable[[str], None]) -> Iterator[Live | None]:
+def serving(settings: PageSettings, say: Callable[[str], None]) -> Iterator[Live | None]:
     """Serve the page while the context is open, and tell `say` where.
 
     The context is what reads the topics, or None if `ui.port` is -1: then there is no page. Neither Kafka nor

@@ -1,26 +1,124 @@
-"""Counting on the executors, adding up on the driver: a Spark accumulator over `collections.Counter`."""
+"""Counting on the executors, adding up on the driver: a Spark accumulator over `Counts`."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING
 
 from pyspark import AccumulatorParam
 
-__all__ = ["CountsParam"]
+from group_coordinator.coordinator_state.classic.states import GroupState
+from group_coordinator.coordinator_state.events import (
+    Event,
+    MemberRemoved,
+    OffsetsCommitted,
+    OffsetsDeleted,
+    OffsetsExpired,
+    StateChanged,
+)
+from group_coordinator.coordinator_state.step import StepResult
 
-Counts = Counter[tuple[str, str, str]]
+if TYPE_CHECKING:
+    from group_coordinator.coordinator_state.responses import InvalidRequestResponse, Response
+
+__all__ = ["REBALANCE_BOUNDS_MS", "Counts", "CountsParam"]
+
+REBALANCE_BOUNDS_MS = (200, 500, 1_000, 2_000, 3_000, 5_000, 10_000, 20_000, 30_000, 60_000, 120_000, 300_000)
+"""Upper bounds, inclusive, of the buckets that completed rebalances are counted in; one more has the rest."""
+
+
+@dataclass(slots=True)
+class Counts:
+    """How often what was asked, answered and decided."""
+
+    requests: Counter[str] = field(default_factory=Counter)
+    """Requests that were applied, by API."""
+    rejected: int = 0
+    """Records that are no requests."""
+    responses: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """By API ("unreadable" for a record that is no request) and the name of the error."""
+    events: Counter[str] = field(default_factory=Counter)
+    """By their tags."""
+    state_changes: Counter[str] = field(default_factory=Counter)
+    """By the new state."""
+    members_removed: Counter[str] = field(default_factory=Counter)
+    """By reason."""
+    rebalances: Counter[str] = field(default_factory=Counter)
+    """Join phases that began, by cause."""
+    rebalance_durations: Counter[tuple[str, int]] = field(default_factory=Counter)
+    """Rebalances that were completed, by cause and number of the bucket of `REBALANCE_BOUNDS_MS`."""
+    rebalance_ms: Counter[str] = field(default_factory=Counter)
+    """Milliseconds that these took together, by cause."""
+    offsets: Counter[str] = field(default_factory=Counter)
+    """Partitions whose offset was committed, deleted or expired."""
+
+    def add(self, other: Counts) -> None:
+        """Add what another task has counted."""
+        for each in fields(self):
+            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
+
+    def take(self, result: StepResult) -> None:
+        """Count what one call of the stateful function has decided."""
+        for request in result.requests:
+            self.requests[_tag(request)] += 1
+        self.rejected += len(result.rejections)
+        for reply in result.replies:
+            self._take_response(reply.response)
+        for event in result.events:
+            self._take_event(event)
+
+    def _take_response(self, response: Response | InvalidRequestResponse) -> None:
+        self.responses[_tag(response) or "unreadable", response.error] += 1
+
+    def _take_event(self, event: Event) -> None:
+        self.events[_tag(event)] += 1
+        match event:
+            case MemberRemoved():
+                self.members_removed[event.reason] += 1
+            case StateChanged():
+                self.state_changes[event.to] += 1
+                self._take_rebalance(event)
+            case OffsetsCommitted():
+                self.offsets["committed"] += sum(len(topic.partitions) for topic in event.topics)
+            case OffsetsDeleted():
+                self.offsets["deleted"] += sum(len(topic.partition_indexes) for topic in event.topics)
+            case OffsetsExpired():
+                self.offsets["expired"] += sum(len(topic.partition_indexes) for topic in event.topics)
+            case _:
+                pass
+
+    def _take_rebalance(self, event: StateChanged) -> None:
+        """Count it when it begins, and with its duration when it is completed, which Stable is."""
+        cause = str(event.cause)
+        if event.to == GroupState.PREPARING_REBALANCE:
+            self.rebalances[cause] += 1
+        elif event.to == GroupState.STABLE and event.rebalance_ms is not None:
+            self.rebalance_durations[cause, bisect_left(REBALANCE_BOUNDS_MS, event.rebalance_ms)] += 1
+            self.rebalance_ms[cause] += event.rebalance_ms
 
 
 class CountsParam(AccumulatorParam[Counts]):
-    """Adds counters. A task that is tried again counts again: these are figures for people."""
+    """Adds counts. A task that is tried again counts again: these are figures for people.
+
+    An executor adds what a call has decided, and the driver what a task has counted. A batch has a call for
+    each group, and so none of them makes counters of its own.
+    """
 
     def zero(self, value: Counts) -> Counts:  # noqa: ARG002 - Spark's signature
         """Nothing counted."""
-        return Counter()
+        return Counts()
 
-    def addInPlace(self, value1: Counts, value2: Counts) -> Counts:  # noqa: N802 - Spark's name
+    def addInPlace(self, value1: Counts, value2: Counts | StepResult) -> Counts:  # noqa: N802 - Spark's name
         """Add `value2` to `value1`."""
-        # For few entries, as there are for each group of a batch, half of what `update` takes.
-        for what, count in value2.items():
-            value1[what] += count
+        if isinstance(value2, StepResult):
+            value1.take(value2)
+        else:
+            value1.add(value2)
         return value1
+
+
+def _tag(message: object) -> str:
+    """What a request, response or event is called in JSON; empty if it has no name."""
+    return message.__struct_config__.tag or ""  # type: ignore[attr-defined]

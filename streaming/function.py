@@ -5,21 +5,21 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
 import pandas as pd
 
+from group_coordinator.coordinator_state.layout import Layout
 from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.outages import Outage, Outages
 from group_coordinator.coordinator_state.step import Channel, step
 from group_coordinator.streaming.decision_log import DecisionLog
 
 if TYPE_CHECKING:
-    from collections import Counter
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from pyspark.sql.streaming.state import GroupState
 
     from group_coordinator.coordinator_state.config import GroupConfig
+    from group_coordinator.coordinator_state.step import StepResult
     from group_coordinator.jobs.settings import Settings
 
 __all__ = ["INPUT_COLUMNS", "OUTPUT_SCHEMA", "STATE_SCHEMA", "FunctionArguments", "Row", "StatefulFunction"]
@@ -38,6 +38,7 @@ class FunctionArguments(NamedTuple):
     """The arguments of the function, which are shipped to the Python workers."""
 
     config: GroupConfig
+    layout: Layout
     secret: bytes
     request_topic: str
     output_topics: dict[Channel, str]
@@ -57,15 +58,15 @@ class FunctionArguments(NamedTuple):
     ) -> FunctionArguments:
         """Take from the settings what the function needs. `partitions`: how many each topic has."""
         return cls(
-            config=msgspec.structs.replace(
-                settings.group,
+            config=settings.group,
+            layout=Layout(
                 request_partitions=partitions[settings.topics_requests],
                 response_partitions=partitions[settings.topics_responses],
                 state_partitions=settings.state_partitions,
             ),
             secret=secret,
             request_topic=settings.topics_requests,
-            output_topics=dict(zip(Channel, settings.output_topics, strict=True)),
+            output_topics=settings.output_topics,
             outages=tuple(outages),
             response_topics=tuple(
                 (prefix.encode(), settings.responses_topics[prefix])
@@ -90,12 +91,10 @@ class FunctionArguments(NamedTuple):
 class StatefulFunction:
     """The function for `applyInPandasWithState`, keyed by the record key.
 
-    `count` is told what happened, for the metrics.
+    `count` is told what each call has decided, for the metrics.
     """
 
-    def __init__(
-        self, arguments: FunctionArguments, count: Callable[[Counter[tuple[str, str, str]]], None]
-    ) -> None:
+    def __init__(self, arguments: FunctionArguments, count: Callable[[StepResult], None]) -> None:
         self._arguments = arguments
         self._outages = Outages(arguments.outages)
         self._count = count
@@ -127,6 +126,7 @@ class StatefulFunction:
             arguments.config,
             arguments.secret,
             self._outages,
+            arguments.layout,
         )
         if result.state is not None:
             state.update((result.state,))
@@ -135,7 +135,7 @@ class StatefulFunction:
                 state.setTimeoutTimestamp(result.deadline_ms)
         elif state.exists:
             state.remove()
-        self._count(result.counts)
+        self._count(result)
         self._log.write(result)
         topics = arguments.topics_for(raw_key)
         return [(topics[channel], key, value, partition) for channel, key, value, partition in result.outputs]

@@ -23,13 +23,13 @@ from group_coordinator.jobs.kafka_config import kafka_options
 from group_coordinator.streaming.function import INPUT_COLUMNS, OUTPUT_SCHEMA, STATE_SCHEMA, StatefulFunction
 
 if TYPE_CHECKING:
-    from collections import Counter
     from collections.abc import Callable, Iterator
 
     import pandas as pd
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from group_coordinator.coordinator_state.step import StepResult
     from group_coordinator.jobs.settings import Settings
     from group_coordinator.streaming.function import FunctionArguments
 
@@ -58,7 +58,7 @@ def start_query(
     spark: SparkSession,
     settings: Settings,
     arguments: FunctionArguments,
-    count: Callable[[Counter[tuple[str, str, str]]], None],
+    count: Callable[[StepResult], None],
     until: Until = Until.STOPPED,
 ) -> StreamingQuery:
     """Start the one query that is the coordinator."""
@@ -127,9 +127,7 @@ def read_topics(spark: SparkSession, settings: Settings, *topics: str) -> DataFr
     )
 
 
-def decisions(
-    log: DataFrame, arguments: FunctionArguments, count: Callable[[Counter[tuple[str, str, str]]], None]
-) -> DataFrame:
+def decisions(log: DataFrame, arguments: FunctionArguments, count: Callable[[StepResult], None]) -> DataFrame:
     """Return the coordinator's decisions about `log`, as rows for Kafka's sink."""
     return per_group(log, StatefulFunction(arguments, count))
 

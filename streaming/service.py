@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
-from collections import Counter
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 
@@ -19,7 +18,7 @@ from group_coordinator.jobs.endpoint import serving
 from group_coordinator.jobs.health import Health
 from group_coordinator.jobs.job import failing_as, spark_until_stopped
 from group_coordinator.jobs.kafka_config import python_client_config
-from group_coordinator.streaming.counts import CountsParam
+from group_coordinator.streaming.counts import Counts, CountsParam
 from group_coordinator.streaming.daemon import daemon_defaults
 from group_coordinator.streaming.errors import CoordinatorError
 from group_coordinator.streaming.function import FunctionArguments
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from group_coordinator.coordinator_state.outages import Outage
+    from group_coordinator.coordinator_state.step import StepResult
     from group_coordinator.jobs.settings import Settings
     from group_coordinator.streaming.query import Until
 
@@ -73,7 +73,7 @@ def _run(settings: Settings, say: Callable[[str], None], *, progress: bool) -> N
             spark_until_stopped(settings, say, progress=progress, defaults=daemon_defaults())
         )
         spark.streams.addListener(batches)
-        counts = spark.sparkContext.accumulator(Counter(), CountsParam())
+        counts = spark.sparkContext.accumulator(Counts(), CountsParam())
         if settings.metrics_port >= 0:
             ProcessCollector(registry=registry)
             registry.register(DecisionMetrics(lambda: counts.value))
@@ -100,7 +100,7 @@ def _coordinate(
     client_config: dict[str, Any],
     partitions: dict[str, int],
     spark: SparkSession,
-    counts: Accumulator[Counter[tuple[str, str, str]]],
+    counts: Accumulator[Counts],
     leadership: Leadership,
     watch: Watch,
     say: Callable[[str], None],
@@ -119,6 +119,8 @@ def _coordinate(
 
     def start(outages: list[Outage], until: Until) -> StreamingQuery:
         arguments = FunctionArguments.of(settings, secret, partitions, outages)
-        return start_query(spark, settings, arguments, counts.add, until)
+        # On an executor `CountsParam` takes a call's result as well.
+        count = cast("Callable[[StepResult], None]", counts.add)
+        return start_query(spark, settings, arguments, count, until)
 
     Supervision(settings, client_config, files, spark, start, leadership, watch, say).run()

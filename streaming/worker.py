@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import inspect
 import pickle
+from dataclasses import dataclass
 from functools import cache
 from itertools import chain, groupby
 from operator import itemgetter
@@ -26,9 +27,10 @@ import pyarrow as pa
 import pyspark.sql.types
 import pyspark.worker
 from pyspark.serializers import pickle_protocol
-from pyspark.sql.pandas.serializers import ApplyInPandasWithStateSerializer, ArrowStreamSerializer
+from pyspark.sql.pandas.serializers import ArrowStreamSerializer
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.streaming.state import GroupState
+from pyspark.util import PythonEvalType
 
 from group_coordinator.streaming.function import INPUT_COLUMNS, StatefulFunction
 
@@ -46,7 +48,7 @@ _READ = frozenset({"key", *INPUT_COLUMNS})
 # Neither typed nor meant for others: see `streaming.daemon.TESTED_VERSIONS`.
 _worker: Any = pyspark.worker
 _types: Any = pyspark.sql.types
-_PysparksSerializer: Any = ApplyInPandasWithStateSerializer
+_pysparks_read_udfs = _worker.read_udfs
 _pysparks_wrap = _worker.wrap_grouped_map_pandas_udf_with_state
 # Spark pickles a state with its schema, as JSON.
 _parse_once = cache(_types._parse_datatype_json_string)  # noqa: SLF001
@@ -67,25 +69,19 @@ class _Decided(NamedTuple):
     schema: StructType
 
 
-class _Serializer(_PysparksSerializer):  # type: ignore[misc]
-    """pyspark's, but shorter if the function is the coordinator's."""
+class _Serializer:
+    """Reads and writes a task of the coordinator's function as `pysparks` serializer would."""
 
-    is_short = False
-    """Of the class, as the worker does one task at a time. `_wrap` sets it, before the data are read."""
+    def __init__(self, pysparks: Any) -> None:
+        self._pysparks = pysparks
 
     def load_stream(self, stream: IO[bytes]) -> Iterator[tuple[Any, GroupState]]:
         """Give each group's chunks, to be read before the next group's, and its state."""
-        if not self.is_short:
-            return super().load_stream(stream)  # type: ignore[no-any-return]
         return ((chunks, state) for state, chunks in groupby(self._chunks(stream), itemgetter(1)))
 
-    def dump_stream(self, iterator: Iterable[Any], stream: IO[bytes]) -> None:
+    def dump_stream(self, iterator: Iterable[_Decided], stream: IO[bytes]) -> None:
         """Write the rows and states of all groups."""
-        if not self.is_short:
-            super().dump_stream(iterator, stream)
-            return
-        batches = self._batches(decided for (decided,) in iterator)
-        ArrowStreamSerializer.dump_stream(self, self._write_stream_start(batches, stream), stream)
+        ArrowStreamSerializer(write_start_stream=True).dump_stream(self._batches(iterator), stream)
 
     # -- in --------------------------------------------------------------------------------------
 
@@ -111,9 +107,9 @@ class _Serializer(_PysparksSerializer):  # type: ignore[misc]
     def _state(self, info: dict[str, Any]) -> GroupState:
         value = info["object"]
         properties = msgspec.json.decode(info["properties"])
-        properties["optionalValue"] = self.pickleSer.loads(value) if value else None
+        properties["optionalValue"] = self._pysparks.pickleSer.loads(value) if value else None
         return GroupState(
-            keyAsUnsafe=info["keyRowAsUnsafe"], valueSchema=self.state_object_schema, **properties
+            keyAsUnsafe=info["keyRowAsUnsafe"], valueSchema=self._pysparks.state_object_schema, **properties
         )
 
     # -- out -------------------------------------------------------------------------------------
@@ -126,7 +122,7 @@ class _Serializer(_PysparksSerializer):  # type: ignore[misc]
         for decided in groups:
             schema = decided.schema
             rows += decided.rows
-            if decided.rows and len(rows) > self.arrow_max_records_per_batch:
+            if decided.rows and len(rows) > self._pysparks.arrow_max_records_per_batch:
                 yield self._batch(rows, states, schema)
                 rows, states = [], []
             states.append(decided.state)
@@ -141,7 +137,7 @@ class _Serializer(_PysparksSerializer):  # type: ignore[misc]
                 state.json(),
                 state._keyAsUnsafe,  # noqa: SLF001 - as pyspark's
                 # As pyspark's serializer does, which is made for what plain pickle cannot write.
-                pickle.dumps(self.state_object_schema.toInternal(state._value), pickle_protocol)  # noqa: SLF001
+                pickle.dumps(self._pysparks.state_object_schema.toInternal(state._value), pickle_protocol)  # noqa: SLF001
                 if state.exists
                 else None,
                 state.oldTimeoutTimestamp,
@@ -149,9 +145,9 @@ class _Serializer(_PysparksSerializer):  # type: ignore[misc]
             for state in states
         ]
         columns = [
-            _structs(self.result_count_df_type, [(len(rows), len(states))] * length, length),
+            _structs(self._pysparks.result_count_df_type, [(len(rows), len(states))] * length, length),
             _structs(schema, rows, length),
-            _structs(self.result_state_df_type, infos, length),
+            _structs(self._pysparks.result_state_df_type, infos, length),
         ]
         return pa.RecordBatch.from_arrays(columns, ["_0", "_1", "_2"])
 
@@ -165,21 +161,37 @@ def _structs(schema: StructType, rows: list[Any], length: int) -> pa.StructArray
     return pa.StructArray.from_arrays(arrays, fields=list(type_))
 
 
-def _wrap(function: Callable[..., Any], schema: StructType, runner_conf: Any) -> Callable[..., Any]:
+@dataclass(frozen=True)
+class _Decide:
     """What pyspark calls for each group: with key columns, chunks of the other columns, and the state."""
-    # pyspark has wrapped it before, in a function that gives no way to what is in it.
-    ours = inspect.getclosurevars(function).nonlocals.get("f")
-    _Serializer.is_short = isinstance(ours, StatefulFunction)
-    if not isinstance(ours, StatefulFunction):
-        return _pysparks_wrap(function, schema, runner_conf)  # type: ignore[no-any-return]
 
-    def decide(keys: list[_Column], chunks: Iterable[list[_Column]], state: GroupState) -> list[_Decided]:
+    function: StatefulFunction
+    schema: StructType
+
+    def __call__(self, keys: list[_Column], chunks: Iterable[list[_Column]], state: GroupState) -> _Decided:
         # Of a group that has timed out there is one row, of nulls.
         records = () if state.hasTimedOut else chain.from_iterable(map(_records, chunks))
-        rows = ours.rows(tuple(values[0] for _, values in keys), records, state)
-        return [_Decided(rows, state, schema)]
+        rows = self.function.rows(tuple(values[0] for _, values in keys), records, state)
+        return _Decided(rows, state, self.schema)
 
-    return decide
+
+def _wrap(function: Callable[..., Any], schema: StructType, runner_conf: Any) -> Callable[..., Any]:
+    """pyspark's, but `_Decide` if the function is the coordinator's."""
+    # pyspark has wrapped it before, in a function that gives no way to what is in it.
+    ours = inspect.getclosurevars(function).nonlocals.get("f")
+    if isinstance(ours, StatefulFunction):
+        return _Decide(ours, schema)
+    return _pysparks_wrap(function, schema, runner_conf)  # type: ignore[no-any-return]
+
+
+def _read_udfs(pickler: Any, infile: IO[bytes], eval_type: int, *conf: Any) -> tuple[Any, ...]:
+    """pyspark's: what does a task, its profiler, and what reads and writes, for `_Decide` a `_Serializer`."""
+    function, profiler, reading, writing = _pysparks_read_udfs(pickler, infile, eval_type, *conf)
+    if eval_type == PythonEvalType.SQL_GROUPED_MAP_PANDAS_UDF_WITH_STATE:
+        mapper = inspect.getclosurevars(function).nonlocals["mapper"]
+        if isinstance(inspect.getclosurevars(mapper).nonlocals["f"], _Decide):
+            reading = writing = _Serializer(writing)
+    return function, profiler, reading, writing
 
 
 def _records(columns: list[_Column]) -> Iterator[tuple[Any, ...]]:
@@ -190,5 +202,5 @@ def _records(columns: list[_Column]) -> Iterator[tuple[Any, ...]]:
 def install() -> None:
     """Have pyspark's worker, in this process, take the short way; once more changes nothing."""
     _types._parse_datatype_json_string = _parse_once  # noqa: SLF001
-    _worker.ApplyInPandasWithStateSerializer = _Serializer
+    _worker.read_udfs = _read_udfs
     _worker.wrap_grouped_map_pandas_udf_with_state = _wrap

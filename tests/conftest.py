@@ -126,10 +126,10 @@ def spark(bootstrap_servers: str, tmp_path_factory: pytest.TempPathFactory) -> I
     # Not above: most tests need no pyspark, and it takes its time.
     from group_coordinator.history.storage import DELTA_DEFAULTS
     from group_coordinator.jobs.session import create_session
-    from group_coordinator.jobs.settings import load_settings
+    from group_coordinator.jobs.settings import Settings
     from group_coordinator.streaming.daemon import daemon_defaults
 
-    settings = load_settings(
+    settings = Settings.load(
         None,
         {},
         {

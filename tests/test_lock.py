@@ -28,10 +28,9 @@ def wheel(folder: Path, name: str, version: str, *needs: str) -> str:
     file = folder / f"{name}-{version}-py3-none-any.whl"
     info = f"{name}-{version}.dist-info"
     metadata = [f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nProvides-Extra: more"]
+    metadata += [f"Requires-Dist: {need}" for need in needs]
     with zipfile.ZipFile(file, "w") as archive:
-        archive.writestr(
-            f"{info}/METADATA", "\n".join(metadata + [f"Requires-Dist: {need}" for need in needs])
-        )
+        archive.writestr(f"{info}/METADATA", "\n".join(metadata))
         archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         archive.writestr(f"{info}/RECORD", "")
     return f"{name}=={version} --hash=sha256:{hashlib.sha256(file.read_bytes()).hexdigest()}\n"

@@ -41,9 +41,9 @@ def settings_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def load(config: Path | None, assignments: tuple[str, ...], overrides: dict[str, str | None]) -> Settings:
     """The settings as `run` would have them with these options. Raises `SettingsError`."""
-    from group_coordinator.jobs.settings import load_settings
+    from group_coordinator.page.settings import PageSettings
 
-    return load_settings(config, os.environ, overriding(overrides, assignments))
+    return PageSettings.load(config, os.environ, overriding(overrides, assignments))
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from group_coordinator.commands.groups.output import Column, Row, Table
+from group_coordinator.commands.tables import Column, Row, Table, as_wide_as_needed
 
 if TYPE_CHECKING:
     from group_coordinator.checkpoints.inspection import Inspection
@@ -68,9 +68,8 @@ def _facts(inspection: Inspection) -> Table:
 
 
 def _table(headings: tuple[str, ...], rows: Iterable[Row]) -> Iterator[str]:
-    columns = tuple(Column(heading, len(heading), grows=True, margin=1) for heading in headings)
     listed = list(rows)
-    return Table(columns, listed, hidden=not listed).lines()
+    return Table(as_wide_as_needed(headings), listed, hidden=not listed).lines()
 
 
 def _range(batches: tuple[int, int] | None) -> str:

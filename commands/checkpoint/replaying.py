@@ -53,7 +53,7 @@ def events(
         stored = {each.group_id.encode(): each.state for each in export.groups}
 
     client_config = python_client_config(settings.bootstrap_servers, settings.kafka)
-    names = (topic, *settings.output_topics)
+    names = (topic, *settings.output_topics.values())
     topics = read_topics(client_config, names)
     for name in names:
         if name not in topics:

@@ -7,18 +7,18 @@ that is not there is one line, and does not spoil the rest.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from kafka.admin import MemberToRemove, OffsetSpec
+from kafka.admin import MemberToRemove
 from kafka.errors import GroupIdNotFoundError, KafkaError, NoError, NonEmptyGroupError
-from kafka.structs import OffsetAndMetadata, TopicPartition
+from kafka.structs import TopicPartition
 
 from group_coordinator.client.admin import AdminClient
 from group_coordinator.client.descriptions import GroupDescription
-from group_coordinator.client.work import WorkUnits
-from group_coordinator.commands.groups.errors import message_of
-from group_coordinator.commands.groups.options import LagFilter, TopicArgument
-from group_coordinator.commands.groups.output import Column, Failure, Line, Note, Report, Row, Table
+from group_coordinator.client.messages import message_of
+from group_coordinator.client.progress import measured
+from group_coordinator.commands.arguments import TopicArgument
+from group_coordinator.commands.groups.options import LagFilter
 from group_coordinator.commands.groups.views import (
     GROUP,
     PARTITION,
@@ -28,14 +28,14 @@ from group_coordinator.commands.groups.views import (
     offsets_table,
     state_table,
 )
-from group_coordinator.coordinator_state.states import GroupState
+from group_coordinator.commands.tables import Column, Failure, Line, Note, Report, Row, Table
+from group_coordinator.coordinator_state.classic.states import GroupState
 
 __all__ = [
     "delete",
     "delete_offsets",
     "describe",
     "descriptions",
-    "has_logs",
     "list_groups",
     "remove_members",
 ]
@@ -75,9 +75,8 @@ def describe(
         case _:
             both = admin.describe_groups_and_offsets(_ids(admin, group_ids))
             groups = _sorted({each: group for each, (group, _) in both.items()}, group_ids)
-            tables = _offsets_tables(
-                admin, groups, {each: both[each][1] for each in groups}, lag, verbose=verbose
-            )
+            progress = measured(admin, {each: both[each] for each in groups})
+            tables = {each: offsets_table(each, progress[each], lag=lag, verbose=verbose) for each in groups}
     report = Report()
     for group_id, group in groups.items():
         table = tables[group_id]
@@ -108,39 +107,6 @@ def _sorted(
         for group_id, group in sorted(groups.items())
         if group_ids is not None or not isinstance(group.error, GroupIdNotFoundError)
     }
-
-
-def has_logs(group: GroupDescription) -> bool:
-    """Whether what the group shares are partitions of topics. Units of work have no log, and may be many."""
-    return group.protocol_type != WorkUnits.protocol_type
-
-
-def _offsets_tables(
-    admin: AdminClient,
-    groups: Mapping[str, GroupDescription],
-    committed: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]],
-    lag: LagFilter | None,
-    *,
-    verbose: bool,
-) -> dict[str, Table]:
-    partitions = {
-        partition
-        for group_id, group in groups.items()
-        if has_logs(group)
-        for partition in (*committed[group_id], *_owned(group))
-    }
-    ends = admin.list_partition_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
-    log_ends = {partition: end.offset for partition, end in ends.items()}
-    return {
-        group_id: offsets_table(
-            group, committed[group_id], log_ends if has_logs(group) else {}, lag=lag, verbose=verbose
-        )
-        for group_id, group in groups.items()
-    }
-
-
-def _owned(group: GroupDescription) -> Iterable[TopicPartition]:
-    return (partition for member in group.members for partition in member.topic_partitions or ())
 
 
 def _why_not(group: GroupDescription) -> str:

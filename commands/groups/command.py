@@ -15,14 +15,16 @@ from kafka.structs import TopicPartition
 
 from group_coordinator.client.admin import AdminClient
 from group_coordinator.client.channel import MissingTopicError
+from group_coordinator.client.messages import message_of
+from group_coordinator.commands.arguments import parse_topic, parsed
 from group_coordinator.commands.command_config import client_config, command_config_option
 from group_coordinator.commands.groups import actions
-from group_coordinator.commands.groups.errors import message_of
-from group_coordinator.commands.groups.options import checked_action, parse_lag, parse_states, parse_topic
-from group_coordinator.commands.groups.output import Report
+from group_coordinator.commands.groups.options import checked_action, parse_lag, parse_states
 from group_coordinator.commands.groups.plan import Planned, read_plan
 from group_coordinator.commands.groups.reset import ResetTo, parse_datetime, parse_duration, reset_offsets
+from group_coordinator.commands.tables import Report
 from group_coordinator.commands.terminal import bootstrap_option, fail
+from group_coordinator.coordinator_state.topics import GROUPS, REQUESTS, RESPONSES
 
 __all__ = ["groups"]
 
@@ -32,20 +34,6 @@ _NO_ACTION = (
     "Add --dry-run if that is intended."
 )
 _CLEAR = "\x1b[H\x1b[2J"
-
-
-def _parsed(parse: Callable[[str], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
-    """A callback for an option: what is given is read by `parse`, whose ValueErrors say what is wrong."""
-
-    def callback(_context: click.Context, _option: click.Parameter, value: Any) -> Any:
-        try:
-            if isinstance(value, tuple):
-                return tuple(map(parse, value))
-            return None if value is None else parse(value)
-        except ValueError as error:
-            raise click.BadParameter(str(error)) from None
-
-    return callback
 
 
 @click.command()
@@ -62,7 +50,7 @@ def _parsed(parse: Callable[[str], Any]) -> Callable[[click.Context, click.Param
 @click.option(
     "--topic",
     multiple=True,
-    callback=_parsed(parse_topic),
+    callback=parsed(parse_topic),
     metavar="TOPIC[:0,1]",
     help="A topic, or some of its partitions (repeatable).",
 )
@@ -77,14 +65,14 @@ def _parsed(parse: Callable[[str], Any]) -> Callable[[click.Context, click.Param
     "--state",
     is_flag=False,
     flag_value="",
-    callback=_parsed(parse_states),
+    callback=parsed(parse_states),
     metavar="[STATES]",
     help="Show states. With --list, also choose groups by state: stable,empty.",
 )
 @click.option("--verbose", is_flag=True, help="Show more: leader epochs, assignments.")
 @click.option(
     "--lag",
-    callback=_parsed(parse_lag),
+    callback=parsed(parse_lag),
     metavar="CONDITION",
     help="Show only partitions with such a lag: '>0', '>=100', '=0'.",
 )
@@ -106,13 +94,13 @@ def _parsed(parse: Callable[[str], Any]) -> Callable[[click.Context, click.Param
 @click.option("--to-offset", type=int, help="Reset to this offset.")
 @click.option(
     "--to-datetime",
-    callback=_parsed(parse_datetime),
+    callback=parsed(parse_datetime),
     metavar="DATETIME",
     help="Reset to a time: 2026-01-31T12:00:00.000, UTC.",
 )
 @click.option(
     "--by-duration",
-    callback=_parsed(parse_duration),
+    callback=parsed(parse_duration),
     metavar="DURATION",
     help="Reset to so long ago: P7D, PT2H30M.",
 )
@@ -121,7 +109,7 @@ def _parsed(parse: Callable[[str], Any]) -> Callable[[click.Context, click.Param
 )
 @click.option(
     "--from-file",
-    callback=_parsed(read_plan),
+    callback=parsed(read_plan),
     metavar="FILE",
     help="Reset to the offsets of a CSV file: [group,]topic,partition,offset.",
 )
@@ -141,7 +129,7 @@ def _parsed(parse: Callable[[str], Any]) -> Callable[[click.Context, click.Param
 )
 @click.option(
     "--request-topic",
-    default="coordinator.requests",
+    default=REQUESTS,
     show_default=True,
     envvar="GROUP_COORDINATOR_TOPICS_REQUESTS",
     help="Topic that the coordinator reads.",
@@ -149,14 +137,14 @@ def _parsed(parse: Callable[[str], Any]) -> Callable[[click.Context, click.Param
 @click.option(
     "--response-topic",
     multiple=True,
-    default=["coordinator.responses"],
+    default=[RESPONSES],
     show_default=True,
     envvar="GROUP_COORDINATOR_TOPICS_RESPONSES",
     help="Topic of the answers (repeatable, because each tenant has its own).",
 )
 @click.option(
     "--groups-topic",
-    default="coordinator.groups",
+    default=GROUPS,
     show_default=True,
     envvar="GROUP_COORDINATOR_TOPICS_GROUPS",
     help="Topic of the groups as they are now.",

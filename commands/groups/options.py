@@ -5,20 +5,18 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
-from group_coordinator.coordinator_state.states import GroupState
+from group_coordinator.coordinator_state.classic.states import GroupState
 
 __all__ = [
     "RESET_TARGETS",
     "LagFilter",
-    "TopicArgument",
     "checked_action",
     "parse_lag",
     "parse_states",
-    "parse_topic",
 ]
 
 RESET_TARGETS = (
@@ -104,24 +102,6 @@ def _check_details(action: str, given: list[str], options: Mapping[str, Any]) ->
 
 def _flags(names: Any) -> str:
     return ", ".join(f"--{name.replace('_', '-')}" for name in names)
-
-
-class TopicArgument(NamedTuple):
-    """`--topic T` or `--topic T:0,1`; `partitions` is None for all."""
-
-    topic: str
-    partitions: tuple[int, ...] | None
-
-
-def parse_topic(text: str) -> TopicArgument:
-    """Read the value of `--topic`."""
-    topic, colon, numbers = text.rpartition(":")
-    if not colon:
-        return TopicArgument(text, None)
-    for number in numbers.split(","):
-        if not (topic and number.isascii() and number.isdecimal()):
-            raise ValueError(f"invalid partition {number!r} in {text!r}: write TOPIC or TOPIC:0,1,2")
-    return TopicArgument(topic, tuple(map(int, numbers.split(","))))
 
 
 def parse_states(text: str) -> frozenset[str]:

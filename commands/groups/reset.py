@@ -19,14 +19,15 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 from group_coordinator.client.admin import AdminClient
 from group_coordinator.client.descriptions import GroupDescription
 from group_coordinator.client.log_offsets import Log, reset_target
-from group_coordinator.commands.groups.actions import descriptions, has_logs
-from group_coordinator.commands.groups.errors import message_of
-from group_coordinator.commands.groups.options import TopicArgument
-from group_coordinator.commands.groups.output import Column, Failure, Line, Note, Report, Row, Table
+from group_coordinator.client.messages import message_of
+from group_coordinator.client.progress import has_logs
+from group_coordinator.commands.arguments import TopicArgument
+from group_coordinator.commands.groups.actions import descriptions
 from group_coordinator.commands.groups.plan import written_plan
 from group_coordinator.commands.groups.views import GROUP, PARTITION, TOPIC
+from group_coordinator.commands.tables import Column, Failure, Line, Note, Report, Row, Table
+from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.coordinator_state.config import INT64_MAX
-from group_coordinator.coordinator_state.states import GroupState
 
 __all__ = ["ResetTo", "parse_datetime", "parse_duration", "reset_offsets"]
 

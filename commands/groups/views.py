@@ -7,15 +7,14 @@ collectGroupsMembers, collectGroupsState) of Apache Kafka 4.2.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
 
-from kafka.structs import OffsetAndMetadata, TopicPartition
+from kafka.structs import TopicPartition
 
-from group_coordinator.client.descriptions import Coordinator, GroupDescription, MemberDescription
+from group_coordinator.client.descriptions import Coordinator, GroupDescription
 from group_coordinator.client.groups_log import GroupListing
-from group_coordinator.client.work import WorkUnits, natural
-from group_coordinator.commands.groups.output import Cell, Column, Row, Table
+from group_coordinator.client.progress import Progress
+from group_coordinator.commands.tables import Cell, Column, Row, Table
 
 __all__ = ["GROUP", "PARTITION", "TOPIC", "group_list", "members_table", "offsets_table", "state_table"]
 
@@ -38,7 +37,6 @@ _OFFSETS = (
     _HOST,
     Column("CLIENT-ID"),
 )
-_LAG = [column.heading for column in _OFFSETS].index("LAG")
 _MEMBERS = (
     GROUP,
     _CONSUMER_ID,
@@ -71,51 +69,23 @@ def group_list(groups: Sequence[GroupListing], *, with_state: bool) -> Table:
 
 
 def offsets_table(
-    group: GroupDescription,
-    committed: Mapping[TopicPartition, OffsetAndMetadata],
-    log_ends: Mapping[TopicPartition, int],
+    group_id: str,
+    progress: Iterable[Progress],
     *,
     lag: Callable[[Cell], bool] | None = None,
     verbose: bool = False,
 ) -> Table:
-    """`--describe --offsets`: what members own, who owns most first, and then what nobody owns.
-
-    `log_ends` is without what has no log; `lag` chooses rows by their lag.
-    """
-    owners = sorted(group.members, key=lambda member: len(member.topic_partitions or ()), reverse=True)
-    order = _by_unit if group.protocol_type == WorkUnits.protocol_type else None
-    owned: list[tuple[TopicPartition, MemberDescription | None]] = [
-        (partition, owner)
-        for owner in owners
-        for partition in sorted(owner.topic_partitions or (), key=order)
-    ]
-    unowned = sorted(committed.keys() - {partition for partition, _ in owned}, key=order)
-    rows = (
-        _offset_row(group.group_id, partition, committed.get(partition), log_ends.get(partition), owner)
-        for partition, owner in [*owned, *((partition, None) for partition in unowned)]
-    )
-    return Table.of(_OFFSETS, (row for row in rows if lag is None or lag(row[_LAG])), verbose=verbose)
+    """`--describe --offsets`. `lag` chooses rows by their lag."""
+    rows = (_offset_row(group_id, each) for each in progress if lag is None or lag(each.lag))
+    return Table.of(_OFFSETS, rows, verbose=verbose)
 
 
-def _by_unit(unit: TopicPartition) -> Any:
-    """Units in their natural order. Kafka's tool sorts topics by their text."""
-    return natural(unit.topic), unit.partition
-
-
-def _offset_row(
-    group_id: str,
-    partition: TopicPartition,
-    committed: OffsetAndMetadata | None,
-    log_end: int | None,
-    owner: MemberDescription | None,
-) -> Row:
-    offset = epoch = lag = None
-    if committed is not None:
-        offset = committed.offset
-        epoch = None if committed.leader_epoch in (None, -1) else committed.leader_epoch
-        lag = None if log_end is None or offset == -1 else log_end - offset
+def _offset_row(group_id: str, progress: Progress) -> Row:
+    partition, committed, owner = progress.partition, progress.committed, progress.owner
+    epoch = None if committed is None or committed.leader_epoch in (None, -1) else committed.leader_epoch
+    figures = (epoch, progress.offset, progress.log_end, progress.lag)
     who: tuple[Cell, ...] = (owner.member_id, owner.client_host, owner.client_id) if owner else (None,) * 3
-    return (group_id, partition.topic, partition.partition, epoch, offset, log_end, lag, *who)
+    return (group_id, partition.topic, partition.partition, *figures, *who)
 
 
 def members_table(group: GroupDescription, *, verbose: bool = False) -> Table:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from group_coordinator.commands.groups.options import TopicArgument, parse_topic
-from group_coordinator.commands.groups.output import Cell, Column, Failure, Note, Report, Table
+from group_coordinator.commands.arguments import TopicArgument, parse_topic, parsed
 from group_coordinator.commands.history.times import parse_time
+from group_coordinator.commands.tables import Cell, Failure, Note, Report, Table, as_wide_as_needed
 from group_coordinator.commands.terminal import config_option, fail, need, say
 
 if TYPE_CHECKING:
@@ -27,15 +27,6 @@ def _parsed_time(context: click.Context, option: click.Parameter, value: str | N
     after = context.params.get("since") if option.name == "until" else None
     try:
         return None if value is None else parse_time(value, datetime.now(UTC), after)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
-
-
-def _parsed_topic(
-    _context: click.Context, _option: click.Parameter, value: str | None
-) -> TopicArgument | None:
-    try:
-        return None if value is None else parse_topic(value)
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
 
@@ -65,7 +56,7 @@ def _views(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--member", help="Show only this member: its member id, client id or instance id.")
 @click.option(
     "--partition",
-    callback=_parsed_topic,
+    callback=parsed(parse_topic),
     metavar="TOPIC[:0]",
     help="Show only this topic, unit of work, or partition.",
 )
@@ -229,21 +220,20 @@ def _draw(reader: HistoryReader, group: str, period: Period, file: Path) -> None
 
 
 def _configured(config: Path | None) -> str:
-    from group_coordinator.jobs.settings import SettingsError, load_settings
+    from group_coordinator.jobs.settings import SettingsError
+    from group_coordinator.page.settings import PageSettings
 
     try:
-        return load_settings(config, os.environ, {}, needed=("history.path",)).history_path
+        return PageSettings.load(config, os.environ, {}, needed=("history.path",)).history_path
     except SettingsError as error:
         fail(error)
 
 
 def _report(reader: HistoryReader, query: str, group: str | None) -> Report:
     found = reader.query(query)
-    columns = tuple(
-        Column(name.replace("_", "-").upper(), len(name), grows=True, margin=1) for name in found.column_names
-    )
+    headings = [name.replace("_", "-").upper() for name in found.column_names]
     rows = [tuple(map(_cell, row.values())) for row in found.to_pylist()]
-    report = Report([Table(columns, rows, apart=False, hidden=not rows)])
+    report = Report([Table(as_wide_as_needed(headings), rows, apart=False, hidden=not rows)])
     if not rows:
         why = _nothing(reader, group)
         report.items.append(Note(why) if group in (None, *reader.groups()) else Failure(why))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from group_coordinator.coordinator_state.states import GroupState
+from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.history.rows import Transition
 from group_coordinator.history.timeline.condensing import NARROW, together
 from group_coordinator.history.timeline.pieces import OUTAGE, SEVERAL, Segment

@@ -12,7 +12,7 @@ from kafka import KafkaConsumer, TopicPartition
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from group_coordinator.coordinator_state.states import GroupState
+from group_coordinator.coordinator_state.classic.states import GroupState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -16,7 +16,7 @@ from group_coordinator.checkpoints.files import CheckpointFiles
 from group_coordinator.checkpoints.identity import Identity, read_identity, write_identity
 from group_coordinator.checkpoints.json_lines import read_json_lines, write_json_lines
 from group_coordinator.checkpoints.offset_log import committed_batches, newest_committed
-from group_coordinator.coordinator_state.step import SCHEMA_VERSION, decode_group, encode_group
+from group_coordinator.coordinator_state.stored import SCHEMA_VERSION, decode_group, encode_group
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from group_coordinator.checkpoints.identity import CheckpointError, open_checkpoint
-from group_coordinator.coordinator_state.step import SCHEMA_VERSION
+from group_coordinator.coordinator_state.stored import SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,7 +9,7 @@ import pytest
 from group_coordinator.checkpoints.errors import CheckpointError
 from group_coordinator.checkpoints.inspection import inspect_checkpoint
 from group_coordinator.coordinator_state.outages import Outage
-from group_coordinator.coordinator_state.step import SCHEMA_VERSION
+from group_coordinator.coordinator_state.stored import SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

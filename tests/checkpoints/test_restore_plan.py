@@ -12,7 +12,7 @@ from group_coordinator.checkpoints.export import ExportHeader
 from group_coordinator.checkpoints.identity import Identity, secret_sha256
 from group_coordinator.checkpoints.restore_plan import RestorePlan, plan_restore
 from group_coordinator.checkpoints.topics import read_topic_ids
-from group_coordinator.coordinator_state.step import SCHEMA_VERSION
+from group_coordinator.coordinator_state.stored import SCHEMA_VERSION
 
 pytestmark = pytest.mark.spark
 

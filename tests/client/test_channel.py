@@ -8,8 +8,6 @@ from typing import ClassVar, NamedTuple
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from kafka.errors import (
     KafkaConnectionError,
     KafkaTimeoutError,
@@ -17,11 +15,11 @@ from kafka.errors import (
     TopicAuthorizationFailedError,
 )
 from kafka.future import Future
-from kafka.partitioner import DefaultPartitioner
 from kafka.structs import TopicPartition
 
 from group_coordinator.client import channel as channel_module
-from group_coordinator.client.channel import KafkaChannel, MissingTopicError, partition_for
+from group_coordinator.client.channel import KafkaChannel, MissingTopicError
+from group_coordinator.coordinator_state.partitioning import partition_for_key
 from group_coordinator.coordinator_state.requests import HeartbeatRequest
 from group_coordinator.coordinator_state.responses import (
     HeartbeatResponse,
@@ -151,35 +149,6 @@ def response(request_id="c1-abcdef-1"):
     return HeartbeatResponse(request_id=request_id, client_id="c1", group_id="orders")
 
 
-# -- partitions --------------------------------------------------------------------------------------
-
-
-class Cluster:
-    def __init__(self, count):
-        self.count = count
-
-    def topics(self):
-        return {"t"}
-
-    def partitions_for_topic(self, topic):
-        return set(range(self.count))
-
-    available_partitions_for_topic = partitions_for_topic
-
-
-@given(st.binary(min_size=1), st.integers(1, 200))
-def test_partition_is_that_of_the_default_partitioner(key, count):
-    expected = DefaultPartitioner().partition("t", key, key, None, None, Cluster(count))
-
-    assert partition_for(key, count) == expected
-
-
-@pytest.mark.parametrize(("key", "java"), [(b"21", -973932308), (b"foobar", -790332482)])
-def test_partition_is_that_of_the_java_client(key, java):
-    # The hashes are those of UtilsTest.testMurmur2 of Apache Kafka.
-    assert partition_for(key, 1000) == (java & 0x7FFFFFFF) % 1000
-
-
 # -- opening -----------------------------------------------------------------------------------------
 
 
@@ -187,7 +156,7 @@ def test_position_is_fixed_before_anything_is_sent(kafka):
     channel = make_channel()
     channel.send(heartbeat())
 
-    partition = TopicPartition("coordinator.responses", partition_for(b"c1", 8))
+    partition = TopicPartition("coordinator.responses", partition_for_key(b"c1", 8))
     assert channel.reply_partition == partition.partition
     assert kafka.calls == [
         ("assign", [partition]),

@@ -376,7 +376,7 @@ def test_nothing_is_read_between_assignments(make_consumer, coordinator):
     first = make_consumer("c1", "a", enable_auto_commit=False)
     read(first, 4, max_records=4)
     second = make_consumer("c2", "a")
-    poll_until(lambda: first._member._membership.needs_join, second._member)
+    poll_until(lambda: first._member._driver._membership.needs_join, second._member)
     coordinator.paused = True  # so that there is no end of it
 
     for _ in range(5):

@@ -612,7 +612,7 @@ def test_close_waits_for_commits_and_tells_of_them(make_member, coordinator):
     member.commit_async({"u1": 5}, lambda *end: heard.append(end))
     closing = threading.Thread(target=member.close)
     closing.start()
-    wait_until(lambda: member._news._waiters)
+    wait_until(lambda: member._driver._news._waiters)
     assert coordinator.requests(LeaveGroupRequest) == []
 
     coordinator.resume()
@@ -760,7 +760,7 @@ def test_close_revokes_leaves_and_is_final(make_member, coordinator):
     (leave,) = coordinator.requests(LeaveGroupRequest)
     assert leave.members[0].reason == "the member is being closed"
     assert member._channel.closed
-    assert not member._background.is_alive()
+    assert not member._driver._background.is_alive()
     assert member.state is MemberState.CLOSED
     for call in (member.poll, lambda: member.subscribe(units=["u1"])):
         with pytest.raises(RuntimeError, match="closed"):
@@ -780,7 +780,7 @@ def test_close_from_another_thread_ends_a_poll(make_member):
     results = []
     waiting = threading.Thread(target=lambda: results.append(member.poll(timeout_ms=600_000)))
     waiting.start()
-    wait_until(lambda: member._news._waiters)
+    wait_until(lambda: member._driver._news._waiters)
 
     member.close()
     waiting.join(PATIENCE_S)

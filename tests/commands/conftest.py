@@ -37,7 +37,8 @@ def own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the command changes is put back, and settings of this machine do not count."""
     monkeypatch.setenv("JAVA_HOME", os.environ.get("JAVA_HOME", ""))
     for name in list(os.environ):
-        if name.startswith("GROUP_COORDINATOR_") and name != "GROUP_COORDINATOR_CACHE":
+        own = name.removeprefix("GROUP_COORDINATOR_")
+        if own != name and own not in ("CACHE", "MAVEN_URL"):
             monkeypatch.delenv(name)
 
 

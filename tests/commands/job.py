@@ -15,7 +15,7 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from group_coordinator.jobs.settings import Settings, load_settings
+from group_coordinator.jobs.settings import Settings
 from tests.patience import PATIENCE_S, wait_for
 
 ROOT = Path(__file__).parents[2]
@@ -152,7 +152,7 @@ class Job(Process):
         words: Any = self._process.args
         given = dict(it.split("=", 1) for option, it in pairwise(words) if option == "--set")
         named = {"bootstrap.servers": self._bootstrap_servers, "checkpoint": str(self.checkpoint)}
-        return load_settings(None, {}, given | named)
+        return Settings.load(None, {}, given | named)
 
     def batches(self, log: str) -> set[str]:
         return {file.name for file in (self.checkpoint / log).iterdir() if file.name.isdigit()}

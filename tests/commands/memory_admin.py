@@ -10,7 +10,7 @@ from kafka.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from group_coordinator.client.admin import AdminClient
 from group_coordinator.client.groups_log import GroupListing
 from group_coordinator.client.log_offsets import LogOffsets
-from group_coordinator.coordinator_state.step import decode_group
+from group_coordinator.coordinator_state.stored import decode_group
 from tests.client.memory import MemoryChannel
 from tests.patience import PATIENCE_S
 

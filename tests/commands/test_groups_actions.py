@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from kafka.admin import MemberToRemove
 
+from group_coordinator.commands.arguments import TopicArgument
 from group_coordinator.commands.groups.actions import (
     delete,
     delete_offsets,
@@ -14,8 +15,8 @@ from group_coordinator.commands.groups.actions import (
     list_groups,
     remove_members,
 )
-from group_coordinator.commands.groups.options import TopicArgument, parse_lag
-from group_coordinator.commands.groups.output import Failure, Line, Note, Report, Table
+from group_coordinator.commands.groups.options import parse_lag
+from group_coordinator.commands.tables import Failure, Line, Note, Report, Table
 from group_coordinator.coordinator_state.requests import JoinGroupRequest, Protocol
 
 if TYPE_CHECKING:

@@ -5,12 +5,11 @@ from typing import Any
 import click
 import pytest
 
+from group_coordinator.commands.arguments import TopicArgument
 from group_coordinator.commands.groups.options import (
-    TopicArgument,
     checked_action,
     parse_lag,
     parse_states,
-    parse_topic,
 )
 
 NOTHING: dict[str, Any] = {
@@ -108,29 +107,6 @@ def test_what_does_not(options: dict[str, Any], message: str) -> None:
     with pytest.raises(click.UsageError) as caught:
         checked_action(NOTHING | options)
     assert message in caught.value.message
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("orders", ("orders", None)),
-        ("orders:0", ("orders", (0,))),
-        ("orders:0,12", ("orders", (0, 12))),
-        ("tenant:eu:0", ("tenant:eu", (0,))),
-    ],
-)
-def test_topics_with_and_without_partitions(text: str, expected: tuple[str, tuple[int, ...] | None]) -> None:
-    assert expected == parse_topic(text)
-
-
-@pytest.mark.parametrize(
-    ("text", "bad"), [("orders:x", "x"), ("orders:", ""), ("orders:0,", ""), ("t:-1", "-1"), (":0", "0")]
-)
-def test_partitions_are_numbers(text: str, bad: str) -> None:
-    with pytest.raises(
-        ValueError, match=f"invalid partition '{bad}' in '{text}': write TOPIC or TOPIC:0,1,2"
-    ):
-        parse_topic(text)
 
 
 def test_states_are_read_in_any_case() -> None:

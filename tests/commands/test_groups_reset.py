@@ -11,9 +11,9 @@ from kafka.admin import OffsetSpec, OffsetTimestamp
 from kafka.errors import UnknownMemberIdError
 from kafka.structs import TopicPartition
 
-from group_coordinator.commands.groups.options import TopicArgument
-from group_coordinator.commands.groups.output import Failure, Line, Note, Report, Table
+from group_coordinator.commands.arguments import TopicArgument
 from group_coordinator.commands.groups.reset import ResetTo, parse_datetime, parse_duration, reset_offsets
+from group_coordinator.commands.tables import Failure, Line, Note, Report, Table
 from tests.commands.memory_admin import FIRST_TIMESTAMP_MS
 
 if TYPE_CHECKING:

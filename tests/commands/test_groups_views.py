@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from group_coordinator.client.descriptions import Coordinator, GroupDescription, MemberDescription
 from group_coordinator.client.groups_log import GroupListing
+from group_coordinator.client.progress import progress_of
 from group_coordinator.commands.groups.options import parse_lag
-from group_coordinator.commands.groups.output import Table
-from group_coordinator.commands.groups.views import group_list, members_table, offsets_table, state_table
+from group_coordinator.commands.groups.views import group_list, members_table, state_table
+from group_coordinator.commands.groups.views import offsets_table as table_of
+from group_coordinator.commands.tables import Table
 
 LONG = "simple-with-a-long-name-of-more-than-30-characters"
 ORDERS = [TopicPartition("orders", number) for number in range(3)]
@@ -52,6 +55,15 @@ def committed(*offsets: int, epoch: int | None = None) -> dict[TopicPartition, O
         partition: OffsetAndMetadata(offset, "", epoch)
         for partition, offset in zip(ORDERS, offsets, strict=False)
     }
+
+
+def offsets_table(
+    group: GroupDescription,
+    committed: dict[TopicPartition, OffsetAndMetadata],
+    log_ends: dict[TopicPartition, int],
+    **options: Any,
+) -> Table:
+    return table_of(group.group_id, progress_of(group, committed, log_ends), **options)
 
 
 ALPHA = member("alpha", ORDERS[:2])

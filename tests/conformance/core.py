@@ -16,10 +16,11 @@ from unittest.mock import patch
 
 import msgspec
 
-from group_coordinator.coordinator_state.group import Group
+from group_coordinator.coordinator_state.classic.group import ClassicGroup
 from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.responses import AnyResponse
-from group_coordinator.coordinator_state.step import Channel, decode_group, encode_group, step
+from group_coordinator.coordinator_state.step import Channel, step
+from group_coordinator.coordinator_state.stored import decode_group, encode_group
 from tests.conformance.messages import offsets_by_partition
 from tests.conformance.wire import DESCRIBE_VERSION, FETCH_VERSION
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.config import GroupConfig
     from group_coordinator.coordinator_state.step import StepResult
 
-Undo: TypeAlias = "Callable[[Group, dict[str, Any], Group], None]"
+Undo: TypeAlias = "Callable[[ClassicGroup, dict[str, Any], ClassicGroup], None]"
 """Makes of the group after a request what the broker has, by the group before and the request."""
 
 SECRET = b"a secret of the tests"
@@ -80,7 +81,7 @@ class Core:
         self.states: list[bytes | None] = [None]
 
     @property
-    def group(self) -> Group | None:
+    def group(self) -> ClassicGroup | None:
         """One of the possible groups."""
         state = self.states[0]
         return None if state is None else decode_group(state)
@@ -224,20 +225,20 @@ def _ties_go_to(preferred: str | None) -> Iterator[set[str]]:
     Yields the names that could have won in place of the winner.
     """
     tied: set[str] = set()
-    select = Group.select_protocol
+    select = ClassicGroup.select_protocol
 
-    def select_preferred(group: Group) -> str:
+    def select_preferred(group: ClassicGroup) -> str:
         chosen = select(group)
         votes = _votes(group)
         others = {name for name in votes if votes[name] == votes[chosen] and name != chosen}
         tied.update(others)
         return preferred if preferred in others else chosen
 
-    with patch.object(Group, "select_protocol", select_preferred):
+    with patch.object(ClassicGroup, "select_protocol", select_preferred):
         yield tied
 
 
-def _votes(group: Group) -> Counter[str]:
+def _votes(group: ClassicGroup) -> Counter[str]:
     members = group.members.values()
     common = set.intersection(*({each.name for each in member.protocols} for member in members))
     return Counter(next(each.name for each in member.protocols if each.name in common) for member in members)
@@ -309,7 +310,7 @@ def _orders(state: bytes | None, racing: list[_Deadline]) -> list[bytes | None]:
     return variants
 
 
-def _set_deadline(group: Group, deadline: _Deadline, at_ms: int) -> None:
+def _set_deadline(group: ClassicGroup, deadline: _Deadline, at_ms: int) -> None:
     match deadline.kind:
         case "session":
             group.members[deadline.member_id].session_deadline_ms = at_ms

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from group_coordinator.coordinator_state.states import GroupState
+from group_coordinator.coordinator_state.classic.states import GroupState
 from tests.conformance.sequence import Sequence
 from tests.conformance.steps import (
     beat,
@@ -32,7 +32,7 @@ from tests.conformance.steps import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from group_coordinator.coordinator_state.group import Group
+    from group_coordinator.coordinator_state.classic.group import ClassicGroup
     from tests.conformance.core import Undo
     from tests.conformance.setups import Setup
 
@@ -51,7 +51,7 @@ class KnownDifference(NamedTuple):
     """... what the broker says there, ..."""
     ours: str
     """... and what the core does."""
-    begins: Callable[[Group, dict[str, Any], Setup], bool] | None = None
+    begins: Callable[[ClassicGroup, dict[str, Any], Setup], bool] | None = None
     """Whether a request brings it about, by the group before it. There a sequence has to end."""
     undo: Undo | None = None
     """Or: how to undo it in the core's group, so that a sequence can go on."""
@@ -65,54 +65,56 @@ class Known:
         self.shows_clients = shows is CLIENT_OF_A_STATIC_MEMBER
         """Whether it counts who a static member's client is."""
 
-    def begins(self, group: Group | None, request: dict[str, Any], setup: Setup) -> str | None:
+    def begins(self, group: ClassicGroup | None, request: dict[str, Any], setup: Setup) -> str | None:
         """Say which difference `request` brings about in `group` that cannot be undone; None if none."""
         for difference in self._differences:
             if difference.begins and group is not None and difference.begins(group, request, setup):
                 return difference.name
         return None
 
-    def undo(self, before: Group, request: dict[str, Any], after: Group) -> None:
+    def undo(self, before: ClassicGroup, request: dict[str, Any], after: ClassicGroup) -> None:
         """Make of the group after `request` what the broker has."""
         for difference in self._differences:
             if difference.undo:
                 difference.undo(before, request, after)
 
 
-def _forget_beat_of_another_generation(before: Group, request: dict[str, Any], after: Group) -> None:
+def _forget_beat_of_another_generation(
+    before: ClassicGroup, request: dict[str, Any], after: ClassicGroup
+) -> None:
     is_beat = request["api"] == "heartbeat" and request["generation_id"] != before.generation_id
     member = before.members.get(request["member_id"]) if is_beat else None
     if member is not None and member.is_behind:
         _keep_session(before, request, after)
 
 
-def _forget_sync_in_stable(before: Group, request: dict[str, Any], after: Group) -> None:
+def _forget_sync_in_stable(before: ClassicGroup, request: dict[str, Any], after: ClassicGroup) -> None:
     is_sync = request["api"] == "sync_group" and request["generation_id"] == before.generation_id
     if is_sync and before.state is GroupState.STABLE:
         _keep_session(before, request, after)
 
 
-def _keep_session(before: Group, request: dict[str, Any], after: Group) -> None:
+def _keep_session(before: ClassicGroup, request: dict[str, Any], after: ClassicGroup) -> None:
     """The request has not begun a new session."""
     member_id = request["member_id"]
     if member_id in before.members and member_id in after.members:
         after.members[member_id].session_deadline_ms = before.members[member_id].session_deadline_ms
 
 
-def _restarts_in_a_full_group(group: Group, request: dict[str, Any], setup: Setup) -> bool:
+def _restarts_in_a_full_group(group: ClassicGroup, request: dict[str, Any], setup: Setup) -> bool:
     if not _restarts(group, request):
         return False
     is_preparing = group.state is GroupState.PREPARING_REBALANCE
     return (group.num_awaiting_join if is_preparing else len(group.members)) >= setup.max_size
 
 
-def _restarts_before_its_sync(group: Group, request: dict[str, Any], _setup: Setup) -> bool:
+def _restarts_before_its_sync(group: ClassicGroup, request: dict[str, Any], _setup: Setup) -> bool:
     if group.state is not GroupState.STABLE or not _restarts(group, request):
         return False
     return group.members[group.static_members[request["group_instance_id"]]].pending_sync
 
 
-def _is_the_last_and_too_many(group: Group, request: dict[str, Any], setup: Setup) -> bool:
+def _is_the_last_and_too_many(group: ClassicGroup, request: dict[str, Any], setup: Setup) -> bool:
     if request["api"] != "join_group" or group.state is not GroupState.PREPARING_REBALANCE:
         return False
     if group.num_awaiting_join < setup.max_size or group.previous_state is GroupState.EMPTY:
@@ -125,7 +127,7 @@ def _is_the_last_and_too_many(group: Group, request: dict[str, Any], setup: Setu
     return group.num_awaiting_join == len(left) and not group.pending_members.keys() - {member_id}
 
 
-def _restarts(group: Group, request: dict[str, Any]) -> bool:
+def _restarts(group: ClassicGroup, request: dict[str, Any]) -> bool:
     is_empty = request["api"] == "join_group" and not request["member_id"]
     return is_empty and request.get("group_instance_id") in group.static_members
 

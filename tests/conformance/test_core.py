@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from group_coordinator.coordinator_state.step import decode_group
+from group_coordinator.coordinator_state.stored import decode_group
 from tests.conformance.core import RACE_MS, Core, Outcome
 from tests.conformance.setups import SETUPS
 

@@ -8,13 +8,18 @@ from typing import Any
 
 import msgspec
 
+from group_coordinator.coordinator_state.classic.group import ClassicGroup
+from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.coordinator_state.config import GroupConfig
-from group_coordinator.coordinator_state.group import Group
-from group_coordinator.coordinator_state.offsets import CommittedOffset, CommittedOffsets, offset_key
+from group_coordinator.coordinator_state.offsets.committed import (
+    CommittedOffset,
+    CommittedOffsets,
+    offset_key,
+)
 from group_coordinator.coordinator_state.outages import NO_OUTAGES, Outage, Outages
 from group_coordinator.coordinator_state.responses import FetchedOffset, FetchedOffsetsOfTopic
-from group_coordinator.coordinator_state.states import GroupState
-from group_coordinator.coordinator_state.step import Channel, StepResult, decode_group, encode_group
+from group_coordinator.coordinator_state.step import Channel, StepResult
+from group_coordinator.coordinator_state.stored import decode_group, encode_group
 
 Committed = dict[tuple[str, int], CommittedOffset]
 """All that is committed for a group, by topic and partition."""
@@ -26,7 +31,7 @@ def check(
     watermark_ms: int,
     config: GroupConfig,
     outages: Outages = NO_OUTAGES,
-) -> Group | None:
+) -> ClassicGroup | None:
     """Check what a call that found the state `before` has come to; the group is handed back."""
     old = decode_group(before) if before is not None else None
     new = decode_group(result.state) if result.state is not None else None
@@ -52,7 +57,7 @@ def check(
     return new
 
 
-def committed(group: Group | None) -> Committed:
+def committed(group: ClassicGroup | None) -> Committed:
     """What the stored group has."""
     offsets = CommittedOffsets(group.offsets if group else b"")
     return {
@@ -71,7 +76,9 @@ def _records_fit_their_topics(result: StepResult, config: GroupConfig) -> None:
         assert size <= config.max_record_bytes, f"{output.channel} of {size} bytes"
 
 
-def _published_is_what_has_changed(old: Group | None, new: Group | None, result: StepResult) -> None:
+def _published_is_what_has_changed(
+    old: ClassicGroup | None, new: ClassicGroup | None, result: StepResult
+) -> None:
     written = [(output.key, output.value) for output in result.outputs if output.channel is Channel.OFFSETS]
     if not written and old is not None and new is not None and old.offsets == new.offsets:
         return
@@ -83,7 +90,7 @@ def _published_is_what_has_changed(old: Group | None, new: Group | None, result:
     assert after == {key: value for key, value in kept.items() if value is not None}
 
 
-def _pictures(group: Group | None) -> dict[bytes, dict[str, Any]]:
+def _pictures(group: ClassicGroup | None) -> dict[bytes, dict[str, Any]]:
     """What the compacted topic has to have."""
     return {
         offset_key(group.group_id, topic, partition): {
@@ -104,7 +111,7 @@ def _pictures(group: Group | None) -> dict[bytes, dict[str, Any]]:
 # -- members ---------------------------------------------------------------------------------------
 
 
-def _counters_are_what_the_members_say(group: Group) -> None:
+def _counters_are_what_the_members_say(group: ClassicGroup) -> None:
     members = group.members.values()
     assert group.num_awaiting_join == sum(member.awaiting_join is not None for member in members)
     assert group.num_pending_sync == sum(member.pending_sync for member in members)
@@ -117,7 +124,7 @@ def _counters_are_what_the_members_say(group: Group) -> None:
     assert len(group.static_members) == len(static), "one member per instance id"
 
 
-def _the_leader_is_a_member(group: Group) -> None:
+def _the_leader_is_a_member(group: ClassicGroup) -> None:
     if group.members:
         assert group.leader in group.members
     else:
@@ -127,7 +134,7 @@ def _the_leader_is_a_member(group: Group) -> None:
         assert member.member_id == member_id
 
 
-def _time_is_limited(group: Group) -> None:
+def _time_is_limited(group: ClassicGroup) -> None:
     for member in group.members.values():
         is_parked = member.awaiting_join is not None or member.awaiting_sync is not None
         # Else it would be a member for ever without a sign of life.
@@ -138,7 +145,7 @@ def _time_is_limited(group: Group) -> None:
     assert (group.num_pending_sync > 0) == (group.sync_deadline_ms is not None)
 
 
-def _members_fit_the_state(group: Group) -> None:
+def _members_fit_the_state(group: ClassicGroup) -> None:
     members = group.members.values()
     assert group.state is not GroupState.DEAD, "a dead group is not stored"
     if group.state is GroupState.EMPTY:
@@ -156,7 +163,7 @@ def _members_fit_the_state(group: Group) -> None:
 # -- offsets ---------------------------------------------------------------------------------------
 
 
-def _offsets_are_what_is_counted(group: Group) -> None:
+def _offsets_are_what_is_counted(group: ClassicGroup) -> None:
     offsets, again, kept = CommittedOffsets(group.offsets), CommittedOffsets(), committed(group)
     for (topic, partition), offset in kept.items():
         again.put(topic, partition, offset)
@@ -178,7 +185,7 @@ def _offsets_are_what_is_counted(group: Group) -> None:
 
 
 def _what_is_not_used_is_looked_for(
-    old: Group | None, new: Group, config: GroupConfig, outages: Outages
+    old: ClassicGroup | None, new: ClassicGroup, config: GroupConfig, outages: Outages
 ) -> None:
     """In time, that is no more than the check interval late, and no sooner than is of use.
 
@@ -213,7 +220,7 @@ def _length(outages: Iterable[Outage]) -> int:
     return sum(outage.end_ms - outage.start_ms for outage in outages)
 
 
-def _end_of(group: Group, topic: str, offset: CommittedOffset, config: GroupConfig) -> int | None:
+def _end_of(group: ClassicGroup, topic: str, offset: CommittedOffset, config: GroupConfig) -> int | None:
     """When the time of an offset is over, as things are; None if it is in use."""
     reads = group.subscribed_topics if group.protocol_type == "consumer" else None
     if group.state is not GroupState.EMPTY and (reads is None or topic in reads):

@@ -16,9 +16,9 @@ from typing import Any
 import msgspec
 
 from group_coordinator.coordinator_state import events as told
+from group_coordinator.coordinator_state.classic.group import ClassicGroup
 from group_coordinator.coordinator_state.config import INT32_MAX, GroupConfig
 from group_coordinator.coordinator_state.events import AnyEvent
-from group_coordinator.coordinator_state.group import Group
 from group_coordinator.coordinator_state.responses import DescribedMember, DescribeGroupResponse, GroupPicture
 from tests.coordinator_state.invariants import committed
 from tests.coordinator_state.model_offsets import (
@@ -500,7 +500,7 @@ class Model:
 
     def _park_again(self, member: Member, ask: Ask) -> None:
         if member.parked_join is None:
-            self._must_rejoin = member.member_id, ask.client_id, ask.instance_id
+            self._must_rejoin = member.member_id, ask.client_id, member.instance_id
         self._park_join(member, ask)
 
     def _park_join(self, member: Member, ask: Ask) -> None:
@@ -984,7 +984,7 @@ class Model:
 
     # -- what others say of the group ----------------------------------------------------------------
 
-    def agrees_with_group(self, group: Group | None, deadline_ms: int | None) -> None:
+    def agrees_with_group(self, group: ClassicGroup | None, deadline_ms: int | None) -> None:
         """The stored group keeps the promises that the model knows of, and no others."""
         assert self.exists == (group is not None)
         self.offsets.agrees_with_stored(committed(group))

@@ -17,12 +17,14 @@ from typing import Any
 
 import msgspec
 
+from group_coordinator.coordinator_state.classic.group import ClassicGroup
 from group_coordinator.coordinator_state.config import GroupConfig
-from group_coordinator.coordinator_state.group import Group
+from group_coordinator.coordinator_state.layout import Layout
 from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.outages import NO_OUTAGES
 from group_coordinator.coordinator_state.responses import AnyResponse, JoinGroupMember
-from group_coordinator.coordinator_state.step import Channel, Output, StepResult, decode_group, step
+from group_coordinator.coordinator_state.step import Channel, Output, StepResult, step
+from group_coordinator.coordinator_state.stored import decode_group
 from tests.coordinator_state import invariants
 
 GROUP = "orders"
@@ -90,6 +92,7 @@ class Scenario:
         self.versions = versions
         self.now = 0
         self.outages = NO_OUTAGES
+        self.layout = Layout()
         self.state: bytes | None = None
         self.deadline: int | None = None
         self.log: list[Record] = []
@@ -276,7 +279,7 @@ class Scenario:
     # -- questions ---------------------------------------------------------------------------------
 
     @property
-    def group(self) -> Group:
+    def group(self) -> ClassicGroup:
         """The stored group."""
         assert self.state is not None
         return decode_group(self.state)
@@ -341,7 +344,8 @@ class Scenario:
     # -- the machine -------------------------------------------------------------------------------
 
     def _step(self, records: list[Record]) -> list[AnyResponse]:
-        result = step(GROUP.encode(), self.state, records, self.now, self.config, SECRET, self.outages)
+        now, outages = self.now, self.outages
+        result = step(GROUP.encode(), self.state, records, now, self.config, SECRET, outages, self.layout)
         invariants.check(self.state, result, self.now, self.config, self.outages)
         self.state, self.deadline = result.state, result.deadline_ms
         self.outputs += result.outputs

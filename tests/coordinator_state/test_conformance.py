@@ -75,7 +75,7 @@ def kind(row: Row) -> str:
 @cache
 def names_in(file: str) -> set[str]:
     """The tests of a file, as `test_name` and `TestClass::test_name`."""
-    path = TESTS / file if "/" in file else TESTS / "coordinator_state" / file
+    (path,) = [TESTS / file] if "/" in file else (TESTS / "coordinator_state").rglob(file)
     found = set()
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.FunctionDef):

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from group_coordinator.coordinator_state.classic.group import ClassicGroup
+from group_coordinator.coordinator_state.classic.member import Member
 from group_coordinator.coordinator_state.deadlines import Deadline, DeadlineKind, Deadlines
-from group_coordinator.coordinator_state.group import Group, Member
 
 
 def member(name: str) -> Member:
@@ -21,18 +22,16 @@ def member(name: str) -> Member:
     )
 
 
-def group(*names: str) -> Group:
-    made = Group(group_id="orders", now_ms=0, state_timestamp_ms=0)
+def group(*names: str) -> ClassicGroup:
+    made = ClassicGroup(group_id="orders", now_ms=0, state_timestamp_ms=0)
     for name in names:
         made.add_member(member(name), "consumer")
     return made
 
 
-def drain(deadlines: Deadlines, to_ms: int, its_group: Group) -> list[tuple[int, str, str]]:
+def drain(deadlines: Deadlines, to_ms: int, its_group: ClassicGroup) -> list[tuple[int, str, str]]:
     taken = []
     while (deadline := deadlines.pop(to_ms)) is not None:
-        if deadline.kind is DeadlineKind.PENDING:
-            del its_group.pending_members[deadline.member_id]
         taken.append((deadline.at_ms, deadline.kind.name, deadline.member_id))
     return taken
 
@@ -46,12 +45,12 @@ def test_none():
 def test_earliest_first_and_in_the_same_millisecond_in_order_of_their_kinds():
     its = group("c1", "c2")
     deadlines = Deadlines(its)
-    deadlines.set_cleanup(5)
-    deadlines.set_sync(5)
-    deadlines.set_join(5)
-    deadlines.set_pending("p", 5)
-    deadlines.set_session(its.members["c2"], 5)
-    deadlines.set_session(its.members["c1"], 4)
+    deadlines.set(DeadlineKind.CLEANUP, 5)
+    deadlines.set(DeadlineKind.SYNC, 5)
+    deadlines.set(DeadlineKind.JOIN, 5)
+    deadlines.set(DeadlineKind.PENDING, 5, "p")
+    deadlines.set(DeadlineKind.SESSION, 5, "c2")
+    deadlines.set(DeadlineKind.SESSION, 4, "c1")
     expected = [
         (4, "SESSION", "c1"),
         (5, "JOIN", ""),
@@ -71,7 +70,7 @@ def test_earliest_first_and_in_the_same_millisecond_in_order_of_their_kinds():
 def test_not_before_its_time():
     its = group("c1")
     deadlines = Deadlines(its)
-    deadlines.set_join(5)
+    deadlines.set(DeadlineKind.JOIN, 5)
     assert deadlines.pop(4) is None
     assert deadlines.pop(5) == Deadline(5, DeadlineKind.JOIN, "")
 
@@ -80,8 +79,8 @@ def test_not_before_its_time():
 def test_moved_deadline_fires_once_and_at_its_new_time(moved_to):
     its = group("c1")
     deadlines = Deadlines(its)
-    deadlines.set_session(its.members["c1"], 5)
-    deadlines.set_session(its.members["c1"], moved_to)
+    deadlines.set(DeadlineKind.SESSION, 5, "c1")
+    deadlines.set(DeadlineKind.SESSION, moved_to, "c1")
     assert deadlines.next_ms() == moved_to
     assert drain(deadlines, 100, its) == [(moved_to, "SESSION", "c1")]
 
@@ -89,20 +88,20 @@ def test_moved_deadline_fires_once_and_at_its_new_time(moved_to):
 def test_deadline_that_is_set_twice_to_the_same_time_fires_once():
     its = group("c1")
     deadlines = Deadlines(its)
-    deadlines.set_session(its.members["c1"], 5)
-    deadlines.set_session(its.members["c1"], 5)
+    deadlines.set(DeadlineKind.SESSION, 5, "c1")
+    deadlines.set(DeadlineKind.SESSION, 5, "c1")
     assert drain(deadlines, 100, its) == [(5, "SESSION", "c1")]
 
 
 def test_cancelled_deadlines_do_not_fire():
     its = group("c1")
     deadlines = Deadlines(its)
-    for setter in (deadlines.set_join, deadlines.set_sync, deadlines.set_cleanup):
-        setter(5)
-        setter(None)
-    deadlines.set_session(its.members["c1"], 5)
+    for kind in (DeadlineKind.JOIN, DeadlineKind.SYNC, DeadlineKind.CLEANUP):
+        deadlines.set(kind, 5)
+        deadlines.set(kind, None)
+    deadlines.set(DeadlineKind.SESSION, 5, "c1")
     its.remove_member(its.members["c1"])
-    deadlines.set_pending("p", 5)
+    deadlines.set(DeadlineKind.PENDING, 5, "p")
     del its.pending_members["p"]
     assert deadlines.next_ms() is None
     assert drain(deadlines, 100, its) == []
@@ -117,15 +116,15 @@ def test_index_agrees_with_the_group_whatever_is_set(moves):
     for name, at_ms in moves:
         match name:
             case "c1" | "c2":
-                deadlines.set_session(its.members[name], at_ms)
+                deadlines.set(DeadlineKind.SESSION, at_ms, name)
             case "p1" | "p2":
-                deadlines.set_pending(name, at_ms)
+                deadlines.set(DeadlineKind.PENDING, at_ms, name)
             case "join":
-                deadlines.set_join(at_ms)
+                deadlines.set(DeadlineKind.JOIN, at_ms)
             case "sync":
-                deadlines.set_sync(at_ms)
+                deadlines.set(DeadlineKind.SYNC, at_ms)
             case "gone":
-                deadlines.set_sync(None)
+                deadlines.set(DeadlineKind.SYNC, None)
                 its.pending_members.pop("p1", None)
     expected = [
         (at_ms, "SESSION", name)
@@ -142,11 +141,11 @@ def test_index_agrees_with_the_group_whatever_is_set(moves):
 def test_all_are_put_off():
     its = group("c1", "c2")
     deadlines = Deadlines(its)
-    deadlines.set_session(its.members["c1"], 1)
-    deadlines.set_pending("p", 2)
-    deadlines.set_join(3)
-    deadlines.set_sync(4)
-    deadlines.set_cleanup(5)
+    deadlines.set(DeadlineKind.SESSION, 1, "c1")
+    deadlines.set(DeadlineKind.PENDING, 2, "p")
+    deadlines.set(DeadlineKind.JOIN, 3)
+    deadlines.set(DeadlineKind.SYNC, 4)
+    deadlines.set(DeadlineKind.CLEANUP, 5)
     deadlines.put_off(10)
     expected = [
         (11, "SESSION", "c1"),

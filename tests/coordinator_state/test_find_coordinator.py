@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from group_coordinator.coordinator_state.layout import Layout
 from group_coordinator.coordinator_state.partitioning import partition_for_key, state_partition_for_key
 from tests.coordinator_state.scenario import Scenario, only
 
 
 def test_where_a_group_is():
-    s = Scenario(request_partitions=7, state_partitions=5)
+    s = Scenario()
+    s.layout = Layout(request_partitions=7, state_partitions=5)
     reply = only(s.send("find_coordinator", "admin"))
     assert (reply.error, reply.topic) == ("NONE", "requests")
     assert reply.partition == partition_for_key(b"orders", 7)

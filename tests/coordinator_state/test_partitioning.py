@@ -28,6 +28,12 @@ def test_topic_partition_is_kafkas(key, partitions):
     assert partition_for_key(key, partitions) == (murmur2(key) & 0x7FFFFFFF) % partitions
 
 
+@pytest.mark.parametrize(("key", "java"), [(b"21", -973932308), (b"foobar", -790332482)])
+def test_topic_partition_is_that_of_the_java_client(key, java):
+    # The hashes are those of UtilsTest.testMurmur2 of Apache Kafka.
+    assert partition_for_key(key, 1000) == (java & 0x7FFFFFFF) % 1000
+
+
 @pytest.mark.parametrize("key", SPARK_HASHES)
 @pytest.mark.parametrize("partitions", [1, 2, 7, 200])
 def test_state_partition_is_sparks(key, partitions):

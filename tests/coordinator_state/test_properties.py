@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from group_coordinator.coordinator_state.classic.group import ClassicGroup
 from group_coordinator.coordinator_state.config import GroupConfig
-from group_coordinator.coordinator_state.group import Group
 from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.member_ids import member_id_of
 from group_coordinator.coordinator_state.outages import Outage, Outages
@@ -29,7 +29,8 @@ from group_coordinator.coordinator_state.requests import (
     OffsetFetchRequest,
     SyncGroupRequest,
 )
-from group_coordinator.coordinator_state.step import Channel, Output, decode_group, step
+from group_coordinator.coordinator_state.step import Channel, Output, step
+from group_coordinator.coordinator_state.stored import decode_group
 from group_coordinator.coordinator_state.wire import Rejection, read_request
 from tests.coordinator_state import invariants
 from tests.coordinator_state.simulation import (
@@ -265,7 +266,7 @@ def test_every_request_is_answered_exactly_once_or_parked_or_given_up_by_its_mem
         assert is_parked or is_replaced or has_left, request
 
 
-def parked(group: Group, member_id: str) -> set[str]:
+def parked(group: ClassicGroup, member_id: str) -> set[str]:
     if (member := group.members.get(member_id)) is None:
         return set()
     return {it.request_id for it in (member.awaiting_join, member.awaiting_sync) if it is not None}

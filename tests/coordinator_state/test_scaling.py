@@ -14,12 +14,13 @@ from typing import Any, Self
 import msgspec
 import pytest
 
+from group_coordinator.coordinator_state.classic.group import ClassicGroup
 from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.coordinator import GroupCoordinator
-from group_coordinator.coordinator_state.group import Group
 from group_coordinator.coordinator_state.log import Record
-from group_coordinator.coordinator_state.offsets import CommittedOffsets
-from group_coordinator.coordinator_state.step import StepResult, decode_group, step
+from group_coordinator.coordinator_state.offsets.committed import CommittedOffsets
+from group_coordinator.coordinator_state.step import StepResult, step
+from group_coordinator.coordinator_state.stored import decode_group
 from group_coordinator.coordinator_state.turn import Turn
 from group_coordinator.coordinator_state.wire import Rejection, read_request
 from tests.coordinator_state.scenario import Scenario
@@ -47,7 +48,7 @@ class Run:
     """A group in memory, to which requests are sent."""
 
     def __init__(self) -> None:
-        group = Group(group_id="g", now_ms=0, state_timestamp_ms=0, members=CountedMembers())
+        group = ClassicGroup(group_id="g", now_ms=0, state_timestamp_ms=0, members=CountedMembers())
         self.turn = Turn("g", group, GroupConfig())
         self.coordinator = GroupCoordinator(self.turn, b"secret")
         self.now = 0

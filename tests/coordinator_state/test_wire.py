@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from group_coordinator.coordinator_state.config import GroupConfig
+from group_coordinator.coordinator_state.layout import Layout
 from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.requests import (
     BeatingMember,
@@ -28,7 +29,8 @@ from group_coordinator.coordinator_state.requests import (
 from group_coordinator.coordinator_state.responses import InvalidRequestResponse
 from group_coordinator.coordinator_state.wire import Rejection, read_request, rejected_record
 
-CONFIG = GroupConfig(response_partitions=8)
+CONFIG = GroupConfig()
+LAYOUT = Layout(response_partitions=8)
 COMMON = {"request_id": "r1", "client_id": "c1", "group_id": "orders"}
 HEARTBEAT = {"api": "heartbeat", **COMMON, "generation_id": 1, "member_id": "m"}
 JOIN = {
@@ -49,7 +51,7 @@ def record(value: bytes | None, key: bytes | None = b"orders") -> Record:
 
 
 def read(request: dict, key: bytes | None = b"orders", config: GroupConfig = CONFIG):
-    return read_request(record(msgspec.json.encode(request), key), config)
+    return read_request(record(msgspec.json.encode(request), key), config, LAYOUT)
 
 
 def reason(request: dict, key: bytes | None = b"orders", config: GroupConfig = CONFIG) -> str:
@@ -385,7 +387,7 @@ def test_partition_that_cannot_be_used_is_left_to_the_client_id(partition):
     ],
 )
 def test_sender_that_cannot_be_made_out(value):
-    rejection = read_request(record(value), CONFIG)
+    rejection = read_request(record(value), CONFIG, LAYOUT)
     assert isinstance(rejection, Rejection)
     assert rejection.reason
     assert (rejection.response, rejection.reply_partition) == (None, None)
@@ -401,7 +403,7 @@ def test_deep_nesting_is_a_rejection(depth, field):
     nested = b"[" * depth + b"]" * depth
     request = {name: it for name, it in HEARTBEAT.items() if name != field}
     value = msgspec.json.encode(request)[:-1] + b',"%s":%s}' % (field.encode(), nested)
-    assert isinstance(read_request(record(value), CONFIG), Rejection)
+    assert isinstance(read_request(record(value), CONFIG, LAYOUT), Rejection)
 
 
 # -- too large -------------------------------------------------------------------------------------

@@ -19,7 +19,8 @@ from group_coordinator.deploy.jars import read_lock
 from group_coordinator.jobs.batches import BatchWatch
 from group_coordinator.jobs.endpoint import serve
 from group_coordinator.jobs.health import Activity, Health
-from group_coordinator.jobs.settings import Settings, load_settings
+from group_coordinator.jobs.settings import Settings
+from group_coordinator.page.settings import PageSettings
 from group_coordinator.streaming.query import QUERY_NAME
 
 ROOT = Path(__file__).parents[2]
@@ -82,7 +83,7 @@ def test_its_ports_and_its_environment_are_settings() -> None:
     words = (word.split("=", 1) for line in instructions("ENV") for word in shlex.split(line))
     variables = {name: value for name, value in words if name.startswith("GROUP_COORDINATOR_")}
 
-    settings = load_settings(None, variables, {"bootstrap.servers": "kafka:9092"})
+    settings = PageSettings.load(None, variables, {"bootstrap.servers": "kafka:9092"})
     assert settings.checkpoint == "/var/lib/coordinator/checkpoint"
     # The image's health check and its port are those of either job.
     assert settings.history_metrics_port == METRICS_PORT
@@ -151,7 +152,7 @@ def test_the_compose_file_agrees_with_the_image_and_the_lock() -> None:
 def test_the_compose_files_environment_is_settings() -> None:
     variables = dict(re.findall(r'(GROUP_COORDINATOR_\w+): "?([^"\n]*)', COMPOSE))
 
-    settings = load_settings(None, variables, {"checkpoint": "c"})
+    settings = PageSettings.load(None, variables, {"checkpoint": "c"})
     assert (settings.bootstrap_servers, settings.create_topics) == ("kafka:29092", True)
     assert f"INTERNAL://{settings.bootstrap_servers}," in COMPOSE
     # On the volume, which is where the image's user may write.
@@ -170,11 +171,11 @@ def test_a_manifests_settings_are_settings(name: str, tmp_path: Path) -> None:
     variables = dict.fromkeys(re.findall(r"GROUP_COORDINATOR_[A-Z_]+[A-Z]", MANIFESTS[name]), "secret")
 
     if name == "history.yaml":
-        settings = load_settings(file, variables, {}, needed=("bootstrap.servers", "history.path"))
+        settings = PageSettings.load(file, variables, {}, needed=("bootstrap.servers", "history.path"))
         # It has no use for it, so it is not told.
         assert settings.member_id_secret == ""
     else:
-        assert load_settings(file, variables, {}).member_id_secret == "secret"
+        assert PageSettings.load(file, variables, {}).member_id_secret == "secret"
 
 
 @pytest.mark.parametrize("name", MANIFESTS)

@@ -1,49 +1,58 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
+import socket
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import SimpleNamespace
+from threading import Thread
 
-import jgo.maven
 import pytest
 
-from group_coordinator.deploy import jars
-from group_coordinator.deploy.jars import ROOTS, JarError, cache_dir, fetch, read_lock
+from group_coordinator.deploy import download, jars
+from group_coordinator.deploy.jars import JarError, cache_dir, fetch, maven_url, read_lock
 
-GOOD = {"org.one:first:1.0": b"first jar", "org.two:second:2.0": b"second jar"}
+GOOD_1, GOOD_2 = "org.one:first:1.0", "org.two:second:2.0"
+GOOD = {GOOD_1: b"first jar", GOOD_2: b"second jar"}
+
+
+CENTRAL = "https://repo.maven.apache.org/maven2"
+PATHS = {"/maven/org/one/first/1.0/first-1.0.jar": GOOD_1, "/maven/org/two/second/2.0/second-2.0.jar": GOOD_2}
 
 
 class Repository:
-    """Stands in for Maven Central: a download takes the next of its answers, the last one for ever."""
+    """A Maven repository: each answer is used once, the last one for ever. An int is an HTTP status."""
 
     def __init__(self) -> None:
-        self.answers: dict[str, list[bytes | Exception]] = {name: [content] for name, content in GOOD.items()}
+        self.answers: dict[str, list[bytes | int]] = {name: [content] for name, content in GOOD.items()}
         self.downloads: list[str] = []
+        self.cut = 0
+        """So many bytes less are sent than are promised."""
+        repository = self
 
-    def context(self, repo_cache: Path, timeout: int) -> SimpleNamespace:
-        def download(coordinate: str) -> Path:
-            self.downloads.append(coordinate)
-            answers = self.answers[coordinate]
-            answer = answers.pop(0) if len(answers) > 1 else answers[0]
-            path = repo_cache / coordinate.replace(":", "/")
-            path.parent.mkdir(parents=True)
-            # A broken connection leaves half a file behind.
-            path.write_bytes(b"half" if isinstance(answer, Exception) else answer)
-            if isinstance(answer, Exception):
-                raise answer
-            return path
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                coordinate = PATHS[self.path]
+                repository.downloads.append(coordinate)
+                answers = repository.answers[coordinate]
+                answer = answers.pop(0) if len(answers) > 1 else answers[0]
+                if isinstance(answer, int):
+                    self.send_error(answer)
+                    return
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(answer)))
+                self.end_headers()
+                self.wfile.write(answer[: len(answer) - repository.cut])
 
-        def project(group: str, artifact: str) -> SimpleNamespace:
-            def at_version(version: str) -> SimpleNamespace:
-                resolve = SimpleNamespace(resolve=lambda: download(f"{group}:{artifact}:{version}"))
-                return SimpleNamespace(artifact=lambda: resolve)
+            def log_message(self, *_: object) -> None:
+                pass
 
-            return SimpleNamespace(at_version=at_version)
-
-        return SimpleNamespace(project=project)
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/maven"
 
 
 @pytest.fixture
@@ -54,8 +63,15 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repo
     monkeypatch.setattr(jars, "LOCK", lock)
     monkeypatch.setenv("GROUP_COORDINATOR_CACHE", str(tmp_path / "cache"))
     repository = Repository()
-    monkeypatch.setattr(jgo.maven, "MavenContext", repository.context)
-    return repository
+    # With a slash too many, as people write it.
+    monkeypatch.setenv("GROUP_COORDINATOR_MAVEN_URL", f"{repository.url}/")
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    serving = Thread(target=repository.server.serve_forever, kwargs={"poll_interval": 0.01})
+    serving.start()
+    yield repository
+    repository.server.shutdown()
+    serving.join()
+    repository.server.server_close()
 
 
 def cached_names() -> list[str]:
@@ -63,20 +79,6 @@ def cached_names() -> list[str]:
 
 
 # --- the real lock -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("section", ROOTS)
-def test_the_lock_is_in_step_with_its_roots(section: str) -> None:
-    locked = read_lock(section)
-
-    assert set(ROOTS[section]) <= {jar.coordinate for jar in locked}
-    assert all(re.fullmatch("[0-9a-f]{64}", jar.sha256) for jar in locked)
-    assert len({jar.filename for jar in locked}) == len(locked)
-
-
-@pytest.mark.parametrize("section", ["spark", "local"])
-def test_spark_gets_exactly_the_roots(section: str) -> None:
-    assert {jar.coordinate for jar in read_lock(section)} == set(ROOTS[section])
 
 
 def test_the_brokers_kafka_jars_are_of_one_version() -> None:
@@ -95,6 +97,38 @@ def test_a_real_jar_is_fetched_and_verified() -> None:
     (path,) = fetch("local")
 
     assert hashlib.sha256(path.read_bytes()).hexdigest() == read_lock("local")[0].sha256
+
+
+# --- the repository --------------------------------------------------------------------------------------
+
+
+def test_jars_come_from_maven_central_unless_a_mirror_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GROUP_COORDINATOR_MAVEN_URL", raising=False)
+    assert maven_url() == CENTRAL
+
+    # As a container's build argument is when nobody gives it.
+    monkeypatch.setenv("GROUP_COORDINATOR_MAVEN_URL", "")
+    assert maven_url() == CENTRAL
+
+    monkeypatch.setenv("GROUP_COORDINATOR_MAVEN_URL", "https://mirror.example:8443/maven/")
+    assert maven_url() == "https://mirror.example:8443/maven"
+
+
+@pytest.mark.parametrize(
+    "url", ["mirror", "file:///etc", "https://", "https://me:hidden@mirror.example", "http://[::1", "ftp://m"]
+)
+def test_a_mirror_that_is_none_is_one_clear_line(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    monkeypatch.setenv("GROUP_COORDINATOR_MAVEN_URL", url)
+
+    with pytest.raises(JarError) as raised:
+        fetch("one")
+
+    assert str(raised.value) == (
+        "GROUP_COORDINATOR_MAVEN_URL is no address of a Maven repository. Give one with http or https and "
+        f"without a password, such as {CENTRAL}."
+    )
 
 
 # --- the cache -----------------------------------------------------------------------------------------
@@ -151,39 +185,119 @@ def test_a_jar_that_stays_corrupt_is_refused(repository: Repository) -> None:
         fetch("one")
 
     message = str(raised.value)
-    assert "org.one:first:1.0" in message
-    assert hashlib.sha256(b"first jar").hexdigest() in message
-    assert hashlib.sha256(b"an error page").hexdigest() in message
+    wanted, found = (hashlib.sha256(each).hexdigest() for each in (b"first jar", b"an error page"))
+    url = f"{repository.url}/org/one/first/1.0/first-1.0.jar"
+    assert message.startswith(
+        f"Cannot fetch {GOOD_1}: {url} has SHA-256 {found}, and not {wanted}. Do not use"
+    )
     assert "\n" not in message
     assert cached_names() == []
     assert len(repository.downloads) == 2
 
 
-@pytest.mark.parametrize(
-    "failure", [ConnectionError("no route\nto host"), RuntimeError("not found in remote repositories {...}")]
-)
+@pytest.mark.parametrize("status", [403, 404, 503])
 def test_a_failed_download_is_one_clear_line_and_leaves_no_half_jar(
-    repository: Repository, failure: Exception
+    repository: Repository, status: int
 ) -> None:
-    repository.answers["org.two:second:2.0"] = [failure]
+    repository.answers[GOOD_2] = [status]
 
     with pytest.raises(JarError) as raised:
         fetch("pair")
 
     message = str(raised.value)
-    assert message.startswith(
-        f"Cannot fetch org.two:second:2.0 ({type(failure).__name__}). Check the network"
+    url = f"{repository.url}/org/two/second/2.0/second-2.0.jar"
+    assert message.startswith(f"Cannot fetch {GOOD_2}: {url} answers {status} ")
+    assert (
+        "Check the network (HTTPS_PROXY is honoured) or name a mirror in GROUP_COORDINATOR_MAVEN_URL"
+        in message
     )
     assert "\n" not in message
     assert set(cached_names()) <= {"org.one_first-1.0.jar"}
 
 
+def test_a_connection_that_breaks_off_is_no_wrong_file(repository: Repository) -> None:
+    repository.cut = 3
+
+    with pytest.raises(JarError, match=r"first-1\.0\.jar ended after 6 of 9 bytes\. Check the network"):
+        fetch("one")
+
+    assert cached_names() == []
+
+
+def test_a_repository_that_cannot_be_reached_says_so(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        nowhere = f"http://127.0.0.1:{closed.getsockname()[1]}"
+    monkeypatch.setenv("GROUP_COORDINATOR_MAVEN_URL", nowhere)
+
+    with pytest.raises(JarError) as raised:
+        fetch("one")
+
+    assert f"{nowhere}/org/one/first/1.0/first-1.0.jar cannot be reached: " in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
 def test_a_connection_that_breaks_once_does_not_matter(repository: Repository) -> None:
-    repository.answers["org.one:first:1.0"] = [ConnectionError("reset"), b"first jar"]
+    repository.answers[GOOD_1] = [503, b"first jar"]
 
     (path,) = fetch("one")
 
     assert path.read_bytes() == b"first jar"
+
+
+def test_proxies_of_the_environment_are_used(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_PROXY")
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.setenv("http_proxy", repository.url.removesuffix("/maven"))
+    monkeypatch.setenv("GROUP_COORDINATOR_MAVEN_URL", "http://maven.invalid/maven")
+    # A proxy is asked for the whole address.
+    monkeypatch.setitem(PATHS, "http://maven.invalid/maven/org/one/first/1.0/first-1.0.jar", GOOD_1)
+
+    (path,) = fetch("one")
+
+    assert path.read_bytes() == b"first jar"
+
+
+def test_a_jar_that_is_too_large_is_not_read_to_its_end(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(download, "_LARGEST", 8)
+
+    with pytest.raises(JarError, match=r"first-1\.0\.jar has more than "):
+        fetch("one")
+
+    assert cached_names() == []
+
+
+def test_a_download_that_takes_too_long_ends(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(download, "_LONGEST_S", -1)
+
+    with pytest.raises(JarError, match=r"first-1\.0\.jar takes more than -1 s"):
+        fetch("one")
+
+
+def test_a_silent_repository_ends_the_wait(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(download, "_SILENCE_S", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setenv("GROUP_COORDINATOR_MAVEN_URL", f"http://127.0.0.1:{silent.getsockname()[1]}")
+
+        with pytest.raises(JarError, match=r"first-1\.0\.jar cannot be .*timed out"):
+            fetch("one")
+
+
+def test_what_a_killed_process_left_is_removed_a_day_later(repository: Repository) -> None:
+    cache_dir().mkdir(parents=True)
+    abandoned, in_use = (cache_dir() / f".org.one_first-1.0.jar.{name}.part" for name in ("1", "2"))
+    for part in (abandoned, in_use):
+        part.write_bytes(b"half")
+    two_days_ago = time.time() - 2 * 24 * 60 * 60
+    os.utime(abandoned, (two_days_ago, two_days_ago))
+
+    fetch("one")
+
+    assert cached_names() == [in_use.name, "org.one_first-1.0.jar"]
 
 
 def test_several_may_fetch_at_once(repository: Repository) -> None:
@@ -229,7 +343,7 @@ def test_without_progress_nothing_is_printed(
 def test_the_command_line_fetches_the_named_sections(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sys.argv", ["jars", "fetch", "one"])
+    monkeypatch.setattr("sys.argv", ["jars", "one"])
 
     assert jars.main() == 0
     assert cached_names() == ["org.one_first-1.0.jar"]
@@ -238,35 +352,7 @@ def test_the_command_line_fetches_the_named_sections(
 def test_the_command_line_fails_with_one_line(
     repository: Repository, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("sys.argv", ["jars", "fetch", "two"])
+    monkeypatch.setattr("sys.argv", ["jars", "two"])
 
     assert jars.main() == 1
     assert capsys.readouterr().err == "jars.lock has no section [two]. Choose from: pair, one.\n"
-
-
-def test_locking_resolves_roots_apart_and_refuses_versions_that_disagree(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def dependency(coordinate: str) -> SimpleNamespace:
-        group, artifact, version = coordinate.split(":")
-        component = SimpleNamespace(component=coordinate)
-        return SimpleNamespace(groupId=group, artifactId=artifact, version=version, artifact=component)
-
-    needs = {"a:root:1": ["x:shared:1", "x:own:3"], "b:root:1": ["x:shared:1"], "c:root:1": ["x:shared:2"]}
-
-    def resolve(roots: list[SimpleNamespace]) -> tuple[list[SimpleNamespace], list[SimpleNamespace]]:
-        (root,) = roots
-        return roots, [dependency(name) for name in needs[root.artifact.component]]
-
-    context = SimpleNamespace(create_dependency=dependency, resolver=SimpleNamespace(resolve=resolve))
-    monkeypatch.setattr(jgo.maven, "MavenContext", lambda repo_cache, timeout: context)
-
-    assert jars._closure(["a:root:1", "b:root:1"], tmp_path) == {
-        "a:root:1",
-        "b:root:1",
-        "x:shared:1",
-        "x:own:3",
-    }
-
-    with pytest.raises(JarError, match="c:root:1 needs x:shared:2, another root 1"):
-        jars._closure(["a:root:1", "c:root:1"], tmp_path)

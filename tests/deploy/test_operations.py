@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from group_coordinator.jobs.health import Activity
-from group_coordinator.jobs.settings import load_settings
+from group_coordinator.page.settings import PageSettings
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs" / "operations.md").read_text()
@@ -98,4 +98,4 @@ def test_the_guides_settings_are_settings(block: str, tmp_path: Path) -> None:
     file = tmp_path / "coordinator.toml"
     file.write_text(block)
 
-    load_settings(file, {}, {"bootstrap.servers": "kafka:9092", "checkpoint": "c"})
+    PageSettings.load(file, {}, {"bootstrap.servers": "kafka:9092", "checkpoint": "c"})

@@ -19,7 +19,7 @@ from tests.faults.view import View, Violation
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from group_coordinator.coordinator_state.group import Group
+    from group_coordinator.coordinator_state.classic.group import ClassicGroup
     from tests.faults.history import History, Written
     from tests.faults.view import Asked
 
@@ -112,7 +112,7 @@ def _is_superseded(it: Asked, later: list[Asked]) -> bool:
     return False
 
 
-def _parked(group: Group) -> dict[str, str]:
+def _parked(group: ClassicGroup) -> dict[str, str]:
     """Request id -> member id of what waits for an answer."""
     return {
         reply_to.request_id: member.member_id

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from group_coordinator.coordinator_state.outages import Outages
-from group_coordinator.coordinator_state.step import Channel, decode_group, step
+from group_coordinator.coordinator_state.step import Channel, step
+from group_coordinator.coordinator_state.stored import decode_group
 from group_coordinator.coordinator_state.wire import Rejection, read_request
 
 if TYPE_CHECKING:
-    from group_coordinator.coordinator_state.group import Group
+    from group_coordinator.coordinator_state.classic.group import ClassicGroup
     from group_coordinator.coordinator_state.log import Record
     from group_coordinator.coordinator_state.requests import AnyRequest
     from tests.faults.history import History
@@ -48,7 +49,7 @@ class Replayed(NamedTuple):
     groups: dict[bytes | None, bytes | None]
     offsets: dict[bytes | None, bytes | None]
     rejected: set[bytes | None]
-    left: dict[str, tuple[Group, int | None]]
+    left: dict[str, tuple[ClassicGroup, int | None]]
     """Groups that are there at the end, each with its next deadline."""
 
 

@@ -27,9 +27,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from group_coordinator.history import service
 from group_coordinator.history.errors import HistoryError
 from group_coordinator.history.service import write_history
+from group_coordinator.history.settings import HistorySettings
 from group_coordinator.history.storage import Retention
 from group_coordinator.jobs import job
-from group_coordinator.jobs.settings import Settings, SettingsError, load_settings
+from group_coordinator.jobs.settings import Settings, SettingsError
 from tests.history.filled import CUT, DAY
 from tests.history.fixtures.make import FIXTURE_TOPIC, unpacked
 from tests.patience import PATIENCE_S, wait_for
@@ -72,7 +73,7 @@ def settings_for(bootstrap_servers: str, topic: str, path: Path) -> Settings:
         "history.interval.ms": 500,
         "history.metrics.port": 0,
     }
-    return load_settings(None, {}, given, needed=())
+    return HistorySettings.load(None, {}, given, needed=())
 
 
 @pytest.fixture

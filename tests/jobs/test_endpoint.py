@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import re
 import urllib.request
-from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -15,6 +14,7 @@ from group_coordinator.jobs.batches import BatchWatch
 from group_coordinator.jobs.endpoint import serve
 from group_coordinator.jobs.health import Activity, Health
 from group_coordinator.jobs.settings import SettingsError
+from group_coordinator.streaming.counts import Counts
 from group_coordinator.streaming.metrics import DecisionMetrics
 from tests.patience import PATIENCE_S
 
@@ -27,7 +27,7 @@ def health() -> Health:
 @pytest.fixture
 def port(health: Health) -> Iterator[int]:
     registry = CollectorRegistry()
-    registry.register(DecisionMetrics(lambda: Counter({("rejected", "", ""): 6})))
+    registry.register(DecisionMetrics(lambda: Counts(rejected=6)))
     port, close = serve(0, registry, health)
     yield port
     close()

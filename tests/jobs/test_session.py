@@ -22,18 +22,18 @@ SCRIPT = """
 import json, os, sys
 from group_coordinator.jobs.session import create_session
 from group_coordinator.streaming.daemon import daemon_defaults
-from group_coordinator.jobs.settings import load_settings
+from group_coordinator.jobs.settings import Settings
 given = json.loads(sys.argv[1])
-settings = load_settings(None, {}, {"bootstrap.servers": "unused:9092", "checkpoint": "unused", **given})
+settings = Settings.load(None, {}, {"bootstrap.servers": "unused:9092", "checkpoint": "unused", **given})
 spark = create_session(settings, defaults=daemon_defaults())
 conf = dict(spark.sparkContext.getConf().getAll())
 conf |= {name: spark.conf.get(name) for name in ("spark.sql.shuffle.partitions",)}
 def look(_):
     import os, pyspark.worker
     socket = os.environ.get("PYTHON_UNIX_DOMAIN_ENABLED", "").lower()
-    return sys.executable, pyspark.worker.ApplyInPandasWithStateSerializer.__module__, socket
-worker, serializer, socket = spark.sparkContext.parallelize([1], 1).map(look).first()
-print(json.dumps({"conf": conf, "worker": worker, "serializer": serializer, "unix_socket": socket}))
+    return sys.executable, pyspark.worker.read_udfs.__module__, socket
+worker, reader, socket = spark.sparkContext.parallelize([1], 1).map(look).first()
+print(json.dumps({"conf": conf, "worker": worker, "reader": reader, "unix_socket": socket}))
 spark.stop()
 """
 
@@ -42,14 +42,14 @@ SLEEPER = """
 import os, signal, time
 from group_coordinator.jobs.session import create_session
 from group_coordinator.streaming.daemon import daemon_defaults
-from group_coordinator.jobs.settings import load_settings
+from group_coordinator.jobs.settings import Settings
 patience = {
     "spark.executor.heartbeatInterval": "500ms",
     "spark.network.timeoutInterval": "100ms",
     "spark.network.timeout": "1s",
     "spark.rpc.askTimeout": "60s",
 }
-settings = load_settings(None, {}, {"bootstrap.servers": "unused:9092", "checkpoint": "unused", **patience})
+settings = Settings.load(None, {}, {"bootstrap.servers": "unused:9092", "checkpoint": "unused", **patience})
 spark = create_session(settings, defaults=daemon_defaults())
 jvm = spark.sparkContext._jvm.ProcessHandle.current().pid()
 for _ in range(3):
@@ -97,7 +97,7 @@ def test_defaults_with_the_locked_jars() -> None:
     assert conf["spark.sql.streaming.stateStore.rocksdb.blockCacheSizeMB"] == "64"
     assert conf["spark.sql.streaming.stateStore.rocksdb.blockSizeKB"] == "64"
     assert conf["spark.sql.ui.retainedExecutions"] == "10"
-    assert (made["worker"], made["serializer"]) == (sys.executable, "group_coordinator.streaming.worker")
+    assert (made["worker"], made["reader"]) == (sys.executable, "group_coordinator.streaming.worker")
     assert made["unix_socket"] == "true"
 
 
@@ -128,7 +128,7 @@ def test_settings_win_over_defaults(tmp_path: Path) -> None:
     assert "spark.hadoop.fs.file.impl" not in made["conf"]
     # With a UI its history is wanted.
     assert "spark.sql.ui.retainedExecutions" not in made["conf"]
-    assert (made["worker"], made["serializer"]) == (str(python), "pyspark.sql.pandas.serializers")
+    assert (made["worker"], made["reader"]) == (str(python), "pyspark.worker")
 
 
 @pytest.mark.verify

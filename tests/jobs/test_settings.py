@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from group_coordinator.coordinator_state.config import GroupConfig
-from group_coordinator.jobs.settings import Settings, SettingsError, load_settings
+from group_coordinator.coordinator_state.step import Channel
+from group_coordinator.jobs.settings import Settings, SettingsError
 
 NEEDED = {"bootstrap.servers": "kafka:9092", "checkpoint": "/state"}
 
@@ -17,21 +18,21 @@ def file(tmp_path: Path) -> Path:
 
 def load(**overrides: object) -> Settings:
     """The settings with these options of the command line, underscores for dots."""
-    return load_settings(None, {}, NEEDED | {name.replace("_", "."): it for name, it in overrides.items()})
+    return Settings.load(None, {}, NEEDED | {name.replace("_", "."): it for name, it in overrides.items()})
 
 
 def from_file(file: Path, text: str, environment: dict[str, str] | None = None) -> Settings:
     file.write_text(text, encoding="utf-8")
-    return load_settings(file, environment or {}, NEEDED)
+    return Settings.load(file, environment or {}, NEEDED)
 
 
 def from_environment(**variables: str) -> Settings:
-    return load_settings(None, {f"GROUP_COORDINATOR_{name}": it for name, it in variables.items()}, NEEDED)
+    return Settings.load(None, {f"GROUP_COORDINATOR_{name}": it for name, it in variables.items()}, NEEDED)
 
 
 def refusal(file: Path | None, environment: dict[str, str], overrides: dict[str, object]) -> str:
     with pytest.raises(SettingsError) as caught:
-        load_settings(file, environment, overrides)
+        Settings.load(file, environment, overrides)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -67,11 +68,11 @@ def test_the_environment() -> None:
 
 
 def test_variables_of_other_programs_are_left_alone() -> None:
-    assert load_settings(None, {"GROUP_MAX_SIZE": "7", "PATH": "/bin"}, NEEDED) == load()
+    assert Settings.load(None, {"GROUP_MAX_SIZE": "7", "PATH": "/bin"}, NEEDED) == load()
 
 
 def test_variables_that_are_read_elsewhere_are_left_alone() -> None:
-    assert from_environment(CACHE="/cache", CONFIG="/coordinator.toml") == load()
+    assert from_environment(CACHE="/cache", CONFIG="/c.toml", MAVEN_URL="http://mirror") == load()
 
 
 def test_text_from_the_command_line_becomes_what_the_setting_is() -> None:
@@ -82,7 +83,7 @@ def test_the_later_source_wins(file: Path) -> None:
     file.write_text("clock.interval.ms = 1\nclock.slack.ms = 1\ntrigger.interval.ms = 1")
     environment = {"GROUP_COORDINATOR_CLOCK_SLACK_MS": "2", "GROUP_COORDINATOR_TRIGGER_INTERVAL_MS": "2"}
 
-    settings = load_settings(file, environment, NEEDED | {"trigger.interval.ms": 3})
+    settings = Settings.load(file, environment, NEEDED | {"trigger.interval.ms": 3})
 
     found = (settings.clock_interval_ms, settings.clock_slack_ms, settings.trigger_interval_ms)
     assert found == (1, 2, 3)
@@ -129,12 +130,13 @@ def test_spark_properties_keep_their_full_names(file: Path) -> None:
     }
 
 
-def test_output_topics_are_those_that_the_query_writes() -> None:
+def test_every_channel_has_the_topic_that_the_query_writes() -> None:
     settings = load(
         topics_responses="a", topics_groups="b", topics_offsets="c", topics_events="d", topics_rejected="e"
     )
 
-    assert settings.output_topics == ("a", "b", "c", "d", "e")
+    assert list(settings.output_topics) == list(Channel)
+    assert [settings.output_topics[channel] for channel in Channel] == ["a", "b", "c", "d", "e"]
 
 
 # -- refusals ----------------------------------------------------------------------------------------

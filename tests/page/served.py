@@ -14,8 +14,8 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from group_coordinator.client.admin import AdminClient
 from group_coordinator.history.rows import time_of
-from group_coordinator.jobs.settings import load_settings
 from group_coordinator.page.service import serving
+from group_coordinator.page.settings import PageSettings
 from tests.page.filled import Filled
 from tests.page.standin import answering
 from tests.patience import PATIENCE_S
@@ -42,7 +42,7 @@ def served(bootstrap_servers: str, directory: Path, prefix: str) -> Iterator[Ser
     topics = filled.write_topics(bootstrap_servers, prefix)
     filled.write_tables(directory, _AGO // timedelta(milliseconds=1))
     named = {name: topic for name, topic in topics.items() if name != "topics.work"}
-    settings = load_settings(
+    settings = PageSettings.load(
         None,
         {},
         {"bootstrap.servers": bootstrap_servers, "history.path": str(directory), "ui.port": 0, **named},

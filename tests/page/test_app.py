@@ -12,7 +12,10 @@ from wsgiref.validate import validator
 
 import msgspec
 import pytest
+from kafka.structs import OffsetAndMetadata, TopicPartition
 
+from group_coordinator.client.descriptions import MemberDescription
+from group_coordinator.client.progress import Progress
 from group_coordinator.history.errors import HistoryError
 from group_coordinator.history.story import Story
 from group_coordinator.page.app import App
@@ -98,14 +101,9 @@ def past(memory: Memory) -> Past:
 
 
 def measured(group_id: str | None) -> Measured:
-    row = {
-        "group": "billing",
-        "topic": IMAGE,
-        "partition": 1,
-        "current_offset": 1_000,
-        "log_end_offset": 2_234,
-    }
-    return Measured(NOW, {"billing": [{**row, "lag": 1_234, "client_id": SCRIPT}]})
+    owner = MemberDescription("m", None, SCRIPT, "", b"", b"", None)
+    row = Progress(TopicPartition(IMAGE, 1), OffsetAndMetadata(1_000, "", None), 2_234, owner)
+    return Measured(NOW, {"billing": [row]})
 
 
 Get = Callable[..., Answer]

@@ -71,7 +71,7 @@ def test_nobody_waits_and_the_next_look_finds_the_answer() -> None:
     # Units have no log to be behind in.
     assert measured.total("units") is None
     assert measured.total("gone") is None
-    assert [(row["partition"], row["lag"]) for row in measured.rows["orders"]] == [(0, 0), (1, 1_000)]
+    assert [(row.partition.partition, row.lag) for row in measured.rows["orders"]] == [(0, 0), (1, 1_000)]
     assert admin.questions == admin.closed == 1
 
 

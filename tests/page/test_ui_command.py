@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from group_coordinator.commands import ui as command
 from group_coordinator.commands.cli import main
 from group_coordinator.deploy import extras
-from group_coordinator.jobs.settings import SettingsError, load_settings
-from group_coordinator.page import command, service
+from group_coordinator.jobs.settings import SettingsError
+from group_coordinator.page import service
 from group_coordinator.page.server import listen
+from group_coordinator.page.settings import PageSettings
 from tests.commands.job import Process
 from tests.page.filled import Filled
 from tests.patience import PATIENCE_S
@@ -117,7 +119,7 @@ def handlers() -> Any:
 
 def test_run_has_no_page_unless_it_is_given_a_port() -> None:
     said: list[str] = []
-    with service.serving(load_settings(None, {}, {}, needed=()), said.append):
+    with service.serving(PageSettings.load(None, {}, {}, needed=()), said.append):
         pass
 
     assert said == []
@@ -145,4 +147,4 @@ def test_run_has_the_page_beside_its_work(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_settings_that_cannot_be() -> None:
     with pytest.raises(SettingsError, match=r"ui\.port"):
-        load_settings(None, {}, {"ui.port": -2}, needed=())
+        PageSettings.load(None, {}, {"ui.port": -2}, needed=())

@@ -13,7 +13,7 @@ import pytest
 from kafka.admin import ACLOperation, ResourceType
 
 from group_coordinator.jobs.kafka_config import python_client_config
-from group_coordinator.jobs.settings import load_settings
+from group_coordinator.jobs.settings import Settings
 from group_coordinator.streaming.topics import TopicError, prepare_topics
 from tests.security.certificates import make_client_key
 from tests.security.conftest import password_of
@@ -45,7 +45,7 @@ def properties(secured: SecuredBroker, **changed: str) -> dict[str, str]:
 
 def prepare(secured: SecuredBroker, java: dict[str, str] | None = None, **settings: object) -> dict[str, int]:
     """As the coordinator does it first of all, with the patience of a test."""
-    loaded = load_settings(
+    loaded = Settings.load(
         None,
         {},
         {"bootstrap.servers": secured.bootstrap_servers, "checkpoint": "unused"}

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from group_coordinator.coordinator_state.config import GroupConfig
+from group_coordinator.coordinator_state.layout import Layout
 from group_coordinator.coordinator_state.step import Channel
 from group_coordinator.jobs.kafka_config import python_client_config
-from group_coordinator.jobs.settings import Settings, SettingsError, load_settings
+from group_coordinator.jobs.settings import Settings, SettingsError
 from group_coordinator.streaming.function import FunctionArguments
 from group_coordinator.streaming.topics import TopicError, prepare_topics
 
@@ -24,7 +25,7 @@ TENANTS = {"a-": "responses.a", "a-vip-": "responses.vip", "ü": "responses.ü",
 def tenants(responses_topics: dict[str, str], **settings: object) -> Settings:
     given = {f"responses.topics.{prefix}": topic for prefix, topic in responses_topics.items()}
     named = {name.replace("_", "."): value for name, value in settings.items()}
-    return load_settings(None, {}, NEEDED | given | named)
+    return Settings.load(None, {}, NEEDED | given | named)
 
 
 # -- settings --------------------------------------------------------------------------------------------
@@ -41,7 +42,7 @@ def test_a_settings_file_names_topics_by_prefix(toml: str, tmp_path: Path) -> No
     file = tmp_path / "coordinator.toml"
     file.write_text(toml)
 
-    settings = load_settings(file, {}, NEEDED)
+    settings = Settings.load(file, {}, NEEDED)
 
     assert settings.responses_topics == {"tenant-a-": "ra", "team.b.": "rb"}
     assert settings.response_topics == ("coordinator.responses", "ra", "rb")
@@ -51,7 +52,7 @@ def test_the_command_line_wins_prefix_by_prefix(tmp_path: Path) -> None:
     file = tmp_path / "coordinator.toml"
     file.write_text('[responses.topics]\na = "1"\nb = "2"\n')
 
-    assert load_settings(file, {}, NEEDED | {"responses.topics.b": "3"}).responses_topics == {
+    assert Settings.load(file, {}, NEEDED | {"responses.topics.b": "3"}).responses_topics == {
         "a": "1",
         "b": "3",
     }
@@ -84,7 +85,7 @@ def test_responses_are_not_mixed_with_anything_else(other: str) -> None:
 
 def test_the_environment_cannot_spell_prefixes() -> None:
     with pytest.raises(SettingsError) as caught:
-        load_settings(None, {"GROUP_COORDINATOR_RESPONSES_TOPICS_TENANT_A": "x"}, NEEDED)
+        Settings.load(None, {"GROUP_COORDINATOR_RESPONSES_TOPICS_TENANT_A": "x"}, NEEDED)
 
     assert str(caught.value) == (
         "GROUP_COORDINATOR_RESPONSES_TOPICS_TENANT_A: responses.topics goes into the settings file or --set"
@@ -96,7 +97,7 @@ def test_the_environment_cannot_spell_prefixes() -> None:
 
 def arguments() -> FunctionArguments:
     settings = tenants(TENANTS, topics_responses="responses")
-    partitions = dict.fromkeys((*settings.output_topics, settings.topics_requests), 1)
+    partitions = dict.fromkeys((*settings.output_topics.values(), settings.topics_requests), 1)
     return FunctionArguments.of(settings, b"secret", partitions)
 
 
@@ -133,7 +134,7 @@ def test_everything_else_stays_where_it_is() -> None:
 
 def test_without_tenants_there_is_one_topic() -> None:
     topics = {channel: channel.value for channel in Channel}
-    alone = FunctionArguments(GroupConfig(), b"secret", "requests", topics)
+    alone = FunctionArguments(GroupConfig(), Layout(), b"secret", "requests", topics)
 
     assert alone.topics_for(b"a-orders") is topics
 

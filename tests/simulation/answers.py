@@ -10,7 +10,7 @@ from group_coordinator.coordinator_state.requests import JoinGroupRequest, SyncG
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from group_coordinator.coordinator_state.group import Group
+    from group_coordinator.coordinator_state.classic.group import ClassicGroup
     from tests.simulation.checks import Answer
     from tests.simulation.network import Entry
 
@@ -28,7 +28,7 @@ class Answers:
         self._repeats: set[Place] = set()
         self._senders: dict[str, tuple[str, int | None]] = {}
 
-    def check(self, entries: Iterable[Entry], answers: Iterable[Answer], group: Group | None) -> None:
+    def check(self, entries: Iterable[Entry], answers: Iterable[Answer], group: ClassicGroup | None) -> None:
         """Check what one batch was answered."""
         at_once, asked = self._ask(entries)
         answered = set()
@@ -60,7 +60,9 @@ class Answers:
                 at_once.append(request.request_id)
         return at_once, asked
 
-    def _check_waiting(self, asked: dict[Place, list[str]], answered: set[str], group: Group | None) -> None:
+    def _check_waiting(
+        self, asked: dict[Place, list[str]], answered: set[str], group: ClassicGroup | None
+    ) -> None:
         members = group.members if group else {}
         parked = {
             (kind, member_id): reply_to.request_id

@@ -22,7 +22,7 @@ from tests.simulation.progress import Progress
 from tests.simulation.sessions import Sessions
 
 if TYPE_CHECKING:
-    from group_coordinator.coordinator_state.group import Group
+    from group_coordinator.coordinator_state.classic.group import ClassicGroup
     from group_coordinator.coordinator_state.step import StepResult
     from tests.simulation.network import Entry
     from tests.simulation.world import World
@@ -48,7 +48,7 @@ class Checks:
     def __init__(self, world: World) -> None:
         self._world = world
         conditions = world.conditions
-        self.group: Group | None = None
+        self.group: ClassicGroup | None = None
         """The group after the last batch."""
         self.has_picture = False
         """Whether the newest picture of the group is one, and not a tombstone."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from group_coordinator.client.membership import AnyAnswer, Generation
-    from group_coordinator.coordinator_state.group import Group
+    from group_coordinator.coordinator_state.classic.group import ClassicGroup
     from group_coordinator.coordinator_state.responses import JoinGroupMember
     from tests.simulation.conditions import Timeouts
     from tests.simulation.world import World
@@ -362,7 +362,7 @@ class Client:
         """Whether it leads since it was started again, and so cannot know what was divided."""
         return self.assigned_in is not None and bool(self.assigned_in.watched)
 
-    def what_is_not_right(self, group: Group) -> str | None:
+    def what_is_not_right(self, group: ClassicGroup) -> str | None:
         """Whether it believes the same as the group, and sees no reason to join again."""
         generation = self.membership.generation
         if self.membership.state is not MemberState.STABLE or self.membership.needs_join:

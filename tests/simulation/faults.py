@@ -10,10 +10,11 @@ from typing import Any
 
 import msgspec
 
+from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.requests import AnyRequest, SyncGroupRequest
-from group_coordinator.coordinator_state.states import GroupState
-from group_coordinator.coordinator_state.step import Channel, StepResult, decode_group, encode_group, step
+from group_coordinator.coordinator_state.step import Channel, StepResult, step
+from group_coordinator.coordinator_state.stored import decode_group, encode_group
 
 _read_request = msgspec.json.Decoder(AnyRequest).decode
 
@@ -79,7 +80,7 @@ def lets_time_pass_first(
     """Deadlines fire before the records of the batch are read: an outage puts everybody out."""
     first = step(key, state, [], max((record.timestamp_ms for record in records), default=0), *args)
     then = step(key, first.state, records, watermark, *args)
-    return then._replace(outputs=first.outputs + then.outputs, counts=first.counts + then.counts)
+    return then._replace(outputs=first.outputs + then.outputs)
 
 
 def never_expires(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from group_coordinator.coordinator_state.states import GroupState
+from group_coordinator.coordinator_state.classic.states import GroupState
 
 if TYPE_CHECKING:
-    from group_coordinator.coordinator_state.group import Group
+    from group_coordinator.coordinator_state.classic.group import ClassicGroup
 
 
 class History:
@@ -101,7 +101,7 @@ class History:
             # It takes over what it had.
             self.assignments[new, self.generation] = self.assignments[old, self.generation]
 
-    def check(self, group: Group | None) -> None:
+    def check(self, group: ClassicGroup | None) -> None:
         """Compare the story with the group that is stored."""
         if group is None:
             assert not self.exists, "there is no group, and nothing tells why"

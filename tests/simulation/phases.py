@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.coordinator_state.requests import (
     HeartbeatRequest,
     JoinGroupRequest,
@@ -11,7 +12,6 @@ from group_coordinator.coordinator_state.requests import (
     OffsetCommitRequest,
     SyncGroupRequest,
 )
-from group_coordinator.coordinator_state.states import GroupState
 
 if TYPE_CHECKING:
     from tests.simulation.history import History

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from typing import TYPE_CHECKING, Any
 
+from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.requests import OffsetCommitRequest, OffsetFetchRequest
 from group_coordinator.coordinator_state.responses import OffsetCommitResponse, OffsetFetchResponse
-from group_coordinator.coordinator_state.states import GroupState
 from tests.coordinator_state.invariants import committed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from group_coordinator.coordinator_state.group import Group
+    from group_coordinator.coordinator_state.classic.group import ClassicGroup
     from group_coordinator.coordinator_state.responses import AnyResponse
     from tests.simulation.conditions import Conditions
     from tests.simulation.history import History
@@ -98,7 +98,7 @@ class Progress:
             case "offsets_deleted":
                 raise AssertionError(f"nobody has asked for that: {event}")
 
-    def check(self, group: Group | None) -> None:
+    def check(self, group: ClassicGroup | None) -> None:
         """Compare with the group that is stored after a batch."""
         stored = {unit: each.offset for unit, each in committed(group).items()}
         assert stored == self._kept, f"stored is {stored}, committed was {self._kept}"

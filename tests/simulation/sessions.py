@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.coordinator_state.requests import (
     HeartbeatRequest,
     JoinGroupRequest,
     OffsetCommitRequest,
     SyncGroupRequest,
 )
-from group_coordinator.coordinator_state.states import GroupState
 
 if TYPE_CHECKING:
+    from group_coordinator.coordinator_state.classic.group import ClassicGroup
     from group_coordinator.coordinator_state.config import GroupConfig
-    from group_coordinator.coordinator_state.group import Group
     from tests.simulation.history import History
     from tests.simulation.network import Entry
     from tests.simulation.phases import Phases
@@ -94,7 +94,7 @@ class Sessions:
         """The sync phase is over: who has waited for that is answered, and begins anew."""
         self._begin_anew(self._history.in_generation - self._phases.unsynced, at_ms)
 
-    def look(self, group: Group | None, now: int, *, is_asked: bool) -> None:
+    def look(self, group: ClassicGroup | None, now: int, *, is_asked: bool) -> None:
         """Note by when something has to change, then see whether it has. `is_asked`: a request came."""
         self._gone_by = -1
         if group is None:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from group_coordinator.client.membership import Membership
-from group_coordinator.coordinator_state import offset_commit
 from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.coordinator_state.offsets import offset_commit
 from group_coordinator.coordinator_state.step import step
 from group_coordinator.coordinator_state.turn import Turn
 from tests.depth import cases

@@ -13,7 +13,7 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from group_coordinator.client import membership
-from group_coordinator.coordinator_state.states import GroupState
+from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.coordinator_state.step import StepResult, step
 from tests.simulation.checks import Checks, Violation
 from tests.simulation.clients import Client, settings_of
@@ -35,7 +35,7 @@ from tests.simulation.network import Log
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from group_coordinator.coordinator_state.group import Group
+    from group_coordinator.coordinator_state.classic.group import ClassicGroup
     from group_coordinator.coordinator_state.outages import Outage
     from tests.simulation.checks import Answer
 
@@ -367,7 +367,7 @@ class World:
         wrong = (client.what_is_not_right(group) for client in self.clients)
         return next((it for it in wrong if it is not None), None) or self._what_is_not_shared(group)
 
-    def _what_is_not_shared(self, group: Group) -> str | None:
+    def _what_is_not_shared(self, group: ClassicGroup) -> str | None:
         """Is every unit owned once? Those that there are, if the leader can know."""
         leads_anew = any(client.leads_anew for client in self.clients)
         units = self.units_divided[group.generation_id] if leads_anew else self.units

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import time
-from collections import Counter
 from contextlib import ExitStack
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
@@ -15,10 +14,10 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from group_coordinator.checkpoints.identity import PARTITIONS
 from group_coordinator.checkpoints.restore import setting
 from group_coordinator.jobs.kafka_config import python_client_config
-from group_coordinator.jobs.settings import Settings, load_settings
+from group_coordinator.jobs.settings import Settings
 from group_coordinator.jobs.stopping import stop_after_batch
 from group_coordinator.streaming.clock import Clock
-from group_coordinator.streaming.counts import CountsParam
+from group_coordinator.streaming.counts import Counts, CountsParam
 from group_coordinator.streaming.function import FunctionArguments
 from group_coordinator.streaming.query import start_query
 from group_coordinator.streaming.topics import prepare_topics
@@ -44,7 +43,7 @@ class Harness:
     ) -> None:
         self.spark = spark
         prefix = f"test{next(_numbers)}"
-        self.settings: Settings = load_settings(
+        self.settings: Settings = Settings.load(
             None,
             {},
             {
@@ -69,7 +68,7 @@ class Harness:
         self._ids = itertools.count(1)
         self._resources = ExitStack()
         self.query: StreamingQuery | None = None
-        self.counts = spark.sparkContext.accumulator(Counter(), CountsParam())
+        self.counts = spark.sparkContext.accumulator(Counts(), CountsParam())
 
     def __enter__(self) -> Self:
         self.partitions = prepare_topics(self.settings, self._client_config)

@@ -1,38 +1,152 @@
 from __future__ import annotations
 
+import pickle
 from collections import Counter
-from typing import TYPE_CHECKING
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
-from group_coordinator.streaming.counts import CountsParam
+from group_coordinator.coordinator_state.classic.group import ClassicGroup
+from group_coordinator.coordinator_state.config import GroupConfig
+from group_coordinator.coordinator_state.log import Record
+from group_coordinator.coordinator_state.step import StepResult
+from group_coordinator.coordinator_state.stored import decode_group
+from group_coordinator.streaming.counts import REBALANCE_BOUNDS_MS, Counts, CountsParam
+from tests.coordinator_state.test_step import PROTOCOL, call, join, request
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def test_counts_are_added_up() -> None:
-    counts = CountsParam().addInPlace(
-        Counter({("a", "", ""): 1}), Counter({("a", "", ""): 2, ("b", "", ""): 3})
+def counted(*results: StepResult) -> dict[str, Any]:
+    """What is counted of these calls, less what is not."""
+    counts = Counts()
+    for result in results:
+        counts.take(result)
+    found = {each.name: getattr(counts, each.name) for each in fields(counts)}
+    return {name: count for name, count in found.items() if count}
+
+
+def test_a_first_join() -> None:
+    assert counted(call(None, join(0, 5_000))) == {
+        "requests": {"join_group": 1},
+        "events": {"group_created": 1, "member_added": 1, "state_changed": 1},
+        "state_changes": {"PreparingRebalance": 1},
+        "rebalances": {"member_joined": 1},
+    }
+
+
+def test_what_happens_several_times_is_counted_each_time() -> None:
+    result = call(None, join(0, 5_000), join(1, 5_000, client_id="c2"), watermark_ms=60_000)
+    found = counted(result)
+    assert (found["requests"], found["responses"]) == ({"join_group": 2}, {("join_group", "NONE"): 2})
+    assert (found["events"]["member_added"], found["members_removed"]) == (2, {"session_expired": 2})
+    nonsense = join(0, 5_000)._replace(value=b"{")
+    assert counted(call(None, nonsense, nonsense._replace(offset=1))) == {"rejected": 2}
+
+
+def test_a_record_that_is_no_request_is_counted_with_its_answer() -> None:
+    assert counted(call(None, request(1, 6_000, api="fly"))) == {
+        "rejected": 1,
+        "responses": {("unreadable", "INVALID_REQUEST"): 1},
+    }
+
+
+def test_a_call_in_which_nothing_happens() -> None:
+    first = call(None, join(0, 5_000))
+    assert counted(call(None), call(first.state, watermark_ms=7_999)) == {}
+
+
+# -- offsets -----------------------------------------------------------------------------------------
+
+
+def test_offsets_are_counted() -> None:
+    partitions = [{"partition_index": each, "committed_offset": 5} for each in range(4)]
+    topics = [{"name": "t", "partitions": partitions[:3]}, {"name": "u", "partitions": partitions}]
+    gone = [{"name": "u", "partitions": [{"partition_index": 0}, {"partition_index": 9}]}]
+    result = call(
+        None,
+        request(0, 0, api="offset_commit", topics=topics),
+        request(1, 1, api="offset_delete", topics=gone),
+        watermark_ms=8 * 86_400_000,
     )
+    assert counted(result)["offsets"] == {"committed": 7, "deleted": 1, "expired": 6}
 
-    assert counts == Counter({("a", "", ""): 3, ("b", "", ""): 3})
+
+# -- rebalances --------------------------------------------------------------------------------------
 
 
-def test_zero_is_a_counter_of_its_own() -> None:
-    start = Counter({("a", "", ""): 1})
-    zero = CountsParam().zero(start)
-    CountsParam().addInPlace(zero, start)
+def of_rebalances(result: StepResult) -> dict[str, Any]:
+    return {name: count for name, count in counted(result).items() if name.startswith("rebalance")}
 
-    assert (start, CountsParam().zero(start)) == (Counter({("a", "", ""): 1}), Counter())
+
+def sync(offset: int, at_ms: int, state: bytes) -> Record:
+    (member_id,) = decode_group(state).members
+    assignments = [{"member_id": member_id, "assignment": ""}]
+    who = {"member_id": member_id, "generation_id": 1, "assignments": assignments}
+    return request(offset, at_ms, api="sync_group", **who, **PROTOCOL)
+
+
+@pytest.mark.parametrize(
+    ("duration_ms", "bucket"),
+    [(0, 0), (200, 0), (201, 1), (3_000, 4), (3_001, 5), (300_000, 11), (300_001, 12), (900_000, 12)],
+)
+def test_completed_rebalance_is_counted_by_its_cause_and_duration(duration_ms: int, bucket: int) -> None:
+    config = GroupConfig(group_initial_rebalance_delay_ms=0)
+    patient = {"session_timeout_ms": 1_000_000, "rebalance_timeout_ms": 1_000_000}
+    joined = call(None, join(0, 5_000, **patient), watermark_ms=5_000, config=config)
+    result = call(joined.state, sync(1, 5_000 + duration_ms, joined.state), config=config)
+    assert of_rebalances(joined) == {"rebalances": {"member_joined": 1}}
+    assert of_rebalances(result) == {
+        "rebalance_durations": {("member_joined", bucket): 1},
+        "rebalance_ms": {"member_joined": duration_ms},
+    }
+    assert bucket <= len(REBALANCE_BOUNDS_MS)
+
+
+def test_rebalance_that_nobody_is_left_of_is_not_completed() -> None:
+    joined = call(None, join(0, 5_000), watermark_ms=8_000)
+    result = call(joined.state, watermark_ms=20_000)
+    assert counted(result)["state_changes"]["Empty"] == 1
+    assert of_rebalances(result) == {"rebalances": {"session_expired": 1}}
+
+
+def test_rebalance_that_began_before_its_beginning_was_kept_is_not_counted() -> None:
+    joined = call(None, join(0, 5_000), watermark_ms=8_000)
+    _, group, _ = msgspec.msgpack.decode(joined.state)
+    older = msgspec.msgpack.encode((2, group[: ClassicGroup.__struct_fields__.index("rebalance_since_ms")]))
+    result = call(older, sync(1, 9_000, older))
+    assert counted(result)["state_changes"] == {"Stable": 1}
+    assert of_rebalances(result) == {}
+
+
+# -- on its way to the driver -------------------------------------------------------------------------
+
+
+def test_counts_are_added_up() -> None:
+    first = call(None, join(0, 5_000))
+    here, there = (CountsParam().addInPlace(Counts(), first) for _ in range(2))
+    CountsParam().addInPlace(here, pickle.loads(pickle.dumps(there)))
+
+    assert here == CountsParam().addInPlace(there, first)
+    assert here.requests == {"join_group": 2}
+
+
+def test_zero_is_counts_of_its_own() -> None:
+    start = Counts(rejected=1)
+    CountsParam().addInPlace(CountsParam().zero(start), start)
+
+    assert (start, CountsParam().zero(start)) == (Counts(rejected=1), Counts())
 
 
 @pytest.mark.spark
 def test_what_the_executors_count_arrives_at_the_driver(spark: SparkSession) -> None:
-    counts = spark.sparkContext.accumulator(Counter(), CountsParam())
+    counts = spark.sparkContext.accumulator(Counts(), CountsParam())
     numbers = spark.sparkContext.parallelize(range(10), 3)
     numbers.foreach(
-        lambda number: counts.add(Counter({("numbers", "odd" if number % 2 else "even", ""): number}))
+        lambda number: counts.add(Counts(rejected=number, events=Counter({str(number % 2): number})))
     )
 
-    assert counts.value == Counter({("numbers", "odd", ""): 25, ("numbers", "even", ""): 20})
+    assert counts.value == Counts(rejected=45, events=Counter({"1": 25, "0": 20}))

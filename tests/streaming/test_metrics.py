@@ -13,27 +13,25 @@ from group_coordinator.coordinator_state.events import RebalanceCause
 from group_coordinator.coordinator_state.outages import Outage
 from group_coordinator.jobs.batch_metrics import BatchMetrics
 from group_coordinator.jobs.kafka_config import python_client_config
+from group_coordinator.streaming.counts import Counts
 from group_coordinator.streaming.metrics import DecisionMetrics, GroupMetrics, JobMetrics
 from tests.patience import wait_for
 from tests.streaming.registry import create_topic, samples
 
-COUNTS = Counter(
-    {
-        ("requests", "join_group", ""): 5,
-        ("requests", "heartbeat", ""): 7,
-        ("responses", "join_group", "NONE"): 3,
-        ("responses", "join_group", "MEMBER_ID_REQUIRED"): 2,
-        ("responses", "unreadable", "INVALID_REQUEST"): 1,
-        ("rejected", "", ""): 4,
-        ("offsets", "committed", ""): 10,
-        ("offsets", "deleted", ""): 11,
-        ("offsets", "expired", ""): 12,
-        ("events", "member_added", ""): 9,
-        ("events", "member_removed", "left"): 1,
-        ("events", "member_removed", "session_expired"): 2,
-        ("events", "state_changed", "PreparingRebalance"): 6,
-        ("events", "state_changed", "Stable"): 8,
-    }
+COUNTS = Counts(
+    requests=Counter(join_group=5, heartbeat=7),
+    responses=Counter(
+        {
+            ("join_group", "NONE"): 3,
+            ("join_group", "MEMBER_ID_REQUIRED"): 2,
+            ("unreadable", "INVALID_REQUEST"): 1,
+        }
+    ),
+    rejected=4,
+    offsets=Counter(committed=10, deleted=11, expired=12),
+    events=Counter(member_added=9, member_removed=3, state_changed=14),
+    members_removed=Counter(left=1, session_expired=2),
+    state_changes=Counter(PreparingRebalance=6, Stable=8),
 )
 
 
@@ -71,16 +69,12 @@ def test_decisions_from_counts() -> None:
 
 
 def test_rebalances_by_cause() -> None:
-    counts = Counter(
-        {
-            ("rebalances", "member_joined", ""): 4,
-            ("rebalances", "session_expired", ""): 1,
-            ("rebalances_completed", "member_joined", "0"): 1,
-            ("rebalances_completed", "member_joined", "4"): 2,
-            ("rebalances_completed", "session_expired", "12"): 1,
-            ("rebalance_ms", "member_joined", ""): 5_250,
-            ("rebalance_ms", "session_expired", ""): 301_000,
-        }
+    counts = Counts(
+        rebalances=Counter(member_joined=4, session_expired=1),
+        rebalance_durations=Counter(
+            {("member_joined", 0): 1, ("member_joined", 4): 2, ("session_expired", 12): 1}
+        ),
+        rebalance_ms=Counter(member_joined=5_250, session_expired=301_000),
     )
     registry = CollectorRegistry()
     registry.register(DecisionMetrics(lambda: counts))
@@ -114,7 +108,7 @@ def test_rebalances_by_cause() -> None:
 
 def test_what_is_known_beforehand_is_there_from_the_start() -> None:
     registry = CollectorRegistry()
-    registry.register(DecisionMetrics(Counter))
+    registry.register(DecisionMetrics(Counts))
     found = samples(registry)
 
     assert set(found.values()) == {0}
@@ -134,11 +128,11 @@ def test_what_is_known_beforehand_is_there_from_the_start() -> None:
 
 
 def test_decisions_are_read_anew_each_time() -> None:
-    counts = Counter({("rejected", "", ""): 1})
+    counts = Counts(rejected=1)
     registry = CollectorRegistry()
     registry.register(DecisionMetrics(lambda: counts))
     before = samples(registry)
-    counts["rejected", "", ""] += 1
+    counts.rejected += 1
 
     name = ("group_coordinator_requests_rejected_total",)
     assert (before[name], samples(registry)[name]) == (1, 2)

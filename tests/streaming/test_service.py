@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from group_coordinator.jobs.settings import SettingsError, load_settings
+from group_coordinator.jobs.settings import Settings, SettingsError
 from group_coordinator.streaming.service import run_coordinator
 
 
@@ -19,5 +19,5 @@ def test_a_port_that_somebody_else_has_is_told_before_all_else() -> None:
         # Nobody answers at this address, and a start would wait for it for half a minute.
         given = {"bootstrap.servers": "127.0.0.1:1", "checkpoint": "/nowhere", "metrics.port": port}
         with pytest.raises(SettingsError, match=rf"^cannot listen on metrics\.port {port}: "):
-            run_coordinator(load_settings(None, {}, given), said.append)
+            run_coordinator(Settings.load(None, {}, given), said.append)
     assert said == []

@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 
 from group_coordinator.jobs.batches import BatchWatch
 from group_coordinator.jobs.health import Health
-from group_coordinator.jobs.settings import load_settings
+from group_coordinator.jobs.settings import Settings
 from group_coordinator.jobs.signals import StopEvent
 from group_coordinator.streaming import supervision
 from group_coordinator.streaming.clock import ClockStoppedError
@@ -77,7 +77,7 @@ class Stage:
         self.noting: Iterator[Exception | None] = iter(())
         self.stopping = StopEvent()
         self.script: Callable[[], None] = lambda: None
-        settings = load_settings(None, {}, {"bootstrap.servers": "k:1", "checkpoint": "c"})
+        settings = Settings.load(None, {}, {"bootstrap.servers": "k:1", "checkpoint": "c"})
         monkeypatch.setattr(time, "monotonic", lambda: self.now_s)
         monkeypatch.setattr(self.stopping, "wait", self.wait)
         self.batches = BatchWatch("the query")

@@ -11,7 +11,7 @@ import pytest
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
 from group_coordinator.jobs.kafka_config import python_client_config
-from group_coordinator.jobs.settings import Settings, load_settings
+from group_coordinator.jobs.settings import Settings
 from group_coordinator.streaming.topics import TopicError, prepare_topics, topic_specs
 
 pytestmark = pytest.mark.spark
@@ -31,7 +31,7 @@ def admin(bootstrap_servers: str) -> Iterator[KafkaAdminClient]:
 def settings(bootstrap_servers: str) -> Settings:
     """Settings with topics that are nobody else's and not yet there."""
     prefix = f"topics{next(_numbers)}"
-    return load_settings(
+    return Settings.load(
         None,
         {},
         {

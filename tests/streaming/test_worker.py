@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -24,6 +23,7 @@ from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from pyspark.sql.types import BinaryType, IntegerType, Row, StringType, StructType
 from pyspark.util import PythonEvalType
 
+from group_coordinator.coordinator_state.step import StepResult
 from group_coordinator.streaming import worker
 from group_coordinator.streaming.daemon import TESTED_VERSIONS
 from group_coordinator.streaming.function import INPUT_COLUMNS, OUTPUT_SCHEMA, STATE_SCHEMA, StatefulFunction
@@ -121,6 +121,13 @@ def conf(**values: str) -> bytes:
 
 def task(function: Any, batches: Iterable[list[Chunk]], most: int) -> tuple[bytes, list[pa.RecordBatch]]:
     """What pyspark's worker does between its greeting and its farewell; with what it writes."""
+    return begun(function, batches, most)()
+
+
+def begun(
+    function: Any, batches: Iterable[list[Chunk]], most: int
+) -> Callable[[], tuple[bytes, list[pa.RecordBatch]]]:
+    """A task whose function is read, and whose data are still to be."""
     infile = io.BytesIO()
     # How many functions, and the arguments of the one: how many offsets of columns follow, how many of them
     # are the key's, and the offsets; a flag after each says that it has no name.
@@ -150,18 +157,22 @@ def task(function: Any, batches: Iterable[list[Chunk]], most: int) -> tuple[byte
         pysparks.RunnerConf(io.BytesIO(conf(**runner))),
         pysparks.EvalConf(io.BytesIO(conf(state_value_schema=schema(STATE_SCHEMA).json()))),
     )
-    outfile = io.BytesIO()
-    serializer.dump_stream(func(0, deserializer.load_stream(infile)), outfile)
-    written = outfile.getvalue()
-    if not written:
-        return written, []
-    outfile.seek(0)
-    assert read_int(outfile) == SpecialLengths.START_ARROW_STREAM
-    return written, list(pa.ipc.open_stream(outfile))
+
+    def ended() -> tuple[bytes, list[pa.RecordBatch]]:
+        outfile = io.BytesIO()
+        serializer.dump_stream(func(0, deserializer.load_stream(infile)), outfile)
+        written = outfile.getvalue()
+        if not written:
+            return written, []
+        outfile.seek(0)
+        assert read_int(outfile) == SpecialLengths.START_ARROW_STREAM
+        return written, list(pa.ipc.open_stream(outfile))
+
+    return ended
 
 
 REPLACED = [
-    (pysparks, "ApplyInPandasWithStateSerializer"),
+    (pysparks, "read_udfs"),
     (pysparks, "wrap_grouped_map_pandas_udf_with_state"),
     (pyspark.sql.types, "_parse_datatype_json_string"),
 ]
@@ -188,7 +199,7 @@ def both_ways(function: Any, *batches: list[Chunk], most: int = 10_000) -> list[
     return short
 
 
-def nothing(_counts: Counter[Any]) -> None:
+def nothing(_result: StepResult) -> None:
     """Count nothing."""
 
 
@@ -360,14 +371,23 @@ def test_a_failure_is_told_before_anything_is_written() -> None:
             task(_Failing(ARGUMENTS, nothing), [[Chunk(b"orders", rows("c1"))]], 10_000)
 
 
-def test_functions_that_are_not_the_coordinators_are_called_pysparks_way() -> None:
-    def other(key: Any, frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
-        for frame in frames:
-            state.update((frame["value"][0],))
-            yield pd.DataFrame(
-                [("t", key[0], frame["value"][0], None)], columns=list(schema(OUTPUT_SCHEMA).names)
-            )
+def other(key: Any, frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
+    for frame in frames:
+        state.update((frame["value"][0],))
+        yield pd.DataFrame(
+            [("t", key[0], frame["value"][0], None)], columns=list(schema(OUTPUT_SCHEMA).names)
+        )
 
+
+def test_each_task_has_a_way_of_its_own() -> None:
+    chunks = [Chunk(b"orders", rows("c1"))]
+    expected = [task(function, [chunks], 10_000) for function in (FUNCTION, other)]
+    with installed():
+        ours, others = begun(FUNCTION, [chunks], 10_000), begun(other, [chunks], 10_000)
+        assert [ours(), others()] == expected
+
+
+def test_functions_that_are_not_the_coordinators_are_called_pysparks_way() -> None:
     (batch,) = both_ways(other, [Chunk(b"orders", rows("c1"))])
     # And the coordinator's again after it, in the same process.
     both_ways(FUNCTION, [Chunk(b"orders", rows("c1"))])

@@ -1,0 +1,159 @@
+"""`Rebalance`: the steps of a rebalance that take place in the program's thread, and what the member owns."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from kafka.errors import KafkaError
+
+from group_coordinator.client.clock import now_ms
+from group_coordinator.client.driver import Driver
+from group_coordinator.client.listeners import RebalanceListener, tell_lost
+from group_coordinator.client.membership import Generation, Membership
+from group_coordinator.client.work import Work
+
+__all__ = ["Rebalance"]
+
+log = logging.getLogger(__name__)
+
+
+class Rebalance:
+    """One member's part in the rebalances of its group. Only one thread at a time may be in here.
+
+    `look_up_every_ms`: how often the leader looks for changes of what there is to share.
+    """
+
+    def __init__(self, driver: Driver, look_up_every_ms: int) -> None:
+        self.assignment: frozenset[Any] = frozenset()
+        """The work of the member."""
+        self.generation_id = -1
+        """The generation that `assignment` is of, -1 while there is none."""
+        self.assigned_in: Generation | None = None
+        """The generation whose assignment the listener was told last; None once it was given up."""
+
+        self._driver = driver
+        self._group_id = driver.settings.group_id
+        self._look_up_every_ms = look_up_every_ms
+        self._work: Work | None = None
+        self._listener: RebalanceListener | None = None
+        # The last assignment there was, for assignors that leave work where it is.
+        self._last_owned: frozenset[Any] = frozenset()
+        self._last_generation_id = -1
+        self._look_up_due = 0
+        self._no_look_up_before = 0
+
+    @property
+    def is_subscribed(self) -> bool:
+        """Whether there is anything to share."""
+        return self._work is not None
+
+    def subscribe(self, work: Work, listener: RebalanceListener | None) -> None:
+        """Share `work` from the next rebalance on. Raises ValueError if that is another kind of work."""
+        if self._work is not None and self._work.protocol_type != work.protocol_type:
+            raise ValueError("a member cannot change between topics and units: close it and make another")
+        self._listener = listener
+        if self._work is None or self._work.subscription != work.subscription:
+            self._work = work
+            with self._driver.held() as membership:
+                membership.request_rejoin("the subscription has changed")
+
+    def due_step(self, membership: Membership, now: int) -> Callable[[], None] | None:
+        """The step that is to be taken now, if any. It is called without the lock of the membership."""
+        if (work := self._work) is None:
+            return None
+        assigned_in = self.assigned_in
+        is_new = membership.assignment is not None and membership.generation is not assigned_in
+        may_look_up = now >= self._no_look_up_before
+        must_lead = membership.leadership is not None
+        must_look = assigned_in is not None and assigned_in.is_leader and now >= self._look_up_due
+        steps: tuple[tuple[bool, Callable[[Work], None]], ...] = (
+            (self._driver.failure is not None, self._fail),
+            (membership.needs_join, self._rejoin),
+            (may_look_up and must_lead, self._lead),
+            (is_new, self._take_over),
+            (may_look_up and must_look, self._look_for_changes),
+        )
+        return next((partial(step, work) for is_due, step in steps if is_due), None)
+
+    def give_up(self) -> None:
+        """Tell the listener, if it was told of an assignment before: revoked, or lost already."""
+        assigned_in, self.assigned_in = self.assigned_in, None
+        if assigned_in is None:
+            return
+        with self._driver.held() as membership:
+            lost = self._driver.failure is not None or membership.generation is not assigned_in
+        try:
+            if self._listener is not None:
+                if lost:
+                    tell_lost(self._listener, self.assignment)
+                else:
+                    self._listener.on_partitions_revoked(self.assignment)
+        finally:
+            # Only now: the listener may look at it to save what has to be saved.
+            self.assignment = frozenset()
+            self.generation_id = -1
+
+    # -- the steps -------------------------------------------------------------------------------------
+
+    def _fail(self, _work: Work) -> None:
+        self.give_up()
+        if (failure := self._driver.failure) is not None:
+            raise failure
+
+    def _rejoin(self, work: Work) -> None:
+        # Everything is given up before the join goes out: that is what makes it safe for the leader to
+        # give it to others (the eager protocol).
+        self.give_up()
+        protocols = work.protocols(self._last_owned, self._last_generation_id)
+        with self._driver.held() as membership:
+            if membership.needs_join:
+                membership.join(work.protocol_type, protocols, now_ms())
+
+    def _lead(self, work: Work) -> None:
+        with self._driver.held() as membership:
+            generation, members = membership.generation, membership.leadership
+        if generation is None or members is None:
+            return
+        try:
+            assignments = work.assign(generation.protocol_name, members)
+        except KafkaError as error:
+            self._retry_look_up(error)
+            return
+        self._look_up_due = now_ms() + self._look_up_every_ms
+        with self._driver.held() as membership:
+            membership.assign(generation, assignments, now_ms())
+
+    def _take_over(self, work: Work) -> None:
+        with self._driver.held() as membership:
+            generation, assignment = membership.generation, membership.assignment
+        if generation is None or assignment is None:
+            return
+        if generation.watched:
+            work.watch(generation.watched)
+        self.assignment = self._last_owned = frozenset(work.decode(assignment))
+        self.assigned_in = generation
+        self.generation_id = self._last_generation_id = generation.generation_id
+        count, number = len(self.assignment), generation.generation_id
+        log.info("group %s: owns %d in generation %d", self._group_id, count, number)
+        if self._listener is not None:
+            self._listener.on_partitions_assigned(self.assignment)
+
+    def _look_for_changes(self, work: Work) -> None:
+        try:
+            outdated = work.outdated()
+        except KafkaError as error:
+            self._retry_look_up(error)
+            return
+        self._look_up_due = now_ms() + self._look_up_every_ms
+        if outdated:
+            with self._driver.held() as membership:
+                membership.request_rejoin("the number of partitions has changed")
+
+    def _retry_look_up(self, error: KafkaError) -> None:
+        if not error.retriable:
+            raise error
+        log.warning("group %s: cannot look up partitions, trying again: %s", self._group_id, error)
+        self._no_look_up_before = now_ms() + self._driver.settings.retry_backoff_ms

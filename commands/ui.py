@@ -1,0 +1,96 @@
+"""`group-coordinator ui`: the page, for people."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from group_coordinator.commands.terminal import bootstrap_option, config_option, fail, overriding, say
+from group_coordinator.jobs.signals import stop_event
+
+if TYPE_CHECKING:
+    from group_coordinator.jobs.signals import StopEvent
+    from group_coordinator.page.live import Live
+
+__all__ = ["ui"]
+
+_PORT = 9465
+_DEADLINE_S = 30.0
+_LOOK_S = 0.2
+
+
+@click.command()
+@bootstrap_option()
+@click.option("--history-path", help="Tables of write-history, from which the page shows the past.")
+@click.option(
+    "--host", help="Address to listen on. Anybody who reaches it can read everything.  [default: 127.0.0.1]"
+)
+@click.option("--port", type=click.IntRange(0, 65535), help=f"Port; 0: any free one.  [default: {_PORT}]")
+@config_option()
+@click.option(
+    "--set",
+    "assignments",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Another setting (repeatable), such as topics.groups=... or kafka.security.protocol=SSL.",
+)
+def ui(
+    *,
+    bootstrap_servers: str | None,
+    history_path: str | None,
+    host: str | None,
+    port: int | None,
+    config: Path | None,
+    assignments: tuple[str, ...],
+) -> None:
+    """Show the groups on a web page until SIGTERM or Ctrl-C.
+
+    The page has a timeline of each group: its members, who owned what, and why it rebalanced. It is live, and
+    with --history-path it shows any moment of the past. It changes nothing. Settings are those of `run`.
+
+    \b
+    group-coordinator ui --bootstrap-server kafka:9092 --history-path /var/lib/gc-history
+    """  # noqa: D301 - click's mark for a block that is not to be wrapped is this very character
+    from group_coordinator.jobs.settings import SettingsError
+    from group_coordinator.page.service import serving
+    from group_coordinator.page.settings import PageSettings
+
+    options = {
+        "bootstrap.servers": bootstrap_servers,
+        "history.path": history_path,
+        "ui.host": host,
+        "ui.port": port,
+    }
+    stopping = stop_event(signal.SIGTERM, signal.SIGINT)
+    try:
+        settings = PageSettings.load(
+            config, os.environ, overriding(options, assignments), needed=("bootstrap.servers",)
+        )
+        if settings.ui_port < 0:
+            settings = msgspec.structs.replace(settings, ui_port=_PORT)
+        with serving(settings, say) as live:
+            assert live is not None  # noqa: S101 - there is a port
+            _follow(live, settings.bootstrap_servers, stopping)
+    except SettingsError as error:
+        fail(error)
+
+
+def _follow(live: Live, bootstrap_servers: str, stopping: StopEvent) -> None:
+    """Say what the page waits for, until told to stop; end with an error if Kafka never answers."""
+    say(f"connecting to Kafka at {bootstrap_servers}")
+    deadline = time.monotonic() + _DEADLINE_S
+    told = live.problem
+    while not stopping.wait(_LOOK_S):
+        problem = live.problem
+        if not live.has_connected:
+            if time.monotonic() > deadline:
+                fail(f"Kafka at {bootstrap_servers} has not answered for {_DEADLINE_S:g} s: {problem}")
+        elif problem != told:
+            say(problem or "the page shows all groups")
+            told = problem

@@ -1,0 +1,1 @@
+"""The classic protocol: members join, the leader assigns, everybody syncs and sends heartbeats."""

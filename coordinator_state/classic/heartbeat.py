@@ -1,0 +1,60 @@
+"""Heartbeat: a member says that it is alive, and learns whether it has to join again.
+
+Source: GroupMetadataManager.java of Apache Kafka 4, classicGroupHeartbeatToClassicGroup.
+
+One thing differs, though not in the answer. A broker answers a join in the millisecond in which its
+generation begins; here the answer may take a batch, or an outage, and until it arrives the member can only
+beat for a generation before. That is a sign of life of somebody who does not know better yet, so it keeps
+the session until the member shows that it has heard. (Who never does is out by the end of the time to sync
+or to join again.)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from group_coordinator.coordinator_state.classic.states import GroupState
+from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.coordinator_state.responses import HeartbeatResponse, MemberResult
+
+if TYPE_CHECKING:
+    from group_coordinator.coordinator_state.classic.group import ClassicGroup
+    from group_coordinator.coordinator_state.requests import BeatingMember, HeartbeatRequest
+    from group_coordinator.coordinator_state.turn import Turn
+
+__all__ = ["handle_heartbeat"]
+
+
+def handle_heartbeat(turn: Turn[ClassicGroup], request: HeartbeatRequest) -> None:
+    """Handle one Heartbeat: of several members it does what one of each would, and is answered once."""
+    beats, reply_to = request.beats, request.reply_to
+    errors = [_beat(turn, each) for each in beats]
+    if request.members is msgspec.UNSET:
+        response = HeartbeatResponse.to(reply_to, turn.group_id, errors[0])
+        turn.reply(reply_to, response, beats[0].member_id)
+        return
+    members = [
+        MemberResult(
+            member_id=each.member_id, group_instance_id=each.group_instance_id, error_code=error.value
+        )
+        for each, error in zip(beats, errors, strict=True)
+    ]
+    turn.reply(reply_to, HeartbeatResponse.to(reply_to, turn.group_id, members=members))
+
+
+def _beat(turn: Turn[ClassicGroup], beating: BeatingMember) -> Errors:
+    """In the sync phase it is as good as in Stable (KAFKA-10134)."""
+    if not turn.exists:
+        return Errors.UNKNOWN_MEMBER_ID
+    error = turn.group.validate_member(beating.member_id, beating.group_instance_id, beating.generation_id)
+    if error is Errors.NONE:
+        member = turn.group.members[beating.member_id]
+        member.is_behind = False
+        turn.restart_session(member)
+        if turn.group.state is GroupState.PREPARING_REBALANCE:
+            error = Errors.REBALANCE_IN_PROGRESS
+    elif error is Errors.ILLEGAL_GENERATION and turn.group.members[beating.member_id].is_behind:
+        turn.restart_session(turn.group.members[beating.member_id])
+    return error

@@ -1,0 +1,60 @@
+"""A static member is started again: the new run takes the place, the old one must not go on (KIP-345).
+
+What the join that brings this about then does to the group is in `join_group.py`.
+Source: ClassicGroup.replaceStaticMember of Apache Kafka 4.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from group_coordinator.coordinator_state.classic.rebalance import (
+    refuse_parked_join,
+    refuse_parked_sync,
+    synced,
+)
+from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.coordinator_state.events import MemberFenced
+
+if TYPE_CHECKING:
+    from group_coordinator.coordinator_state.classic.group import ClassicGroup
+    from group_coordinator.coordinator_state.classic.member import Member
+    from group_coordinator.coordinator_state.requests import JoinGroupRequest
+    from group_coordinator.coordinator_state.turn import Turn
+
+__all__ = ["is_repeat", "take_over"]
+
+
+def is_repeat(request: JoinGroupRequest, member: Member) -> bool:
+    """Whether the join that made `member` is in the log once more, as of a producer that sent it again.
+
+    It has its answer, or will have. Taken for a restart, it would fence its own sender.
+    """
+    return (request.client_id, request.request_id) == (member.client_id, member.join_request_id)
+
+
+def take_over(
+    turn: Turn[ClassicGroup], request: JoinGroupRequest, member: Member, new_member_id: str
+) -> None:
+    """Let `member` go on under `new_member_id`. What its old run waits for is answered FENCED_INSTANCE_ID."""
+    group, old_member_id = turn.group, member.member_id
+    assert member.group_instance_id is not None  # noqa: S101 - a bug of ours if it is
+    refuse_parked_join(turn, member, Errors.FENCED_INSTANCE_ID, old_member_id)
+    refuse_parked_sync(turn, member, Errors.FENCED_INSTANCE_ID)
+    group.replace_static_member(member, new_member_id, request.client_id, request.client_host)
+    member.join_request_id = request.request_id
+    # Neither is the new run new to the group, nor was it told of a generation that it would have to sync in.
+    member.is_new = member.is_behind = False
+    synced(turn, member)
+    # One more session of the old length: the new one counts from its first sign of life on, as in Kafka.
+    turn.restart_session(member)
+    turn.emit(
+        MemberFenced(
+            member_id=old_member_id,
+            group_instance_id=member.group_instance_id,
+            replaced_by=new_member_id,
+            client_id=request.client_id,
+            client_host=request.client_host,
+            client_reason=request.client_reason,
+        )
+    )

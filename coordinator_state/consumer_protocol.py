@@ -1,0 +1,34 @@
+"""The bytes that Kafka's own consumers put into their groups, as far as the coordinator reads them.
+
+Subscriptions are opaque to a coordinator, but for those of protocol type `consumer`.
+
+Source: ConsumerProtocol and ConsumerProtocolSubscription.json of Apache Kafka 4.
+"""
+
+from __future__ import annotations
+
+import struct
+
+__all__ = ["CONSUMER", "topics_of"]
+
+CONSUMER = "consumer"
+"""Protocol type of Kafka's consumers (ConsumerProtocol.PROTOCOL_TYPE)."""
+
+
+def topics_of(metadata: bytes) -> list[str]:
+    """The topics in a ConsumerProtocolSubscription, as all its versions begin with version 0.
+
+    Raises struct.error if it is none.
+    """
+    _version, count = struct.unpack_from(">hi", metadata)
+    if count < 0:
+        raise struct.error("there are fewer topics than none")
+    position, topics = 6, []
+    for _ in range(count):
+        (length,) = struct.unpack_from(">h", metadata, position)
+        (name,) = struct.unpack_from(f">{length}s", metadata, position + 2)
+        topics.append(name.decode(errors="replace"))
+        position += 2 + length
+    (user_data_length,) = struct.unpack_from(">i", metadata, position)
+    struct.unpack_from(f"{max(user_data_length, 0)}s", metadata, position + 4)
+    return topics

@@ -1,0 +1,21 @@
+"""How many partitions there are: measured from the real topics and the state, not configured."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from group_coordinator.coordinator_state.config import INT32_MAX
+
+__all__ = ["Layout"]
+
+
+class Layout(NamedTuple):
+    """Numbers of partitions."""
+
+    request_partitions: int = 1
+    """Of the request topic; FindCoordinator tells which of them a group's requests belong in."""
+    response_partitions: int = INT32_MAX
+    """Of the response topic: a `reply_partition` beyond it is refused, because the sink cannot write there.
+    Without a sink nothing is out of reach."""
+    state_partitions: int = 1
+    """Of the state; FindCoordinator tells which of them has the group."""

@@ -1,0 +1,113 @@
+"""How long offsets and groups without members are kept, and how they go.
+
+An offset goes when it was not in use for `offsets.retention.minutes`, or when the time is over that its
+commit set. In use it is while the group has members, with one exception: of Kafka's consumers it is known
+which topics they read (KIP-211). A group that rebalances loses nothing (KAFKA-13636).
+
+Kafka looks through all groups at every `offsets.retention.check.interval.ms`. Here each group has a deadline
+of its own, at most that much later than there is something to be done, and none while there is nothing.
+
+Source: OffsetMetadataManager.cleanupExpiredOffsets and ClassicGroup.offsetExpirationCondition of Kafka 4.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from group_coordinator.coordinator_state.deadlines import DeadlineKind
+from group_coordinator.coordinator_state.events import (
+    GroupDeleted,
+    OffsetsDeleted,
+    OffsetsExpired,
+    PartitionsOfTopic,
+    StateChanged,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from group_coordinator.coordinator_state.group import Group
+    from group_coordinator.coordinator_state.offsets.committed import CommittedOffset
+    from group_coordinator.coordinator_state.turn import Turn
+
+__all__ = ["await_expiry", "clean_up", "delete_offsets", "end_group"]
+
+
+# -- offsets expire ------------------------------------------------------------------------------
+
+
+def await_expiry(turn: Turn[Group], topic: str, offset: CommittedOffset) -> None:
+    """Look at `offset`, which was just committed, when its time is over."""
+    due_ms = _due_ms(turn, topic, offset)
+    if due_ms is not None:
+        _look_by(turn, due_ms)
+
+
+def clean_up(turn: Turn[Group]) -> None:
+    """Let go what nobody uses: the offsets whose time is over, and the group if nothing is left of it."""
+    group, offsets = turn.group, turn.offsets
+    expired, awaited = [], []
+    for topic, partition, offset in offsets:
+        due_ms = _due_ms(turn, topic, offset)
+        if due_ms is not None and due_ms <= turn.now_ms:
+            expired.append((topic, partition))
+        elif due_ms is not None:
+            awaited.append(due_ms)
+    _delete(turn, OffsetsExpired, expired)
+    if group.is_unused and not offsets:
+        end_group(turn, "unused")
+        return
+    if group.is_empty and not group.is_unused:
+        awaited.append(turn.now_ms)
+    if awaited:
+        _look_by(turn, min(awaited))
+
+
+def _due_ms(turn: Turn[Group], topic: str, offset: CommittedOffset) -> int | None:
+    """When the time of `offset` is over, as things are; None if it is in use."""
+    since_ms = turn.group.unused_since_ms(topic, offset.commit_timestamp_ms)
+    if since_ms is None:
+        return None
+    if offset.expire_timestamp_ms is not None:
+        return offset.expire_timestamp_ms
+    return since_ms + turn.config.offsets_retention_ms
+
+
+def _look_by(turn: Turn[Group], due_ms: int) -> None:
+    """Look at `due_ms`, but not before the check interval is over, nor later than awaited so far."""
+    at_ms = max(due_ms, turn.now_ms + turn.config.offsets_retention_check_interval_ms)
+    awaited_ms = turn.group.cleanup_deadline_ms
+    turn.deadlines.set(DeadlineKind.CLEANUP, at_ms if awaited_ms is None else min(awaited_ms, at_ms))
+
+
+# -- offsets and groups are deleted --------------------------------------------------------------
+
+
+def delete_offsets(turn: Turn[Group], partitions: Iterable[tuple[str, int]]) -> None:
+    """Delete what is committed for `partitions`, as far as anything is."""
+    _delete(turn, OffsetsDeleted, partitions)
+    if turn.group.is_empty and not turn.offsets:
+        _look_by(turn, turn.now_ms)
+
+
+def end_group(turn: Turn[Group], reason: str) -> None:
+    """The Empty group is no more, nor are its offsets."""
+    _delete(turn, OffsetsDeleted, [(topic, partition) for topic, partition, _ in turn.offsets])
+    before = turn.group.state
+    turn.group.die()
+    turn.emit(StateChanged(from_=str(before), to=str(turn.group.state), reason=reason))
+    turn.emit(GroupDeleted())
+    turn.forget_group()
+
+
+def _delete(
+    turn: Turn[Group],
+    event_type: type[OffsetsDeleted | OffsetsExpired],
+    partitions: Iterable[tuple[str, int]],
+) -> None:
+    deleted: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        if turn.offsets.delete(topic, partition):
+            deleted.setdefault(topic, []).append(partition)
+    if deleted:
+        turn.emit(event_type(topics=[PartitionsOfTopic(*each) for each in deleted.items()]))

@@ -1,0 +1,99 @@
+"""Resolve jars.lock anew from ROOTS: `make lock`. Needs jgo, which only that command has."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import tempfile
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from group_coordinator.deploy.jars import LOCK, JarError, maven_url
+
+if TYPE_CHECKING:
+    from jgo.maven import MavenContext
+
+__all__ = ["ROOTS", "closure", "main"]
+
+_THREADS = 8
+_TIMEOUT_S = 30
+
+# What jars.lock is made from. Spark's list is complete as it stands (Spark itself brings the rest);
+# the broker's is closed over its runtime dependencies, which are also what Kafka's own tools need.
+ROOTS = {
+    "spark": (
+        "io.delta:delta-spark_4.2_2.13:4.4.0",
+        "io.delta:delta-storage:4.4.0",
+        "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
+        "org.apache.kafka:kafka-clients:3.9.2",
+        "org.apache.commons:commons-pool2:2.13.1",
+        "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
+    ),
+    "broker": (
+        "org.apache.kafka:kafka_2.13:4.2.0",
+        "org.apache.logging.log4j:log4j-slf4j-impl:2.25.3",  # without a binding the broker logs nothing
+    ),
+    "local": ("com.globalmentor:hadoop-bare-naked-local-fs:0.1.0",),
+    "tools": ("org.apache.kafka:kafka-tools:4.2.0",),
+}
+_CLOSED = ("broker",)
+
+
+def closure(roots: Iterable[str], context: MavenContext) -> set[str]:
+    """Return the coordinates of the roots and of all that they need at run time.
+
+    Raises JarError if they need two versions of one jar.
+    """
+    versions: dict[tuple[str, str], str] = {}
+    for root in roots:
+        # One by one: resolved together, what one root manages would change the versions of another's.
+        inputs, further = context.resolver.resolve([context.create_dependency(root)])
+        for found in [*inputs, *further]:
+            version = versions.setdefault((found.groupId, found.artifactId), found.version)
+            if version != found.version:
+                raise JarError(
+                    f"{root} needs {found.artifact.component}, another root {version}. "
+                    "Choose versions in ROOTS that agree."
+                )
+    return {f"{group}:{artifact}:{version}" for (group, artifact), version in versions.items()}
+
+
+def _lock() -> str:
+    """Resolve ROOTS and return the text of jars.lock."""
+    from jgo.maven import MavenContext
+
+    lines = ["# Made by `make lock` from the roots in lock_jars.py; coordinate, SHA-256"]
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(_THREADS) as pool:
+        context = MavenContext(
+            repo_cache=Path(folder), remote_repos={"central": maven_url()}, timeout=_TIMEOUT_S
+        )
+
+        def sha256(coordinate: str) -> str:
+            group, artifact, version = coordinate.split(":")
+            jar = Path(context.project(group, artifact).at_version(version).artifact().resolve())
+            return hashlib.sha256(jar.read_bytes()).hexdigest()
+
+        for section, roots in ROOTS.items():
+            coordinates = sorted(closure(roots, context) if section in _CLOSED else roots)
+            lines += ["", f"[{section}]"]
+            lines += [
+                f"{jar} {digest}"
+                for jar, digest in zip(coordinates, pool.map(sha256, coordinates), strict=True)
+            ]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    """Write jars.lock."""
+    try:
+        LOCK.write_text(_lock(), encoding="utf-8")
+    except JarError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

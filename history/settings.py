@@ -1,0 +1,26 @@
+"""The settings of the history, beside those that all jobs have."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from group_coordinator.jobs.settings import Port, Positive, Settings
+
+__all__ = ["HistorySettings"]
+
+
+class HistorySettings(Settings, frozen=True, kw_only=True):
+    """Settings of `write-history`, and of those that read its tables."""
+
+    history_path: str = ""
+    """Directory or object-store URI of the tables that `write-history` writes and `history` asks."""
+    history_interval_ms: Positive = 30_000
+    """Time between the starts of two batches of the history."""
+    history_max_events: Positive = 200_000
+    """Of one batch: a history that begins late, and has far to go, need not hold it all in memory."""
+    history_retention_days: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """How long the history reaches back; 0: for ever."""
+    history_metrics_port: Port = 9466
+    """As `metrics.port`, of `write-history`: another one, since both may run on one machine."""
