@@ -9,12 +9,14 @@ from contextlib import ExitStack
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from kafka.errors import NoError, for_code
 from prometheus_client import CollectorRegistry, ProcessCollector
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from group_coordinator.checkpoints.errors import CheckpointError
+from group_coordinator.checkpoints.files import CheckpointFiles
 from group_coordinator.checkpoints.places import offsets_at
 from group_coordinator.checkpoints.topics import ids_of, topics_of
 from group_coordinator.history.errors import HistoryError
@@ -81,6 +83,8 @@ def write_history(
             )
         )
         try:
+            path = CheckpointFiles(spark, settings.history_path).absolute()
+            settings = msgspec.structs.replace(settings, history_path=path)
             claim_history(
                 spark,
                 settings.history_path,
