@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from group_coordinator.coordinator_state.config import GroupConfig
+    from group_coordinator.coordinator_state.layout import Layout
     from group_coordinator.coordinator_state.log import Record
     from group_coordinator.coordinator_state.outages import Outages
 
@@ -28,18 +29,20 @@ def replay(
     secret: bytes,
     until_ms: int | None = None,
     outages: Outages = NO_OUTAGES,
+    *,
+    layout: Layout,
 ) -> Iterator[bytes]:
     """Yield the events that `records` cause in `groups` (stored groups by record key), as JSON.
 
     Events of one group are in their order. After the last record, time goes on to `until_ms`, so what is due
-    by then happens; None: to the newest record. With the configuration, secret and outages of the live run,
-    the events are those of the live run.
+    by then happens; None: to the newest record. With the configuration, secret, outages and layout of the
+    live run, the events are those of the live run.
     """
     stored: dict[bytes | None, bytes | None] = dict(groups)
     newest_ms = 0
 
     def decide(key: bytes | None, of_key: list[Record], time_ms: int) -> Iterator[bytes]:
-        result = step(key, stored.get(key), of_key, time_ms, config, secret, outages)
+        result = step(key, stored.get(key), of_key, time_ms, config, secret, outages, layout)
         stored[key] = result.state
         for output in result.outputs:
             if output.channel is Channel.EVENTS and output.value is not None:

@@ -1,4 +1,4 @@
-"""The commands: `group-coordinator run | member | groups | checkpoint | write-history | history | ui | demo`.
+"""The commands: `group-coordinator run | gateway | member | groups | checkpoint | ... | demo`.
 
 Every error that a user can cause or mend is one line on stderr, which begins with `error: `. The exit code is
 1, and 2 for wrong usage.
@@ -15,6 +15,7 @@ import click
 
 from group_coordinator.commands.checkpoint.command import checkpoint
 from group_coordinator.commands.demo import demo
+from group_coordinator.commands.gateway import gateway
 from group_coordinator.commands.groups.command import groups
 from group_coordinator.commands.history.command import history
 from group_coordinator.commands.member import member
@@ -56,5 +57,5 @@ def main(*, verbose: bool) -> None:
         logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
 
-for command in (run, member, groups, checkpoint, write_history, history, ui, demo):
+for command in (run, gateway, member, groups, checkpoint, write_history, history, ui, demo):
     main.add_command(command)

@@ -1,4 +1,4 @@
-"""Kafka's error codes, as far as a group coordinator answers with them.
+"""Kafka's error codes, as far as a group coordinator, or the gateway in front of it, answers with them.
 
 Source: org.apache.kafka.common.protocol.Errors; numbers and names are Kafka's.
 """
@@ -15,7 +15,9 @@ class Errors(IntEnum):
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
+    UNKNOWN_TOPIC_OR_PARTITION = 3
     OFFSET_METADATA_TOO_LARGE = 12
+    COORDINATOR_LOAD_IN_PROGRESS = 14
     COORDINATOR_NOT_AVAILABLE = 15
     ILLEGAL_GENERATION = 22
     INCONSISTENT_GROUP_PROTOCOL = 23

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from prometheus_client import make_wsgi_app
 
@@ -16,13 +16,23 @@ if TYPE_CHECKING:
 
     from prometheus_client import CollectorRegistry
 
-    from group_coordinator.jobs.health import Health, Verdict
+    from group_coordinator.jobs.health import Verdict
 
-__all__ = ["serve", "serving"]
+__all__ = ["Probed", "serve", "serving"]
+
+
+class Probed(Protocol):
+    """The answers to probes."""
+
+    def is_live(self) -> Verdict:
+        """Whether all that should move moves: if not, only a restart helps."""
+
+    def is_ready(self) -> Verdict:
+        """Whether it does what it is there for."""
 
 
 def serve(
-    port: int, registry: CollectorRegistry, health: Health, setting: str = "metrics.port"
+    port: int, registry: CollectorRegistry, health: Probed, setting: str = "metrics.port"
 ) -> tuple[int, Callable[[], None]]:
     """Serve /metrics, /healthz and /readyz on `port` (0: any free one), which is that of `setting`.
 
@@ -40,7 +50,7 @@ def serve(
 def serving(
     port: int,
     registry: CollectorRegistry,
-    health: Health,
+    health: Probed,
     say: Callable[[str], None],
     setting: str = "metrics.port",
 ) -> Iterator[None]:
@@ -56,7 +66,7 @@ def serving(
         close()
 
 
-def _app(registry: CollectorRegistry, health: Health) -> WSGIApplication:
+def _app(registry: CollectorRegistry, health: Probed) -> WSGIApplication:
     pages = {
         "/metrics": make_wsgi_app(registry),
         "/healthz": _probe(health.is_live),

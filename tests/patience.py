@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+T = TypeVar("T")
 
 PATIENCE_S = 240
 """Seconds. Only what never comes takes that long: a busy machine is ten times as slow as a quiet one."""
@@ -14,9 +17,28 @@ PATIENCE_S = 240
 _LOOK_EVERY_S = 0.02
 
 
-def wait_for(condition: Callable[[], object]) -> None:
-    """Wait until it is so."""
+def wait_for(
+    condition: Callable[[], T],
+    *,
+    meanwhile: Callable[[], object] = lambda: time.sleep(_LOOK_EVERY_S),
+    said: Callable[[], object] = lambda: "",
+) -> T:
+    """Wait until `condition` is true, and return what it returned.
+
+    `meanwhile` is done between two looks. If it never comes, the failure shows the source of the condition,
+    and what `said` says then.
+    """
     deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to that in time"
-        time.sleep(_LOOK_EVERY_S)
+    while not (found := condition()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not in {PATIENCE_S} s: {_source(condition)}\n{said()}")
+        meanwhile()
+    return found
+
+
+def _source(condition: Callable[[], object]) -> str:
+    try:
+        return inspect.getsource(condition).strip()
+    except (OSError, TypeError):
+        # It is no Python.
+        return repr(condition)

@@ -72,7 +72,8 @@ def events(
     if wanted:
         records = (record for record in records if record.key in wanted)
         stored = {key: state for key, state in stored.items() if key in wanted}
-    for event in replay(records, stored, arguments.config, secret, until_ms, known):
+    layout = arguments.layout
+    for event in replay(records, stored, arguments.config, secret, until_ms, known, layout=layout):
         yield event.decode()
 
 

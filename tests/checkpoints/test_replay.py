@@ -1,18 +1,21 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import msgspec
 import pytest
 
-from group_coordinator.checkpoints.replay import replay
+from group_coordinator.checkpoints import replay as module
 from group_coordinator.coordinator_state.config import GroupConfig
+from group_coordinator.coordinator_state.layout import Layout
 from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.outages import Outage, Outages
 from group_coordinator.coordinator_state.step import Channel, step
 
 CONFIG = GroupConfig(group_initial_rebalance_delay_ms=0)
 SECRET = b"s"
+replay = partial(module.replay, layout=Layout(response_partitions=8))
 JOIN = {
     "api": "join_group",
     "api_version": 3,
@@ -94,3 +97,12 @@ def test_time_of_an_outage_does_not_count() -> None:
 
 def test_nothing() -> None:
     assert [] == list(replay([], {}, CONFIG, SECRET, 99_000))
+
+
+def test_what_the_live_run_could_not_answer_is_refused_again() -> None:
+    log = [
+        request(number, "g", 0, reply_partition=partition, **JOIN) for number, partition in ((0, 8), (1, 7))
+    ]
+    created, added, *_ = [json.loads(event) for event in replay(log, {}, CONFIG, SECRET)]
+
+    assert (created["event_id"], added["request_id"]) == ("requests-0-1-0", "r1")

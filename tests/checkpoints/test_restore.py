@@ -100,7 +100,7 @@ def test_a_coordinator_goes_on_from_what_was_restored(
         (topic,) = harness.answer(sent_meanwhile)["topics"]
         assert [5] == [each["committed_offset"] for each in topic["partitions"]]
         # The clock of before goes on, and the member, whose deadline was restored, is silent.
-        removed = harness.events.first(lambda event: event["event"] == "member_removed", harness)
+        removed = harness.events.first(lambda event: event["event"] == "member_removed")
         assert ("m", member_id) == (removed["group_id"], removed["member_id"])
         answered = [answer["request_id"] for answer in harness.responses.values()]
         assert len(answered) == len(set(answered)), "nothing was read twice"

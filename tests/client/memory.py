@@ -18,7 +18,7 @@ from group_coordinator.coordinator_state.requests import AnyRequest
 from group_coordinator.coordinator_state.responses import AnyResponse
 from group_coordinator.coordinator_state.step import Channel as Kind
 from group_coordinator.coordinator_state.step import step
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, wait_for
 
 CONFIG = GroupConfig(
     group_initial_rebalance_delay_ms=0,
@@ -179,22 +179,11 @@ class Listener(ConsumerRebalanceListener):
 
 def poll_until(condition, *members):
     """Poll the members in turn until the condition holds."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, [(each.state, each.assignment) for each in members]
-        for member in members:
-            member.poll(timeout_ms=5)
-
-
-def wait_until(condition):
-    poll_until(condition, _Pause())
-
-
-class _Pause:
-    state = assignment = None
-
-    def poll(self, timeout_ms):
-        threading.Event().wait(timeout_ms / 1000)
+    wait_for(
+        condition,
+        meanwhile=lambda: [member.poll(timeout_ms=5) for member in members],
+        said=lambda: [(each.state, each.assignment) for each in members],
+    )
 
 
 def partitions(**counts):

@@ -20,8 +20,8 @@ from group_coordinator.coordinator_state.requests import (
     OffsetFetchRequest,
 )
 from group_coordinator.coordinator_state.responses import OffsetCommitResponse, OffsetFetchResponse
-from tests.client.memory import Listener, MemoryChannel, poll_until, wait_until
-from tests.patience import PATIENCE_S
+from tests.client.memory import Listener, MemoryChannel, poll_until
+from tests.patience import PATIENCE_S, wait_for
 
 A = [TopicPartition("a", i) for i in range(4)]
 
@@ -144,11 +144,13 @@ def make_consumer(coordinator, logs):
 
 def read(consumer, count, **arguments):
     """Poll until there are `count` records; return partition -> values."""
-    values, deadline = {}, time.monotonic() + PATIENCE_S
-    while sum(map(len, values.values())) < count:
-        assert time.monotonic() < deadline, values
+    values = {}
+
+    def poll():
         for partition, records in consumer.poll(timeout_ms=20, **arguments).items():
             values.setdefault(partition, []).extend(record.value for record in records)
+
+    wait_for(lambda: sum(map(len, values.values())) >= count, meanwhile=poll, said=lambda: values)
     return values
 
 
@@ -196,7 +198,7 @@ def test_poll_without_waiting_gets_there_as_well(make_consumer):
     consumer = make_consumer("c1", "a")
     polled = []
 
-    wait_until(lambda: polled.append(consumer.poll()) or polled[-1])
+    wait_for(lambda: polled.append(consumer.poll()) or polled[-1])
 
     assert dict.fromkeys(A, 10) == {each: len(records) for each, records in polled[-1].items()}
 
@@ -249,11 +251,11 @@ def test_partitions_are_handed_over_without_loss_or_repeat(make_consumer, logs):
             polled = consumer.poll(timeout_ms=5, max_records=max_records)
             seen.extend(record.value for records in polled.values() for record in records)
 
-    wait_until(lambda: collect(3) or seen)
+    wait_for(lambda: collect(3) or seen)
     consumers.append(make_consumer("c2", "a"))
-    wait_until(lambda: collect(1) or len(consumers[1].assignment()) == 2)
+    wait_for(lambda: collect(1) or len(consumers[1].assignment()) == 2)
     consumers.pop(0).close()
-    wait_until(lambda: collect(7) or len(seen) >= 40)
+    wait_for(lambda: collect(7) or len(seen) >= 40)
 
     assert sorted(seen) == sorted(value for log in logs.values() for value in log)
 
@@ -289,7 +291,7 @@ def test_partition_without_a_commit_may_be_an_error_until_somebody_seeks(make_co
     join(consumer)
     for _ in range(2):
         with pytest.raises(NoOffsetForPartitionError):
-            wait_until(consumer.poll)
+            wait_for(consumer.poll)
 
     for each in A:
         consumer.seek(each, 9)
@@ -348,7 +350,7 @@ def test_nothing_is_read_and_no_position_is_known_until_the_group_has_answered(
     coordinator.paused = True
     asked = lambda: len(coordinator.requests(OffsetFetchRequest))  # noqa: E731
 
-    wait_until(lambda: consumer.poll(timeout_ms=5) or asked() == 3)
+    wait_for(lambda: consumer.poll(timeout_ms=5) or asked() == 3)
 
     assert consumer.position(A[0], timeout_ms=5) is None
     assert "it is not known yet where to begin" in caplog.text
@@ -366,7 +368,7 @@ def test_refusal_to_say_where_to_begin_is_raised(make_consumer, coordinator):
     coordinator.deliver("c1", answer)
 
     with pytest.raises(UnsupportedVersionError, match="at least as new"):
-        wait_until(consumer.poll)
+        wait_for(consumer.poll)
 
 
 # -- rebalances --------------------------------------------------------------------------------------
@@ -391,7 +393,7 @@ def test_records_that_were_waited_for_while_the_partitions_were_lost_are_not_ret
         def poll(self, timeout_ms, max_records):
             if self.positions[A[0]] == 4:
                 coordinator.forget("orders")
-                wait_until(lambda: consumer._member.state == "Unjoined")
+                wait_for(lambda: consumer._member.state == "Unjoined")
             return super().poll(timeout_ms, max_records)
 
     monkeypatch.setattr(consumer_module, "AssignedRecords", Slow)
@@ -412,12 +414,12 @@ def test_listener_can_do_all_with_what_is_revoked_and_is_told_when_it_is_lost(ma
     consumer.subscribe(["a"], listener)
     read(consumer, 40)
     consumer.subscribe(["a", "b"], listener)
-    wait_until(lambda: consumer.poll() or listener.words == ["assigned", "revoked", "assigned"])
+    wait_for(lambda: consumer.poll() or listener.words == ["assigned", "revoked", "assigned"])
     assert committed(coordinator) == [10] * 4
 
     coordinator.forget("orders")
 
-    wait_until(lambda: consumer.poll() or listener.words[3:] == ["lost", "assigned"])
+    wait_for(lambda: consumer.poll() or listener.words[3:] == ["lost", "assigned"])
     assert read(consumer, 40), "what was committed is gone with the group"
 
 
@@ -436,7 +438,7 @@ def test_partitions_whose_last_commit_is_refused_are_lost(make_consumer, coordin
     coordinator.forget("orders")
     consumer.subscribe(["b"], listener)
 
-    wait_until(lambda: consumer.poll() or len(listener.words) == 3)
+    wait_for(lambda: consumer.poll() or len(listener.words) == 3)
 
     assert listener.words == ["assigned", "lost", "assigned"]
 
@@ -450,9 +452,9 @@ def test_auto_commit_commits_what_was_returned_before_and_has_moved(make_consume
     consumer.pause(*A)
     assert coordinator.requests(OffsetCommitRequest) == []
 
-    wait_until(lambda: consumer.poll(timeout_ms=5) or committed(coordinator) == [3, 0, 0, 0])
+    wait_for(lambda: consumer.poll(timeout_ms=5) or committed(coordinator) == [3, 0, 0, 0])
     consumer.resume(A[3])
-    wait_until(lambda: consumer.poll(timeout_ms=5, max_records=1) or committed(coordinator) == [3, 0, 0, 10])
+    wait_for(lambda: consumer.poll(timeout_ms=5, max_records=1) or committed(coordinator) == [3, 0, 0, 10])
 
     commits = [
         (topic.name, each.partition_index, each.committed_offset)
@@ -506,7 +508,7 @@ def test_lost_partitions_are_not_committed(make_consumer, coordinator):
     consumer = make_consumer("c1", "a")
     read(consumer, 40)
     coordinator.forget("orders")
-    wait_until(lambda: consumer._member.state == "Unjoined")
+    wait_for(lambda: consumer._member.state == "Unjoined")
     consumer.close()
 
     assert coordinator.requests(OffsetCommitRequest) == []
@@ -520,9 +522,9 @@ def test_auto_commit_that_fails_is_told_and_made_good(make_consumer, coordinator
     request = coordinator.requests(OffsetCommitRequest)[-1]
     answer = OffsetCommitResponse.to(request.reply_to, "orders", Errors.COORDINATOR_NOT_AVAILABLE)
     coordinator.deliver("c1", answer)
-    wait_until(lambda: consumer.poll(timeout_ms=5) or "the auto-commit failed" in caplog.text)
+    wait_for(lambda: consumer.poll(timeout_ms=5) or "the auto-commit failed" in caplog.text)
 
-    wait_until(lambda: consumer.poll(timeout_ms=5) or len(coordinator.requests(OffsetCommitRequest)) == 2)
+    wait_for(lambda: consumer.poll(timeout_ms=5) or len(coordinator.requests(OffsetCommitRequest)) == 2)
 
     assert request.topics == coordinator.requests(OffsetCommitRequest)[-1].topics
     coordinator.resume()
@@ -562,7 +564,7 @@ def test_commit_is_of_all_positions_unless_told_otherwise(make_consumer, coordin
 
     consumer.commit_async()
     consumer.commit_async({A[0]: 1}, lambda *end: heard.append(("own", *end)))
-    wait_until(lambda: consumer.poll() or len(heard) == 2)
+    wait_for(lambda: consumer.poll() or len(heard) == 2)
 
     assert heard == [
         ("default", {each: OffsetAndMetadata(10, "", -1) for each in A}, None),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 
 import pytest
 from kafka import KafkaAdminClient, KafkaProducer
@@ -12,7 +11,7 @@ from kafka.errors import NoOffsetForPartitionError
 from kafka.structs import TopicPartition
 
 from group_coordinator import CommitFailedError, FencedInstanceIdError, GroupConsumer
-from tests.patience import PATIENCE_S
+from tests.patience import wait_for
 
 pytestmark = pytest.mark.spark
 
@@ -77,12 +76,14 @@ def make_consumer(harness, kafka, bootstrap_servers):
 
 def collect(enough, *consumers):
     """Poll in turn until there are enough values."""
-    values, deadline = [], time.monotonic() + PATIENCE_S
-    while not enough(values):
-        assert time.monotonic() < deadline, values
+    values = []
+
+    def poll():
         for consumer in consumers:
             polled = consumer.poll(timeout_ms=50)
-            values += [int(record.value) for records in polled.values() for record in records]
+            values.extend(int(record.value) for records in polled.values() for record in records)
+
+    wait_for(lambda: enough(values), meanwhile=poll, said=lambda: values)
     return values
 
 

@@ -33,9 +33,8 @@ from tests.client.memory import (
     now_ms,
     partitions,
     poll_until,
-    wait_until,
 )
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, wait_for
 
 UNITS = ["u1", "u2", "u3", "u4"]
 
@@ -252,7 +251,7 @@ def test_heartbeats_go_on_while_the_program_is_busy(make_member, coordinator):
     poll_until(settled(["u1"], member), member)
     before = len(coordinator.requests(HeartbeatRequest))
 
-    wait_until(lambda: len(coordinator.requests(HeartbeatRequest)) > before + 5)
+    wait_for(lambda: len(coordinator.requests(HeartbeatRequest)) > before + 5)
 
     assert member.poll() == {"u1"}
 
@@ -263,7 +262,7 @@ def test_coordinator_that_was_away_expires_nobody(make_member, coordinator):
     poll_until(settled(["u1"], member), member)
     coordinator.paused = True
     before = now_ms()
-    wait_until(lambda: now_ms() > before + 3_300)
+    wait_for(lambda: now_ms() > before + 3_300)
     assert member.poll() == {"u1"}
 
     coordinator.resume()
@@ -278,7 +277,7 @@ def test_program_that_does_not_poll_loses_its_work(make_member, coordinator, cap
     member.subscribe(units=["u1"], listener=listener)
     poll_until(lambda: listener.words, member)
 
-    wait_until(lambda: coordinator.requests(LeaveGroupRequest))
+    wait_for(lambda: coordinator.requests(LeaveGroupRequest))
 
     assert "max_poll_interval_ms" in caplog.text
     poll_until(lambda: "lost" in listener.words, member)
@@ -382,7 +381,7 @@ def test_static_member_that_does_not_poll_loses_its_work_and_gets_it_back(make_m
     static, listener = make_member("c1", group_instance_id="w1", max_poll_interval_ms=500), Listener()
     static.subscribe(units=UNITS, listener=listener)
     poll_until(settled(UNITS, static), static)
-    wait_until(lambda: static.state is MemberState.UNJOINED)
+    wait_for(lambda: static.state is MemberState.UNJOINED)
     assert "max_poll_interval_ms" in caplog.text
 
     poll_until(lambda: listener.words == ["assigned", "lost", "assigned"], static)
@@ -395,7 +394,7 @@ def test_static_member_that_subscribes_to_something_else_while_it_is_out_gets_it
     static = make_member("c1", group_instance_id="w1", max_poll_interval_ms=500)
     static.subscribe(units=UNITS)
     poll_until(settled(UNITS, static), static)
-    wait_until(lambda: static.state is MemberState.UNJOINED)
+    wait_for(lambda: static.state is MemberState.UNJOINED)
     static.subscribe(units=["u9"])
 
     poll_until(settled(["u9"], static), static)
@@ -524,7 +523,7 @@ def test_callbacks_run_in_the_thread_that_polls(make_member, coordinator):
         heard.append((offsets, error, threading.current_thread()))
 
     future = member.commit_async({"u1": 5}, hear)
-    wait_until(lambda: future.is_done)
+    wait_for(lambda: future.is_done)
     assert (future.value, heard) == (None, [])
 
     member.poll()
@@ -532,7 +531,7 @@ def test_callbacks_run_in_the_thread_that_polls(make_member, coordinator):
     assert heard == [({"u1": OffsetAndMetadata(5, "", -1)}, None, threading.current_thread())]
     coordinator.forget("orders")
     future = member.commit_async({"u1": 6}, hear)
-    wait_until(lambda: future.is_done)
+    wait_for(lambda: future.is_done)
     assert future.failed()
     member.poll()
     assert heard[1][1] is future.exception
@@ -590,7 +589,7 @@ def test_error_in_the_background_ends_commits(make_member, coordinator):
     future = member.commit_async({"u1": 1})
     member._channel.receive_error = TopicAuthorizationFailedError("coordinator.responses")
 
-    wait_until(lambda: future.is_done)
+    wait_for(lambda: future.is_done)
     assert type(future.exception) is TopicAuthorizationFailedError
     with pytest.raises(TopicAuthorizationFailedError):
         member.commit({"u1": 2})
@@ -612,7 +611,7 @@ def test_close_waits_for_commits_and_tells_of_them(make_member, coordinator):
     member.commit_async({"u1": 5}, lambda *end: heard.append(end))
     closing = threading.Thread(target=member.close)
     closing.start()
-    wait_until(lambda: member._driver._news._waiters)
+    wait_for(lambda: member._driver._news._waiters)
     assert coordinator.requests(LeaveGroupRequest) == []
 
     coordinator.resume()
@@ -666,7 +665,7 @@ def test_refusal_takes_the_assignment(make_member, coordinator):
     poll_until(settled(["u1"], member), member)
     coordinator.paused = True
     beats = len(coordinator.requests(HeartbeatRequest))
-    wait_until(lambda: len(coordinator.requests(HeartbeatRequest)) > beats)
+    wait_for(lambda: len(coordinator.requests(HeartbeatRequest)) > beats)
     request = coordinator.requests(HeartbeatRequest)[-1]
     answer = HeartbeatResponse.to(request.reply_to, "orders", Errors.INVALID_REQUEST)
     coordinator.deliver("c1", answer)
@@ -780,7 +779,7 @@ def test_close_from_another_thread_ends_a_poll(make_member):
     results = []
     waiting = threading.Thread(target=lambda: results.append(member.poll(timeout_ms=600_000)))
     waiting.start()
-    wait_until(lambda: member._driver._news._waiters)
+    wait_for(lambda: member._driver._news._waiters)
 
     member.close()
     waiting.join(PATIENCE_S)

@@ -11,7 +11,8 @@ from group_coordinator import GroupMember, SharedConnection
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.requests import HeartbeatRequest, LeaveGroupRequest, LeavingMember
 from group_coordinator.coordinator_state.responses import HeartbeatResponse, InvalidRequestResponse
-from tests.client.memory import Coordinator, MemoryChannel, poll_until, wait_until
+from tests.client.memory import Coordinator, MemoryChannel, poll_until
+from tests.patience import wait_for
 
 UNITS = [f"u{number}" for number in range(6)]
 
@@ -190,7 +191,7 @@ def test_what_is_wrong_with_all_is_told_to_each(connect, kafka, coordinator, ans
     sent = [beat(n) for n in range(2)]
     for channel, request in zip(channels, sent, strict=True):
         channel.send(request)
-    wait_until(lambda: together(coordinator))
+    wait_for(lambda: together(coordinator))
     (beats,) = together(coordinator)
     kafka.put(answer(beats))
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
-from kafka import KafkaConsumer, TopicPartition
 
 from group_coordinator import GroupMember, SharedConnection
 from tests.client.memory import poll_until
+from tests.topics import Reader
 
 pytestmark = pytest.mark.spark
 
@@ -18,23 +16,11 @@ MEMBERS = 3
 
 def heartbeats_of_several(harness):
     """The members of each heartbeat that was of several, as they are in the log."""
-    topic = harness.settings.topics_requests
-    consumer = KafkaConsumer(bootstrap_servers=harness.settings.bootstrap_servers, group_id=None)
-    try:
-        partitions = [TopicPartition(topic, each) for each in consumer.partitions_for_topic(topic)]
-        consumer.assign(partitions)
-        consumer.seek_to_beginning(*partitions)
-        ends = consumer.end_offsets(partitions)
-        found = []
-        while any(consumer.position(each) < end for each, end in ends.items()):
-            for records in consumer.poll(timeout_ms=100).values():
-                values = [json.loads(record.value) for record in records]
-                found += [
-                    value["members"] for value in values if value["api"] == "heartbeat" and "members" in value
-                ]
-        return [{each["member_id"] for each in members} for members in found]
-    finally:
-        consumer.close()
+    config = {"bootstrap_servers": harness.settings.bootstrap_servers}
+    with Reader(config, harness.settings.topics_requests) as reader:
+        reader.read_to_end()
+        beats = [each for each in reader.values() if each["api"] == "heartbeat" and "members" in each]
+    return [{member["member_id"] for member in beat["members"]} for beat in beats]
 
 
 def test_they_share_the_work_and_beat_together(harness, bootstrap_servers):

@@ -53,10 +53,8 @@ class Process:
 
     def wait_until(self, condition: Callable[[], object]) -> None:
         """Wait until it is so, while the process runs; what it has said tells why it never was."""
-        try:
-            wait_for(lambda: condition() or self._process.poll() is not None)
-        finally:
-            assert condition(), self.said
+        wait_for(lambda: condition() or self._process.poll() is not None, said=lambda: self.said)
+        assert condition(), self.said
 
     def error(self) -> str:
         """Wait until it has ended, by an error, and return what it has said of that.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -13,7 +12,7 @@ import msgspec
 import pytest
 
 from group_coordinator import GroupMember
-from tests.patience import PATIENCE_S
+from tests.patience import wait_for
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,11 +25,7 @@ UNITS = [f"unit-{number}" for number in range(6)]
 
 
 def await_all(condition: Callable[[], bool], members: Iterable[GroupMember]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to that in time"
-        for member in members:
-            member.poll(timeout_ms=20)
+    wait_for(condition, meanwhile=lambda: [member.poll(timeout_ms=20) for member in members])
 
 
 def by_group(events: Iterable[bytes]) -> dict[str, list[bytes]]:
@@ -88,7 +83,7 @@ def test_members_notice_nothing_but_a_pause(
             write_json_lines(
                 export_checkpoint(spark, harness.settings.checkpoint), tmp_path / "running.jsonl"
             )
-            harness.events.first(lambda event: event["event"] == "member_removed", harness)
+            harness.events.first(lambda event: event["event"] == "member_removed")
             assert harness.stop()
 
             before = [(member.member_id, member.generation_id, member.assignment) for member in members]
@@ -117,7 +112,7 @@ def test_members_notice_nothing_but_a_pause(
             assert before == [
                 (member.member_id, member.generation_id, member.assignment) for member in members
             ]
-            harness.events.until(lambda values: len(values) >= sum(ends.values()) + 2, harness)
+            harness.events.until(lambda values: len(values) >= sum(ends.values()) + 2)
             later = [it.value for it in harness.events.records if it.offset >= ends[it.partition]]
             assert ["offsets_committed"] * 2 == [json.loads(event)["event"] for event in later]
             assert harness.stop()

@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.commands.asking import Requests, requests_to
+from tests.commands.asking import requests_to
 from tests.commands.job import Job
+from tests.topics import Requests
 
 pytestmark = [pytest.mark.spark, pytest.mark.verify]
 

@@ -11,10 +11,11 @@ import msgspec
 import pytest
 
 from group_coordinator.streaming.ticks import Tick
-from tests.commands.asking import Requests, requests_to
+from tests.commands.asking import requests_to
 from tests.commands.job import Job
 from tests.faults.history import read_topic
 from tests.patience import wait_for
+from tests.topics import Requests
 
 pytestmark = pytest.mark.spark
 
@@ -37,14 +38,7 @@ def gated_python(directory: Path) -> tuple[Path, Path]:
 
 def make_stable(requests: Requests, group_id: str) -> dict[str, object]:
     """A group of one member; what that one says of itself in a heartbeat."""
-    join = {
-        "api_version": 3,
-        "session_timeout_ms": SESSION_MS,
-        "rebalance_timeout_ms": 60_000,
-        "protocol_type": "consumer",
-        "protocols": [{"name": "range", "metadata": ""}],
-    }
-    joined = requests.call("join_group", group_id, **join)
+    joined = requests.answer(requests.join(group_id, api_version=3, session_timeout_ms=SESSION_MS))
     me = {name: joined[name] for name in ("member_id", "generation_id")}
     assignments = [{"member_id": joined["member_id"], "assignment": ""}]
     synced = requests.call("sync_group", group_id, api_version=3, **me, assignments=assignments)

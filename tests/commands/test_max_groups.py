@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.commands.asking import Requests, requests_to
+from tests.commands.asking import requests_to
 from tests.commands.job import Job
 from tests.patience import wait_for
+from tests.topics import Requests
 
 pytestmark = [pytest.mark.spark, pytest.mark.verify]
 

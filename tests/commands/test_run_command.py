@@ -16,6 +16,7 @@ from click import Command
 from click.testing import CliRunner, Result
 from kafka import KafkaProducer
 
+from group_coordinator.commands.gateway import gateway
 from group_coordinator.commands.run import _this_command, run
 from group_coordinator.commands.terminal import at_terminal
 from group_coordinator.commands.write_history import write_history
@@ -72,6 +73,16 @@ def test_without_the_delta_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.startswith("error: delta is not installed. In the clone")
     assert result.stderr.endswith("run: pip install '.[delta]'\n")
+
+
+def test_without_the_gateway_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    absent = "prometheus_client"
+    monkeypatch.setattr(extras, "find_spec", lambda name: None if name == absent else find_spec(name))
+    result = CliRunner().invoke(gateway, [])
+
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith("error: prometheus_client is not installed. In the clone")
+    assert result.stderr.endswith("run: pip install '.[gateway]'\n")
 
 
 def test_without_click_it_says_what_to_install() -> None:

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from kafka import KafkaConsumer, TopicPartition
 
 from group_coordinator import GroupMember
 from tests.commands.job import Job
 from tests.patience import wait_for
+from tests.topics import Reader
 
 pytestmark = [pytest.mark.spark, pytest.mark.verify]
 
@@ -25,19 +25,8 @@ PATIENT = ("--set", "clock.max.gap.ms=60000")
 
 def answers(bootstrap_servers: str, topic: str) -> Counter[tuple[bytes, bytes]]:
     """How often each answer is there."""
-    consumer = KafkaConsumer(bootstrap_servers=bootstrap_servers, group_id=None)
-    try:
-        partitions = [TopicPartition(topic, it) for it in consumer.partitions_for_topic(topic) or ()]
-        consumer.assign(partitions)
-        consumer.seek_to_beginning(*partitions)
-        ends = consumer.end_offsets(partitions)
-        found: Counter[tuple[bytes, bytes]] = Counter()
-        while any(consumer.position(each) < end for each, end in ends.items()):
-            for records in consumer.poll(timeout_ms=100).values():
-                found.update((record.key, record.value) for record in records)
-        return found
-    finally:
-        consumer.close()
+    with Reader({"bootstrap_servers": bootstrap_servers}, topic) as reader:
+        return Counter((record.key, record.value) for record in reader.read_to_end())
 
 
 def test_a_commit_of_one_that_was_superseded_is_not_the_end(

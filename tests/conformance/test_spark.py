@@ -68,7 +68,7 @@ def test_spark_answers_as_kafka_does(
         write_as_they_were(harness, bootstrap_servers, logs)
         harness.start()
         wanted = {key: answer for key, answer in expected.items() if key[0] in groups_of(logs)}
-        harness.responses.until(lambda values: len(values) >= len(wanted), harness)
+        harness.responses.until(lambda values: len(values) >= len(wanted))
         assert harness.stop()
         harness.responses.poll()
         told = harness.responses.values()

@@ -5,21 +5,44 @@ events, and asserts that each of them was due - or, once its time has passed, th
 keeps of its own is a list of promises: who waits for an answer, who is heard of until when, who has yet to
 sync, which id was handed out, what is committed. The answers to requests it foretells with a table for each
 API.
+
+Its clock stands still while there is no coordinator, so by it an outage puts nothing off. Log time goes on:
+offsets expire by that, and durations are told in it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from itertools import takewhile
-from typing import Any
+from collections import defaultdict, deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from group_coordinator.coordinator_state import events as told
-from group_coordinator.coordinator_state.classic.group import ClassicGroup
 from group_coordinator.coordinator_state.config import INT32_MAX, GroupConfig
-from group_coordinator.coordinator_state.events import AnyEvent
-from group_coordinator.coordinator_state.responses import DescribedMember, DescribeGroupResponse, GroupPicture
+from group_coordinator.coordinator_state.layout import Layout
+from group_coordinator.coordinator_state.partitioning import partition_for_key, state_partition_for_key
+from group_coordinator.coordinator_state.requests import (
+    AnyRequest,
+    BeatingMember,
+    DeleteGroupRequest,
+    DescribeGroupRequest,
+    FindCoordinatorRequest,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
+    SyncGroupRequest,
+)
+from group_coordinator.coordinator_state.responses import (
+    DescribedMember,
+    DescribeGroupResponse,
+    GroupPicture,
+    MemberResult,
+)
+from group_coordinator.coordinator_state.wire import Rejection
 from tests.coordinator_state.invariants import committed
 from tests.coordinator_state.model_offsets import (
     IN_USE,
@@ -27,10 +50,17 @@ from tests.coordinator_state.model_offsets import (
     Key,
     OffsetsModel,
     codes_in,
-    commit_topics,
-    delete_topics,
-    fetch_topics,
+    commits_of,
+    keys_of,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from group_coordinator.coordinator_state.classic.group import ClassicGroup
+    from group_coordinator.coordinator_state.events import AnyEvent
+    from group_coordinator.coordinator_state.log import Record
+    from group_coordinator.coordinator_state.outages import Outage
 
 GROUP, TOPIC = "orders", "requests"
 OLDEST = {"offset_commit": 2, "offset_fetch": 1}
@@ -75,9 +105,11 @@ NONE, REBALANCE_IN_PROGRESS = "NONE", "REBALANCE_IN_PROGRESS"
 UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID = "UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID"
 ILLEGAL_GENERATION, INCONSISTENT_PROTOCOL = "ILLEGAL_GENERATION", "INCONSISTENT_GROUP_PROTOCOL"
 MEMBER_ID_REQUIRED, GROUP_FULL = "MEMBER_ID_REQUIRED", "GROUP_MAX_SIZE_REACHED"
+NOT_AVAILABLE = "COORDINATOR_NOT_AVAILABLE"
 GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP = "GROUP_ID_NOT_FOUND", "NON_EMPTY_GROUP"
 CODES = {
     NONE: 0,
+    NOT_AVAILABLE: 15,
     ILLEGAL_GENERATION: 22,
     UNKNOWN_MEMBER_ID: 25,
     REBALANCE_IN_PROGRESS: 27,
@@ -88,86 +120,6 @@ CODES = {
 Protocols = tuple[tuple[str, bytes], ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Ask:
-    """A request of any API; fields that the API does not have are not sent."""
-
-    api: str
-    request_id: str
-    client_id: str
-    version: int
-    member_id: str = ""
-    instance_id: str | None = None
-    generation: int = -1
-    session_ms: int = 10_000
-    rebalance_ms: int | None = None
-    protocol_type: str | None = "consumer"
-    protocols: Protocols = ()
-    protocol_name: str | None = None
-    assignments: dict[str, bytes] = field(default_factory=dict)
-    leaving: tuple[tuple[str, str | None], ...] = ()
-    commits: tuple[Commit, ...] = ()
-    retention_ms: int = -1
-    partitions: tuple[Key, ...] | None = None
-    """What to fetch or to delete; to fetch None is to fetch all."""
-
-    @property
-    def rebalance_timeout_ms(self) -> int:
-        return self.session_ms if self.version == 0 or self.rebalance_ms is None else self.rebalance_ms
-
-    @property
-    def value(self) -> bytes:
-        head = {
-            "api": self.api,
-            "request_id": self.request_id,
-            "client_id": self.client_id,
-            "client_host": f"host of {self.client_id}",
-            "group_id": GROUP,
-            "api_version": self.version,
-        }
-        return msgspec.json.encode(head | self._body())
-
-    def _body(self) -> dict[str, Any]:
-        who = {"member_id": self.member_id, "group_instance_id": self.instance_id}
-        match self.api:
-            case "join_group":
-                return who | {
-                    "session_timeout_ms": self.session_ms,
-                    "rebalance_timeout_ms": self.rebalance_ms,
-                    "protocol_type": self.protocol_type,
-                    "protocols": [{"name": name, "metadata": data} for name, data in self.protocols],
-                }
-            case "sync_group":
-                return who | {
-                    "generation_id": self.generation,
-                    "protocol_type": self.protocol_type,
-                    "protocol_name": self.protocol_name,
-                    "assignments": [
-                        {"member_id": member_id, "assignment": data}
-                        for member_id, data in self.assignments.items()
-                    ],
-                }
-            case "heartbeat":
-                return who | {"generation_id": self.generation}
-            case "leave_group":
-                members = [{"member_id": it, "group_instance_id": instance} for it, instance in self.leaving]
-                return {"members": members}
-            case "offset_commit":
-                asked = {"generation_id": self.generation, "retention_time_ms": self.retention_ms}
-                return who | asked | {"topics": commit_topics(self.commits)}
-            case _:
-                return self._body_without_names()
-
-    def _body_without_names(self) -> dict[str, Any]:
-        match self.api:
-            case "offset_fetch":
-                return {"topics": None if self.partitions is None else fetch_topics(self.partitions)}
-            case "offset_delete":
-                return {"topics": delete_topics(self.partitions or ())}
-            case _:
-                return {}
-
-
 @dataclass
 class Member:
     """What is known of a member. `heard_until_ms` is when it is out unless it is heard of before."""
@@ -175,13 +127,14 @@ class Member:
     member_id: str
     instance_id: str | None
     client_id: str
+    client_host: str
     session_ms: int
     rebalance_ms: int
     protocols: Protocols
     heard_until_ms: int
     is_new: bool = True
-    parked_join: Ask | None = None
-    parked_sync: Ask | None = None
+    parked_join: JoinGroupRequest | None = None
+    parked_sync: SyncGroupRequest | None = None
     owes_sync: bool = False
     is_behind: bool = False
     """It was told of a generation, and has not shown that it has heard."""
@@ -199,18 +152,56 @@ class Member:
         """A static member that starts again goes on with what it owned."""
         return self.instance_id or self.member_id
 
-    def take_over(self, ask: Ask) -> None:
+    def take_over(self, ask: JoinGroupRequest) -> None:
         """Let what a join says of its member hold from now on."""
-        self.session_ms, self.rebalance_ms = ask.session_ms, ask.rebalance_timeout_ms
-        self.protocols = ask.protocols
+        self.session_ms, self.rebalance_ms = ask.session_timeout_ms, rebalance_ms_of(ask)
+        self.protocols = protocols_of(ask)
+
+
+class Asked(NamedTuple):
+    """A record of the log, and what it says."""
+
+    record: Record
+    request: AnyRequest | Rejection
+
+
+class Answer(NamedTuple):
+    """A response as it was written. `partition` is that of the response topic."""
+
+    partition: int | None
+    response: Any
+
+
+def protocols_of(ask: JoinGroupRequest) -> Protocols:
+    # Of one that is named twice the first counts.
+    first = {it.name: it.metadata for it in reversed(ask.protocols)}
+    return tuple((name, first[name]) for name in dict.fromkeys(it.name for it in ask.protocols))
+
+
+def rebalance_ms_of(ask: JoinGroupRequest) -> int:
+    is_given = ask.version > 0 and ask.rebalance_timeout_ms is not None
+    return ask.rebalance_timeout_ms if is_given else ask.session_timeout_ms
 
 
 class Model:
     """What is known of the group, and what must be true of each call that tells more of it."""
 
-    def __init__(self, config: GroupConfig) -> None:
+    def __init__(
+        self,
+        config: GroupConfig,
+        outages: list[Outage],
+        group_id: str = GROUP,
+        units_of: Callable[[bytes], Iterable[object]] = bytes.split,
+        layout: Layout = Layout(),  # noqa: B008 - it is immutable
+    ) -> None:
+        """`units_of`: what an assignment gives a member, each to one member only."""
         self.config = config
-        self.now = 0
+        self.outages = outages
+        """When there was no coordinator, in log time; whoever knows of more may add them."""
+        self._group_id = group_id
+        self._units_of = units_of
+        self.layout = layout
+        self.now = self.log_ms = 0
         self.state = DEAD
         self.generation = 0
         self.protocol_type: str | None = None
@@ -220,7 +211,7 @@ class Model:
         self.pending: dict[str, int] = {}
         """Ids that were handed out, and until when they may be used to join."""
         self.sync_until_ms: int | None = None
-        self.since_ms = 0
+        self.since_ms = self.since_log_ms = 0
         """Since when the group is in its state ..."""
         self.unused_since_ms: int | None = None
         """... and, if it is Empty, since when nothing else is left of it."""
@@ -233,18 +224,19 @@ class Model:
         self.owners: dict[bytes, str] = {}
         """Who was told in this generation that a work unit is its own."""
         self.ids_given: set[str] = set()
+        self._event_ids: set[str] = set()
         self.offsets = OffsetsModel(self)
 
         # What is true within one call only.
-        self._answers: dict[str, Any] = {}
-        self._ask: Ask | None = None
+        self._answers: defaultdict[str, deque[Answer]] = defaultdict(deque)
+        self._ask: AnyRequest | None = None
         self._own_events: list[AnyEvent] = []
         self._rebalance: tuple[int, str] | None = None
         self._must_rejoin: tuple[str, str, str | None] | None = None
         self._must_rebalance = False
         self._must_leave: set[str] = set()
         self._is_full_for: str | None = None
-        self._must_assign: Ask | None = None
+        self._must_assign: SyncGroupRequest | None = None
         self._must_commit: list[Commit] = []
         self._must_forget: set[Key] = set()
         self._must_end = False
@@ -258,59 +250,81 @@ class Model:
     # -- one call ------------------------------------------------------------------------------------
 
     def see(
-        self,
-        ask: Ask | None,
-        place: str,
-        at_ms: int,
-        watermark_ms: int,
-        answers: list[Any],
-        events: list[AnyEvent],
+        self, asked: list[Asked], watermark_ms: int, answers: list[Answer], events: list[AnyEvent]
     ) -> None:
-        """Learn from one call: what it was asked at `place` of the log, what it answered and told."""
-        self._answers = {answer.request_id: answer for answer in answers}
-        assert len(self._answers) == len(answers), "a request was answered twice"
-        for event in events:
-            assert event.group_id == GROUP
-        if ask is not None:
-            # Log time does not go back while there is a group.
-            at_ms = max(at_ms, self.now) if self.exists else at_ms
-            before = list(takewhile(lambda it: "@" in it.event_id and it.at_ms <= at_ms, events))
-            own = [event for event in events if event.event_id.startswith(f"{place}-")]
-            after = events[len(before) + len(own) :]
-            assert before + own + after == events, "what a record does comes in one piece"
-            assert all(event.request_id == ask.request_id for event in own)
-            self._happen(before)
-            self._let_pass(at_ms)
-            self.now = at_ms
-            self._handle(ask, own)
-            events = after
-        assert all(event.event_id.startswith(f"{GROUP}@") for event in events)
-        self._happen(events)
+        """Learn from one call: what it was asked, in log order, and what it answered and told."""
+        self._answers.clear()
+        for answer in answers:
+            self._answers[answer.response.request_id].append(answer)
+        assert all(event.group_id == self._group_id for event in events)
+        left = deque(events)
+        for record, request in asked:
+            at_log_ms = self._read_at(record.timestamp_ms)
+            at_ms = self.up(at_log_ms)
+            while left and "@" in left[0].event_id and self.up(left[0].at_ms) <= at_ms:
+                self._happen(left.popleft())
+            self._all_is_told()
+            self._let_pass(at_log_ms)
+            own = []
+            while left and left[0].event_id.startswith(f"{record}-"):
+                own.append(left.popleft())
+            if isinstance(request, Rejection):
+                assert [] == own, "what cannot be read changes nothing"
+                self._take_refusal(request)
+            else:
+                assert all(event.request_id == request.request_id for event in own)
+                self._handle(request, own)
+        for event in left:
+            assert event.event_id.startswith(f"{self._group_id}@"), f"nothing caused this: {event}"
+            self._happen(event)
+        self._all_is_told()
         if self.exists:
-            self._let_pass(max(self.now, watermark_ms))
-        assert {} == self._answers, "answers that nobody waited for"
+            self._let_pass(self._read_at(watermark_ms))
+        assert {} == {name: it for name, it in self._answers.items() if it}, "answers that nobody waited for"
         self._no_phase_goes_on_without_need()
 
-    def _happen(self, events: list[AnyEvent]) -> None:
-        for event in events:
-            assert event.at_ms >= self.now, "time went back"
-            assert "@" not in event.event_id or event.event_id.startswith(f"{GROUP}@{event.at_ms}-")
-            assert ("@" in event.event_id) is (event.request_id is None)
-            self._begin_rounds(event.at_ms)
-            self._forget_pending(event.at_ms)
-            self._nothing_was_due_before(event.at_ms)
-            self.now = event.at_ms
-            self._HANDLERS[type(event)](self, event)
-            self._look_whether_it_is_used(event.at_ms)
+    def up(self, log_ms: int) -> int:
+        """What the clock says at that log time: how long there has been a coordinator."""
+        down = [min(log_ms, end_ms) - start_ms for start_ms, end_ms, _ in self.outages if start_ms < log_ms]
+        return log_ms - sum(down)
+
+    @property
+    def _is_closed(self) -> bool:
+        """Whether no group is created: so it is from the end of some outages to the next one."""
+        over = [outage for outage in self.outages if outage.end_ms <= self.log_ms]
+        return bool(over) and max(over).closed
+
+    def _read_at(self, log_ms: int) -> int:
+        """When what is in the log at that time counts: not before the group, nor in an outage."""
+        log_ms = max(log_ms, self.log_ms) if self.exists else log_ms
+        ends = [end_ms for start_ms, end_ms, _ in self.outages if start_ms < log_ms]
+        return max([log_ms, *ends])
+
+    def _happen(self, event: AnyEvent) -> None:
+        at_ms = self.up(event.at_ms)
+        assert event.event_id not in self._event_ids, "an event came twice"
+        self._event_ids.add(event.event_id)
+        assert event.at_ms >= self.log_ms, "time went back"
+        assert "@" not in event.event_id or event.event_id.startswith(f"{self._group_id}@{event.at_ms}-")
+        assert ("@" in event.event_id) is (event.request_id is None)
+        self._begin_rounds(at_ms)
+        self._forget_pending(at_ms)
+        self._nothing_was_due_before(at_ms)
+        self.now, self.log_ms = at_ms, event.at_ms
+        self._HANDLERS[type(event)](self, event)
+        self._look_whether_it_is_used(at_ms)
+
+    def _all_is_told(self) -> None:
         assert not self._must_rebalance, "the group has changed and does not rebalance"
         assert self._must_rejoin is None, "a join that nobody is told of"
 
-    def _let_pass(self, to_ms: int) -> None:
-        """Nothing has happened until `to_ms`: then nothing was due, that millisecond included."""
+    def _let_pass(self, to_log_ms: int) -> None:
+        """Nothing has happened until then: then nothing was due, that millisecond included."""
+        to_ms = self.up(to_log_ms)
         self._begin_rounds(to_ms)
         self._forget_pending(to_ms)
         self._nothing_was_due_before(to_ms + 1)
-        self.now = to_ms
+        self.now, self.log_ms = to_ms, to_log_ms
 
     def _nothing_was_due_before(self, at_ms: int) -> None:
         assert all(it >= at_ms for it in self._gone_by_ms()), "an Empty group or offsets should be gone"
@@ -357,42 +371,40 @@ class Model:
     def _nobody_is_missing(self) -> bool:
         return not self.pending and all(it.parked_join is not None for it in self.members.values())
 
-    def _take(self, ask: Ask, error: str = NONE) -> Any:
+    def _take(self, ask: AnyRequest, error: str = NONE) -> Any:
         """Take out the answer to `ask`: it is due now, and this is what it must say."""
-        assert ask.request_id in self._answers, f"no answer to {ask}"
-        answer = self._answers.pop(ask.request_id)
-        assert (ask.api, ask.client_id, GROUP) == (
+        assert self._answers[ask.request_id], f"no answer to {ask}"
+        partition, answer = self._answers[ask.request_id].popleft()
+        assert (ask.__struct_config__.tag, ask.client_id, self._group_id, ask.reply_partition) == (
             answer.__struct_config__.tag,
             answer.client_id,
             answer.group_id,
-        )
+            partition,
+        ), "somebody else was answered"
         assert error == answer.error, ask
         return answer
 
+    def _take_refusal(self, rejection: Rejection) -> None:
+        """What cannot be read is answered if its sender can be."""
+        if rejection.response is not None:
+            assert self._answers[rejection.response.request_id], f"no answer to {rejection}"
+            _, answer = self._answers[rejection.response.request_id].popleft()
+            assert ("INVALID_REQUEST", rejection.reason) == (answer.error, answer.error_message)
+
     # -- requests ------------------------------------------------------------------------------------
 
-    def _handle(self, ask: Ask, own: list[AnyEvent]) -> None:
+    def _handle(self, ask: AnyRequest, own: list[AnyEvent]) -> None:
         self._ask = ask
         if own and isinstance(own[0], told.GroupCreated):
-            self._happen(own[:1])
-            own = own[1:]
+            self._happen(own.pop(0))
         self._own_events = own
-        match ask.api:
-            case _ if self._is_unsupported(ask):
-                self._take(ask, "UNSUPPORTED_VERSION")
-            case "join_group":
-                self._handle_join(ask)
-            case "sync_group":
-                self._handle_sync(ask)
-            case "heartbeat":
-                self._handle_heartbeat(ask)
-            case "leave_group":
-                self._handle_leave(ask)
-            case "describe_group":
-                self._handle_describe(ask)
-            case _:
-                self._handle_offsets_or_group(ask)
-        self._happen(own)
+        if self._is_unsupported(ask):
+            self._take(ask, "UNSUPPORTED_VERSION")
+        else:
+            self._handle_supported(ask)
+        for event in own:
+            self._happen(event)
+        self._all_is_told()
         self._look_whether_it_is_used(self.now)
         assert set() == self._must_leave
         assert self._is_full_for is None
@@ -402,13 +414,41 @@ class Model:
         assert not self._must_end
         self._ask, self._own_events = None, []
 
-    def _is_unsupported(self, ask: Ask) -> bool:
-        if not OLDEST.get(ask.api, 0) <= ask.version <= NEWEST[ask.api]:
+    def _handle_supported(self, ask: AnyRequest) -> None:  # noqa: C901 - one line for each API
+        match ask:
+            case JoinGroupRequest():
+                self._handle_join(ask)
+            case SyncGroupRequest():
+                self._handle_sync(ask)
+            case HeartbeatRequest():
+                self._handle_heartbeat(ask)
+            case LeaveGroupRequest():
+                self._handle_leave(ask)
+            case DescribeGroupRequest():
+                error = GROUP_ID_NOT_FOUND if not self.exists and ask.version >= 6 else NONE
+                self.agrees_with_description(self._take(ask, error), ask.version)
+            case OffsetCommitRequest():
+                self._handle_commit(ask)
+            case OffsetFetchRequest():
+                keys = None if ask.topics is None else keys_of(ask.topics)
+                self.offsets.agrees_with_fetch(self._take(ask), ask.version, keys)
+            case OffsetDeleteRequest():
+                self._handle_offset_delete(ask)
+            case DeleteGroupRequest():
+                self._handle_delete_group(ask)
+            case FindCoordinatorRequest():
+                answer = self._take(ask)
+                key, layout = self._group_id.encode(), self.layout
+                assert partition_for_key(key, layout.request_partitions) == answer.partition
+                assert state_partition_for_key(key, layout.state_partitions) == answer.state_partition
+
+    def _is_unsupported(self, ask: AnyRequest) -> bool:
+        api = str(ask.__struct_config__.tag)
+        if not OLDEST.get(api, 0) <= ask.version <= NEWEST[api]:
             return True
-        if ask.api == "offset_fetch" and ask.partitions is None and ask.version < 2:
+        if isinstance(ask, OffsetFetchRequest) and ask.topics is None and ask.version < 2:
             return True
-        names = [ask.instance_id, *(instance for _, instance in ask.leaving)]
-        return ask.version < STATIC_SINCE.get(ask.api, 0) and any(names)
+        return ask.version < STATIC_SINCE.get(api, 0) and bool(ask.instance_ids)
 
     def _error_of(self, member_id: str, instance_id: str | None, generation: int | None = None) -> str:
         named = self._static(instance_id)
@@ -426,8 +466,8 @@ class Model:
                 return member
         return None
 
-    def _handle_join(self, ask: Ask) -> None:
-        known = self.members.get(ask.member_id) if ask.member_id else self._static(ask.instance_id)
+    def _handle_join(self, ask: JoinGroupRequest) -> None:
+        known = self.members.get(ask.member_id) if ask.member_id else self._static(ask.group_instance_id)
         error = self._error_of_join(ask, known)
         if error != NONE:
             answer = self._take(ask, error)
@@ -447,26 +487,27 @@ class Model:
             known.take_over(ask)
             self._park_again(known, ask)
 
-    def _error_of_join(self, ask: Ask, known: Member | None) -> str:
+    def _error_of_join(self, ask: JoinGroupRequest, known: Member | None) -> str:
         """The first of these that holds is the answer."""
         least, most = self.config.group_min_session_timeout_ms, self.config.group_max_session_timeout_ms
         offered = [{name for name, _ in it.protocols} for it in self.members.values()]
-        common = set.intersection(*offered) if offered else {name for name, _ in ask.protocols}
+        common = set.intersection(*offered) if offered else {it.name for it in ask.protocols}
         protocol_type = (ask.protocol_type or "none") if self.state == EMPTY else self.protocol_type
         refused = {
-            "INVALID_SESSION_TIMEOUT": not least <= ask.session_ms <= most,
-            UNKNOWN_MEMBER_ID: not self.exists,
+            "INVALID_SESSION_TIMEOUT": not least <= ask.session_timeout_ms <= most,
+            UNKNOWN_MEMBER_ID: not self.exists and ask.member_id,
+            NOT_AVAILABLE: not self.exists and self._is_closed,
             GROUP_FULL: not self._has_room_for(known),
             INCONSISTENT_PROTOCOL: ask.protocol_type != protocol_type
-            or not common & {name for name, _ in ask.protocols},
+            or not common & {it.name for it in ask.protocols},
         }
         if any(refused.values()):
             return next(error for error, is_due in refused.items() if is_due)
         if ask.member_id in self.pending:
-            return NONE if ask.instance_id is None else "UNKNOWN_SERVER_ERROR"
+            return NONE if ask.group_instance_id is None else "UNKNOWN_SERVER_ERROR"
         if ask.member_id:
-            return self._error_of(ask.member_id, ask.instance_id)
-        return MEMBER_ID_REQUIRED if ask.instance_id is None and ask.version >= 4 else NONE
+            return self._error_of(ask.member_id, ask.group_instance_id)
+        return MEMBER_ID_REQUIRED if ask.group_instance_id is None and ask.version >= 4 else NONE
 
     def _has_room_for(self, known: Member | None) -> bool:
         if self.state == PREPARING:
@@ -475,11 +516,13 @@ class Model:
             return known in parked or len(parked) < self.config.group_max_size
         return known is not None or len(self.members) < self.config.group_max_size
 
-    def _after_refused_join(self, ask: Ask, known: Member | None, error: str, answer: Any) -> None:
+    def _after_refused_join(
+        self, ask: JoinGroupRequest, known: Member | None, error: str, answer: Any
+    ) -> None:
         if error == MEMBER_ID_REQUIRED:
             assert answer.member_id.startswith(f"{ask.client_id}-")
             self._is_given(answer.member_id)
-            self.pending[answer.member_id] = self.now + ask.session_ms
+            self.pending[answer.member_id] = self.now + ask.session_timeout_ms
         elif error == GROUP_FULL:
             self.pending.pop(ask.member_id, None)
             self._is_full_for = known.member_id if known else None
@@ -493,23 +536,23 @@ class Model:
         assert member_id not in self.ids_given, "an id was given out twice"
         self.ids_given.add(member_id)
 
-    def _is_told_again(self, ask: Ask, known: Member) -> bool:
+    def _is_told_again(self, ask: JoinGroupRequest, known: Member) -> bool:
         """It has not got the answer to its join, or it would know; but a leader may want to divide anew."""
         leads_stable = self.state == STABLE and self.leader == known.member_id
-        return self.state != PREPARING and ask.protocols == known.protocols and not leads_stable
+        return self.state != PREPARING and protocols_of(ask) == known.protocols and not leads_stable
 
-    def _park_again(self, member: Member, ask: Ask) -> None:
+    def _park_again(self, member: Member, ask: JoinGroupRequest) -> None:
         if member.parked_join is None:
             self._must_rejoin = member.member_id, ask.client_id, member.instance_id
         self._park_join(member, ask)
 
-    def _park_join(self, member: Member, ask: Ask) -> None:
+    def _park_join(self, member: Member, ask: JoinGroupRequest) -> None:
         # An earlier one is given up: should it be answered, nobody will have waited for that.
         member.parked_join = ask
         self._must_rebalance = self.state in (EMPTY, COMPLETING, STABLE)
 
     def _tells_generation(
-        self, answer: Any, member: Member, ask: Ask, *, skip_assignment: bool = False
+        self, answer: Any, member: Member, ask: JoinGroupRequest, *, skip_assignment: bool = False
     ) -> None:
         """`answer` tells of the current generation, and only the leader of its members."""
         assert self.generation == answer.generation_id
@@ -531,7 +574,7 @@ class Model:
         assert expected == {(it.member_id, it.group_instance_id, it.metadata) for it in answer.members}
         assert len(expected) == len(answer.members)
 
-    def _handle_sync(self, ask: Ask) -> None:
+    def _handle_sync(self, ask: SyncGroupRequest) -> None:
         error = self._error_of_sync(ask)
         if error != NONE:
             self._take(ask, error)
@@ -546,11 +589,11 @@ class Model:
         if self.leader == member.member_id:
             self._must_assign = ask
 
-    def _error_of_sync(self, ask: Ask) -> str:
+    def _error_of_sync(self, ask: SyncGroupRequest) -> str:
         names = (ask.protocol_type, ask.protocol_name)
         if ask.version >= 5 and None in names:
             return INCONSISTENT_PROTOCOL
-        error = self._error_of(ask.member_id, ask.instance_id, ask.generation)
+        error = self._error_of(ask.member_id, ask.group_instance_id, ask.generation_id)
         if error != NONE:
             return error
         # A group that has had no generation yet has no protocol name either.
@@ -563,39 +606,53 @@ class Model:
         if not any(it.owes_sync for it in self.members.values()):
             self.sync_until_ms = None
 
-    def _tells_assignment(self, answer: Any, member: Member, ask: Ask) -> None:
+    def _tells_assignment(self, answer: Any, member: Member, ask: SyncGroupRequest) -> None:
         names = (self.protocol_type, self.protocol_name) if ask.version >= 5 else (None, None)
         assert names == (answer.protocol_type, answer.protocol_name)
         assert member.assignment == answer.assignment
-        for unit in answer.assignment.split():
+        for unit in self._units_of(answer.assignment):
             assert member.owner == self.owners.setdefault(unit, member.owner), f"{unit!r} has two owners"
 
-    def _handle_heartbeat(self, ask: Ask) -> None:
-        error = self._error_of(ask.member_id, ask.instance_id, ask.generation)
+    def _handle_heartbeat(self, ask: HeartbeatRequest) -> None:
+        errors = [self._beat(each) for each in ask.beats]
+        if ask.members is msgspec.UNSET:
+            self._take(ask, errors[0])
+            return
+        results = [
+            MemberResult(
+                member_id=it.member_id, group_instance_id=it.group_instance_id, error_code=CODES[error]
+            )
+            for it, error in zip(ask.beats, errors, strict=True)
+        ]
+        assert results == self._take(ask).members
+
+    def _beat(self, beat: BeatingMember) -> str:
+        error = self._error_of(beat.member_id, beat.group_instance_id, beat.generation_id)
         if error == NONE:
-            self.members[ask.member_id].is_behind = False
-            self._is_heard(self.members[ask.member_id])
-            error = REBALANCE_IN_PROGRESS if self.state == PREPARING else NONE
-        elif error == ILLEGAL_GENERATION and self.members[ask.member_id].is_behind:
+            self.members[beat.member_id].is_behind = False
+            self._is_heard(self.members[beat.member_id])
+            return REBALANCE_IN_PROGRESS if self.state == PREPARING else NONE
+        if error == ILLEGAL_GENERATION and self.members[beat.member_id].is_behind:
             # The answer that tells it of the newest generation may still be on its way.
-            self._is_heard(self.members[ask.member_id])
-        self._take(ask, error)
+            self._is_heard(self.members[beat.member_id])
+        return error
 
     def _is_heard(self, member: Member) -> None:
         member.heard_until_ms = self.now + member.session_ms
 
-    def _handle_leave(self, ask: Ask) -> None:
-        if ask.version < 3 and len(ask.leaving) != 1:
+    def _handle_leave(self, ask: LeaveGroupRequest) -> None:
+        if ask.version < 3 and len(ask.members) != 1:
             self._take(ask, "UNSUPPORTED_VERSION")
             return
-        expected = [self._leave(member_id, instance_id) for member_id, instance_id in ask.leaving]
+        leaving = [(it.member_id, it.group_instance_id) for it in ask.members]
+        expected = [self._leave(*each) for each in leaving]
         if NONE in expected and self.state in (COMPLETING, STABLE):
             self._must_rebalance = True
         if ask.version < 3:
             self._take(ask, expected[0])
             return
         answer = self._take(ask)
-        assert list(ask.leaving) == [(it.member_id, it.group_instance_id) for it in answer.members]
+        assert leaving == [(it.member_id, it.group_instance_id) for it in answer.members]
         assert [CODES[error] for error in expected] == [it.error_code for it in answer.members]
 
     def _leave(self, member_id: str, instance_id: str | None) -> str:
@@ -611,52 +668,37 @@ class Model:
             self._must_leave.add(member_id)
         return error
 
-    def _handle_describe(self, ask: Ask) -> None:
-        error = GROUP_ID_NOT_FOUND if not self.exists and ask.version >= 6 else NONE
-        self.agrees_with_description(self._take(ask, error), ask.version)
-
-    def _handle_offsets_or_group(self, ask: Ask) -> None:
-        match ask.api:
-            case "offset_commit":
-                self._handle_commit(ask)
-            case "offset_fetch":
-                self.offsets.agrees_with_fetch(self._take(ask), ask.partitions, ask.version)
-            case "offset_delete":
-                self._handle_offset_delete(ask)
-            case "delete_group":
-                self._handle_delete_group(ask)
-            case _:
-                answer = self._take(ask)
-                assert (TOPIC, 0, 0) == (answer.topic, answer.partition, answer.state_partition)
-
-    def _handle_commit(self, ask: Ask) -> None:
+    def _handle_commit(self, ask: OffsetCommitRequest) -> None:
         """What is wrong with all of it is said of each partition, too."""
-        error = self._error_of_commit(ask)
-        codes, member = [CODES[error]] * len(ask.commits), self.members.get(ask.member_id)
-        if error == NONE and ask.commits:
+        commits = commits_of(ask)
+        error = self._error_of_commit(ask, commits)
+        codes, member = [CODES[error]] * len(commits), self.members.get(ask.member_id)
+        if error == NONE and commits:
             assert self.exists, "a simple group is to be created"
             if member is not None and self.state in (STABLE, PREPARING):
                 member.is_behind = False
                 self._is_heard(member)
-            codes, self._must_commit = self.offsets.commit(ask)
-        keys = [(each.topic, each.partition) for each in ask.commits]
+            codes, self._must_commit = self.offsets.commit(commits, ask)
+        keys = [(each.topic, each.partition) for each in commits]
         assert list(zip(keys, codes, strict=True)) == codes_in(self._take(ask, error))
 
-    def _error_of_commit(self, ask: Ask) -> str:
-        is_member = ask.generation >= 0 or ask.member_id or ask.instance_id is not None
-        if not ask.commits:
+    def _error_of_commit(self, ask: OffsetCommitRequest, commits: list[Commit]) -> str:
+        is_member = ask.generation_id >= 0 or ask.member_id or ask.group_instance_id is not None
+        if not commits:
             return NONE
+        if not self.exists and ask.generation_id < 0:
+            return NOT_AVAILABLE if self._is_closed else NONE
         if not self.exists:
             return GROUP_ID_NOT_FOUND if ask.version >= 9 else ILLEGAL_GENERATION
-        if ask.generation < 0 and self.state == EMPTY:
+        if ask.generation_id < 0 and self.state == EMPTY:
             return NONE
         if not is_member:
             return UNKNOWN_MEMBER_ID
-        error = self._error_of(ask.member_id, ask.instance_id, ask.generation)
+        error = self._error_of(ask.member_id, ask.group_instance_id, ask.generation_id)
         return REBALANCE_IN_PROGRESS if error == NONE and self.state == COMPLETING else error
 
-    def _handle_offset_delete(self, ask: Ask) -> None:
-        keys, error = ask.partitions or (), NONE
+    def _handle_offset_delete(self, ask: OffsetDeleteRequest) -> None:
+        keys, error = keys_of(ask.topics), NONE
         if not self.exists:
             error = GROUP_ID_NOT_FOUND
         elif self.state != EMPTY and self.protocol_type != "consumer":
@@ -669,7 +711,7 @@ class Model:
         self._must_forget = {key for key in keys if not self.offsets.is_read(key[0])}
         self._must_forget &= self.offsets.kept.keys()
 
-    def _handle_delete_group(self, ask: Ask) -> None:
+    def _handle_delete_group(self, ask: DeleteGroupRequest) -> None:
         if not self.exists:
             self._take(ask, GROUP_ID_NOT_FOUND)
         elif self.state != EMPTY:
@@ -683,13 +725,15 @@ class Model:
     def _group_created(self, event: told.GroupCreated) -> None:
         ask = self._ask
         assert not self.exists
-        assert ask is not None
-        if ask.api == "offset_commit":
-            assert ask.generation < 0
-            assert ask.commits
+        assert not self._is_closed
+        if isinstance(ask, OffsetCommitRequest):
+            assert ask.generation_id < 0
+            assert commits_of(ask)
         else:
-            assert (ask.api, ask.member_id) == ("join_group", "")
-        self.state, self.generation, self.since_ms = EMPTY, 0, event.at_ms
+            assert isinstance(ask, JoinGroupRequest)
+            assert "" == ask.member_id
+        self.state, self.generation = EMPTY, 0
+        self.since_ms, self.since_log_ms = self.now, event.at_ms
         self.protocol_type = self.protocol_name = self.leader = None
         self.offsets.read = None
 
@@ -697,10 +741,10 @@ class Model:
         assert self.state == event.from_
         assert (event.from_, event.to) in MOVES
         if self.state == PREPARING:
-            self._join_phase_may_end(event.at_ms)
+            self._join_phase_may_end()
         if event.to == DEAD:
             self._group_ends(event)
-        self.state, self.since_ms = event.to, event.at_ms
+        self.state, self.since_ms, self.since_log_ms = event.to, self.now, event.at_ms
         self._tells_cause(event)
         match event.to:
             case "PreparingRebalance":
@@ -735,7 +779,7 @@ class Model:
             self.pending.clear()
         else:
             assert self.unused_since_ms is not None
-            assert event.at_ms >= self.since_ms + self.config.offsets_retention_check_interval_ms
+            assert self.now >= self.since_ms + self.config.offsets_retention_check_interval_ms
 
     def _join_phase_begins(self, event: told.StateChanged) -> None:
         assert self._must_rebalance, "a rebalance without a cause"
@@ -746,9 +790,9 @@ class Model:
         if self.is_initial:
             self.round_ms = self.config.group_initial_rebalance_delay_ms
             self.spare_ms = max(longest - self.round_ms, 0)
-            self.phase_until_ms = event.at_ms + self.round_ms
+            self.phase_until_ms = self.now + self.round_ms
         else:
-            self.phase_until_ms = event.at_ms + longest
+            self.phase_until_ms = self.now + longest
         self.sync_until_ms = None
         for member in self.members.values():
             member.owes_sync = False
@@ -756,10 +800,10 @@ class Model:
                 member.assignment = b""
                 self._answer_sync(member, REBALANCE_IN_PROGRESS)
 
-    def _join_phase_may_end(self, at_ms: int) -> None:
-        is_over = self.phase_until_ms == at_ms
+    def _join_phase_may_end(self) -> None:
+        is_over = self.phase_until_ms == self.now
         if self.is_initial:
-            assert is_over or (self._ran_out_ms == at_ms and self._nobody_is_missing)
+            assert is_over or (self._ran_out_ms == self.now and self._nobody_is_missing)
         else:
             assert is_over or self._nobody_is_missing, "somebody is missing, and there is time"
 
@@ -781,9 +825,8 @@ class Model:
 
     def _member_added(self, event: told.MemberAdded) -> None:
         ask = self._ask
-        assert ask is not None
-        assert ask.api == "join_group"
-        assert (ask.client_id, ask.instance_id) == (event.client_id, event.group_instance_id)
+        assert isinstance(ask, JoinGroupRequest)
+        assert (ask.client_id, ask.group_instance_id) == (event.client_id, event.group_instance_id)
         assert self._join_phase_ms(event.at_ms) == event.join_phase_ms
         if ask.member_id:
             assert ask.member_id == event.member_id
@@ -794,15 +837,16 @@ class Model:
             self.protocol_type, self.leader = ask.protocol_type, event.member_id
         member = Member(
             event.member_id,
-            ask.instance_id,
+            ask.group_instance_id,
             ask.client_id,
-            ask.session_ms,
-            ask.rebalance_timeout_ms,
-            ask.protocols,
+            ask.client_host,
+            ask.session_timeout_ms,
+            rebalance_ms_of(ask),
+            protocols_of(ask),
             # It cannot send heartbeats before it is answered.
-            event.at_ms + self.config.new_member_join_timeout_ms,
+            self.now + self.config.new_member_join_timeout_ms,
         )
-        if ask.instance_id is not None:
+        if ask.group_instance_id is not None:
             member.given_for = (ask.client_id, ask.request_id)
         self.members[event.member_id] = member
         self.somebody_came |= self.state == PREPARING and self.is_initial
@@ -814,13 +858,13 @@ class Model:
         self._must_rejoin = None
 
     def _join_phase_ms(self, at_ms: int) -> int:
-        return at_ms - self.since_ms if self.state == PREPARING else 0
+        return at_ms - self.since_log_ms if self.state == PREPARING else 0
 
     def _member_fenced(self, event: told.MemberFenced) -> None:
         ask, member = self._ask, self._static(event.group_instance_id)
-        assert ask is not None
+        assert isinstance(ask, JoinGroupRequest)
         assert member is not None
-        assert (ask.api, ask.member_id, ask.instance_id) == ("join_group", "", event.group_instance_id)
+        assert ("", event.group_instance_id) == (ask.member_id, ask.group_instance_id)
         assert (member.member_id, ask.client_id) == (event.member_id, event.client_id)
         if member.parked_join is not None:
             answer = self._take(member.parked_join, FENCED_INSTANCE_ID)
@@ -833,12 +877,13 @@ class Model:
             self.leader = event.replaced_by
         del self.members[member.member_id]
         member.member_id, member.client_id = event.replaced_by, event.client_id
+        member.client_host = ask.client_host
         self.members[member.member_id] = member
         self._has_synced(member)
         member.is_new, member.given_for = False, (ask.client_id, ask.request_id)
         # One more session as long as its predecessor's.
         self._is_heard(member)
-        is_same_vote = [it for it, _ in member.protocols] == [it for it, _ in ask.protocols]
+        is_same_vote = [it for it, _ in member.protocols] == [it.name for it in ask.protocols]
         member.take_over(ask)
         rebalances = any(isinstance(it, told.StateChanged) for it in self._own_events)
         if self.state == STABLE and (is_same_vote or not rebalances):
@@ -847,7 +892,7 @@ class Model:
         else:
             self._park_again(member, ask)
 
-    def _tells_restarted(self, ask: Ask, member: Member, old_leader: str | None) -> None:
+    def _tells_restarted(self, ask: JoinGroupRequest, member: Member, old_leader: str | None) -> None:
         """It takes over what it had; a leader must not think that it has to divide anew."""
         leads = self.leader == member.member_id
         answer = self._take(ask)
@@ -867,18 +912,18 @@ class Model:
                 member.parked_sync = None
             case "session_expired":
                 assert not member.is_safe
-                assert member.heard_until_ms == event.at_ms
+                assert member.heard_until_ms == self.now
                 # A newcomer that waits for the end of a phase is not put out by it.
-                assert self.is_initial or (self.state, self.phase_until_ms) != (PREPARING, event.at_ms)
-                self._ran_out_ms = event.at_ms
+                assert self.is_initial or (self.state, self.phase_until_ms) != (PREPARING, self.now)
+                self._ran_out_ms = self.now
             case "not_rejoined":
                 assert self.state == PREPARING
-                assert self.phase_until_ms == event.at_ms
+                assert self.phase_until_ms == self.now
                 assert (member.parked_join, member.instance_id) == (None, None)
             case "not_synced":
                 assert self.state in (COMPLETING, STABLE)
                 assert member.owes_sync
-                assert self.sync_until_ms == event.at_ms
+                assert self.sync_until_ms == self.now
             case "group_full":
                 assert self._is_full_for == event.member_id
                 self._is_full_for = None
@@ -897,11 +942,11 @@ class Model:
     def _rebalance_postponed(self, event: told.RebalancePostponed) -> None:
         assert self.state == PREPARING
         assert all(it.instance_id and it.parked_join is None for it in self.members.values())
-        assert self.phase_until_ms == event.at_ms
+        assert self.phase_until_ms == self.now
         longest = max(it.rebalance_ms for it in self.members.values())
         wait_ms = max(longest, self.config.group_min_session_timeout_ms, 1)
         assert event.at_ms + wait_ms == event.until_ms
-        self.phase_until_ms = event.until_ms
+        self.phase_until_ms = self.now + wait_ms
 
     def _generation_wrapped(self, event: told.GenerationWrapped) -> None:
         assert self.generation == INT32_MAX
@@ -926,7 +971,7 @@ class Model:
             member.is_new, member.owes_sync, member.is_behind = False, True, True
             self._is_heard(member)
         longest = max(it.rebalance_ms for it in self.members.values())
-        self.sync_until_ms = event.at_ms + max(longest, 0)
+        self.sync_until_ms = self.now + max(longest, 0)
 
     def _assignment_propagated(self, event: told.AssignmentPropagated) -> None:
         ask = self._must_assign
@@ -934,14 +979,15 @@ class Model:
         assert ask is not None
         assert self.generation == event.generation_id
         self._must_assign = None
-        expected = {member_id: ask.assignments.get(member_id, b"") for member_id in self.members}
+        given = {it.member_id: it.assignment for it in ask.assignments}
+        expected = {member_id: given.get(member_id, b"") for member_id in self.members}
         assert expected == {it.member_id: it.assignment for it in event.assignments}
         for member in self.members.values():
             member.assignment = expected[member.member_id]
             self._answer_sync(member, NONE)
 
     def _offsets_committed(self, event: told.OffsetsCommitted) -> None:
-        assert self._ask is not None
+        assert isinstance(self._ask, OffsetCommitRequest)
         assert (self._ask.member_id, self._ask.client_id) == (event.member_id, event.client_id)
         told_of = [
             Commit(
@@ -990,24 +1036,24 @@ class Model:
         self.offsets.agrees_with_stored(committed(group))
         if group is None:
             return
-        assert (self.state, self.generation, self.leader, self.now) == (
-            group.state,
-            group.generation_id,
-            group.leader,
-            group.now_ms,
-        )
-        assert self.pending == group.pending_members
-        assert self.members.keys() == group.members.keys()
+        told_now = (self.state, self.generation, self.leader, self.log_ms, self.since_log_ms)
+        stored = (group.state, group.generation_id, group.leader, group.now_ms, group.state_timestamp_ms)
+        assert told_now == stored, "untold changes"
+        # Stored is log time, into which an outage that is still to be read has not been counted.
+        later_ms = group.now_ms - self.now
+        assert {it: until_ms + later_ms for it, until_ms in self.pending.items()} == group.pending_members
+        assert list(self.members) == list(group.members)
         for member_id, member in self.members.items():
-            self._agrees_with_member(member, group.members[member_id])
-        assert self.sync_until_ms == group.sync_deadline_ms
+            self._agrees_with_member(member, group.members[member_id], later_ms)
+        until_ms = None if self.sync_until_ms is None else self.sync_until_ms + later_ms
+        assert until_ms == group.sync_deadline_ms
         if self.state == PREPARING:
-            assert self.phase_until_ms == group.join_deadline_ms
+            assert self.phase_until_ms + later_ms == group.join_deadline_ms
         # It may be earlier: that a session ends while its member is parked is known only then.
         assert deadline_ms is not None
-        assert self.now < deadline_ms <= min(self._deadlines())
+        assert self.now < deadline_ms - later_ms <= min(self._deadlines())
 
-    def _agrees_with_member(self, member: Member, stored: Any) -> None:
+    def _agrees_with_member(self, member: Member, stored: Any, later_ms: int) -> None:
         parked = (stored.awaiting_join, stored.awaiting_sync)
         expected = {
             "session": member.session_ms,
@@ -1016,7 +1062,7 @@ class Model:
             "owes sync": member.owes_sync,
             "is behind": member.is_behind,
             "parked": [ask and ask.request_id for ask in (member.parked_join, member.parked_sync)],
-            "heard until": None if member.is_safe else member.heard_until_ms,
+            "heard until": None if member.is_safe else member.heard_until_ms + later_ms,
         }
         actual = {
             "session": stored.session_timeout_ms,
@@ -1050,7 +1096,7 @@ class Model:
                 "member_id": it.member_id,
                 "group_instance_id": it.instance_id if shows_names else None,
                 "client_id": it.client_id,
-                "client_host": f"host of {it.client_id}",
+                "client_host": it.client_host,
                 "member_metadata": dict(it.protocols)[self.protocol_name] if is_stable else b"",
                 "member_assignment": it.assignment,
             }

@@ -7,17 +7,22 @@ its time is over, and has to be gone soon after that.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from group_coordinator.coordinator_state.config import INT64_MAX
+from group_coordinator.coordinator_state.requests import OffsetFetchTopic
 from tests.coordinator_state.subscription import subscription
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from group_coordinator.coordinator_state.events import PartitionsOfTopic
+    from group_coordinator.coordinator_state.requests import (
+        OffsetCommitRequest,
+        OffsetDeleteTopic,
+    )
     from tests.coordinator_state.invariants import Committed as Stored
-    from tests.coordinator_state.model import Ask, Model
+    from tests.coordinator_state.model import Model
 
 Key = tuple[str, int]
 """Topic and partition."""
@@ -71,10 +76,10 @@ class OffsetsModel:
 
     # -- requests ------------------------------------------------------------------------------------
 
-    def commit(self, ask: Ask) -> tuple[list[int], list[Commit]]:
+    def commit(self, commits: list[Commit], ask: OffsetCommitRequest) -> tuple[list[int], list[Commit]]:
         """The error code of each partition, and what is committed."""
         codes, granted = [], []
-        for each in ask.commits:
+        for each in commits:
             codes.append(self._code_of(each))
             if codes[-1] == 0:
                 granted.append(each if ask.version >= 6 else each._replace(epoch=-1))
@@ -88,15 +93,16 @@ class OffsetsModel:
         is_known = (commit.topic, commit.partition) in self.kept
         return 0 if is_known or len(self.kept) < config.max_group_offsets else TOO_MANY
 
-    def _keep(self, commit: Commit, ask: Ask) -> None:
-        now = self._model.now
-        expire_ms = now + ask.retention_ms if ask.version <= 4 and ask.retention_ms != -1 else None
+    def _keep(self, commit: Commit, ask: OffsetCommitRequest) -> None:
+        now, retention_ms = self._model.log_ms, ask.retention_time_ms
+        is_limited = ask.version <= 4 and retention_ms != -1
+        expire_ms = min(now + max(retention_ms, 0), INT64_MAX) if is_limited else None
         metadata = commit.metadata or ""
         self.kept[commit.topic, commit.partition] = Committed(
             commit.offset, commit.epoch, metadata, now, expire_ms
         )
 
-    def agrees_with_fetch(self, answer: Any, asked: Iterable[Key] | None, version: int) -> None:
+    def agrees_with_fetch(self, answer: Any, version: int, asked: Iterable[Key] | None = None) -> None:
         """Each partition that was asked for (None: all) is told once, and as it was committed last."""
         told = [
             ((topic.name, it.partition_index), (it.committed_offset, it.committed_leader_epoch, it.metadata))
@@ -123,13 +129,13 @@ class OffsetsModel:
 
     def read_by(self, subscriptions: Iterable[bytes]) -> None:
         """A generation begins, of members with these subscriptions."""
-        topics = [READS[it] for it in subscriptions]
+        topics = [READS.get(it) for it in subscriptions]
         is_known = self._model.protocol_type == "consumer" and None not in topics
         self.read = frozenset().union(*(it for it in topics if it)) if is_known else None
 
     def expired(self, topics: list[PartitionsOfTopic], at_ms: int) -> None:
         """All whose time is over go together."""
-        over = {key for key in self.kept if (end := self._end_of(key)) is not None and end <= at_ms}
+        over = {key for key in self.kept if (time := self._time_of(key)) and sum(time) <= at_ms}
         assert over == self._keys(topics)
         self._forget(over)
 
@@ -150,8 +156,8 @@ class OffsetsModel:
 
     # -- time ----------------------------------------------------------------------------------------
 
-    def _end_of(self, key: Key) -> int | None:
-        """When the time of an offset is over, as things are; None while it is in use."""
+    def _time_of(self, key: Key) -> tuple[int, int] | None:
+        """Since when the time of an offset runs, and how long it is; None while the offset is in use."""
         model, kept = self._model, self.kept[key]
         if model.state == "Stable":
             if model.protocol_type != "consumer" or self.is_read(key[0]):
@@ -159,17 +165,21 @@ class OffsetsModel:
         elif model.state != "Empty":
             return None
         if kept.expire_ms is not None:
-            return kept.expire_ms
+            return kept.at_ms, kept.expire_ms - kept.at_ms
         was_group = model.state == "Empty" and model.protocol_type is not None
-        since_ms = model.since_ms if was_group else kept.at_ms
-        return since_ms + model.config.offsets_retention_minutes * 60_000
+        since_ms = model.since_log_ms if was_group else kept.at_ms
+        return since_ms, model.config.offsets_retention_minutes * 60_000
 
     def gone_by_ms(self) -> list[int]:
-        """Until when offsets may be there, as things are."""
-        late_ms, since_ms = self._model.config.offsets_retention_check_interval_ms, self._model.since_ms
-        ends = [(self._end_of(key), kept.at_ms) for key, kept in self.kept.items()]
+        """Until when offsets may be there, as things are, by the model's clock."""
+        model = self._model
+        late_ms = model.config.offsets_retention_check_interval_ms
+        times = [(time, kept.at_ms) for key, kept in self.kept.items() if (time := self._time_of(key))]
         # What was over before it was committed, or before it came out of use, has its time from then.
-        return [max(end, at_ms, since_ms) + late_ms for end, at_ms in ends if end is not None]
+        return [
+            max(model.up(since_ms) + length_ms, model.up(at_ms), model.since_ms) + late_ms
+            for (since_ms, length_ms), at_ms in times
+        ]
 
     # -- what others say of them ---------------------------------------------------------------------
 
@@ -188,38 +198,31 @@ class OffsetsModel:
 # -- how they are asked for ----------------------------------------------------------------------------
 
 
-def commit_topics(commits: Iterable[Commit]) -> list[dict[str, Any]]:
-    """The `topics` of an offset_commit."""
+def commits_of(ask: OffsetCommitRequest) -> list[Commit]:
+    """What is to be committed."""
     return [
-        {
-            "name": topic,
-            "partitions": [
-                {
-                    "partition_index": it.partition,
-                    "committed_offset": it.offset,
-                    "committed_leader_epoch": it.epoch,
-                    "committed_metadata": it.metadata,
-                }
-                for it in of_topic
-            ],
-        }
-        for topic, of_topic in groupby(commits, lambda it: it.topic)
+        Commit(
+            topic.name,
+            it.partition_index,
+            it.committed_offset,
+            it.committed_leader_epoch,
+            it.committed_metadata,
+        )
+        for topic in ask.topics
+        for it in topic.partitions
     ]
 
 
-def fetch_topics(keys: Iterable[Key]) -> list[dict[str, Any]]:
-    """The `topics` of an offset_fetch."""
+def keys_of(topics: Iterable[OffsetFetchTopic | OffsetDeleteTopic]) -> list[Key]:
+    """What is to be fetched or deleted."""
     return [
-        {"name": topic, "partition_indexes": [partition for _, partition in of_topic]}
-        for topic, of_topic in groupby(keys, lambda key: key[0])
-    ]
-
-
-def delete_topics(keys: Iterable[Key]) -> list[dict[str, Any]]:
-    """The `topics` of an offset_delete."""
-    return [
-        {"name": topic, "partitions": [{"partition_index": partition} for _, partition in of_topic]}
-        for topic, of_topic in groupby(keys, lambda key: key[0])
+        (topic.name, each)
+        for topic in topics
+        for each in (
+            topic.partition_indexes
+            if isinstance(topic, OffsetFetchTopic)
+            else [it.partition_index for it in topic.partitions]
+        )
     ]
 
 

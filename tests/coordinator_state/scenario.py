@@ -6,7 +6,7 @@
     assert errors(replies) == {"c1": "NONE"}
     assert s.states() == ["Empty", "PreparingRebalance", "CompletingRebalance"]
 
-Every word goes the way a record goes, as JSON through `step`, and the invariants are checked after each.
+Every word goes the way a record goes, as JSON through `step`, and the model looks at what comes of it.
 A scenario remembers, as a client would, which id and generation each client was told last.
 """
 
@@ -26,6 +26,8 @@ from group_coordinator.coordinator_state.responses import AnyResponse, JoinGroup
 from group_coordinator.coordinator_state.step import Channel, Output, StepResult, step
 from group_coordinator.coordinator_state.stored import decode_group
 from tests.coordinator_state import invariants
+from tests.coordinator_state.model import Model
+from tests.coordinator_state.observer import Observer
 
 GROUP = "orders"
 TOPIC = "requests"
@@ -104,6 +106,10 @@ class Scenario:
         self.revoked: Counter[str] = Counter()
         self.assigned: Counter[str] = Counter()
         self._owes_revoke: dict[str, bool] = {}
+        # What tests assign here are no units of work.
+        self._observer = Observer(Model(self.config, [], units_of=lambda _: ()))
+        self._is_judged = "max_group_bytes" not in config
+        self._stored: bytes | None = None
 
     # -- time --------------------------------------------------------------------------------------
 
@@ -346,7 +352,11 @@ class Scenario:
     def _step(self, records: list[Record]) -> list[AnyResponse]:
         now, outages = self.now, self.outages
         result = step(GROUP.encode(), self.state, records, now, self.config, SECRET, outages, self.layout)
-        invariants.check(self.state, result, self.now, self.config, self.outages)
+        if self._may_be_judged():
+            self._observer.see(self.state, records, self.now, result)
+        else:
+            invariants.check(self.state, result, self.now, self.config, self.outages)
+        self._stored = result.state
         self.state, self.deadline = result.state, result.deadline_ms
         self.outputs += result.outputs
         self.events += [
@@ -355,6 +365,15 @@ class Scenario:
             if output.channel is Channel.EVENTS
         ]
         return self._read_replies(result)
+
+    def _may_be_judged(self) -> bool:
+        """The model knows of no limit in bytes, nor of what a test does to the state or the past."""
+        model = self._observer.model
+        new = [outage for outage in self.outages if outage not in model.outages]
+        is_past = any(outage.start_ms < model.log_ms for outage in new)
+        self._is_judged = self._is_judged and self.state is self._stored and not is_past
+        model.config, model.layout, model.outages = self.config, self.layout, [*model.outages, *new]
+        return self._is_judged
 
     def _read_replies(self, result: StepResult) -> list[AnyResponse]:
         replies = [

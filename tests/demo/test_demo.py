@@ -7,13 +7,12 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, wait_for
 
 pytestmark = pytest.mark.spark
 
@@ -34,12 +33,13 @@ class Audience:
                 COMMAND, stdout=output, stderr=subprocess.STDOUT, env=environment, cwd=ROOT
             )
 
-    def wait_to_read(self, text: str, timeout_s: float) -> None:
-        deadline = time.monotonic() + timeout_s
-        while text not in self.output.read_text():
-            assert self.process.poll() is None, self.output.read_text()
-            assert time.monotonic() < deadline, self.output.read_text()
-            time.sleep(0.05)
+    def wait_to_read(self, text: str) -> None:
+        def is_read() -> bool:
+            said = self.output.read_text()
+            assert self.process.poll() is None or text in said, said
+            return text in said
+
+        wait_for(is_read, said=self.output.read_text)
 
     def survivors(self) -> list[str]:
         """Command lines of everything that was started and still runs."""
@@ -108,7 +108,7 @@ def test_the_story_ends_well(audience: Audience) -> None:
 def test_whoever_leaves_early_leaves_nothing_behind(
     audience: Audience, scene: str, number: signal.Signals
 ) -> None:
-    audience.wait_to_read(scene, timeout_s=PATIENCE_S)
+    audience.wait_to_read(scene)
     assert len(audience.survivors()) > 1 or scene == "Kafka starts"
 
     audience.process.send_signal(number)

@@ -9,7 +9,6 @@ import json
 import shutil
 import subprocess
 import tempfile
-import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -18,7 +17,7 @@ from typing import Any, Self
 
 from group_coordinator.deploy.broker import _free_port
 from group_coordinator.deploy.jars import cache_dir
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, wait_for
 
 _DOWNLOAD_S = 240
 _ADVICE = (
@@ -138,11 +137,7 @@ class Prometheus:
                 self._command, cwd=self._log.parent, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
         try:
-            deadline = time.monotonic() + PATIENCE_S
-            while not self._is_ready():
-                assert self._process.poll() is None, self._log.read_text()
-                assert time.monotonic() < deadline, self._log.read_text()
-                time.sleep(0.05)
+            wait_for(self._is_ready, said=self._log.read_text)
         except BaseException:
             self.__exit__()
             raise
@@ -153,6 +148,7 @@ class Prometheus:
         self._process.wait()
 
     def _is_ready(self) -> bool:
+        assert self._process.poll() is None, self._log.read_text()
         try:
             with urllib.request.urlopen(f"{self._url}/-/ready", timeout=PATIENCE_S):
                 return True

@@ -5,7 +5,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from kafka.admin import KafkaAdminClient, NewTopic
 
 from group_coordinator.deploy import broker as module
 from group_coordinator.deploy.broker import BrokerError, EmbeddedBroker
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, wait_for
 
 pytestmark = pytest.mark.spark
 
@@ -161,10 +160,7 @@ def test_dies_with_its_owner(tmp_path: Path) -> None:
         owner.kill()
         owner.wait()
 
-    deadline = time.monotonic() + PATIENCE_S
-    while answers(address):
-        assert time.monotonic() < deadline, "the broker outlived its owner"
-        time.sleep(0.05)
+    wait_for(lambda: not answers(address), said=lambda: "the broker outlived its owner")
 
 
 @pytest.mark.verify

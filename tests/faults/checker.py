@@ -1,27 +1,27 @@
 """What must be true after a run, whatever was killed: pure functions over what the run has left behind.
 
 The judge of most of it is the core itself, offline: given the whole log in one step it has no batches, no
-restarts and no repeats, so what it decides is what the coordinator should have decided. What the core could
-be wrong about in both is checked a second time, from the records and from what the members saw.
+restarts and no repeats, so what it decides is what the coordinator should have decided. The core could be
+wrong in both: so the model looks at what it decides, and the members have noted what they saw.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from traceback import extract_tb
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from group_coordinator.coordinator_state.requests import JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
-from tests.faults import commits, members, told
+from tests.coordinator_state.model import Model
+from tests.coordinator_state.observer import Observer
+from tests.faults import members, told
 from tests.faults.view import View, Violation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from group_coordinator.coordinator_state.classic.group import ClassicGroup
     from tests.faults.history import History, Written
-    from tests.faults.view import Asked
 
 __all__ = ["check", "figures"]
 
@@ -31,18 +31,12 @@ def check(history: History) -> list[Violation]:
     view = View(history)
     rules = (
         repeated_answers,
-        unanswered,
-        forgotten,
+        decisions,
         answers,
         rejects,
         repeated_events,
         events,
         pictures,
-        commits.lost,
-        commits.fetched,
-        commits.of_old_generations,
-        members.one_owner_by_assignments,
-        members.told_what_was_assigned,
         members.one_owner_by_notes,
         members.expired_though_beating,
         members.failed,
@@ -84,60 +78,16 @@ def repeated_answers(view: View) -> Iterator[Violation]:
             yield Violation("repeated answers differ", str(group_id), f"{request_id}: {different}")
 
 
-def unanswered(view: View) -> Iterator[Violation]:
-    """Every request is answered, unless it was superseded, or is still parked."""
-    for group_id, asked in view.asked.items():
-        parked = _parked(view.replayed.left[group_id][0]) if group_id in view.replayed.left else {}
-        for index, it in enumerate(asked):
-            request = it.request
-            if request is None or request.request_id in view.answers or request.request_id in parked:
-                continue
-            if not _is_superseded(it, asked[index + 1 :]):
-                yield Violation("a request is not answered", group_id, f"{it.place}: {request}")
-
-
-def _is_superseded(it: Asked, later: list[Asked]) -> bool:
-    """Whether its member has asked again since, or, waiting for an assignment, has left."""
-    request = it.request
-    if not isinstance(request, JoinGroupRequest | SyncGroupRequest):
-        return False
-    names = {request.member_id, request.group_instance_id} - {"", None}
-    for other in (each.request for each in later):
-        if type(other) is type(request) and names & {other.member_id, other.group_instance_id}:
-            return True
-        if isinstance(request, SyncGroupRequest) and isinstance(other, LeaveGroupRequest):
-            leaving = {name for each in other.members for name in (each.member_id, each.group_instance_id)}
-            if names & leaving:
-                return True
-    return False
-
-
-def _parked(group: ClassicGroup) -> dict[str, str]:
-    """Request id -> member id of what waits for an answer."""
-    return {
-        reply_to.request_id: member.member_id
-        for member in group.members.values()
-        for reply_to in (member.awaiting_join, member.awaiting_sync)
-        if reply_to is not None
-    }
-
-
-def forgotten(view: View) -> Iterator[Violation]:
-    """What is parked at the end waits for a deadline, and no longer than a rebalance and a session take."""
+def decisions(view: View) -> Iterator[Violation]:
+    """What the core decides about the whole log is what the model foretells."""
     history = view.history
-    absent_ms = sum(outage.end_ms - outage.start_ms for outage in history.outages)
-    for group_id, (group, deadline_ms) in view.replayed.left.items():
-        parked = _parked(group)
-        joins = [it.request for it in view.asked[group_id] if isinstance(it.request, JoinGroupRequest)]
-        patience_ms = max((it.effective_rebalance_timeout_ms for it in joins), default=0)
-        patience_ms += max((it.session_timeout_ms for it in joins), default=0) + absent_ms
-        for it in view.asked[group_id]:
-            if it.request is None or it.request.request_id not in parked:
-                continue
-            waited_ms = history.watermark_ms - it.record.timestamp_ms
-            if deadline_ms is None or waited_ms > patience_ms:
-                detail = f"{it.place} has waited for {waited_ms} ms, until {deadline_ms}: {it.request}"
-                yield Violation("a parked request is forgotten", group_id, detail)
+    for group_id, (records, result) in view.replayed.decided.items():
+        model = Model(history.config, history.outages, group_id, members.units_in, history.layout)
+        try:
+            Observer(model).see(None, records, history.watermark_ms, result)
+        except AssertionError as error:
+            place = extract_tb(error.__traceback__)[-1]
+            yield Violation("the core is wrong", group_id, f"{error} in {place.name}: {place.line}")
 
 
 def answers(view: View) -> Iterator[Violation]:

@@ -8,15 +8,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
-from kafka import KafkaConsumer, TopicPartition
 
 from group_coordinator.checkpoints.identity import Identity
 from group_coordinator.coordinator_state.config import GroupConfig
+from group_coordinator.coordinator_state.layout import Layout
 from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.outages import Outage
 from group_coordinator.jobs.settings import Settings
 from tests.faults.notes import AnyNote
 from tests.faults.tables import Rows
+from tests.topics import Reader
 
 __all__ = ["History", "LastBatch", "Written", "collect", "is_read", "last_batch", "read_topic"]
 
@@ -51,6 +52,7 @@ class History(msgspec.Struct, kw_only=True):
     outages: list[Outage]
     config: GroupConfig
     secret: bytes
+    layout: Layout = Layout()
     tables: Rows = {}
 
 
@@ -86,8 +88,8 @@ def collect(settings: Settings, requests: list[Any], notes: list[AnyNote], table
         notes=notes,
         watermark_ms=last.watermark_ms,
         outages=_outages(checkpoint),
-        config=msgspec.structs.replace(
-            settings.group,
+        config=settings.group,
+        layout=Layout(
             request_partitions=settings.requests_partitions,
             response_partitions=settings.responses_partitions,
             state_partitions=settings.state_partitions,
@@ -128,19 +130,5 @@ def _outages(checkpoint: Path) -> list[Outage]:
 
 def read_topic(bootstrap_servers: str, topic: str) -> list[Any]:
     """All of kafka-python's records of a topic, in the order of their partitions and offsets."""
-    consumer = KafkaConsumer(
-        bootstrap_servers=bootstrap_servers, group_id=None, enable_auto_commit=False, consumer_timeout_ms=1
-    )
-    try:
-        partitions = [TopicPartition(topic, each) for each in consumer.partitions_for_topic(topic) or ()]
-        consumer.assign(partitions)
-        consumer.seek_to_beginning(*partitions)
-        ends = consumer.end_offsets(partitions)
-        records: list[Any] = []
-        while any(consumer.position(each) < end for each, end in ends.items()):
-            polled = consumer.poll(timeout_ms=_READ_WITHIN_MS)
-            assert polled, f"{topic} cannot be read to its end"
-            records += (record for each in polled.values() for record in each)
-    finally:
-        consumer.close()
-    return sorted(records, key=lambda record: (record.partition, record.offset))
+    with Reader({"bootstrap_servers": bootstrap_servers}, topic) as reader:
+        return reader.read_to_end()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment
 
-from group_coordinator.coordinator_state.requests import JoinGroupRequest, SyncGroupRequest
+from group_coordinator.coordinator_state.requests import JoinGroupRequest
 from tests.faults.notes import Ended, Failed, GaveUp, Owned, Sent
 from tests.faults.view import View, Violation
 
@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 __all__ = [
     "expired_though_beating",
     "failed",
-    "one_owner_by_assignments",
     "one_owner_by_notes",
-    "told_what_was_assigned",
+    "units_in",
 ]
 
 _FOR_SILENCE = ("session_expired", "not_rejoined", "not_synced")
@@ -32,49 +31,6 @@ _FOREVER_MS = 2**63
 
 
 # -- who owns what ---------------------------------------------------------------------------------------
-
-
-def one_owner_by_assignments(view: View) -> Iterator[Violation]:
-    """A generation has one assignment, and it gives each unit to one member."""
-    for group_id, events in view.events.items():
-        assigned: set[tuple[int, int]] = set()
-        life = 0
-        for event in events:
-            life += event["event"] == "group_created"
-            if event["event"] != "assignment_propagated":
-                continue
-            generation = (life, event["generation_id"])
-            if generation in assigned:
-                yield Violation("a generation has two assignments", group_id, f"{event}")
-            assigned.add(generation)
-            owners: dict[str, str] = {}
-            for each in event["assignments"]:
-                for unit in _units(each["assignment"]):
-                    if owners.setdefault(unit, each["member_id"]) != each["member_id"]:
-                        detail = f"{unit} is {owners[unit]}'s and {each['member_id']}'s: {event['event_id']}"
-                        yield Violation("a unit has two owners", group_id, detail)
-
-
-def told_what_was_assigned(view: View) -> Iterator[Violation]:
-    """What a sync is answered is what was decided for this member in this generation."""
-    for group_id, events in view.events.items():
-        decided: dict[tuple[int, str], set[str]] = defaultdict(set)
-        for event in events:
-            if event["event"] == "assignment_propagated":
-                for each in event["assignments"]:
-                    decided[event["generation_id"], each["member_id"]].add(each["assignment"])
-            elif event["event"] == "member_fenced":
-                # Who was started again goes on with what it had.
-                key = event["generation_id"], event["member_id"]
-                decided[event["generation_id"], event["replaced_by"]] |= decided[key]
-        for it in view.asked.get(group_id, []):
-            if not isinstance(it.request, SyncGroupRequest):
-                continue
-            answer = view.answer_to(it.request)
-            place = (it.request.generation_id, it.request.member_id)
-            if answer and not answer["error_code"] and answer["assignment"] not in decided[place]:
-                detail = f"{it.place}: {answer} and not {decided[place]}"
-                yield Violation("a member is told of another assignment", group_id, detail)
 
 
 class Ownership(NamedTuple):
@@ -128,14 +84,14 @@ def _gone(view: View) -> dict[str, tuple[int, str]]:
     return gone
 
 
-def _units(assignment: str) -> list[str]:
-    raw = msgspec.convert(assignment, bytes)
-    if not raw:
+def units_in(assignment: bytes) -> list[str]:
+    """What a member is given: units of a GroupMember, or partitions of a GroupConsumer."""
+    if not assignment:
         return []
-    if raw.startswith(b"{"):
-        units: list[str] = msgspec.json.decode(raw)["units"]
+    if assignment.startswith(b"{"):
+        units: list[str] = msgspec.json.decode(assignment)["units"]
         return units
-    return [f"{it.topic}-{it.partition}" for it in ConsumerProtocolAssignment.decode(raw).partitions()]
+    return [f"{it.topic}-{it.partition}" for it in ConsumerProtocolAssignment.decode(assignment).partitions()]
 
 
 # -- who may be put out ----------------------------------------------------------------------------------

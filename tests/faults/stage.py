@@ -21,7 +21,7 @@ from tests.faults.history import History, collect, is_read, read_topic
 from tests.faults.notes import read_notes
 from tests.faults.supervisor import Supervisor
 from tests.faults.tables import TableWriter
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, wait_for
 
 __all__ = ["LoadSize", "Stage", "StageError"]
 
@@ -140,18 +140,17 @@ class Stage:
     def wait_for_answers(self, number: int) -> None:
         """Wait until the members have heard so many more answers."""
         before = self._answers()
-        self.wait_until("members are answered", lambda: self._answers() >= before + number)
+        self.wait_until(lambda: self._answers() >= before + number)
 
     def _answers(self) -> int:
         return sum(path.read_bytes().count(b'"note":"heard"') for path in self._notes() if path.exists())
 
-    def wait_until(self, what: str, condition: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + PATIENCE_S
-        while not condition():
-            if time.monotonic() > deadline:
-                said = "\n".join(self.supervisor.job.said[-20:])
-                raise StageError(f"{what}: not within {PATIENCE_S} s. The coordinator says:\n{said}")
-            time.sleep(_LOOK_EVERY_S)
+    def wait_until(self, condition: Callable[[], bool]) -> None:
+        """Wait until it is so; what the coordinator has said tells why it never was."""
+        try:
+            wait_for(condition, said=lambda: "\n".join(self.supervisor.job.said[-20:]))
+        except AssertionError as error:
+            raise StageError(str(error)) from None
 
     def play(self, faults: Iterable[Fault]) -> None:
         """Do the faults one after the other."""
@@ -165,7 +164,7 @@ class Stage:
         self._end_load(signal.SIGTERM)
         settings = self.supervisor.job.settings
         requests = read_topic(settings.bootstrap_servers, settings.topics_requests)
-        self.wait_until("everything is read", lambda: is_read(settings, requests))
+        self.wait_until(lambda: is_read(settings, requests))
         code = self.supervisor.stop()
         if code != 0:
             raise StageError(

@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from group_coordinator.coordinator_state.outages import Outages
-from group_coordinator.coordinator_state.step import Channel, step
-from group_coordinator.coordinator_state.stored import decode_group
+from group_coordinator.coordinator_state.step import Channel, StepResult, step
 from group_coordinator.coordinator_state.wire import Rejection, read_request
 
 if TYPE_CHECKING:
-    from group_coordinator.coordinator_state.classic.group import ClassicGroup
     from group_coordinator.coordinator_state.log import Record
     from group_coordinator.coordinator_state.requests import AnyRequest
     from tests.faults.history import History
 
-__all__ = ["Asked", "Event", "Replayed", "View", "Violation", "place_of"]
+__all__ = ["Asked", "Event", "Replayed", "View", "Violation"]
 
 Event = dict[str, Any]
 
@@ -49,8 +47,8 @@ class Replayed(NamedTuple):
     groups: dict[bytes | None, bytes | None]
     offsets: dict[bytes | None, bytes | None]
     rejected: set[bytes | None]
-    left: dict[str, tuple[ClassicGroup, int | None]]
-    """Groups that are there at the end, each with its next deadline."""
+    decided: dict[str, tuple[list[Record], StepResult]]
+    """Group id -> its records, and all that was decided about them."""
 
 
 class View:
@@ -64,7 +62,7 @@ class View:
         """Group id (as the record key has it) -> its records in log order."""
         asked = defaultdict(list)
         for record in sorted(self.history.requests, key=lambda it: (it.partition, it.offset)):
-            request = read_request(record, self.history.config)
+            request = read_request(record, self.history.config, self.history.layout)
             place = f"{record.topic}-{record.partition}-{record.offset}"
             readable = None if isinstance(request, Rejection) else request
             asked[_text(record.key)].append(Asked(place, record, readable))
@@ -91,11 +89,6 @@ class View:
                 answers[request_id].append(answer)
         return answers
 
-    def answer_to(self, request: AnyRequest) -> dict[str, Any] | None:
-        """The first answer, decoded; None if there is none."""
-        answers = self.answers.get(request.request_id)
-        return msgspec.json.decode(answers[0][1] or b"{}") if answers else None
-
     @cached_property
     def events(self) -> dict[str, list[Event]]:
         """Group id -> its events, each once, in order.
@@ -121,7 +114,8 @@ class View:
         outages = Outages(history.outages)
         replayed = Replayed([], {}, {}, {}, set(), {})
         for key, records in by_key.items():
-            result = step(key, None, records, history.watermark_ms, history.config, history.secret, outages)
+            end_ms, config, layout = history.watermark_ms, history.config, history.layout
+            result = step(key, None, records, end_ms, config, history.secret, outages, layout)
             for output in result.outputs:
                 match output.channel:
                     case Channel.RESPONSES:
@@ -134,14 +128,8 @@ class View:
                         replayed.offsets[output.key] = output.value
                     case Channel.REJECTED:
                         replayed.rejected.add(output.value)
-            if result.state is not None:
-                replayed.left[_text(key)] = (decode_group(result.state), result.deadline_ms)
+            replayed.decided[_text(key)] = records, result
         return replayed
-
-
-def place_of(event: Event) -> str:
-    """The place of the record, or the deadline, that caused an event."""
-    return str(event["event_id"]).rpartition("-")[0]
 
 
 def _text(key: bytes | None) -> str:

@@ -1,12 +1,11 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 
 import pytest
 
-from tests.patience import PATIENCE_S
+from tests.patience import wait_for
 
 
 @pytest.fixture(autouse=True)
@@ -17,9 +16,6 @@ def _threads_that_end() -> Iterator[None]:
     """
     before = set(threading.enumerate())
     yield
-    deadline = time.monotonic() + PATIENCE_S
-    while left := [
-        each for each in threading.enumerate() if each not in before and each.name.startswith("ui-")
-    ]:
-        assert time.monotonic() < deadline, left
-        left[0].join(0.5)
+    wait_for(
+        lambda: not [it for it in threading.enumerate() if it.name.startswith("ui-") and it not in before]
+    )

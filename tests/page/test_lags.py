@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable
 from typing import Any, Self
 
 import pytest
@@ -12,8 +10,8 @@ from kafka.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from group_coordinator.client.admin import GroupListing
 from group_coordinator.client.descriptions import GroupDescription
 from group_coordinator.page import lags as module
-from group_coordinator.page.lags import Lags, Measured
-from tests.patience import PATIENCE_S
+from group_coordinator.page.lags import Lags
+from tests.patience import PATIENCE_S, wait_for
 
 
 class Admin:
@@ -49,14 +47,6 @@ class Admin:
         return {each: OffsetAndTimestamp(5 + 1_000 * each.partition, -1, -1) for each in specs}
 
 
-def until(found: Callable[[], Measured | None]) -> Measured:
-    deadline = time.monotonic() + PATIENCE_S
-    while (measured := found()) is None:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    return measured
-
-
 def test_nobody_waits_and_the_next_look_finds_the_answer() -> None:
     admin = Admin()
     lags = Lags(lambda: admin)
@@ -64,7 +54,7 @@ def test_nobody_waits_and_the_next_look_finds_the_answer() -> None:
     assert lags.newest() is None
     assert lags.newest() is None
     admin.may_answer.set()
-    measured = until(lags.newest)
+    measured = wait_for(lags.newest)
 
     assert measured.problem is None
     assert measured.total("orders") == 1_000
@@ -80,21 +70,21 @@ def test_one_group() -> None:
     admin.may_answer.set()
     lags = Lags(lambda: admin)
 
-    assert list(until(lambda: lags.newest("orders")).rows) == ["orders"]
+    assert list(wait_for(lambda: lags.newest("orders")).rows) == ["orders"]
 
 
 def test_fresh_figures_are_not_asked_for_again_old_ones_are(monkeypatch: pytest.MonkeyPatch) -> None:
     admin = Admin()
     admin.may_answer.set()
     lags = Lags(lambda: admin)
-    first = until(lags.newest)
+    first = wait_for(lags.newest)
     assert lags.newest() is first
     assert admin.questions == 1
 
     monkeypatch.setattr(module, "FRESH_S", 0)
     # The old figures are shown until the new ones are there.
     assert lags.newest() is not None
-    until(lambda: None if lags.newest() is first else lags.newest())
+    wait_for(lambda: None if lags.newest() is first else lags.newest())
     assert admin.questions > 1
 
 
@@ -102,7 +92,7 @@ def test_why_it_is_not_known() -> None:
     def connect() -> Any:
         raise KafkaConnectionError
 
-    measured = until(Lags(connect).newest)
+    measured = wait_for(Lags(connect).newest)
 
     assert measured.problem
     assert measured.total("orders") is None
@@ -124,7 +114,7 @@ def test_only_so_many_are_kept() -> None:
     lags = Lags(lambda: admin)
     admin.describe_groups_and_offsets = lambda _: {}
     for number in range(70):
-        until(lambda number=number: lags.newest(f"g{number}"))
+        wait_for(lambda number=number: lags.newest(f"g{number}"))
 
     assert len(lags._found) == 64
     assert "g69" in lags._found

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -9,14 +8,7 @@ from kafka import KafkaProducer
 
 from group_coordinator.page.live import Live
 from tests.page.filled import HOSTILE_GROUP, Filled, moved
-from tests.patience import PATIENCE_S
-
-
-def until(is_so: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+from tests.patience import PATIENCE_S, wait_for
 
 
 @pytest.mark.spark
@@ -29,7 +21,7 @@ def test_pictures_are_read_from_the_beginning_events_of_the_last_hours_and_then_
     config = {"bootstrap_servers": bootstrap_servers}
     names = topics["topics.groups"], topics["topics.events"]
     with Live(*names, config) as live:
-        until(lambda: live.problem is None)
+        wait_for(lambda: live.problem is None)
         assert [each.group_id for each in live.memory.groups()] == [HOSTILE_GROUP, "billing"]
         story = live.memory.story("billing")
         assert story is not None
@@ -40,11 +32,11 @@ def test_pictures_are_read_from_the_beginning_events_of_the_last_hours_and_then_
         producer.send(topics["topics.groups"], key=b"new", value=picture).get(PATIENCE_S)
         producer.send(topics["topics.groups"], key=b"billing", value=None).get(PATIENCE_S)
         producer.close()
-        until(lambda: [each.group_id for each in live.memory.groups()] == [HOSTILE_GROUP, "new"])
+        wait_for(lambda: [each.group_id for each in live.memory.groups()] == [HOSTILE_GROUP, "new"])
 
     # What is older than that is left where it is. The records are a few seconds old by now.
     with Live(*names, config, back=timedelta()) as live:
-        until(lambda: live.problem is None)
+        wait_for(lambda: live.problem is None)
         assert live.memory.story("billing") is None
         assert live.memory.picture(HOSTILE_GROUP) is not None
 
@@ -52,12 +44,12 @@ def test_pictures_are_read_from_the_beginning_events_of_the_last_hours_and_then_
 @pytest.mark.spark
 def test_topics_that_are_not_there_yet_are_waited_for(bootstrap_servers: str) -> None:
     with Live("later.groups", "later.events", {"bootstrap_servers": bootstrap_servers}) as live:
-        until(lambda: live.problem and "there is no topic later.groups" in live.problem)
+        wait_for(lambda: live.problem and "there is no topic later.groups" in live.problem)
         Filled(round(time.time() * 1000)).write_topics(bootstrap_servers, "later")
-        until(lambda: live.problem is None and len(live.memory.groups()) == 2)
+        wait_for(lambda: live.problem is None and len(live.memory.groups()) == 2)
 
 
 def test_brokers_that_are_away_are_waited_for() -> None:
     config = {"bootstrap_servers": "127.0.0.1:1", "bootstrap_timeout_ms": 300}
     with Live("g", "e", config) as live:
-        until(lambda: live.problem is not None and live.problem.startswith("Kafka cannot be read: "))
+        wait_for(lambda: live.problem is not None and live.problem.startswith("Kafka cannot be read: "))

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
@@ -18,6 +17,7 @@ from tests.commands.job import Job
 from tests.patience import PATIENCE_S, wait_for
 from tests.security.conftest import password_of, write_settings
 from tests.security.rights import rights_of
+from tests.topics import Reader
 
 if TYPE_CHECKING:
     from tests.security.secured_broker import SecuredBroker
@@ -69,46 +69,20 @@ def config_of(secured: SecuredBroker, job: Job) -> Callable[[str], dict[str, Any
     return lambda user: secured.client_config(user, password_of(user))
 
 
-def poll_until(member: GroupMember, condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to that in time"
-        member.poll(timeout_ms=100)
+def operators_view(secured: SecuredBroker) -> Reader:
+    """All response topics from now on."""
+    topics = ("coordinator.responses", *TENANTS.values())
+    return Reader({"bootstrap_servers": secured.open_servers}, *topics, from_now_on=True)
 
 
-class Reader:
-    """Reads all response topics from now on, as the operator of the broker."""
+def answers_to(client_id: str, reader: Reader, count: int) -> list[Any]:
+    """The records under that client id, once there are as many."""
 
-    def __init__(self, secured: SecuredBroker) -> None:
-        self._consumer = KafkaConsumer(
-            bootstrap_servers=secured.open_servers, group_id=None, enable_auto_commit=False
-        )
-        partitions = [
-            TopicPartition(topic, number)
-            for topic in ("coordinator.responses", *TENANTS.values())
-            for number in self._consumer.partitions_for_topic(topic)
-        ]
-        self._consumer.assign(partitions)
-        for partition, end in self._consumer.end_offsets(partitions).items():
-            self._consumer.seek(partition, end)
-        self._records: list[Any] = []
+    def found() -> list[Any]:
+        return [record for record in reader.records if record.key == client_id.encode()]
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._consumer.close(autocommit=False)
-
-    def answers(self, client_id: str, count: int) -> list[Any]:
-        """The records under that client id, once there are as many."""
-
-        def found() -> list[Any]:
-            for records in self._consumer.poll(timeout_ms=100).values():
-                self._records += records
-            return [record for record in self._records if record.key == client_id.encode()]
-
-        wait_for(lambda: len(found()) >= count)
-        return found()
+    wait_for(lambda: len(found()) >= count, meanwhile=reader.poll)
+    return found()
 
 
 # -- the rights that the guide lists are enough ----------------------------------------------------------
@@ -117,7 +91,7 @@ class Reader:
 def test_a_member_works_and_commits(config_of: Callable[[str], dict[str, Any]]) -> None:
     with GroupMember(group_id="workers", **config_of("member")) as member:
         member.subscribe(units=["eu", "us"])
-        poll_until(member, lambda: member.assignment == {"eu", "us"})
+        wait_for(lambda: member.assignment == {"eu", "us"}, meanwhile=lambda: member.poll(timeout_ms=100))
         member.commit({"eu": 42})
 
         assert member.committed(["eu"])["eu"].offset == 42
@@ -201,15 +175,15 @@ def test_a_tenant_reads_its_own_responses_only(
 def test_a_tenant_takes_part(secured: SecuredBroker, config_of: Callable[[str], dict[str, Any]]) -> None:
     own = TENANTS["tenant-a-"]
     with (
-        Reader(secured) as reader,
+        operators_view(secured) as reader,
         GroupMember(
             group_id="tenant-a-jobs", client_id="of-a", response_topic=own, **config_of("tenant-a")
         ) as member,
     ):
         member.subscribe(units=["eu"])
-        poll_until(member, lambda: member.assignment == {"eu"})
+        wait_for(lambda: member.assignment == {"eu"}, meanwhile=lambda: member.poll(timeout_ms=100))
 
-        assert {record.topic for record in reader.answers("of-a", 3)} == {own}  # two joins and a sync
+        assert {record.topic for record in answers_to("of-a", reader, 3)} == {own}  # two joins and a sync
 
 
 def test_an_operator_asks_about_groups_of_all_tenants(config_of: Callable[[str], dict[str, Any]]) -> None:
@@ -250,9 +224,9 @@ def test_what_is_asked_about_another_tenants_group_is_answered_to_that_tenant(
     ]
     common = {"client_id": victim, "group_id": group, "reply_partition": 0}
     requests = [common | {"request_id": str(number)} | fields for number, fields in enumerate(asked)]
-    with Reader(secured) as reader:
+    with operators_view(secured) as reader:
         send(config_of("tenant-a"), *((group.encode(), request) for request in requests))
-        answers = reader.answers(victim, len(asked))
+        answers = answers_to(victim, reader, len(asked))
 
     assert {(record.topic, record.partition) for record in answers} == {(TENANTS["tenant-b-"], 0)}
     found = sorted(json.loads(record.value)["request_id"] for record in answers)
@@ -268,8 +242,8 @@ def test_what_has_no_group_is_answered_to_no_tenant(
         "client_id": "keyless",
         "group_id": "tenant-b-jobs",
     }
-    with Reader(secured) as reader:
+    with operators_view(secured) as reader:
         send(config_of("tenant-a"), (None, request))
-        answers = reader.answers("keyless", 1)
+        answers = answers_to("keyless", reader, 1)
 
     assert [record.topic for record in answers] == ["coordinator.responses"]

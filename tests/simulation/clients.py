@@ -50,9 +50,9 @@ def settings_of(client_id: str, timeouts: Timeouts, instance_id: str | None) -> 
 
 
 def divide(members: list[str], units: int) -> dict[str, bytes]:
-    """What a leader decides: units dealt out in turn, as JSON lists of their numbers."""
+    """What a leader decides: units dealt out in turn, as lists of their numbers."""
     return {
-        member_id: msgspec.json.encode(list(range(i, units, len(members))))
+        member_id: b" ".join(b"%d" % unit for unit in range(i, units, len(members)))
         for i, member_id in enumerate(sorted(members))
     }
 
@@ -71,7 +71,7 @@ class Sent(NamedTuple):
 
 def units_in(assignment: bytes) -> tuple[int, ...]:
     """The units of an assignment."""
-    return tuple(msgspec.json.decode(assignment)) if assignment else ()
+    return tuple(map(int, assignment.split()))
 
 
 class Client:
@@ -338,8 +338,8 @@ class Client:
             generation, positions = outcome.token
             if positions is not None and outcome.error is None:
                 committed = {partition_of(unit): position for unit, position in positions.items()}
-                progress = self._world.checks.progress
-                progress.acknowledged(generation.member_id, generation.generation_id, committed)
+                checks = self._world.checks
+                checks.acknowledged(generation.member_id, generation.generation_id, committed)
             elif positions is None and generation is self.assigned_in:
                 self._is_fetching = False
                 if outcome.offsets is not None:

@@ -20,10 +20,11 @@ from tests.simulation.checks import Violation
 from tests.simulation.conditions import CALM_BATCH_MS, KEY, SECRET, TICK_MS
 
 if TYPE_CHECKING:
+    from group_coordinator.coordinator_state.log import Record
     from group_coordinator.coordinator_state.step import StepResult
-    from tests.simulation.checks import Answer
-    from tests.simulation.network import Entry
-    from tests.simulation.world import Step, World
+    from tests.coordinator_state.model import Answer
+    from tests.coordinator_state.observer import Step
+    from tests.simulation.world import World
 
 # How many batches may be lost at once: more than Spark ever loses.
 _SNAPSHOTS = 3
@@ -34,7 +35,7 @@ class Batch:
     """A batch that has been run, and what is needed to run it again."""
 
     before: bytes | None
-    entries: list[Entry]
+    records: list[Record]
     watermark: int
     result: StepResult
     answers: list[Answer]
@@ -69,39 +70,37 @@ class Coordinator:
         if self._to_run_again:
             self._run_again(self._to_run_again.popleft())
             return
-        entries = self._world.log.entries[self._read :]
-        self._read += len(entries)
-        times = [entry.record.timestamp_ms for entry in entries]
+        records = self._world.log.records[self._read :]
+        self._read += len(records)
+        times = [record.timestamp_ms for record in records]
         self._newest_read = max([self._newest_read, self._newest_tick, *times])
         watermark = self.watermark = max(self.watermark, self._newest_tick - self._conditions.clock_slack_ms)
         self._newest_tick = self._world.now - (self._world.now - self._started) % TICK_MS
-        if entries or (self.deadline is not None and self.deadline < watermark):
-            self._run(entries, watermark)
+        if records or (self.deadline is not None and self.deadline < watermark):
+            self._run(records, watermark)
         else:
-            self._world.checks.idled(watermark)
             self._world.after(self._pause(), self._next_batch)
 
-    def _run(self, entries: list[Entry], watermark: int) -> None:
+    def _run(self, records: list[Record], watermark: int) -> None:
         self.batches += 1
-        result = self._call_step(self.state, entries, watermark)
+        result = self._call_step(self.state, records, watermark)
         self._world.note(
-            "coordinator", "runs batch {}: {} records, watermark {}", self.batches, len(entries), watermark
+            "coordinator", "runs batch {}: {} records, watermark {}", self.batches, len(records), watermark
         )
-        answers = self._world.checks.stepped(self.state, entries, watermark, result)
-        self._finish_later(Batch(self.state, entries, watermark, result, answers))
+        answers = self._world.checks.stepped(self.state, records, watermark, result)
+        self._finish_later(Batch(self.state, records, watermark, result, answers))
 
     def _run_again(self, batch: Batch) -> None:
         self.reruns += 1
-        result = self._call_step(batch.before, batch.entries, batch.watermark)
-        self._world.note("coordinator", "runs a batch again: {} records", len(batch.entries))
+        result = self._call_step(batch.before, batch.records, batch.watermark)
+        self._world.note("coordinator", "runs a batch again: {} records", len(batch.records))
         if result != batch.result:
             raise Violation(f"a batch that ran again decided otherwise: {result} and not {batch.result}")
         self._finish_later(batch)
 
-    def _call_step(self, state: bytes | None, entries: list[Entry], watermark: int) -> StepResult:
-        records = [entry.record for entry in entries]
+    def _call_step(self, state: bytes | None, records: list[Record], watermark: int) -> StepResult:
         # Spark gives a group's rows in any order.
-        self._world.rng.shuffle(records)
+        records = self._world.rng.sample(records, len(records))
         return self._step(
             KEY, state, records, watermark, self._conditions.config, SECRET, Outages(self._world.outages)
         )

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from group_coordinator.coordinator_state.log import Record
-from group_coordinator.coordinator_state.member_ids import member_id_of
-from group_coordinator.coordinator_state.requests import JoinGroupRequest, SyncGroupRequest
-from tests.simulation.conditions import CALM_DELAY_MS, LARGEST_SETBACK_MS, LONGEST_DELAY_MS, SECRET
+from tests.simulation.conditions import CALM_DELAY_MS, LARGEST_SETBACK_MS, LONGEST_DELAY_MS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,35 +18,12 @@ if TYPE_CHECKING:
 TOPIC = "requests"
 
 
-class Entry(NamedTuple):
-    """A record of the log, and the request it is."""
-
-    record: Record
-    request: AnyRequest
-
-    @property
-    def parked_as(self) -> str:
-        """Under which member id it may wait for an answer; empty if it has to be answered at once."""
-        request = self.request
-        if not isinstance(request, JoinGroupRequest | SyncGroupRequest):
-            return ""
-        is_static = request.group_instance_id is not None
-        return self.new_member_id if is_static and not request.member_id else request.member_id
-
-    @property
-    def new_member_id(self) -> str:
-        """The id that it would be given."""
-        request = self.request
-        prefix = isinstance(request, JoinGroupRequest) and request.group_instance_id
-        return member_id_of(SECRET, prefix or request.client_id, self.record)
-
-
 class Log:
-    """The request topic: entries in the order of their arrival, with the time of their broker."""
+    """The request topic: records in the order of their arrival, with the time of their broker."""
 
     def __init__(self, world: World, partitions: int) -> None:
         self._world = world
-        self.entries: list[Entry] = []
+        self.records: list[Record] = []
         self._offsets = [0] * partitions
         self._setbacks_ms = [0] * partitions
 
@@ -69,7 +44,7 @@ class Log:
         self._offsets[partition] += 1
         time_ms = self._world.now - self._setbacks_ms[partition]
         key = request.group_id.encode()
-        self.entries.append(Entry(Record(TOPIC, partition, offset, time_ms, key, value), request))
+        self.records.append(Record(TOPIC, partition, offset, time_ms, key, value))
         self._world.note("log", "{}-{} holds {} at {}", partition, offset, request.request_id, time_ms)
 
 

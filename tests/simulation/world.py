@@ -10,11 +10,13 @@ import hashlib
 import random
 from collections.abc import Callable
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Any, NamedTuple
+from traceback import extract_tb
+from typing import TYPE_CHECKING, NamedTuple
 
 from group_coordinator.client import membership
 from group_coordinator.coordinator_state.classic.states import GroupState
-from group_coordinator.coordinator_state.step import StepResult, step
+from group_coordinator.coordinator_state.step import step
+from tests.coordinator_state.observer import Step
 from tests.simulation.checks import Checks, Violation
 from tests.simulation.clients import Client, settings_of
 from tests.simulation.conditions import (
@@ -36,10 +38,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from group_coordinator.coordinator_state.classic.group import ClassicGroup
+    from group_coordinator.coordinator_state.events import MemberRemoved
     from group_coordinator.coordinator_state.outages import Outage
-    from tests.simulation.checks import Answer
-
-Step = Callable[..., StepResult]
+    from tests.coordinator_state.model import Answer
 
 START_MS = 1_000_000
 REPLY_PARTITIONS = 8
@@ -74,8 +75,9 @@ class Failed(AssertionError):  # noqa: N818 - not an error to be handled
     """A run went wrong. `world` is as it was left."""
 
     def __init__(self, world: World, cause: BaseException) -> None:
+        place = extract_tb(cause.__traceback__)[-1]
         super().__init__(
-            f"seed {world.seed}: {cause!r}\n{world.tail(60)}\n"
+            f"seed {world.seed}: {cause!r}\nin {place.name}: {place.line}\n{world.tail(60)}\n"
             f"All of it: python -m tests.simulation --trace {world.seed}"
         )
         self.world = world
@@ -173,11 +175,11 @@ class World:
             right_after = self._wait_for(self._what_is_left, allowed, 0)
         return Outcome(
             seed=self.seed,
-            requests=len(self.log.entries),
+            requests=len(self.log.records),
             batches=self.coordinator.batches,
             restarts=self.coordinator.restarts,
             reruns=self.coordinator.reruns,
-            generations=self.checks.history.generation,
+            generations=self.checks.generation,
             calm_ms=right_after,
             allowed_ms=allowed,
         )
@@ -187,13 +189,13 @@ class World:
 
         In the calm nothing changes any more: nobody is put out, and nobody joins again.
         """
-        begin, generation = self.now, self.checks.history.generation
+        begin, generation = self.now, self.checks.generation
         while True:
             wrong = what_is_wrong()
-            if wrong is None and generation != self.checks.history.generation:
+            if wrong is None and generation != self.checks.generation:
                 wrong = "there is one rebalance after the other"
             if wrong is not None:
-                begin, generation = self.now, self.checks.history.generation
+                begin, generation = self.now, self.checks.generation
                 if self.now > self.storm_ends + allowed_ms:
                     raise Violation(f"{allowed_ms} ms after the storm: {wrong}")
             elif self.now >= begin + hold_ms:
@@ -296,16 +298,16 @@ class World:
             ):
                 client.down_line.carry(client.hear, answer.response)
 
-    def removed(self, event: dict[str, Any]) -> None:
+    def removed(self, event: MemberRemoved) -> None:
         """The coordinator has put a member out: not one that works, and whose requests all arrive."""
         conditions = self.conditions
         if conditions.has_setbacks or not conditions.weather.is_reliable:
             return
         for client in self.clients:
-            if client.membership.member_id != event["member_id"] or client.beats_since is None:
+            if client.membership.member_id != event.member_id or client.beats_since is None:
                 continue
             works_since = max(client.beats_since, client.disturbed_at)
-            match event["reason"]:
+            match event.reason:
                 case "session_expired":
                     allowed_ms = client.settings.session_timeout_ms
                 case "not_rejoined" | "not_synced" if not conditions.slow_batch:
@@ -314,7 +316,7 @@ class World:
                     allowed_ms = client.settings.max_poll_interval_ms
                 case _:
                     continue
-            if works_since < event["at_ms"] - allowed_ms:
+            if works_since < event.at_ms - allowed_ms:
                 raise Violation(f"{client.name} was put out although it works: {event}")
 
     # -- the calm ------------------------------------------------------------------------------------

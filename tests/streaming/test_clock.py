@@ -19,6 +19,7 @@ from group_coordinator.streaming.errors import CoordinatorError
 from group_coordinator.streaming.leadership import check_alone
 from group_coordinator.streaming.ticks import Tick
 from tests.patience import PATIENCE_S, wait_for
+from tests.topics import Reader
 
 pytestmark = pytest.mark.spark
 
@@ -56,17 +57,9 @@ def make(topic: str, interval_ms: int, config: dict[str, Any], max_gap_ms: int =
 
 def read(topic: str, config: dict[str, Any], at_least: int) -> list[Any]:
     """The records of the topic, once there are so many."""
-    consumer = KafkaConsumer(**config, group_id=None)
-    partition = TopicPartition(topic, 0)
-    consumer.assign([partition])
-    consumer.seek_to_beginning(partition)
-    records: list[Any] = []
-    deadline = time.monotonic() + PATIENCE_S
-    while len(records) < at_least and time.monotonic() < deadline:
-        records += consumer.poll(timeout_ms=100).get(partition, [])
-    consumer.close()
-    assert len(records) >= at_least
-    return records
+    with Reader(config, topic) as reader:
+        reader.until(lambda values: len(values) >= at_least)
+        return reader.records
 
 
 def end_of(topic: str, config: dict[str, Any]) -> int:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from group_coordinator.jobs.stopping import stop_after_batch
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, wait_for
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -79,14 +79,14 @@ def test_every_planned_batch_is_committed_and_no_answer_repeated(harness: Harnes
             if number % 3:
                 # Most stops while it is busy, some while it is still starting.
                 answered = len(harness.responses.records)
-                harness.responses.until(partial(_more_than, answered), harness)
+                harness.responses.until(partial(_more_than, answered))
                 threading.Event().wait(moments.uniform(0, 0.6))
             in_time.append(harness.stop())
             left = set(batches(checkpoint, "offsets")) - set(batches(checkpoint, "commits"))
             if left:
                 uncommitted[number] = left
     harness.start(clock=False)
-    harness.responses.until(lambda answers: len(answers) >= len(sent), harness)
+    harness.responses.until(lambda answers: len(answers) >= len(sent))
     harness.stop()
     harness.responses.poll()
 
@@ -141,10 +141,7 @@ def start(spark: SparkSession, directory: Path, work: Callable[[], object]) -> S
         .option("checkpointLocation", str(directory / "checkpoint"))
         .start()
     )
-    deadline = time.monotonic() + PATIENCE_S
-    while not begun.exists():
-        assert time.monotonic() < deadline, query.exception()
-        time.sleep(0.02)
+    wait_for(begun.exists, said=query.exception)
     return query
 
 

@@ -14,7 +14,7 @@ import pytest
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 from kafka.partitioner.default import murmur2
 
-from tests.patience import PATIENCE_S
+from tests.patience import wait_for
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -108,7 +108,7 @@ def await_states(harness: Harness, group_id: str, expected: list[str]) -> None:
             value for value in values if value["group_id"] == group_id and value["event"] == "state_changed"
         ]
 
-    seen = moves(harness.events.until(lambda values: len(moves(values)) >= len(expected) - 1, harness))
+    seen = moves(harness.events.until(lambda values: len(moves(values)) >= len(expected) - 1))
     assert expected == [seen[0]["from"], *(move["to"] for move in seen)]
 
 
@@ -166,9 +166,7 @@ def test_three_consumers_one_rebalance(harness: Harness) -> None:
 
     for member in (c1, c2, c3):
         member.leave()
-    picture = harness.groups.first(
-        lambda value: value["state"] == EMPTY and value["generation_id"] > 2, harness
-    )
+    picture = harness.groups.first(lambda value: value["state"] == EMPTY and value["generation_id"] > 2)
     assert [] == picture["members"]
 
 
@@ -235,7 +233,7 @@ def test_a_static_member_that_starts_again_keeps_its_place(harness: Harness) -> 
 
     errors = [member.beat() for member in (other, after, before)]
     assert ["NONE", "NONE", "FENCED_INSTANCE_ID"] == errors
-    picture = harness.groups.until(lambda values: after.member_id in str(values[-1:]), harness)[-1]
+    picture = harness.groups.until(lambda values: after.member_id in str(values[-1:]))[-1]
     assert (STABLE, generation, 2) == (picture["state"], picture["generation_id"], len(picture["members"]))
     await_states(harness, "orders", [EMPTY, *[PREPARING, COMPLETING, STABLE] * 2])
 
@@ -247,8 +245,8 @@ def test_a_silent_member_expires_although_nothing_else_happens(harness: Harness)
     member = Member(harness, "orders", "c1", session_timeout_ms=6_000)
     make_stable(harness, "orders", member)
 
-    removed = harness.events.first(lambda event: event["event"] == "member_removed", harness)
-    synced = harness.events.first(lambda event: event["event"] == "assignment_propagated", harness)
+    removed = harness.events.first(lambda event: event["event"] == "member_removed")
+    synced = harness.events.first(lambda event: event["event"] == "assignment_propagated")
     assert ("session_expired", member.member_id) == (removed["reason"], removed["member_id"])
     assert 6_000 == removed["at_ms"] - synced["at_ms"]
     assert "UNKNOWN_MEMBER_ID" == member.beat()
@@ -261,7 +259,7 @@ def test_an_unused_group_dies_and_leaves_a_tombstone(harness: Harness) -> None:
     make_stable(harness, "orders", member)
     member.leave()
     await_states(harness, "orders", [EMPTY, PREPARING, COMPLETING, STABLE, PREPARING, EMPTY, DEAD])
-    harness.groups.until(lambda values: values[-1:] == [None], harness)
+    harness.groups.until(lambda values: values[-1:] == [None])
     assert b"orders" == harness.groups.records[-1].key
 
     again = Member(harness, "orders", "c2")
@@ -298,14 +296,14 @@ def test_offsets_are_committed_fetched_published_and_expire(harness: Harness) ->
     assert [{"name": "t", "partitions": [{"partition_index": 3, **offset, "error_code": 0}]}] == fetched[
         "topics"
     ]
-    harness.offsets.until(lambda values: values[-1:] == [None], harness)
+    harness.offsets.until(lambda values: values[-1:] == [None])
     published = [
         (json.loads(record.key), record.value and json.loads(record.value))
         for record in harness.offsets.records
     ]
     assert {"group_id": "orders", "topic": "t", "partition": 3, **offset}.items() <= published[0][1].items()
     assert [["orders", "t", 3], ["simple", "t", 3], ["simple", "t", 3]] == [key for key, _ in published]
-    harness.events.first(lambda event: event["event"] == "offsets_expired", harness)
+    harness.events.first(lambda event: event["event"] == "offsets_expired")
     times = {event["event"]: event["at_ms"] for event in events_of(harness, "simple")}
     assert 2_000 == times["offsets_expired"] - times["offsets_committed"]
     assert [] == harness.call("offset_fetch", "simple", "tool")["topics"]
@@ -346,7 +344,7 @@ def test_an_outage_expires_nobody_who_kept_beating(harness: Harness) -> None:
         harness.events.poll()  # takes 100 ms
     harness.start()
 
-    removed = harness.events.first(lambda event: event["event"] == "member_removed", harness)
+    removed = harness.events.first(lambda event: event["event"] == "member_removed")
     assert (silent.member_id, "session_expired") == (removed["member_id"], removed["reason"])
     answers = [harness.answer(request)["error"] for request in sent]
     assert {"NONE", "REBALANCE_IN_PROGRESS"} == set(answers)
@@ -381,7 +379,7 @@ def test_no_request_is_dropped_as_late(harness: Harness, bootstrap_servers: str)
             "member_id": "m",
         }
         stamp = int(time.time() * 1000) - 600_000
-        harness.send_raw(f"group-{number}".encode(), json.dumps(request).encode(), timestamp_ms=stamp)
+        harness.put(f"group-{number}".encode(), json.dumps(request).encode(), timestamp_ms=stamp)
     assert ["UNKNOWN_MEMBER_ID"] * 20 == [harness.answer(f"late-{number}")["error"] for number in range(20)]
     assert {0} == {
         operator.numRowsDroppedByWatermark
@@ -391,14 +389,11 @@ def test_no_request_is_dropped_as_late(harness: Harness, bootstrap_servers: str)
 
 
 def wait_for_watermark(harness: Harness) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline:
-        harness.fail_if_query_failed()
+    def is_there() -> bool:
         progress = harness.query.lastProgress if harness.query else None
-        if progress and progress.eventTime.get("watermark", "1970") > "1971":
-            return
-        harness.events.poll()  # takes 100 ms
-    raise AssertionError("the watermark stands still")
+        return progress is not None and progress.eventTime.get("watermark", "1970") > "1971"
+
+    wait_for(is_there, meanwhile=harness.events.poll)
 
 
 NONSENSE: list[tuple[bytes | None, bytes | None]] = [
@@ -423,11 +418,11 @@ NONSENSE: list[tuple[bytes | None, bytes | None]] = [
 def test_nonsense_is_rejected_and_the_query_lives(harness: Harness) -> None:
     harness.start()
     for key, value in NONSENSE:
-        harness.send_raw(key, value)
+        harness.put(key, value)
     answer = harness.call("heartbeat", "g", member_id="m", generation_id=0)
     assert "UNKNOWN_MEMBER_ID" == answer["error"]
 
-    rejected = harness.rejected.until(lambda values: len(values) >= len(NONSENSE), harness)
+    rejected = harness.rejected.until(lambda values: len(values) >= len(NONSENSE))
     expected = Counter(None if value is None else base64.b64encode(value).decode() for _, value in NONSENSE)
     assert expected == Counter(record["value"] for record in rejected)
     assert all(record["reason"] for record in rejected)
@@ -450,7 +445,7 @@ def test_a_bad_request_is_answered_if_its_sender_can_be_made_out(harness: Harnes
         assert (42, "INVALID_REQUEST") == (answer["error_code"], answer["error"])
         assert field in answer["error_message"]
 
-    harness.send_raw(b"g", b'{"api":"heartbeat","request_id":"mine","client_id":"c1","group_id":"h"}')
+    harness.put(b"g", b'{"api":"heartbeat","request_id":"mine","client_id":"c1","group_id":"h"}')
     assert "INVALID_REQUEST" == harness.answer("mine")["error"]
 
 
@@ -480,7 +475,7 @@ def test_a_batch_that_runs_again_gives_the_same_bytes(harness: Harness) -> None:
     assert harness.query is not None
     harness.query.processAllAvailable()
     harness.query.stop()
-    harness.responses.until(lambda values: len(values) >= 6, harness)  # one of "returns" is answered
+    harness.responses.until(lambda values: len(values) >= 6)  # one of "returns" is answered
     answered = len(harness.responses.records)
 
     forget_last_commit(harness)
@@ -496,7 +491,7 @@ def test_a_batch_that_runs_again_gives_the_same_bytes(harness: Harness) -> None:
     assert answered + 1 < len(harness.responses.records)
 
     events = defaultdict(set)
-    for record in harness.events.until(lambda values: len(values) > 0, harness):
+    for record in harness.events.until(lambda values: len(values) > 0):
         events[record["event_id"]].add(json.dumps(record))
     assert {1} == {len(values) for values in events.values()}
 
@@ -515,9 +510,9 @@ def test_the_same_log_replayed_gives_the_same_decisions(harness: Harness, tmp_pa
     first = Member(harness, "orders", "c1")
     second = Member(harness, "orders", "c2")
     make_stable(harness, "orders", first, second)
-    harness.events.first(lambda event: event["event"] == "member_removed", harness)
+    harness.events.first(lambda event: event["event"] == "member_removed")
     assert harness.stop()
-    harness.events.until(lambda values: True, harness)
+    harness.events.until(lambda values: True)
     lived = list(harness.events.records)
 
     original = harness.settings
@@ -530,6 +525,6 @@ def test_the_same_log_replayed_gives_the_same_decisions(harness: Harness, tmp_pa
     def replayed(_: list[Any]) -> bool:
         return len([r for r in harness.groups.records if b'"event_id"' in (r.value or b"")]) >= len(wanted)
 
-    harness.groups.until(replayed, harness)
+    harness.groups.until(replayed)
     events = [r.value for r in harness.groups.records if b'"event_id"' in (r.value or b"")]
     assert wanted == events[: len(wanted)]

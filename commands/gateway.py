@@ -1,0 +1,135 @@
+"""`group-coordinator gateway`: a bootstrap server for Kafka's own clients."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from typing import TYPE_CHECKING
+
+import click
+
+from group_coordinator.commands.arguments import parsed
+from group_coordinator.commands.terminal import bootstrap_option, fail, need, say
+from group_coordinator.coordinator_state.topics import GROUPS, REQUESTS, RESPONSES
+
+if TYPE_CHECKING:
+    from group_coordinator.gateway.service import Gateway
+
+__all__ = ["gateway"]
+
+
+def _address(text: str) -> tuple[str, int]:
+    """Read HOST:PORT."""
+    host, colon, port = text.rpartition(":")
+    if not (colon and port.isascii() and port.isdecimal() and int(port) < 2**16):
+        raise ValueError(f"{text!r} is no address: write HOST:PORT, such as 0.0.0.0:19092")
+    return host.strip("[]"), int(port)
+
+
+@click.command()
+@bootstrap_option("localhost:9092")
+@click.option(
+    "--listen",
+    default="0.0.0.0:19092",
+    show_default=True,
+    callback=parsed(_address),
+    help="Address that clients use as bootstrap server. The port of a broker is this one + 1 + its id.",
+)
+@click.option(
+    "--advertised-host",
+    default="localhost",
+    show_default=True,
+    help="Host that clients are told to connect to.",
+)
+@click.option(
+    "--request-topic",
+    default=REQUESTS,
+    show_default=True,
+    envvar="GROUP_COORDINATOR_TOPICS_REQUESTS",
+    help="Topic that the coordinator reads.",
+)
+@click.option(
+    "--response-topic",
+    default=RESPONSES,
+    show_default=True,
+    envvar="GROUP_COORDINATOR_TOPICS_RESPONSES",
+    help="Topic that the coordinator answers on.",
+)
+@click.option(
+    "--groups-topic",
+    default=GROUPS,
+    show_default=True,
+    envvar="GROUP_COORDINATOR_TOPICS_GROUPS",
+    help="Topic with the newest picture of each group.",
+)
+@click.option(
+    "--beats-linger-ms",
+    type=click.IntRange(min=1, max=10_000),
+    default=200,
+    show_default=True,
+    help="Time that heartbeats wait for those of other members, in ms.",
+)
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(min=-1, max=65_535),
+    default=9467,
+    show_default=True,
+    help="Port for Prometheus and probes; 0: any free one, -1: none.",
+)
+def gateway(
+    *,
+    bootstrap_servers: str,
+    listen: tuple[str, int],
+    advertised_host: str,
+    request_topic: str,
+    response_topic: str,
+    groups_topic: str,
+    beats_linger_ms: int,
+    metrics_port: int,
+) -> None:
+    """Let Kafka's own clients use the coordinator.
+
+    The gateway runs until Ctrl-C or SIGTERM.
+
+    \b
+    group-coordinator gateway --bootstrap-server kafka:9092 --listen 0.0.0.0:19092
+    kafka-console-consumer.sh --bootstrap-server localhost:19092 --group g --topic orders
+    """  # noqa: D301 - click's mark for a block that is not to be wrapped is this very character
+    need("gateway", "prometheus_client")
+    from kafka.errors import KafkaError
+    from prometheus_client import CollectorRegistry
+
+    from group_coordinator.gateway.metrics import GatewayHealth, GatewayMetrics
+    from group_coordinator.gateway.service import Gateway, GatewayError
+    from group_coordinator.gateway.settings import GatewaySettings
+    from group_coordinator.jobs.endpoint import serving
+    from group_coordinator.jobs.settings import SettingsError
+
+    host, port = listen
+    settings = GatewaySettings(
+        host=host,
+        port=port,
+        advertised_host=advertised_host,
+        request_topic=request_topic,
+        response_topic=response_topic,
+        groups_topic=groups_topic,
+        beats_linger_ms=beats_linger_ms,
+    )
+    logging.getLogger("group_coordinator.gateway").setLevel(logging.INFO)
+    servers = [server.strip() for server in bootstrap_servers.split(",")]
+    registry, health = CollectorRegistry(), GatewayHealth()
+    made = Gateway(settings, {"bootstrap_servers": servers}, GatewayMetrics(registry), health)
+    try:
+        with serving(metrics_port, registry, health, say, "--metrics-port"):
+            asyncio.run(_run(made))
+    except (GatewayError, KafkaError, SettingsError) as error:
+        fail(error)
+
+
+async def _run(made: Gateway) -> None:
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for each in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(each, stopping.set)
+    await made.run(say, stopping)

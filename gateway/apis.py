@@ -1,0 +1,147 @@
+"""Kafka's APIs and what the gateway does with each: the one table.
+
+A request whose key is not in it is not offered, and closes the connection, as one of an unknown API does at a
+broker. So does a version that is not offered.
+
+Source: the message definitions of Apache Kafka 4.2; `docs/gateway.md` gives the reasons.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["APIS", "HIDDEN_FEATURES", "Api", "OfferedVersions", "Way", "offered"]
+
+
+class Way(Enum):
+    """Where the answer to a request comes from."""
+
+    STREAM = "the coordinator, by the log"
+    GATEWAY = "the gateway itself"
+    REWRITTEN = "a broker, with addresses replaced by the gateway's"
+    PASSED = "a broker, as it is"
+    HIDDEN = "nobody: the gateway does not offer it"
+
+
+class Api(NamedTuple):
+    """One of Kafka's APIs. `newest`: the newest version that is offered; None for the broker's own."""
+
+    name: str
+    way: Way
+    newest: int | None = None
+
+
+class OfferedVersions(NamedTuple):
+    """The versions of one API that a client may use, both ends included."""
+
+    api_key: int
+    oldest: int
+    newest: int
+
+
+APIS: dict[int, Api] = {
+    0: Api("Produce", Way.REWRITTEN),
+    # From version 16 on the addresses of leaders stand behind megabytes of records.
+    1: Api("Fetch", Way.PASSED, 15),
+    2: Api("ListOffsets", Way.PASSED),
+    3: Api("Metadata", Way.REWRITTEN),
+    # From version 10 on topics are named by their ids, which the coordinator does not know.
+    8: Api("OffsetCommit", Way.STREAM, 9),
+    9: Api("OffsetFetch", Way.STREAM, 9),
+    10: Api("FindCoordinator", Way.GATEWAY, 6),
+    11: Api("JoinGroup", Way.STREAM, 9),
+    12: Api("Heartbeat", Way.STREAM, 4),
+    13: Api("LeaveGroup", Way.STREAM, 5),
+    14: Api("SyncGroup", Way.STREAM, 5),
+    15: Api("DescribeGroups", Way.STREAM, 6),
+    16: Api("ListGroups", Way.GATEWAY, 5),
+    # Rights to groups would have to be asked of the brokers, in the client's name.
+    17: Api("SaslHandshake", Way.HIDDEN),
+    18: Api("ApiVersions", Way.REWRITTEN, 4),
+    19: Api("CreateTopics", Way.PASSED),
+    20: Api("DeleteTopics", Way.PASSED),
+    21: Api("DeleteRecords", Way.PASSED),
+    22: Api("InitProducerId", Way.PASSED),
+    23: Api("OffsetForLeaderEpoch", Way.PASSED),
+    24: Api("AddPartitionsToTxn", Way.PASSED),
+    # Offsets in a transaction would go to a group of the brokers' that nobody reads.
+    25: Api("AddOffsetsToTxn", Way.HIDDEN),
+    26: Api("EndTxn", Way.PASSED),
+    27: Api("WriteTxnMarkers", Way.HIDDEN),
+    28: Api("TxnOffsetCommit", Way.HIDDEN),
+    29: Api("DescribeAcls", Way.PASSED),
+    30: Api("CreateAcls", Way.PASSED),
+    31: Api("DeleteAcls", Way.PASSED),
+    32: Api("DescribeConfigs", Way.PASSED),
+    33: Api("AlterConfigs", Way.PASSED),
+    34: Api("AlterReplicaLogDirs", Way.PASSED),
+    35: Api("DescribeLogDirs", Way.PASSED),
+    36: Api("SaslAuthenticate", Way.HIDDEN),
+    37: Api("CreatePartitions", Way.PASSED),
+    38: Api("CreateDelegationToken", Way.PASSED),
+    39: Api("RenewDelegationToken", Way.PASSED),
+    40: Api("ExpireDelegationToken", Way.PASSED),
+    41: Api("DescribeDelegationToken", Way.PASSED),
+    42: Api("DeleteGroups", Way.STREAM, 2),
+    43: Api("ElectLeaders", Way.PASSED),
+    44: Api("IncrementalAlterConfigs", Way.PASSED),
+    45: Api("AlterPartitionReassignments", Way.PASSED),
+    46: Api("ListPartitionReassignments", Way.PASSED),
+    47: Api("OffsetDelete", Way.STREAM, 0),
+    48: Api("DescribeClientQuotas", Way.PASSED),
+    49: Api("AlterClientQuotas", Way.PASSED),
+    50: Api("DescribeUserScramCredentials", Way.PASSED),
+    51: Api("AlterUserScramCredentials", Way.PASSED),
+    55: Api("DescribeQuorum", Way.PASSED),
+    57: Api("UpdateFeatures", Way.PASSED),
+    60: Api("DescribeCluster", Way.REWRITTEN),
+    61: Api("DescribeProducers", Way.PASSED),
+    64: Api("UnregisterBroker", Way.PASSED),
+    65: Api("DescribeTransactions", Way.PASSED),
+    66: Api("ListTransactions", Way.PASSED),
+    # Java's tools fall back to DescribeGroups where this is not offered.
+    68: Api("ConsumerGroupHeartbeat", Way.HIDDEN),
+    69: Api("ConsumerGroupDescribe", Way.HIDDEN),
+    71: Api("GetTelemetrySubscriptions", Way.PASSED),
+    72: Api("PushTelemetry", Way.PASSED),
+    74: Api("ListConfigResources", Way.PASSED),
+    75: Api("DescribeTopicPartitions", Way.PASSED),
+    76: Api("ShareGroupHeartbeat", Way.HIDDEN),
+    77: Api("ShareGroupDescribe", Way.HIDDEN),
+    78: Api("ShareFetch", Way.HIDDEN),
+    79: Api("ShareAcknowledge", Way.HIDDEN),
+    80: Api("AddRaftVoter", Way.PASSED),
+    81: Api("RemoveRaftVoter", Way.PASSED),
+    83: Api("InitializeShareGroupState", Way.HIDDEN),
+    84: Api("ReadShareGroupState", Way.HIDDEN),
+    85: Api("WriteShareGroupState", Way.HIDDEN),
+    86: Api("DeleteShareGroupState", Way.HIDDEN),
+    87: Api("ReadShareGroupStateSummary", Way.HIDDEN),
+    88: Api("StreamsGroupHeartbeat", Way.HIDDEN),
+    89: Api("StreamsGroupDescribe", Way.HIDDEN),
+    90: Api("DescribeShareGroupOffsets", Way.HIDDEN),
+    91: Api("AlterShareGroupOffsets", Way.HIDDEN),
+    92: Api("DeleteShareGroupOffsets", Way.HIDDEN),
+}
+
+HIDDEN_FEATURES = frozenset({"group.version", "share.version", "streams.version"})
+"""Features of the brokers that are not offered. `transaction.version` is, as Java's producer goes by it."""
+
+
+def offered(of_broker: Iterable[OfferedVersions]) -> list[OfferedVersions]:
+    """What a client is offered of what its broker offers.
+
+    Oldest versions stay as the broker says: librdkafka finds out what a broker can do by ranges that overlap
+    (KAFKA-18659).
+    """
+    found = []
+    for key, oldest, newest in of_broker:
+        api = APIS.get(key)
+        if api is None or api.way is Way.HIDDEN:
+            continue
+        found.append(OfferedVersions(key, oldest, newest if api.newest is None else min(newest, api.newest)))
+    return found

@@ -1,0 +1,217 @@
+"""Heartbeats: what a gateway makes of those of many members.
+
+Beats of one group wait a little for others and become one record. All gateways send them at the same
+instants, so that the beats of all groups share a batch of the stream: what a batch costs is what beats
+cost.
+
+A beat waits for its verdict. If none has come a while after Kafka has taken its record, the answer is NONE,
+as Kafka's own is while it loads a group ("still loading, so blindly respond",
+GroupCoordinatorService.heartbeat). A verdict that comes later answers the member's next beat, which goes to
+the log all the same. Beats that Kafka has not taken are no sign of life, and are never answered NONE.
+
+Time is an argument, in seconds.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from heapq import heappop, heappush
+from itertools import count
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.coordinator_state.requests import BeatingMember, HeartbeatRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from group_coordinator.gateway.translation import Sender
+
+__all__ = ["Beat", "Beats", "next_instant"]
+
+_MOST_TOGETHER = 1_000
+"""So many fit into one request, with long ids as well."""
+_KEPT_S = 60.0
+"""How long a verdict is kept that came after its beat had been answered."""
+_Key = tuple[str, str]
+"""Group and member."""
+
+
+class Beat(NamedTuple):
+    """A heartbeat of one member, and what to do with the error code that it is answered with."""
+
+    request: HeartbeatRequest
+    answer: Callable[[int], None]
+
+    @property
+    def key(self) -> _Key:
+        """Whose it is."""
+        return self.request.group_id, self.request.member_named
+
+    @property
+    def generation_id(self) -> int:
+        """In which generation."""
+        return self.request.beats[0].generation_id
+
+
+class _Verdict(NamedTuple):
+    """What the stream has said of a beat that had been answered before."""
+
+    since_s: float
+    generation_id: int
+    error: int
+
+
+class _Record:
+    """Beats that have become one record."""
+
+    __slots__ = ("beats", "due_s", "is_acknowledged", "is_answered")
+
+    def __init__(self, beats: list[Beat]) -> None:
+        self.beats = beats
+        self.due_s = 0.0
+        """When something happens if nothing comes: the deadlines that were set before are of the past."""
+        self.is_acknowledged = False
+        self.is_answered = False
+
+    def answer(self, errors: list[int]) -> None:
+        self.is_answered = True
+        for beat, error in zip(self.beats, errors, strict=True):
+            beat.answer(error)
+
+
+class Beats:
+    """The beats of all groups at one gateway.
+
+    `sender`: in whose name combined beats go to the log. `wait_s`: how long a beat waits for its verdict once
+    Kafka has taken it. `refuse_s`: how long Kafka has for that.
+    """
+
+    def __init__(self, sender: Sender, wait_s: float = 3.0, refuse_s: float = 5.0) -> None:
+        self._sender = sender
+        self._wait_s, self._refuse_s = wait_s, refuse_s
+        self._lingering: defaultdict[str, list[Beat]] = defaultdict(list)
+        """By group, in the order in which they came."""
+        self._sent: dict[str, _Record] = {}
+        """By request id, until their verdicts have come."""
+        self._verdicts: dict[_Key, _Verdict] = {}
+        """What came too late for its beat, the oldest first."""
+        self._deadlines: list[tuple[float, int, str]] = []
+        self._numbers = count()
+        self.answered_early = 0
+
+    # -- a member beats ----------------------------------------------------------------------------
+
+    def add(self, beat: Beat) -> bool:
+        """Take a beat; returns whether it was answered at once, by the verdict on an earlier one."""
+        late = self._verdicts.pop(beat.key, None)
+        is_answered = late is not None and late.generation_id == beat.generation_id
+        if late is not None and is_answered:
+            beat.answer(late.error)
+            beat = beat._replace(answer=_nobody)
+        self._lingering[beat.request.group_id].append(beat)
+        return is_answered
+
+    def joined(self, group_id: str, member_id: str) -> None:
+        """The member was answered a join or a sync: what was said of its beats before is of the past."""
+        self._verdicts.pop((group_id, member_id), None)
+
+    @property
+    def groups(self) -> list[str]:
+        """The groups whose beats wait for others."""
+        return list(self._lingering)
+
+    def flush(self, group_id: str, now_s: float) -> Iterator[HeartbeatRequest]:
+        """The records of a group's beats, to be written now: what comes after them must not overtake them."""
+        beats = self._lingering.pop(group_id, [])
+        for first in range(0, len(beats), _MOST_TOGETHER):
+            together = beats[first : first + _MOST_TOGETHER]
+            request = together[0].request if len(together) == 1 else self._combined(group_id, together)
+            self._sent[request.request_id] = _Record(together)
+            self._await(request.request_id, now_s + self._refuse_s)
+            yield request
+
+    def _combined(self, group_id: str, beats: list[Beat]) -> HeartbeatRequest:
+        members: list[BeatingMember] = [member for beat in beats for member in beat.request.beats]
+        return HeartbeatRequest(
+            request_id=self._sender.next_request_id(),
+            client_id=self._sender.client_id,
+            client_host=self._sender.client_host,
+            reply_partition=self._sender.reply_partition,
+            group_id=group_id,
+            members=members,
+        )
+
+    # -- the log, the stream and time answer ---------------------------------------------------------
+
+    def acknowledged(self, request_id: str, now_s: float) -> None:
+        """Kafka has taken the record."""
+        record = self._sent.get(request_id)
+        if record is not None:
+            record.is_acknowledged = True
+            self._await(request_id, now_s + self._wait_s)
+
+    def refused(self, request_id: str) -> None:
+        """Kafka has not taken the record, and never will."""
+        if (record := self._sent.pop(request_id, None)) is not None and not record.is_answered:
+            record.answer([Errors.COORDINATOR_NOT_AVAILABLE.value] * len(record.beats))
+
+    def take(self, response: Any, now_s: float) -> bool:
+        """Take what the stream says; returns whether that is about beats of this gateway."""
+        record = self._sent.pop(response.request_id, None)
+        if record is None:
+            return False
+        # What cannot be read is answered as a whole.
+        members = getattr(response, "members", msgspec.UNSET)
+        if members is msgspec.UNSET or not members:
+            errors = [response.error_code] * len(record.beats)
+        else:
+            errors = [each.error_code for each in members]
+        if not record.is_answered:
+            record.answer(errors)
+            return True
+        for beat, error in zip(record.beats, errors, strict=True):
+            self._verdicts.pop(beat.key, None)
+            self._verdicts[beat.key] = _Verdict(now_s, beat.generation_id, error)
+        return True
+
+    def expire(self, now_s: float) -> None:
+        """Answer the beats whose time is over."""
+        while self._deadlines and self._deadlines[0][0] <= now_s:
+            at_s, _, request_id = heappop(self._deadlines)
+            record = self._sent.get(request_id)
+            if record is None or record.due_s != at_s:
+                continue
+            if record.is_answered:
+                # Its verdict has not come for so long that it will answer nothing any more.
+                del self._sent[request_id]
+            elif record.is_acknowledged:
+                self.answered_early += len(record.beats)
+                record.answer([Errors.NONE.value] * len(record.beats))
+                self._await(request_id, now_s + _KEPT_S)
+            else:
+                self.refused(request_id)
+        while self._verdicts:
+            oldest = next(iter(self._verdicts))
+            if self._verdicts[oldest].since_s + _KEPT_S > now_s:
+                break
+            del self._verdicts[oldest]
+
+    def next_s(self) -> float | None:
+        """When `expire` has something to do, at the earliest."""
+        return self._deadlines[0][0] if self._deadlines else None
+
+    def _await(self, request_id: str, at_s: float) -> None:
+        self._sent[request_id].due_s = at_s
+        heappush(self._deadlines, (at_s, next(self._numbers), request_id))
+
+
+def next_instant(now_s: float, linger_s: float) -> float:
+    """The next multiple of `linger_s` of the wall clock: at which every gateway sends its beats."""
+    return (now_s // linger_s + 1) * linger_s
+
+
+def _nobody(_error: int) -> None:
+    """The beat has been answered already."""

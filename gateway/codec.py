@@ -1,0 +1,344 @@
+"""Kafka's messages, read strictly and written as Kafka writes them.
+
+kafka-python has the messages and their versions. It trusts what it reads: a length beyond the end of a
+frame gives a shorter text, and a negative number of elements none. So each frame is measured first, by the
+schema of its message: every length is compared with what is left of the frame before anything is allocated,
+what must not be null is there, and the end of the message is the end of the frame. Tagged fields that are
+not known are passed over, as Kafka does.
+
+Source: KIP-482; org.apache.kafka.common.protocol.ByteBufferAccessor.
+"""
+
+from __future__ import annotations
+
+import struct
+from contextlib import contextmanager
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from kafka.protocol.admin.cluster import DescribeClusterRequest, DescribeClusterResponse
+from kafka.protocol.admin.groups import (
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
+from kafka.protocol.api_message import ApiMessage
+from kafka.protocol.consumer.group import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+from kafka.protocol.metadata import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    MetadataRequest,
+    MetadataResponse,
+)
+from kafka.protocol.producer import ProduceRequest, ProduceResponse
+from kafka.protocol.schemas.fields import ArrayField, SimpleField, StructArrayField, StructField
+
+from group_coordinator.gateway.errors import FrameError
+from group_coordinator.gateway.frames import (
+    LENGTH_BYTES,
+    REQUEST_HEAD_BYTES,
+    RESPONSE_HEAD_BYTES,
+    RequestHead,
+    read_request_head,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from kafka.protocol.schemas.fields import BaseField
+
+__all__ = [
+    "Request",
+    "decode_request",
+    "decode_response",
+    "encode_request",
+    "encode_response",
+    "is_api_versions_error",
+    "is_flexible",
+    "produce_acks",
+]
+
+_MESSAGES: dict[int, tuple[type[ApiMessage], type[ApiMessage]]] = {
+    request.API_KEY: (request, response)
+    for request, response in (
+        (ProduceRequest, ProduceResponse),
+        (MetadataRequest, MetadataResponse),
+        (OffsetCommitRequest, OffsetCommitResponse),
+        (OffsetFetchRequest, OffsetFetchResponse),
+        (FindCoordinatorRequest, FindCoordinatorResponse),
+        (JoinGroupRequest, JoinGroupResponse),
+        (HeartbeatRequest, HeartbeatResponse),
+        (LeaveGroupRequest, LeaveGroupResponse),
+        (SyncGroupRequest, SyncGroupResponse),
+        (DescribeGroupsRequest, DescribeGroupsResponse),
+        (ListGroupsRequest, ListGroupsResponse),
+        (ApiVersionsRequest, ApiVersionsResponse),
+        (DeleteGroupsRequest, DeleteGroupsResponse),
+        (OffsetDeleteRequest, OffsetDeleteResponse),
+        (DescribeClusterRequest, DescribeClusterResponse),
+    )
+}
+_API_VERSIONS = ApiVersionsRequest.API_KEY
+_PRODUCE = ProduceRequest.API_KEY
+_TRANSACTIONAL_PRODUCE = 3
+"""The version of Produce that brought the transactional id, which stands before the acks."""
+
+
+class Request(NamedTuple):
+    """A request that was read whole."""
+
+    head: RequestHead
+    client_id: str | None
+    message: Any
+    """One of kafka-python's request classes, of the head's API and version."""
+
+
+# -- reading -------------------------------------------------------------------------------------------
+
+
+def decode_request(frame: bytes) -> Request:
+    """Read a request, its length included. Raises `FrameError`."""
+    head = read_request_head(frame[LENGTH_BYTES : LENGTH_BYTES + REQUEST_HEAD_BYTES])
+    kind = _kind(head.api_key, head.api_version, 0)
+    data, position = memoryview(frame), LENGTH_BYTES + REQUEST_HEAD_BYTES
+    with _strictly():
+        start, position = position, _skip_text(data, position, 2, is_nullable=True)
+        is_null = bytes(data[start : start + 2]) == b"\xff\xff"
+        client_id = None if is_null else str(data[start + 2 : position], "utf-8")
+        if is_flexible(head.api_key, head.api_version):
+            position = _skip_tags(data, position, {})
+        return Request(head, client_id, _decode(kind, head.api_version, data, position))
+
+
+def decode_response(api_key: int, api_version: int, frame: bytes) -> Any:
+    """Read a response, its length included, to a request of this API and version. Raises `FrameError`."""
+    kind = _kind(api_key, api_version, 1)
+    data, position = memoryview(frame), LENGTH_BYTES + RESPONSE_HEAD_BYTES
+    with _strictly():
+        if is_flexible(api_key, api_version) and api_key != _API_VERSIONS:
+            position = _skip_tags(data, position, {})
+        return _decode(kind, api_version, data, position)
+
+
+def is_api_versions_error(frame: bytes) -> bool:
+    """Whether a response to ApiVersions is an error, whose body may be of another version."""
+    begin = LENGTH_BYTES + RESPONSE_HEAD_BYTES
+    return frame[begin : begin + 2] != b"\0\0"
+
+
+def produce_acks(frame: bytes | memoryview, api_version: int) -> int | None:
+    """How many acknowledgements the Produce that begins like this asks for; 0: there is no response.
+
+    None if more of it has to come first. Raises `FrameError`.
+    """
+    data, position = memoryview(frame), LENGTH_BYTES + REQUEST_HEAD_BYTES
+    flexible = is_flexible(_PRODUCE, api_version)
+    try:
+        position = _skip_text(data, position, 2, is_nullable=True)
+        if flexible:
+            position = _skip_tags(data, position, {})
+        if api_version >= _TRANSACTIONAL_PRODUCE:
+            position = _skip_text(data, position, _COMPACT if flexible else 2, is_nullable=True)
+        acks = data[position : position + 2]
+    except (FrameError, IndexError):
+        return None
+    return int.from_bytes(acks, signed=True) if len(acks) == 2 else None  # noqa: PLR2004 - an int16
+
+
+def is_flexible(api_key: int, api_version: int) -> bool:
+    """Whether this version has compact lengths and tagged fields (KIP-482)."""
+    return bool(_MESSAGES[api_key][0].flexible_version_q(api_version))
+
+
+def _kind(api_key: int, api_version: int, which: int) -> type[ApiMessage]:
+    kinds = _MESSAGES.get(api_key)
+    if kinds is None or not 0 <= api_version <= kinds[which].max_version:
+        raise FrameError(f"API {api_key} in version {api_version} is not known")
+    return kinds[which]
+
+
+def _decode(kind: type[ApiMessage], version: int, data: memoryview, position: int) -> Any:
+    end = _plan(kind.API_KEY, kind.is_request(), version)(data, position)
+    if end != len(data):
+        raise FrameError(f"{len(data) - end} bytes after the end of {kind.name}")
+    return kind.decode(data[position:], version=version)
+
+
+@contextmanager
+def _strictly() -> Iterator[None]:
+    """Whatever the library raises because of what it reads becomes a `FrameError`."""
+    try:
+        yield
+    except (struct.error, ValueError, IndexError, OverflowError, TypeError) as error:
+        raise FrameError(f"it cannot be read: {error}") from error
+
+
+# -- writing -------------------------------------------------------------------------------------------
+
+
+def encode_response(message: Any, correlation_id: int) -> bytes:
+    """Write a response, which knows its version, with its length and header."""
+    message.with_header(correlation_id=correlation_id)
+    return bytes(message.encode(header=True, framed=True))
+
+
+def encode_request(message: Any, correlation_id: int, client_id: str | None) -> bytes:
+    """Write a request, which knows its version, with its length and header."""
+    message.with_header(correlation_id=correlation_id, client_id=client_id)
+    return bytes(message.encode(header=True, framed=True))
+
+
+# -- measuring -----------------------------------------------------------------------------------------
+# A measure takes a frame and the position where something begins, and returns the position where it ends. It
+# raises FrameError if that is beyond the frame, and allocates nothing.
+
+_Measure: TypeAlias = "Callable[[memoryview, int], int]"
+_VARINT_BYTES = 5
+_COMPACT = 0
+"""Instead of the number of bytes that a length takes: it is a varint, of one more."""
+
+
+@cache
+def _plan(api_key: int, is_request: bool, version: int) -> _Measure:  # noqa: FBT001 - a part of the key
+    """How to measure a message of this kind."""
+    kind = _MESSAGES[api_key][0 if is_request else 1]
+    return _struct(kind._struct, version, flexible=kind.flexible_version_q(version))  # noqa: SLF001
+
+
+def _struct(schema: StructField, version: int, *, flexible: bool) -> _Measure:
+    measures = [_field(each, version, flexible=flexible) for each in schema.untagged_fields(version)]
+    tagged = schema.tagged_fields(version)._tags if flexible else {}  # noqa: SLF001 - has no other way
+    tags = {number: _field(field, version, flexible=True) for number, field in tagged.items()}
+    is_nullable = schema.nullable_for_version_q(version)
+
+    def measure(data: memoryview, position: int) -> int:
+        if is_nullable:
+            is_null, position = data[position] == _NULL_STRUCT, position + 1
+            if is_null:
+                return position
+        for each in measures:
+            position = each(data, position)
+        return _skip_tags(data, position, tags) if flexible else position
+
+    return measure
+
+
+def _field(schema: BaseField, version: int, *, flexible: bool) -> _Measure:
+    is_nullable = schema.nullable_for_version_q(version)
+    match schema:
+        case StructArrayField():
+            element = _struct(schema.array_of, version, flexible=flexible)
+            return partial(_skip_array, element, _COMPACT if flexible else 4, is_nullable)
+        case ArrayField():
+            element = _field(schema.array_of, version, flexible=flexible)
+            return partial(_skip_array, element, _COMPACT if flexible else 4, is_nullable)
+        case StructField():
+            return _struct(schema, version, flexible=flexible)
+        case SimpleField(type_str="string"):
+            return partial(_skip_text, length_bytes=_COMPACT if flexible else 2, is_nullable=is_nullable)
+        case SimpleField(type_str="bytes" | "records"):
+            return partial(_skip_text, length_bytes=_COMPACT if flexible else 4, is_nullable=is_nullable)
+        case SimpleField():
+            return partial(_skip_fixed, _SIZES[schema.type_str])
+        case _:
+            raise AssertionError(schema)
+
+
+_SIZES = {
+    "bool": 1,
+    "int8": 1,
+    "int16": 2,
+    "uint16": 2,
+    "int32": 4,
+    "bitfield": 4,
+    "int64": 8,
+    "float64": 8,
+    "uuid": 16,
+}
+_NULL_STRUCT = 0xFF
+
+
+def _skip_fixed(size: int, data: memoryview, position: int) -> int:
+    return _within(data, position + size)
+
+
+def _skip_text(data: memoryview, position: int, length_bytes: int, *, is_nullable: bool) -> int:
+    length, position = _length(data, position, length_bytes, is_nullable=is_nullable)
+    return _within(data, position + max(length, 0))
+
+
+def _skip_array(
+    element: _Measure,
+    length_bytes: int,
+    is_nullable: bool,  # noqa: FBT001 - bound by a partial
+    data: memoryview,
+    position: int,
+) -> int:
+    count, position = _length(data, position, length_bytes, is_nullable=is_nullable)
+    # An element takes a byte at least.
+    _within(data, position + max(count, 0))
+    for _ in range(count):
+        position = element(data, position)
+    return position
+
+
+def _skip_tags(data: memoryview, position: int, known: dict[int, _Measure]) -> int:
+    count, position = _varint(data, position)
+    for _ in range(count):
+        number, position = _varint(data, position)
+        size, position = _varint(data, position)
+        end = _within(data, position + size)
+        if number in known and known[number](data, position) != end:
+            raise FrameError(f"tag {number} does not take the {size} bytes that it says")
+        position = end
+    return position
+
+
+def _length(data: memoryview, position: int, length_bytes: int, *, is_nullable: bool) -> tuple[int, int]:
+    if length_bytes == _COMPACT:
+        length, position = _varint(data, position)
+        length -= 1
+    else:
+        end = _within(data, position + length_bytes)
+        length, position = int.from_bytes(data[position:end], signed=True), end
+    if length < -1 or (length == -1 and not is_nullable):
+        raise FrameError(f"a length of {length} at {position}")
+    return length, position
+
+
+def _varint(data: memoryview, position: int) -> tuple[int, int]:
+    value = 0
+    for number in range(_VARINT_BYTES):
+        if position >= len(data):
+            raise FrameError("the frame ends within a length")
+        byte, position = data[position], position + 1
+        value |= (byte & 0x7F) << (7 * number)
+        if not byte & 0x80:
+            return value, position
+    raise FrameError("a varint of more than five bytes")
+
+
+def _within(data: memoryview, end: int) -> int:
+    if end > len(data):
+        raise FrameError(f"{end - len(data)} bytes are missing")
+    return end

@@ -1,0 +1,123 @@
+"""Frames: what a peer sends, cut at the lengths that it tells.
+
+Frames that are passed on are never held whole.
+
+    frames = Frames(REQUEST_HEAD_BYTES, begin)
+    for piece in frames.receive(data):
+        ...
+
+A frame is a length (int32) and as many bytes. Of each frame `begin` is given the first bytes, the head, and
+says how the rest comes: as it arrives, or whole.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from group_coordinator.gateway.errors import FrameError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = [
+    "LENGTH_BYTES",
+    "REQUEST_HEAD_BYTES",
+    "RESPONSE_HEAD_BYTES",
+    "Frames",
+    "Piece",
+    "RequestHead",
+    "read_request_head",
+]
+
+LENGTH_BYTES = 4
+REQUEST_HEAD_BYTES = 8
+"""API key, version and correlation id."""
+RESPONSE_HEAD_BYTES = 4
+"""Correlation id."""
+
+_REQUEST_HEAD = struct.Struct(">hhi")
+
+
+class RequestHead(NamedTuple):
+    """What every request begins with, in each version of its header."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+
+
+class Piece(NamedTuple):
+    """A part of a frame, its length included; all of it if it was wanted whole."""
+
+    data: bytes | memoryview
+    is_first: bool
+    is_last: bool
+
+
+def read_request_head(head: bytes) -> RequestHead:
+    """Read the first `REQUEST_HEAD_BYTES` of a request."""
+    return RequestHead(*_REQUEST_HEAD.unpack(head))
+
+
+class Frames:
+    """Cuts a stream of bytes into frames.
+
+    `begin`: is given the head and the length of a frame. It returns True if the frame is wanted whole, and
+    raises `FrameError` if it must not be that long.
+    """
+
+    def __init__(self, head_bytes: int, begin: Callable[[bytes, int], bool]) -> None:
+        self._head_bytes = head_bytes
+        self._begin = begin
+        self._kept = bytearray()
+        """The begin of a frame whose head is not there yet, or of one that is wanted whole."""
+        self._left: int | None = None
+        """Bytes of the frame at hand that have not come yet; None before its head is there."""
+        self._is_whole = False
+
+    @property
+    def bytes_held(self) -> int:
+        """Bytes that are kept until more come."""
+        return len(self._kept)
+
+    @property
+    def is_between(self) -> bool:
+        """Whether no frame has begun that is not over."""
+        return not self._kept and self._left is None
+
+    def receive(self, data: bytes) -> Iterator[Piece]:
+        """Take what has arrived, and give out what can be told of it. Raises `FrameError`."""
+        view = memoryview(data)
+        while view:
+            is_first = False
+            if self._left is None:
+                view = self._take_head(view)
+                is_first = True
+            if self._left is None:
+                return
+            body, view = view[: self._left], view[self._left :]
+            self._left -= len(body)
+            is_last = self._left == 0
+            if self._is_whole or is_first:
+                self._kept += body
+                body = memoryview(b"")
+            if is_last or not self._is_whole:
+                piece = bytes(self._kept) if self._kept else body
+                yield Piece(piece, is_first=is_first or self._is_whole, is_last=is_last)
+                self._kept = bytearray()
+            if is_last:
+                self._left = None
+
+    def _take_head(self, view: memoryview) -> memoryview:
+        """Take in the length and the head; `_left` is set once both are there."""
+        missing = LENGTH_BYTES + self._head_bytes - len(self._kept)
+        self._kept += view[:missing]
+        if len(self._kept) >= LENGTH_BYTES:
+            length = int.from_bytes(self._kept[:LENGTH_BYTES], signed=True)
+            if length < self._head_bytes:
+                raise FrameError(f"a frame of {length} bytes: it needs {self._head_bytes} for its head")
+            if len(self._kept) == LENGTH_BYTES + self._head_bytes:
+                self._is_whole = self._begin(bytes(self._kept[LENGTH_BYTES:]), length)
+                self._left = length - self._head_bytes
+        return view[missing:]

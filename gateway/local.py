@@ -1,0 +1,261 @@
+"""Requests that the gateway does not pass on: answered by the stream, or by what the gateway knows.
+
+    local.answer(request, client, reply)    `reply` is called once, now or later, with Kafka's response
+
+Who is waited for how long, and what is answered then, is the table of section "When things are away" in
+`docs/gateway.md`. Time is an argument, in seconds of a clock that does not go back.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+from kafka.protocol.admin.groups import ListGroupsResponse
+from kafka.protocol.metadata import FindCoordinatorResponse
+
+from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.coordinator_state.requests import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+    SyncGroupRequest,
+)
+from group_coordinator.gateway.answers import Waiting
+from group_coordinator.gateway.beats import Beat, Beats
+from group_coordinator.gateway.translation import Sender, refusal, to_contract, to_kafka
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from group_coordinator.coordinator_state.requests import AnyRequest
+    from group_coordinator.gateway.addresses import Address
+    from group_coordinator.gateway.codec import Request
+    from group_coordinator.gateway.groups import Groups
+
+__all__ = ["Client", "Local", "Nodes"]
+
+_BATCH_FIND_VERSION = 4
+_NOWHERE = {"node_id": -1, "host": "", "port": -1}
+_LONGEST_ID = 255
+"""Characters of an id or name (`max.id.length`)."""
+_LARGEST_REQUEST = 1_000_000
+"""Bytes of a contract request (`max.request.bytes`)."""
+
+
+class Client(NamedTuple):
+    """Who asks: the host as Kafka shows it ("/10.0.0.7"), and the node whose port was connected to."""
+
+    host: str
+    node_id: int
+
+
+class Nodes(NamedTuple):
+    """The brokers as clients see them."""
+
+    addresses: Callable[[], Mapping[int, Address]]
+    """The gateway's addresses, by node id."""
+    coordinator_of: Callable[[str], int | None]
+    """The node that is said to coordinate a group."""
+
+
+class Local:
+    """Answers local requests. `write` puts a contract request on its way to the log.
+
+    `instance` makes request ids this gateway's own; `reply_partition` is where their answers come.
+    """
+
+    def __init__(
+        self,
+        instance: str,
+        reply_partition: int,
+        groups: Groups,
+        nodes: Nodes,
+        write: Callable[[AnyRequest], None],
+    ) -> None:
+        self._prefix = f"{instance}-"
+        self._numbers = count()
+        self._reply_partition = reply_partition
+        self._groups, self._nodes, self._write = groups, nodes, write
+        self._waiting = Waiting()
+        self._silent_since_s: float | None = None
+        own = Sender(f"gateway-{instance}", "", reply_partition, self._next_request_id)
+        self._beats = Beats(own)
+
+    @property
+    def beats_answered_early(self) -> int:
+        """Heartbeats that were answered before their verdicts had come."""
+        return self._beats.answered_early
+
+    def silent_s(self, now_s: float) -> float:
+        """For how many seconds somebody has waited for the coordinator, and it has answered nobody."""
+        return 0 if self._silent_since_s is None else now_s - self._silent_since_s
+
+    @property
+    def late_answers(self) -> int:
+        """Answers that nobody waited for any more."""
+        return self._waiting.late
+
+    @property
+    def waiting(self) -> int:
+        """Requests that wait for the stream, beats aside."""
+        return len(self._waiting)
+
+    # -- a client asks -------------------------------------------------------------------------------
+
+    def answer(self, request: Request, client: Client, now_s: float, reply: Callable[[Any], None]) -> None:
+        """Answer `request`; `reply` is called once, with Kafka's response."""
+        match request.head.api_key:
+            case FindCoordinatorResponse.API_KEY:
+                reply(self._found(request))
+            case ListGroupsResponse.API_KEY:
+                of_node = self._nodes.coordinator_of
+                reply(self._groups.listed(request.message, lambda each: of_node(each) == client.node_id))
+            case _:
+                self._ask(request, client, now_s, reply)
+
+    def _ask(self, request: Request, client: Client, now_s: float, reply: Callable[[Any], None]) -> None:
+        # The id is only shown, and Kafka takes one of any length.
+        client_id = (request.client_id or "")[:_LONGEST_ID]
+        sender = Sender(client_id, client.host, self._reply_partition, self._next_request_id)
+        asked = to_contract(request, sender)
+        refused = {each.request_id: error for each in asked if (error := _refuses(each)) is not None}
+        if asked and not refused and isinstance(asked[0], HeartbeatRequest):
+            self._beats.add(Beat(asked[0], lambda error: reply(to_kafka(request, [_Verdict(error)]))))
+            return
+        accepted = [each for each in asked if each.request_id not in refused]
+
+        def answered(responses: list[Any]) -> None:
+            by_id = {each.request_id: response for each, response in zip(accepted, responses, strict=True)}
+            for each, response in zip(accepted, responses, strict=True):
+                if isinstance(each, (JoinGroupRequest, SyncGroupRequest)):
+                    self._beats.joined(each.group_id, getattr(response, "member_id", each.member_id))
+            reply(
+                to_kafka(
+                    request,
+                    [by_id.get(each.request_id) or refusal(each, refused[each.request_id]) for each in asked],
+                )
+            )
+
+        patience_s, error = _patience(accepted)
+        self._waiting.ask(accepted, now_s + patience_s, error, answered)
+        for each in accepted:
+            # What comes after a group's beats must not overtake them.
+            self._flush(each.group_id, now_s)
+            self._put(each, now_s)
+
+    def _found(self, request: Request) -> Any:
+        version, message = request.head.api_version, request.message
+        if version < _BATCH_FIND_VERSION:
+            return FindCoordinatorResponse(
+                version=version, throttle_time_ms=0, **self._coordinator(message.key)
+            )
+        entry = FindCoordinatorResponse.Coordinator
+        coordinators = [
+            entry(version=version, key=key, **self._coordinator(key)) for key in message.coordinator_keys
+        ]
+        return FindCoordinatorResponse(version=version, throttle_time_ms=0, coordinators=coordinators)
+
+    def _coordinator(self, group_id: str) -> dict[str, Any]:
+        node_id = self._nodes.coordinator_of(group_id)
+        address = None if node_id is None else self._nodes.addresses().get(node_id)
+        if not group_id:
+            return {"error_code": Errors.INVALID_GROUP_ID.value, "error_message": None, **_NOWHERE}
+        if address is None:
+            return {"error_code": Errors.COORDINATOR_NOT_AVAILABLE.value, "error_message": None, **_NOWHERE}
+        at = {"node_id": node_id, "host": address.host, "port": address.port}
+        return {"error_code": Errors.NONE.value, "error_message": None, **at}
+
+    def _next_request_id(self) -> str:
+        return f"{self._prefix}{next(self._numbers)}"
+
+    # -- time passes -------------------------------------------------------------------------------
+
+    def flush(self, now_s: float) -> None:
+        """Send the beats of all groups that wait for others."""
+        for group_id in self._beats.groups:
+            self._flush(group_id, now_s)
+
+    def _flush(self, group_id: str, now_s: float) -> None:
+        for request in self._beats.flush(group_id, now_s):
+            self._put(request, now_s)
+
+    def _put(self, request: AnyRequest, now_s: float) -> None:
+        if self._silent_since_s is None and not isinstance(request, (JoinGroupRequest, SyncGroupRequest)):
+            # Joins and syncs may be kept waiting by the group.
+            self._silent_since_s = now_s
+        self._write(request)
+
+    def expire(self, now_s: float) -> None:
+        """Answer those who have waited long enough."""
+        self._waiting.expire(now_s)
+        self._beats.expire(now_s)
+
+    # -- the log tells -----------------------------------------------------------------------------
+
+    def acknowledged(self, request_ids: Sequence[str], now_s: float) -> None:
+        """Kafka has taken these requests."""
+        for each in request_ids:
+            self._beats.acknowledged(each, now_s)
+
+    def refused(self, request_ids: Sequence[str]) -> None:
+        """Kafka has not taken these requests, and never will."""
+        for each in request_ids:
+            self._beats.refused(each)
+        self._waiting.refuse(request_ids, Errors.COORDINATOR_NOT_AVAILABLE)
+
+    def take(self, responses: Sequence[Any], now_s: float) -> None:
+        """The coordinator has answered, perhaps other gateways that read the same partition."""
+        for each in responses:
+            # Whoever's it is: the coordinator is there.
+            self._silent_since_s = None
+            if each.request_id.startswith(self._prefix) and not self._beats.take(each, now_s):
+                self._waiting.take(each)
+
+
+class _Verdict:
+    """The response to one beat of many, as far as `to_kafka` looks."""
+
+    def __init__(self, error_code: int) -> None:
+        self.error_code = error_code
+
+
+def _refuses(asked: AnyRequest) -> Errors | None:
+    """What to answer to a request that the contract cannot take, or that the stream would refuse unread."""
+    if not asked.group_id:
+        return Errors.INVALID_GROUP_ID
+    names = (asked.group_id, asked.member_named, *asked.names.values())
+    if max(map(len, names)) > _LONGEST_ID:
+        return Errors.INVALID_REQUEST
+    if len(msgspec.json.encode(asked)) > _LARGEST_REQUEST:
+        match asked:
+            case JoinGroupRequest():
+                return Errors.GROUP_MAX_SIZE_REACHED
+            case SyncGroupRequest() | OffsetCommitRequest():
+                # As Kafka does when a record is too large.
+                return Errors.UNKNOWN_SERVER_ERROR
+            case _:
+                return Errors.INVALID_REQUEST
+    return None
+
+
+def _patience(asked: Sequence[AnyRequest]) -> tuple[float, Errors]:
+    """How long the stream has for an answer, in seconds, and what is answered after that."""
+    match asked:
+        case [JoinGroupRequest() as join]:
+            timeout_ms = max(join.session_timeout_ms, join.effective_rebalance_timeout_ms)
+            return timeout_ms / 1000 + 5, Errors.COORDINATOR_NOT_AVAILABLE
+        case [SyncGroupRequest()]:
+            # Never 14: Java's client throws it into the user's poll.
+            return 60, Errors.REBALANCE_IN_PROGRESS
+        case [LeaveGroupRequest()]:
+            # It stands in the log, and will be done.
+            return 5, Errors.NONE
+        case [OffsetCommitRequest() | OffsetFetchRequest(), *_]:
+            # Not 15: Java's client would drop the connection with all that is in flight.
+            return 8, Errors.COORDINATOR_LOAD_IN_PROGRESS
+        case _:
+            return 8, Errors.COORDINATOR_NOT_AVAILABLE

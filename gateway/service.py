@@ -1,0 +1,235 @@
+"""The gateway as a process: ports for clients, one way to the stream, and time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import socket
+import time
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from kafka import KafkaAdminClient
+from kafka.structs import TopicPartition
+
+from group_coordinator.gateway.addresses import Address, Addresses, coordinator_of
+from group_coordinator.gateway.beats import next_instant
+from group_coordinator.gateway.connection import ClientConnection
+from group_coordinator.gateway.groups import Groups, ListedGroup
+from group_coordinator.gateway.local import Client, Local, Nodes
+from group_coordinator.gateway.stream import Listener, Reader, Writer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from group_coordinator.gateway.codec import Request
+    from group_coordinator.gateway.metrics import GatewayHealth, GatewayMetrics
+    from group_coordinator.gateway.settings import GatewaySettings
+
+__all__ = ["Gateway", "GatewayError"]
+
+log = logging.getLogger(__name__)
+
+_TICK_S = 0.02
+"""How exactly time is kept."""
+_LOOK_EVERY_S = 1.0
+"""How often connections are looked at that may be idle."""
+_DRAIN_S = 5.0
+_BACKLOG = 1_024
+"""Clients that may wait to be accepted: all of them come back at once after an outage."""
+
+
+class GatewayError(Exception):
+    """The gateway cannot start; the message is one line and says what to do."""
+
+
+class Gateway:
+    """One process. `kafka_config`: kafka-python's settings, for its own connections to the brokers."""
+
+    def __init__(
+        self,
+        settings: GatewaySettings,
+        kafka_config: Mapping[str, Any],
+        metrics: GatewayMetrics,
+        health: GatewayHealth,
+    ) -> None:
+        self.metrics = metrics
+        """What is counted."""
+        self._health = health
+        self._settings, self._kafka_config = settings, kafka_config
+        self._instance = secrets.token_hex(6)
+        self._groups = Groups()
+        self._addresses = Addresses(self._address_of)
+        self._brokers: dict[int, Address] = {}
+        """The brokers' own addresses, by node id."""
+        self._ports: dict[int, int] = {}
+        """The port that stands for each broker."""
+        self._tasks: list[asyncio.Future[None]] = []
+        self._connections: set[ClientConnection] = set()
+
+    async def run(self, say: Callable[[str], None], stopping: asyncio.Event) -> None:
+        """Serve until `stopping` is set. Raises `GatewayError`, or a KafkaError if Kafka is out of reach."""
+        loop = asyncio.get_running_loop()
+        settings = self._settings
+        with ExitStack() as stack:
+            await loop.run_in_executor(None, self._connect, stack, loop)
+            bound = self._bind(settings.port)
+            for node_id, own in list(self._brokers.items()):
+                self._address_of(node_id, own)
+            self._serve(bound, lambda: min(self._brokers))
+            self._health.serves(self._local)
+            try:
+                say(f"clients find the gateway at {settings.advertised_host}:{bound.getsockname()[1]}")
+                await self._keep_time(stopping)
+                say("stopping")
+            finally:
+                self._health.stops()
+                for each in self._tasks:
+                    each.cancel()
+                await self._drain()
+                await loop.run_in_executor(None, stack.pop_all().close)
+
+    # -- start and stop ------------------------------------------------------------------------------
+
+    def _connect(self, stack: ExitStack, loop: asyncio.AbstractEventLoop) -> None:
+        """Look at the brokers and the topics, and stand ready to read before anything is written."""
+        settings = self._settings
+        admin = KafkaAdminClient(**self._kafka_config)
+        stack.callback(admin.close)
+        for each in admin.describe_cluster()["brokers"]:
+            node_id = each["broker_id"] if "broker_id" in each else each["node_id"]
+            self._brokers[node_id] = Address(each["host"], each["port"])
+        topics = (settings.request_topic, settings.response_topic, settings.groups_topic)
+        described = admin.describe_topics(list(topics))
+        counts = {each["name"]: len(each["partitions"]) for each in described if not each["error_code"]}
+        if absent := [topic for topic in topics if topic not in counts]:
+            raise GatewayError(f"topic {absent[0]!r} does not exist: start the coordinator first")
+        partition = secrets.randbelow(counts[settings.response_topic])
+        groups = [
+            TopicPartition(settings.groups_topic, each) for each in range(counts[settings.groups_topic])
+        ]
+        listener = Listener(self._acknowledged, self._refused, self._responses, self._groups_changed)
+        reader = Reader(loop, listener, [settings.response_topic], partition, groups, self._kafka_config)
+        stack.callback(reader.close)
+        writer = Writer(loop, listener, settings.request_topic, self._kafka_config)
+        stack.callback(writer.close, _DRAIN_S)
+        nodes = Nodes(self._advertised, lambda group_id: coordinator_of(group_id, self._brokers))
+        self._local = Local(self._instance, partition, self._groups, nodes, writer.write)
+        self.metrics.watch(self._local)
+
+    async def _keep_time(self, stopping: asyncio.Event) -> None:
+        linger_s = self._settings.beats_linger_ms / 1000
+        flush_at, look_at = next_instant(time.time(), linger_s), 0.0
+        while not stopping.is_set():
+            await asyncio.sleep(_TICK_S)
+            now_s = time.monotonic()
+            self._health.moves()
+            self._local.expire(now_s)
+            if now_s >= look_at:
+                look_at = now_s + _LOOK_EVERY_S
+                for connection in list(self._connections):
+                    connection.expire(now_s)
+            if time.time() >= flush_at:
+                flush_at = next_instant(time.time(), linger_s)
+                self._local.flush(now_s)
+
+    async def _drain(self) -> None:
+        """Give what waits some time, and end all connections: clients look for another gateway."""
+        deadline = time.monotonic() + _DRAIN_S
+        self._local.flush(time.monotonic())
+        while time.monotonic() < deadline and any(each.is_owed for each in self._connections):
+            await asyncio.sleep(_TICK_S)
+            self._local.expire(time.monotonic())
+        for connection in list(self._connections):
+            connection.close("gateway stops")
+
+    # -- ports -------------------------------------------------------------------------------------
+
+    def _bind(self, port: int) -> socket.socket:
+        """Have a port. From now on clients can connect, though nobody speaks to them yet."""
+        host = self._settings.host
+        try:
+            return socket.create_server((host, port), family=_family(host), backlog=_BACKLOG)
+        except OSError as error:
+            raise GatewayError(
+                f"cannot listen on {host}:{port}: {error.strerror}; choose another port with --listen (each "
+                f"broker has one more: that port + 1 + its node id)"
+            ) from None
+
+    def _serve(self, bound: socket.socket, node_id: Callable[[], int]) -> None:
+        """Speak to those who connect to the port, as the broker `node_id`."""
+
+        def accept() -> ClientConnection:
+            node = node_id()
+            connection = ClientConnection(self, node, self._brokers[node])
+            self._connections.add(connection)
+            self.metrics.connections.set(len(self._connections))
+            return connection
+
+        self._tasks.append(asyncio.ensure_future(_serving(accept, bound)))
+
+    def _address_of(self, node_id: int, own: Address) -> Address | None:
+        """The gateway's address for a broker that is at `own`; None if no port can be had for it."""
+        if self._brokers.get(node_id) != own:
+            log.info("broker %s is at %s:%s", node_id, *own)
+            self._brokers[node_id] = own
+        if node_id not in self._ports:
+            try:
+                bound = self._bind(self._settings.node_port(node_id))
+            except GatewayError as error:
+                log.error("broker %s is not offered: %s", node_id, error)  # noqa: TRY400 - it is one line
+                return None
+            self._ports[node_id] = bound.getsockname()[1]
+            self._serve(bound, lambda: node_id)
+        return Address(self._settings.advertised_host, self._ports[node_id])
+
+    def _advertised(self) -> dict[int, Address]:
+        host = self._settings.advertised_host
+        return {node_id: Address(host, port) for node_id, port in self._ports.items()}
+
+    # -- what connections need (`Services`) ----------------------------------------------------------
+
+    def answer(self, request: Request, client: Client, reply: Callable[[Any], None]) -> None:
+        """Answer a local request; `reply` is called once, with Kafka's response."""
+        self._local.answer(request, client, time.monotonic(), reply)
+
+    def rewrite(self, message: Any) -> None:
+        """Replace the addresses in a broker's response."""
+        self._addresses.rewrite(message)
+
+    def closed(self, connection: ClientConnection, reason: str) -> None:
+        """A connection has gone."""
+        self._connections.discard(connection)
+        self.metrics.connections.set(len(self._connections))
+        self.metrics.connections_closed.labels(reason).inc()
+
+    # -- what the log tells (`Listener`) ---------------------------------------------------------------
+
+    def _acknowledged(self, request_ids: Sequence[str]) -> None:
+        self._local.acknowledged(request_ids, time.monotonic())
+
+    def _refused(self, request_ids: Sequence[str]) -> None:
+        self._local.refused(request_ids)
+
+    def _responses(self, responses: Sequence[Any]) -> None:
+        self._local.take(responses, time.monotonic())
+
+    def _groups_changed(
+        self,
+        groups: Sequence[tuple[str, ListedGroup | None]],
+        is_ready: bool,  # noqa: FBT001 - as the listener has it
+    ) -> None:
+        for group_id, group in groups:
+            self._groups.put(group_id, group)
+        self._groups.is_ready = self._groups.is_ready or is_ready
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
+async def _serving(accept: Callable[[], ClientConnection], bound: socket.socket) -> None:
+    server = await asyncio.get_running_loop().create_server(accept, sock=bound)
+    async with server:
+        await server.serve_forever()

@@ -1,0 +1,25 @@
+"""What a gateway is told when it starts."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["GatewaySettings"]
+
+
+class GatewaySettings(NamedTuple):
+    """Where a gateway listens, and which topics are the coordinator's."""
+
+    host: str = "0.0.0.0"  # noqa: S104 - a gateway is there to be reached
+    port: int = 19092
+    """The bootstrap port. The ports behind it stand for one broker each: port + 1 + node id. 0: any ports."""
+    advertised_host: str = "localhost"
+    """What clients are told to connect to."""
+    request_topic: str = "coordinator.requests"
+    response_topic: str = "coordinator.responses"
+    groups_topic: str = "coordinator.groups"
+    beats_linger_ms: int = 200
+
+    def node_port(self, node_id: int) -> int:
+        """The port that stands for this broker; 0 if any does."""
+        return self.port + 1 + node_id if self.port else 0

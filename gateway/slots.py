@@ -1,0 +1,166 @@
+"""What is owed to a client, in the order in which it asked.
+
+A broker works on one request of a connection at a time, so its responses come in the order of the requests
+(Kafka's SocketServer mutes a channel meanwhile), and clients count on that. Here some responses come from a
+broker and others from the stream, so each request has a slot in a queue. Only what fills the first slot is
+written.
+
+    slots.await_upstream(...)     a request was passed on: a response of the broker fills the slot
+    slots.await_local()           the stream, or the gateway itself, answers a request
+    slots.ask_upstream(...)       the gateway has asked the broker something on its own account
+
+    slots.upstream_begins(...)    the head of a response has come: whose is it, and is it wanted whole?
+    slots.upstream_piece(...)     a piece of it has come
+    slots.take()                  what may be written to the client now
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from group_coordinator.gateway.errors import FrameError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from group_coordinator.gateway.frames import Piece
+
+__all__ = ["LocalSlot", "Slots"]
+
+
+class _Slot:
+    """The response to one request of the client."""
+
+    __slots__ = ("is_done", "pieces")
+
+    def __init__(self) -> None:
+        self.pieces: list[bytes | memoryview] = []
+        """What has come of it and is not written yet."""
+        self.is_done = False
+        """Whether all of it has come."""
+
+
+class LocalSlot(_Slot):
+    """A response that does not come from upstream. Fill it once."""
+
+    __slots__ = ("_on_filled",)
+
+    def __init__(self, on_filled: Callable[[], Any]) -> None:
+        super().__init__()
+        self._on_filled = on_filled
+
+    def fill(self, frame: bytes) -> None:
+        """Answer with `frame`, its length included."""
+        assert not self.is_done, "a request is answered once"  # noqa: S101 - a bug of ours if it is not
+        self.pieces.append(frame)
+        self.is_done = True
+        self._on_filled()
+
+
+class _Expected:
+    """A response that upstream owes: to the client (`slot`), or to the gateway."""
+
+    __slots__ = ("correlation_id", "read", "slot")
+
+    def __init__(
+        self, correlation_id: int, slot: _Slot | None, read: Callable[[bytes], bytes] | None
+    ) -> None:
+        self.correlation_id = correlation_id
+        self.slot = slot
+        self.read = read
+
+
+class Slots:
+    """The slots of one connection. `on_filled` is called when a local slot has been filled."""
+
+    def __init__(self, on_filled: Callable[[], Any]) -> None:
+        self._on_filled = on_filled
+        self._owed: deque[_Slot] = deque()
+        """To the client, in its order."""
+        self._expected: deque[_Expected] = deque()
+        """From upstream, in its order."""
+
+    def __len__(self) -> int:
+        """How many responses are owed to the client."""
+        return len(self._owed)
+
+    # -- the client asks ---------------------------------------------------------------------------
+
+    def await_local(self) -> LocalSlot:
+        """A slot for a response that does not come from upstream."""
+        slot = LocalSlot(self._on_filled)
+        self._owed.append(slot)
+        return slot
+
+    def await_upstream(self, correlation_id: int, rewrite: Callable[[bytes], bytes] | None = None) -> None:
+        """A slot for a response of upstream, which goes through `rewrite` whole if that is given."""
+        slot = _Slot()
+        self._owed.append(slot)
+        self._expected.append(_Expected(correlation_id, slot, rewrite))
+
+    def ask_upstream(self, correlation_id: int, read: Callable[[bytes], Any]) -> None:
+        """Upstream was asked something that the client does not know of; `read` gets the response."""
+        self._expected.append(_Expected(correlation_id, None, read))
+
+    # -- upstream answers --------------------------------------------------------------------------
+
+    @property
+    def expects_upstream(self) -> bool:
+        """Whether upstream owes a response."""
+        return bool(self._expected)
+
+    @property
+    def may_read_upstream(self) -> bool:
+        """Whether the next response of upstream can be taken without piling up.
+
+        That is so if the client is to have it next, or it is the gateway's own. While upstream owes nothing
+        it is read as well, to notice that it goes.
+        """
+        if not self._expected or self._expected[0].slot is None:
+            return True
+        return self._expected[0].slot is self._owed[0]
+
+    def upstream_begins(self, head: bytes) -> bool:
+        """Take the head of a response; returns whether it is wanted whole. Raises `FrameError`."""
+        if not self._expected:
+            raise FrameError("a response that nobody has asked for")
+        expected, correlation_id = self._expected[0], int.from_bytes(head, signed=True)
+        if correlation_id != expected.correlation_id:
+            raise FrameError(f"a response to {correlation_id} instead of {expected.correlation_id}")
+        return expected.read is not None
+
+    def upstream_piece(self, piece: Piece) -> None:
+        """Take a piece of the response whose head came last."""
+        expected = self._expected[0]
+        if piece.is_last:
+            self._expected.popleft()
+        data = piece.data
+        if expected.read is not None:
+            data = expected.read(bytes(data))
+        if expected.slot is not None:
+            expected.slot.pieces.append(data)
+            expected.slot.is_done = piece.is_last
+
+    # -- the client is answered --------------------------------------------------------------------
+
+    def take(self) -> list[bytes | memoryview]:
+        """Take out what may be written to the client now."""
+        taken: list[bytes | memoryview] = []
+        while self._owed:
+            first = self._owed[0]
+            taken += first.pieces
+            first.pieces = []
+            if not first.is_done:
+                break
+            self._owed.popleft()
+        return taken
+
+    def before_upstream(self) -> int:
+        """How many slots come before the first that upstream owes; all of them if it owes none.
+
+        These can still be answered once upstream is gone.
+        """
+        if (lost := next((each.slot for each in self._expected if each.slot is not None), None)) is None:
+            return len(self._owed)
+        return self._owed.index(lost)

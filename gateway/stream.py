@@ -1,0 +1,264 @@
+"""The way to the coordinator and back: one producer and one reader for all clients of a gateway.
+
+Both have threads of their own. What they have to tell reaches the event loop in batches, one call for each.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+from kafka import KafkaConsumer, KafkaProducer
+from kafka.errors import KafkaError
+from kafka.structs import TopicPartition
+
+from group_coordinator.coordinator_state.responses import AnyResponse, InvalidRequestResponse
+from group_coordinator.gateway.groups import ListedGroup
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from group_coordinator.coordinator_state.requests import AnyRequest
+
+__all__ = ["Listener", "Reader", "Writer"]
+
+log = logging.getLogger(__name__)
+
+_POLL_MS = 500
+_MOST_BLOCKED_MS = 100
+"""How long the event loop waits at most where the producer's buffer is full."""
+_DELIVERY_MS = 5_000
+"""What Kafka has not taken by then is never sent: a commit that comes late would take a group back."""
+
+
+class Listener(NamedTuple):
+    """What is told of the log, in the event loop."""
+
+    acknowledged: Callable[[Sequence[str]], Any]
+    """Kafka has taken these requests."""
+    refused: Callable[[Sequence[str]], Any]
+    """Kafka has not taken these requests, and never will."""
+    responses: Callable[[Sequence[Any]], Any]
+    """The coordinator has answered, this gateway or another one that shares its partition."""
+    groups: Callable[[Sequence[tuple[str, ListedGroup | None]], bool], Any]
+    """Groups have changed; True once all that there were at the start have been told."""
+
+
+class _Loop:
+    """Tells the event loop something, as long as there is one."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(function, *arguments)
+
+
+# -- to the log ----------------------------------------------------------------------------------------
+
+
+class Writer:
+    """Writes requests to the log, in the order in which they are given.
+
+    Raises a KafkaError if Kafka cannot be reached at first.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        listener: Listener,
+        topic: str,
+        kafka_config: Mapping[str, Any],
+    ) -> None:
+        self._loop, self._listener, self._topic = _Loop(loop), listener, topic
+        self._lock = threading.Lock()
+        self._done: dict[bool, list[str]] = {True: [], False: []}
+        """Request ids that Kafka has taken, or not, and that the event loop does not know of yet."""
+        self._producer = KafkaProducer(**_settings(KafkaProducer, kafka_config) | _PRODUCER_SETTINGS)
+        # So that no `write` has to wait for metadata, in the event loop.
+        self._producer.partitions_for(topic)
+        self._producer.config["max_block_ms"] = _MOST_BLOCKED_MS
+
+    def write(self, request: AnyRequest) -> None:
+        """Put a request on its way, and return at once."""
+        try:
+            future = self._producer.send(
+                self._topic, key=request.group_id.encode(), value=msgspec.json.encode(request)
+            )
+        except KafkaError as error:
+            log.warning("a request cannot be written: %s", error)
+            self._loop.call(self._listener.refused, [request.request_id])
+            return
+        future.add_callback(lambda _: self._tell(request.request_id, is_taken=True))
+        future.add_errback(lambda _: self._tell(request.request_id, is_taken=False))
+
+    def close(self, timeout_s: float) -> None:
+        """Wait for what is on its way, and disconnect."""
+        try:
+            self._producer.close(timeout=timeout_s)
+        except KafkaError as error:
+            log.warning("the last requests are not delivered: %s", error)
+
+    def _tell(self, request_id: str, *, is_taken: bool) -> None:
+        with self._lock:
+            is_first = not (self._done[True] or self._done[False])
+            self._done[is_taken].append(request_id)
+        if is_first:
+            self._loop.call(self._told)
+
+    def _told(self) -> None:
+        with self._lock:
+            done, self._done = self._done, {True: [], False: []}
+        if done[True]:
+            self._listener.acknowledged(done[True])
+        if done[False]:
+            self._listener.refused(done[False])
+
+
+# -- from the coordinator --------------------------------------------------------------------------------
+
+
+class Reader:
+    """Reads the responses of one partition, and which groups there are.
+
+    It stands at the end of its partition when it has been made. Raises a KafkaError if that cannot be done.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        listener: Listener,
+        response_topics: Collection[str],
+        partition: int,
+        groups: Collection[TopicPartition],
+        kafka_config: Mapping[str, Any],
+    ) -> None:
+        self._loop, self._listener = _Loop(loop), listener
+        self._stopping = threading.Event()
+        self._responses = frozenset(response_topics)
+        with ExitStack() as on_error:
+            self._consumer = KafkaConsumer(**_settings(KafkaConsumer, kafka_config) | _CONSUMER_SETTINGS)
+            on_error.callback(self._consumer.close)
+            ours = [TopicPartition(topic, partition) for topic in sorted(response_topics)]
+            self._consumer.assign([*ours, *groups])
+            # A fixed offset, and now: a lazy "from the end" would be the end after the first answer.
+            for each, end in self._consumer.end_offsets(ours).items():
+                self._consumer.seek(each, end)
+            begins, ends = self._consumer.beginning_offsets(groups), self._consumer.end_offsets(groups)
+            for each in groups:
+                self._consumer.seek(each, begins[each])
+            self._unread = {each: ends[each] for each in groups if begins[each] < ends[each]}
+            """How far the groups are to be read before all that there were are known."""
+            on_error.pop_all()
+        self._thread = threading.Thread(target=self._run, name="gateway's reader", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop reading."""
+        self._stopping.set()
+        self._thread.join()
+        self._consumer.close(autocommit=False)
+
+    def _run(self) -> None:
+        if not self._unread:
+            self._loop.call(self._listener.groups, [], True)
+        while not self._stopping.is_set():
+            try:
+                by_partition = self._consumer.poll(timeout_ms=_POLL_MS)
+            except KafkaError as error:
+                log.warning("reading answers failed, trying again: %s", error)
+                self._stopping.wait(_POLL_MS / 1000)
+                continue
+            self._take([record for records in by_partition.values() for record in records])
+
+    def _take(self, records: list[Any]) -> None:
+        responses = [_read_response(each.value) for each in records if each.topic in self._responses]
+        told = [_read_group(each) for each in records if each.topic not in self._responses]
+        was_unread = bool(self._unread)
+        for each in list(self._unread):
+            if self._consumer.position(each) >= self._unread[each]:
+                del self._unread[each]
+        if responses:
+            self._loop.call(self._listener.responses, [each for each in responses if each is not None])
+        if told or (was_unread and not self._unread):
+            groups = [each for each in told if each is not None]
+            self._loop.call(self._listener.groups, groups, not self._unread)
+
+
+class _Picture(msgspec.Struct):
+    """As much of a `GroupPicture` as a list shows."""
+
+    state: str
+    protocol_type: str | None
+
+
+_responses: msgspec.json.Decoder[AnyResponse] = msgspec.json.Decoder(AnyResponse)
+_unread = msgspec.json.Decoder(InvalidRequestResponse)
+_pictures = msgspec.json.Decoder(_Picture)
+
+
+def _read_response(value: bytes | None) -> Any:
+    if value is None:
+        return None
+    try:
+        return _responses.decode(value)
+    except msgspec.ValidationError:
+        pass  # it may be the answer to a request that could not be read
+    except msgspec.DecodeError:
+        return None
+    try:
+        return _unread.decode(value)
+    except msgspec.ValidationError:
+        return None
+
+
+def _read_group(record: Any) -> tuple[str, ListedGroup | None] | None:
+    if record.key is None:
+        return None
+    group_id = record.key.decode(errors="replace")
+    if record.value is None:
+        return group_id, None
+    try:
+        picture = _pictures.decode(record.value)
+    except msgspec.DecodeError:
+        log.warning("%s-%s-%s is no picture of a group", record.topic, record.partition, record.offset)
+        return None
+    return group_id, ListedGroup(picture.state, picture.protocol_type or "")
+
+
+# -- kafka-python's settings ---------------------------------------------------------------------------
+
+_CONSUMER_SETTINGS: dict[str, Any] = {
+    "group_id": None,
+    "enable_auto_commit": False,
+    "allow_auto_create_topics": False,
+    "auto_offset_reset": "earliest",
+    "fetch_max_wait_ms": 500,
+    # A picture of a large group, or the answer to its leader, is larger than what is fetched by default.
+    "max_partition_fetch_bytes": 16 * 1024 * 1024,
+    "fetch_max_bytes": 64 * 1024 * 1024,
+}
+_PRODUCER_SETTINGS: dict[str, Any] = {
+    "acks": "all",
+    "enable_idempotence": True,
+    "allow_auto_create_topics": False,
+    "linger_ms": 0,
+    "request_timeout_ms": _DELIVERY_MS - 500,
+    "delivery_timeout_ms": _DELIVERY_MS,
+    "max_block_ms": 10_000,
+}
+
+
+def _settings(client: Any, kafka_config: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the settings that this kind of client has."""
+    defaults = {"reconnect_backoff_max_ms": 1_000}
+    return {
+        name: value
+        for name, value in (defaults | dict(kafka_config)).items()
+        if name in client.DEFAULT_CONFIG
+    }

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.commands.job import Job, Process
+
+
+class Running(NamedTuple):
+    """A coordinator and a gateway, each a process, and a broker that clients are not told of."""
+
+    broker: str
+    gateway: str
+    job: Job
+    process: Process
+
+
+def start_gateway(directory: Path, broker: str, job: Job) -> Process:
+    topics = [
+        *("--request-topic", job.topics["requests"]),
+        *("--response-topic", job.topics["responses"]),
+        *("--groups-topic", job.topics["groups"]),
+    ]
+    return Process(
+        directory,
+        "gateway",
+        "--bootstrap-servers",
+        broker,
+        "--listen",
+        "127.0.0.1:0",
+        *topics,
+        "--metrics-port",
+        "0",
+    )
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory, bootstrap_servers: str) -> Iterator[Running]:
+    directory = tmp_path_factory.mktemp("gateway")
+    with ExitStack() as stack:
+        job = Job(bootstrap_servers, directory, "through-gateway")
+        stack.callback(job.kill)
+        job.wait_for("the coordinator is running")
+        process = start_gateway(directory, bootstrap_servers, job)
+        stack.callback(process.kill)
+        address = process.wait_for("clients find the gateway at ")
+        yield Running(bootstrap_servers, address, job, process)
+        process.terminate()
+        assert process.exit_code() == 0, process.said

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from typing import Any
+
+from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.coordinator_state.requests import DescribeGroupRequest
+from group_coordinator.coordinator_state.responses import DescribeGroupResponse, InvalidRequestResponse
+from group_coordinator.gateway.answers import Waiting
+
+
+def ask(request_id: str) -> DescribeGroupRequest:
+    return DescribeGroupRequest(request_id=request_id, client_id="c", group_id="g")
+
+
+def say(request_id: str) -> DescribeGroupResponse:
+    return DescribeGroupResponse.to(ask(request_id).reply_to, "g")
+
+
+class Asked:
+    """Questions of one gateway, and what they were answered."""
+
+    def __init__(self) -> None:
+        self.waiting = Waiting()
+        self.answered: list[list[tuple[str, str]]] = []
+
+    def ask(self, *request_ids: str, until_s: float = 10) -> None:
+        error = Errors.COORDINATOR_LOAD_IN_PROGRESS
+        self.waiting.ask([ask(each) for each in request_ids], until_s, error, self._answer)
+
+    def _answer(self, responses: list[Any]) -> None:
+        self.answered.append([(each.request_id, each.error) for each in responses])
+
+
+def test_a_question_is_answered_once_all_its_requests_are() -> None:
+    asked = Asked()
+    asked.ask("1", "2")
+    asked.waiting.take(say("2"))
+    assert (asked.answered, len(asked.waiting)) == ([], 1)
+    asked.waiting.take(say("1"))
+    assert asked.answered == [[("1", "NONE"), ("2", "NONE")]], "in the order in which they were asked"
+
+
+def test_a_question_about_nothing_is_answered_at_once() -> None:
+    asked = Asked()
+    asked.ask()
+    assert asked.answered == [[]]
+
+
+def test_what_comes_twice_or_of_nobody_is_dropped_and_counted() -> None:
+    asked = Asked()
+    asked.ask("1")
+    for request_id in ("1", "1", "9"):
+        asked.waiting.take(say(request_id))
+    assert (len(asked.answered), asked.waiting.late) == (1, 2)
+
+
+def test_what_has_not_come_in_time_is_refused_and_the_rest_is_told() -> None:
+    asked = Asked()
+    asked.ask("1", "2", until_s=8)
+    asked.ask("3", until_s=4)
+    asked.waiting.take(say("1"))
+    asked.waiting.expire(3.9)
+    assert (asked.answered, asked.waiting.next_s()) == ([], 4)
+    asked.waiting.expire(8)
+    late = "COORDINATOR_LOAD_IN_PROGRESS"
+    assert asked.answered == [[("3", late)], [("1", "NONE"), ("2", late)]]
+    assert (len(asked.waiting), asked.waiting.next_s()) == (0, None)
+    asked.waiting.take(say("2"))
+    assert (len(asked.answered), asked.waiting.late) == (2, 1)
+
+
+def test_what_the_log_has_not_taken_is_refused_at_once() -> None:
+    asked = Asked()
+    asked.ask("1", "2")
+    asked.waiting.refuse(["2", "9"], Errors.COORDINATOR_NOT_AVAILABLE)
+    away = "COORDINATOR_NOT_AVAILABLE"
+    assert asked.answered == [[("1", away), ("2", away)]]
+
+
+def test_a_request_that_the_stream_could_not_read_is_answered() -> None:
+    asked = Asked()
+    asked.ask("1")
+    asked.waiting.take(
+        InvalidRequestResponse(
+            api="describe_group", request_id="1", client_id="c", group_id="g", error_message="why"
+        )
+    )
+    assert asked.answered == [[("1", "INVALID_REQUEST")]]

@@ -1,0 +1,164 @@
+"""Heartbeats that wait for each other, and for their verdicts."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+import pytest
+
+from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.coordinator_state.requests import HeartbeatRequest, ReplyTo
+from group_coordinator.coordinator_state.responses import HeartbeatResponse, MemberResult
+from group_coordinator.gateway.beats import Beat, Beats, next_instant
+from group_coordinator.gateway.translation import Sender
+
+NONE, UNKNOWN, AWAY = 0, Errors.UNKNOWN_MEMBER_ID.value, Errors.COORDINATOR_NOT_AVAILABLE.value
+
+
+class Members:
+    """Members of a group that beat through one gateway, at a clock that is set by hand."""
+
+    def __init__(self) -> None:
+        numbers = count()
+        self.beats = Beats(Sender("gateway", "", 0, lambda: f"g-{next(numbers)}"))
+        self.answered: list[tuple[str, int]] = []
+        self._numbers = count()
+
+    def beat(self, member_id: str, group_id: str = "orders", generation_id: int = 1) -> None:
+        request = HeartbeatRequest(
+            request_id=f"b-{next(self._numbers)}",
+            client_id=member_id,
+            group_id=group_id,
+            generation_id=generation_id,
+            member_id=member_id,
+        )
+        self.beats.add(Beat(request, lambda error: self.answered.append((member_id, error))))
+
+    def flush(self, now_s: float = 0) -> list[HeartbeatRequest]:
+        return [each for group_id in self.beats.groups for each in self.beats.flush(group_id, now_s)]
+
+    def say(self, request: HeartbeatRequest, now_s: float, **errors: int) -> None:
+        reply_to = ReplyTo(request.request_id, request.client_id, 0, 4)
+        told: dict[str, Any] = {}
+        if len(request.beats) > 1:
+            told["members"] = [
+                MemberResult(member_id=each.member_id, error_code=errors.get(each.member_id, 0))
+                for each in request.beats
+            ]
+        error = Errors(errors.get(request.beats[0].member_id, 0))
+        self.beats.take(HeartbeatResponse.to(reply_to, "orders", error, **told), now_s)
+
+    def answers(self) -> list[tuple[str, int]]:
+        answered, self.answered = self.answered, []
+        return answered
+
+
+@pytest.fixture
+def members() -> Members:
+    return Members()
+
+
+def test_beats_of_a_group_become_one_record(members: Members) -> None:
+    members.beat("a")
+    members.beat("b")
+    members.beat("c", group_id="refunds")
+    together, alone = members.flush()
+    assert ([each.member_id for each in together.beats], alone.member_id) == (["a", "b"], "c")
+    assert members.flush() == []
+    members.say(together, 0.1, b=UNKNOWN)
+    assert members.answers() == [("a", NONE), ("b", UNKNOWN)]
+
+
+def test_a_record_has_no_more_than_a_thousand(members: Members) -> None:
+    for number in range(2_001):
+        members.beat(f"m{number}")
+    assert [len(each.beats) for each in members.flush()] == [1_000, 1_000, 1]
+
+
+def test_a_beat_whose_verdict_is_late_is_answered_none(members: Members) -> None:
+    members.beat("a")
+    (request,) = members.flush(0)
+    members.beats.acknowledged(request.request_id, 0.5)
+    members.beats.expire(3.4)
+    assert members.answers() == []
+    members.beats.expire(3.5)
+    assert (members.answers(), members.beats.answered_early) == ([("a", NONE)], 1)
+
+
+def test_the_late_verdict_answers_the_next_beat_which_goes_to_the_log(members: Members) -> None:
+    members.beat("a")
+    (request,) = members.flush(0)
+    members.beats.acknowledged(request.request_id, 0)
+    members.beats.expire(3)
+    members.beats.expire(6)
+    members.say(request, 20, a=UNKNOWN)
+    assert members.answers() == [("a", NONE)]
+    members.beat("a")
+    assert members.answers() == [("a", UNKNOWN)]
+    (again,) = members.flush(21)
+    members.say(again, 21, a=NONE)
+    assert members.answers() == [], "it has been answered"
+
+
+@pytest.mark.parametrize("how", ["joined since", "another generation", "too old"])
+def test_a_late_verdict_that_is_of_the_past_answers_nothing(members: Members, how: str) -> None:
+    members.beat("a")
+    (request,) = members.flush(0)
+    members.beats.acknowledged(request.request_id, 0)
+    members.beats.expire(3)
+    members.say(request, 20, a=UNKNOWN)
+    members.answers()
+    match how:
+        case "joined since":
+            members.beats.joined("orders", "a")
+            members.beat("a")
+        case "another generation":
+            members.beat("a", generation_id=2)
+        case _:
+            members.beats.expire(80)
+            members.beat("a")
+    assert members.answers() == []
+
+
+def test_a_beat_that_kafka_has_not_taken_is_never_answered_none(members: Members) -> None:
+    members.beat("a")
+    members.beat("b", group_id="refunds")
+    first, second = members.flush(0)
+    members.beats.refused(first.request_id)
+    assert members.answers() == [("a", AWAY)]
+    members.beats.expire(4.9)
+    assert members.answers() == []
+    members.beats.expire(5)
+    assert members.answers() == [("b", AWAY)]
+    members.say(second, 6)
+    assert members.answers() == []
+
+
+def test_an_acknowledged_beat_is_not_refused_by_the_time_for_that(members: Members) -> None:
+    members.beat("a")
+    (request,) = members.flush(0)
+    members.beats.acknowledged(request.request_id, 4)
+    members.beats.expire(6)
+    assert members.answers() == []
+    members.say(request, 6.5, a=UNKNOWN)
+    assert members.answers() == [("a", UNKNOWN)]
+
+
+def test_a_record_that_cannot_be_read_refuses_all_its_beats(members: Members) -> None:
+    members.beat("a")
+    members.beat("b")
+    (request,) = members.flush()
+    reply_to = ReplyTo(request.request_id, "gateway", 0, 4)
+    members.beats.take(HeartbeatResponse.to(reply_to, "orders", Errors.UNSUPPORTED_VERSION), 1)
+    assert members.answers() == [("a", 35), ("b", 35)]
+
+
+def test_what_is_about_no_beat_is_left_to_others(members: Members) -> None:
+    reply_to = ReplyTo("somebody's", "c", 0, 4)
+    assert not members.beats.take(HeartbeatResponse.to(reply_to, "orders"), 1)
+
+
+def test_all_gateways_send_at_the_same_instants() -> None:
+    assert next_instant(100.05, 0.25) == next_instant(100.2, 0.25) == 100.25
+    assert next_instant(100.25, 0.25) == 100.5

@@ -1,0 +1,257 @@
+"""Clients that know nothing of this project, with the gateway as their bootstrap server."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+
+import pytest
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from kafka.admin import NewTopic
+from kafka.protocol.admin.cluster import DescribeClusterRequest
+from kafka.protocol.admin.groups import ListGroupsRequest
+from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
+
+from group_coordinator import GroupConsumer
+from group_coordinator.deploy.jars import fetch
+from group_coordinator.deploy.java import find_java
+from group_coordinator.gateway import codec
+from group_coordinator.gateway.apis import APIS
+from tests.gateway.conftest import Running
+from tests.patience import PATIENCE_S, wait_for
+
+pytestmark = pytest.mark.spark
+
+TOPIC = "gateway-orders"
+RECORDS = 40
+TOOLS = "org.apache.kafka.tools.consumer"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _topic(running: Running) -> None:
+    """Made and filled through the gateway."""
+    with closing(KafkaAdminClient(bootstrap_servers=running.gateway)) as admin:
+        admin.create_topics([NewTopic(TOPIC, num_partitions=4, replication_factor=1)])
+    with closing(KafkaProducer(bootstrap_servers=running.gateway, acks="all")) as producer:
+        for number in range(RECORDS):
+            producer.send(TOPIC, b"%d" % number, partition=number % 4)
+        producer.flush()
+
+
+def consumer(running: Running, group_id: str, **config: Any) -> KafkaConsumer:
+    return KafkaConsumer(
+        TOPIC,
+        bootstrap_servers=running.gateway,
+        group_id=group_id,
+        auto_offset_reset="earliest",
+        session_timeout_ms=10_000,
+        heartbeat_interval_ms=500,
+        **config,
+    )
+
+
+def polling(*consumers: Any) -> Callable[[Callable[[], object]], None]:
+    """Wait until something is so, while these consumers poll."""
+
+    def until(condition: Callable[[], object]) -> None:
+        def polled() -> object:
+            for each in consumers:
+                each.poll(timeout_ms=50)
+            return condition()
+
+        wait_for(polled)
+
+    return until
+
+
+def java(main: str, *arguments: str) -> list[str]:
+    classpath = os.pathsep.join(map(str, fetch("broker", "tools")))
+    flags = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", classpath]
+    return [str(find_java()), *flags, f"{TOOLS}.{main}", *arguments]
+
+
+def tool(running: Running, *arguments: str) -> str:
+    """What Kafka's own kafka-consumer-groups.sh says."""
+    command = java("group.ConsumerGroupCommand", "--bootstrap-server", running.gateway, *arguments)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@contextmanager
+def console_consumer(running: Running, group_id: str) -> Iterator[subprocess.Popen[str]]:
+    """Kafka's console consumer, killed at the end."""
+    command = java(
+        "ConsoleConsumer",
+        *("--bootstrap-server", running.gateway, "--topic", TOPIC, "--group", group_id, "--from-beginning"),
+        *("--command-property", "group.protocol=classic", "--command-property", "session.timeout.ms=3000"),
+        *("--command-property", "heartbeat.interval.ms=500"),
+    )
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_a_consumer_reads_commits_and_leaves(running: Running) -> None:
+    with closing(consumer(running, "python")) as first:
+        found: list[bytes] = []
+        while len(found) < RECORDS:
+            for records in first.poll(timeout_ms=500).values():
+                found += [record.value for record in records]
+        first.commit()
+        assert sorted(found, key=int) == [b"%d" % number for number in range(RECORDS)]
+        assert sum(first.committed(each) for each in first.assignment()) == RECORDS
+    with closing(KafkaAdminClient(bootstrap_servers=running.gateway)) as admin:
+        described = admin.describe_groups(["python"])
+    assert "Empty" in str(described)
+
+
+def test_members_of_all_kinds_share_one_group(running: Running) -> None:
+    """An unmodified Kafka consumer, one in Java, and one of this project's own."""
+    own = GroupConsumer(
+        TOPIC,
+        bootstrap_servers=running.broker,
+        group_id="mixed",
+        request_topic=running.job.topics["requests"],
+        response_topic=running.job.topics["responses"],
+        assignors=["range"],
+        session_timeout_ms=10_000,
+        heartbeat_interval_ms=500,
+    )
+    with closing(own), closing(consumer(running, "mixed")) as theirs:
+        until = polling(own, theirs)
+        until(lambda: len(own.assignment()) == 2 and len(theirs.assignment()) == 2)
+        assert not own.assignment() & theirs.assignment()
+        with console_consumer(running, "mixed"):
+            until(lambda: len(own.assignment()) + len(theirs.assignment()) < 4)
+            told = tool(running, "--describe", "--group", "mixed", "--members")
+            assert len(re.findall(r"^mixed ", told, re.MULTILINE)) == 3
+        # It was killed, and could not leave: its session ends.
+        until(lambda: len(own.assignment()) == 2 and len(theirs.assignment()) == 2)
+
+
+def test_kafkas_own_tool_cannot_tell_the_difference(running: Running) -> None:
+    with closing(consumer(running, "tools")) as member:
+        until = polling(member)
+        until(member.assignment)
+        until(lambda: all(member.position(each) == RECORDS / 4 for each in member.assignment()))
+        member.commit()
+        told = tool(running, "--describe", "--group", "tools", "--state")
+        host, _, _ = running.gateway.partition(":")
+        assert re.search(rf"^tools +{host}:\d+ +\(\d+\) +range +Stable +1", told, re.MULTILINE), told
+    assert {"python", "tools"} <= set(tool(running, "--list").split())
+    told = tool(running, "--describe", "--group", "tools")
+    assert re.findall(rf"^tools +{TOPIC} +(\d) +(\d+) +(\d+) +(\d+)", told, re.MULTILINE) == [
+        (str(partition), "10", "10", "0") for partition in range(4)
+    ]
+    tool(running, "--group", "tools", "--topic", TOPIC, "--reset-offsets", "--to-earliest", "--execute")
+    told = tool(running, "--describe", "--group", "tools")
+    assert re.findall(rf"^tools +{TOPIC} +\d +(\d+) ", told, re.MULTILINE) == ["0"] * 4
+    assert "Successful" in tool(running, "--delete-offsets", "--group", "tools", "--topic", TOPIC)
+    assert "was successful" in tool(running, "--delete", "--group", "tools")
+    assert "tools" not in tool(running, "--list").split()
+
+
+def test_what_it_counts(running: Running) -> None:
+    found = running.process.metrics()
+    prefix = "group_coordinator_gateway_"
+    assert found[f"{prefix}requests_total", "JoinGroup", "stream"] > 0
+    assert found[f"{prefix}requests_total", "Fetch", "passed"] > 0
+    assert found[f"{prefix}request_seconds_count", "Heartbeat"] > 0
+    assert found[f"{prefix}frame_errors_total",] == 0
+    address = running.process.wait_for("metrics are at ")
+    with urllib.request.urlopen(address.replace("metrics", "readyz"), timeout=PATIENCE_S) as answer:
+        assert answer.read().startswith(b"serving clients")
+
+
+# -- on the wire ---------------------------------------------------------------------------------------
+
+
+def ask(address: str, message: Any, correlation_id: int = 7) -> bytes:
+    host, _, port = address.rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as connection:
+        connection.sendall(codec.encode_request(message, correlation_id, "raw"))
+        return receive(connection)
+
+
+def receive(connection: socket.socket) -> bytes:
+    data = b""
+    while len(data) < 4 or len(data) < 4 + int.from_bytes(data[:4]):
+        more = connection.recv(65_536)
+        assert more, "the gateway has closed the connection"
+        data += more
+    return data
+
+
+def test_every_api_of_a_broker_has_a_row(running: Running) -> None:
+    told = codec.decode_response(18, 2, ask(running.broker, ApiVersionsRequest(version=2)))
+    assert sorted({each.api_key for each in told.api_keys} - APIS.keys()) == []
+    ours = codec.decode_response(18, 2, ask(running.gateway, ApiVersionsRequest(version=2)))
+    assert {25, 28, 68, 69} & {each.api_key for each in ours.api_keys} == set()
+
+
+def test_no_response_names_the_broker(running: Running) -> None:
+    _, _, port = running.broker.rpartition(":")
+    hidden = int(port).to_bytes(4)
+    asked = [
+        *(MetadataRequest(version=version) for version in range(14)),
+        *(DescribeClusterRequest(version=version) for version in range(2)),
+        *(FindCoordinatorRequest(version=version, key="g") for version in range(4)),
+        *(FindCoordinatorRequest(version=version, coordinator_keys=["g", "h"]) for version in range(4, 7)),
+        *(FindCoordinatorRequest(version=version, key="t", key_type=1) for version in range(1, 4)),
+        *(ListGroupsRequest(version=version) for version in range(6)),
+    ]
+    for message in asked:
+        answer = ask(running.gateway, message)
+        assert hidden not in answer, message
+        assert port.encode() not in answer, message
+    assert hidden in ask(running.broker, MetadataRequest(version=9)), "the test would see it"
+
+
+def test_responses_come_in_order_whoever_answers(running: Running) -> None:
+    host, _, port = running.gateway.rpartition(":")
+    asked = [
+        ApiVersionsRequest(version=2),
+        FindCoordinatorRequest(version=3, key="g"),
+        MetadataRequest(version=9),
+        ListGroupsRequest(version=4),
+    ] * 10
+    with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as connection:
+        for number, message in enumerate(asked):
+            connection.sendall(codec.encode_request(message, number, "raw"))
+        data = b""
+        found: list[int] = []
+        while len(found) < len(asked):
+            data += connection.recv(65_536)
+            while len(data) >= 4 and len(data) >= 4 + int.from_bytes(data[:4]):
+                length = 4 + int.from_bytes(data[:4])
+                found.append(int.from_bytes(data[4:8]))
+                data = data[length:]
+    assert found == list(range(len(asked)))
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET / HTTP/1.1\r\n\r\n",
+        (2**31 - 1).to_bytes(4) + bytes(8),
+        (20).to_bytes(4) + bytes.fromhex("0044000000000001") + bytes(12),
+        (12).to_bytes(4) + bytes.fromhex("000b000900000001") + b"\xff\xff\xff\xff",
+    ],
+)
+def test_what_is_no_frame_closes_its_own_connection_alone(running: Running, sent: bytes) -> None:
+    host, _, port = running.gateway.rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as connection:
+        connection.sendall(sent)
+        with pytest.raises(ConnectionError):  # noqa: PT012 - either of the two may notice
+            if connection.recv(1) == b"":
+                raise ConnectionResetError
+    assert ask(running.gateway, ApiVersionsRequest(version=0))

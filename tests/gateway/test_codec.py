@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kafka.protocol.consumer.group import HeartbeatRequest, JoinGroupRequest
+from kafka.protocol.metadata import ApiVersionsResponse
+from kafka.protocol.producer import ProduceRequest
+
+from group_coordinator.gateway import codec
+from group_coordinator.gateway.errors import FrameError
+from tests.depth import cases
+from tests.gateway.messages import VERSIONS, drawn, kind_of
+
+MUTATED = cases(2_000, deep=100_000)
+
+
+def encoded(draw: st.DrawFn, key: int, which: int, version: int) -> bytes:
+    message = drawn(draw, key, which, version)
+    if isinstance(message, ApiVersionsResponse):
+        message.error_code = 0  # see is_api_versions_error
+    if which == 0:
+        return codec.encode_request(message, 7, draw(st.none() | st.text(max_size=5)))
+    return codec.encode_response(message, 7)
+
+
+def read_again(key: int, which: int, version: int, frame: bytes) -> bytes:
+    """What is read of `frame`, written again."""
+    if which == 0:
+        request = codec.decode_request(frame)
+        assert request.head == (key, version, 7)
+        return codec.encode_request(request.message, 7, request.client_id)
+    return codec.encode_response(codec.decode_response(key, version, frame), 7)
+
+
+@pytest.mark.parametrize(("key", "which", "version"), VERSIONS)
+@settings(max_examples=8)
+@given(data=st.data())
+def test_every_message_is_read_as_it_was_written(
+    key: int, which: int, version: int, data: st.DataObject
+) -> None:
+    frame = encoded(data.draw, key, which, version)
+    assert read_again(key, which, version, frame) == frame
+
+
+@pytest.mark.parametrize(("key", "which", "version"), VERSIONS)
+@settings(max_examples=3)
+@given(data=st.data())
+def test_a_message_that_is_cut_or_too_long_is_refused(
+    key: int, which: int, version: int, data: st.DataObject
+) -> None:
+    frame = encoded(data.draw, key, which, version)
+    begin = 12 if which == 0 else 8
+    for end in range(begin, len(frame)):
+        with pytest.raises(FrameError):
+            read_again(key, which, version, frame[:end])
+    with pytest.raises(FrameError, match="after the end of"):
+        read_again(key, which, version, frame + b"\0")
+
+
+@pytest.mark.drawn
+def test_hostile_frames_are_refused_or_read_and_nothing_else() -> None:
+    """Bytes that are changed, lengths that lie: FrameError, or a message, and nothing of the library's."""
+    dice = random.Random(4)
+    message = JoinGroupRequest(
+        version=9,
+        group_id="orders",
+        session_timeout_ms=10_000,
+        member_id="c1",
+        protocol_type="consumer",
+        protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=b"x" * 9)],
+    )
+    frame = codec.encode_request(message, 7, "me")
+    refused = 0
+    for _ in range(MUTATED):
+        mutated = bytearray(frame)
+        for _ in range(dice.randrange(1, 4)):
+            place = dice.randrange(12, len(mutated))
+            mutated[place] = dice.choice((0, 1, 0x7F, 0x80, 0xFF, dice.randrange(256)))
+        try:
+            codec.decode_request(bytes(mutated))
+        except FrameError:
+            refused += 1
+    assert refused > MUTATED / 4
+
+
+def test_a_length_that_lies_allocates_nothing() -> None:
+    frame = codec.encode_request(JoinGroupRequest(version=3, group_id="g", protocol_type="p"), 7, "me")
+    assert frame.endswith(b"\0\0\0\0"), "no protocols"
+    lying = frame[:-4] + (2**31 - 1).to_bytes(4)
+    with pytest.raises(FrameError, match="2147483647 bytes are missing"):
+        codec.decode_request(lying)
+
+
+def test_what_must_not_be_null() -> None:
+    frame = codec.encode_request(HeartbeatRequest(version=0, group_id=None, member_id="m"), 7, "me")
+    with pytest.raises(FrameError, match="a length of -1"):
+        codec.decode_request(frame)
+
+
+@pytest.mark.parametrize(("key", "version"), [(11, 10), (11, -1), (99, 0)])
+def test_what_is_not_known_is_refused(key: int, version: int) -> None:
+    head = key.to_bytes(2) + version.to_bytes(2, signed=True) + bytes(4)
+    with pytest.raises(FrameError, match="is not known"):
+        codec.decode_request(bytes(4) + head + b"\xff\xff")
+
+
+def test_tagged_fields_that_are_not_known_are_passed_over() -> None:
+    frame = codec.encode_request(HeartbeatRequest(version=4, group_id="g", member_id="m"), 7, "me")
+    assert frame.endswith(b"\0"), "no tagged fields"
+    request = codec.decode_request(frame[:-1] + bytes([1, 99, 3]) + b"new")
+    assert request.message.group_id == "g"
+
+
+@pytest.mark.parametrize("version", range(14))
+@pytest.mark.parametrize("acks", [0, 1, -1])
+def test_how_many_acknowledgements_a_produce_wants(version: int, acks: int) -> None:
+    fields = {"transactional_id": "t" * 200} if version >= 3 else {}
+    message = ProduceRequest(version=version, acks=acks, timeout_ms=1, **fields)
+    frame = codec.encode_request(message, 7, "me")
+    found = [codec.produce_acks(frame[:end], version) for end in range(12, len(frame))]
+    told = [each for each in found if each is not None]
+    assert set(told) == {acks}
+    assert found.index(told[0]) < len(found) - 2, "long before its end"
+
+
+def test_every_class_is_read_by_some_version() -> None:
+    assert {key for key, _, _ in VERSIONS} == {0, 3, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 42, 47, 60}
+    assert kind_of(11, 0) is JoinGroupRequest

@@ -1,0 +1,246 @@
+"""Requests of groups from frame to frame, by the coordinator's rules and with a clock that is set by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from kafka.protocol.admin.groups import DescribeGroupsRequest, ListGroupsRequest
+from kafka.protocol.consumer.group import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+    SyncGroupRequest,
+)
+from kafka.protocol.metadata import FindCoordinatorRequest
+
+from group_coordinator.coordinator_state.config import GroupConfig
+from group_coordinator.coordinator_state.log import Record
+from group_coordinator.coordinator_state.requests import AnyRequest
+from group_coordinator.coordinator_state.step import step
+from group_coordinator.gateway import codec
+from group_coordinator.gateway.addresses import Address
+from group_coordinator.gateway.groups import Groups, ListedGroup
+from group_coordinator.gateway.local import Client, Local, Nodes
+
+CONFIG = GroupConfig(group_initial_rebalance_delay_ms=0)
+NODES = {1: Address("gateway", 20_001), 2: Address("gateway", 20_002)}
+
+
+class Gateway:
+    """`Local`, a log, and a coordinator that reads it whenever it is told to."""
+
+    def __init__(self) -> None:
+        self.groups = Groups()
+        nodes = Nodes(lambda: NODES, lambda group_id: 2 if group_id else None)
+        self.log: list[AnyRequest] = []
+        self.local = Local("gw", 0, self.groups, nodes, self.log.append)
+        self.now_s = 0.0
+        self.answered: list[Any] = []
+        self._states: dict[str, bytes | None] = {}
+        self._offset = 0
+
+    def ask(self, message: Any, node_id: int = 1, client_id: str | None = "c1") -> None:
+        frame = codec.encode_request(message, 7, client_id)
+        request = codec.decode_request(frame)
+
+        def reply(response: Any) -> None:
+            written = codec.encode_response(response, 7)
+            self.answered.append(
+                codec.decode_response(request.head.api_key, request.head.api_version, written)
+            )
+
+        self.local.answer(request, Client("/10.0.0.7", node_id), self.now_s, reply)
+
+    def coordinate(self) -> None:
+        """Let the coordinator read the log, and time pass until now."""
+        log, self.log[:] = list(self.log), []
+        self.local.acknowledged([each.request_id for each in log], self.now_s)
+        now_ms = round(self.now_s * 1000)
+        for each in log:
+            key = each.group_id.encode()
+            record = Record("requests", 0, self._offset, now_ms, key, msgspec.json.encode(each))
+            self._offset += 1
+            result = step(key, self._states.get(each.group_id), [record], now_ms, CONFIG, b"secret")
+            self._states[each.group_id] = result.state
+            self.local.take([reply.response for reply in result.replies], self.now_s)
+
+    def tell(self, message: Any) -> Any:
+        """Ask, and have the coordinator answer; the one response that comes of it."""
+        self.ask(message)
+        self.local.flush(self.now_s)
+        self.coordinate()
+        (response,) = self.answered
+        self.answered.clear()
+        return response
+
+    def passes(self, seconds: float) -> list[int]:
+        """Time passes without a coordinator; the error codes that are answered."""
+        self.now_s += seconds
+        self.local.expire(self.now_s)
+        answered, self.answered = self.answered, []
+        return [each.error_code for each in answered]
+
+
+@pytest.fixture
+def gateway() -> Gateway:
+    return Gateway()
+
+
+def join(member_id: str = "", version: int = 9, **fields: Any) -> JoinGroupRequest:
+    protocol = JoinGroupRequest.JoinGroupRequestProtocol
+    defaults = {
+        "group_id": "orders",
+        "session_timeout_ms": 10_000,
+        "rebalance_timeout_ms": 20_000,
+        "member_id": member_id,
+        "protocol_type": "consumer",
+        "protocols": [protocol(name="range", metadata=b"")],
+    }
+    return JoinGroupRequest(version=version, **(defaults | fields))
+
+
+def member_of(gateway: Gateway) -> str:
+    """Make one member of a stable group."""
+    given = gateway.tell(join())
+    assert given.error_code == 79
+    joined = gateway.tell(join(given.member_id))
+    assert (joined.error_code, joined.leader, joined.generation_id) == (0, given.member_id, 1)
+    assignment = SyncGroupRequest.SyncGroupRequestAssignment
+    synced = gateway.tell(
+        SyncGroupRequest(
+            version=5,
+            group_id="orders",
+            generation_id=1,
+            member_id=joined.member_id,
+            protocol_type="consumer",
+            protocol_name="range",
+            assignments=[assignment(member_id=joined.member_id, assignment=b"mine")],
+        )
+    )
+    assert (synced.error_code, bytes(synced.assignment)) == (0, b"mine")
+    return str(joined.member_id)
+
+
+def beat(member_id: str) -> HeartbeatRequest:
+    return HeartbeatRequest(version=4, group_id="orders", generation_id=1, member_id=member_id)
+
+
+def commit(member_id: str, generation_id: int = 1) -> OffsetCommitRequest:
+    topic = OffsetCommitRequest.OffsetCommitRequestTopic
+    partition = topic.OffsetCommitRequestPartition(partition_index=0, committed_offset=5)
+    return OffsetCommitRequest(
+        version=8,
+        group_id="orders",
+        generation_id_or_member_epoch=generation_id,
+        member_id=member_id,
+        topics=[topic(name="t", partitions=[partition])],
+    )
+
+
+def test_the_life_of_a_member(gateway: Gateway) -> None:
+    member_id = member_of(gateway)
+    assert gateway.tell(beat(member_id)).error_code == 0
+    assert gateway.tell(commit(member_id)).topics[0].partitions[0].error_code == 0
+    fetched = gateway.tell(OffsetFetchRequest(version=7, group_id="orders", topics=None))
+    assert fetched.topics[0].partitions[0].committed_offset == 5
+    (described,) = gateway.tell(DescribeGroupsRequest(version=5, groups=["orders"])).groups
+    assert (described.group_state, described.members[0].client_host) == ("Stable", "/10.0.0.7")
+    kind = LeaveGroupRequest.MemberIdentity
+    left = gateway.tell(LeaveGroupRequest(version=5, group_id="orders", members=[kind(member_id=member_id)]))
+    assert (left.error_code, left.members[0].error_code) == (0, 0)
+
+
+def test_a_request_does_not_overtake_the_beats_of_its_group(gateway: Gateway) -> None:
+    member_id = member_of(gateway)
+    gateway.ask(beat(member_id))
+    assert gateway.log == [], "it waits for others"
+    gateway.ask(commit(member_id))
+    assert [type(each).__name__ for each in gateway.log] == ["HeartbeatRequest", "OffsetCommitRequest"]
+
+
+def test_while_the_coordinator_is_away(gateway: Gateway) -> None:
+    member_id = member_of(gateway)
+    gateway.ask(beat(member_id))
+    gateway.local.flush(gateway.now_s)
+    gateway.local.acknowledged([each.request_id for each in gateway.log], gateway.now_s)
+    kind = LeaveGroupRequest.MemberIdentity
+    gateway.ask(join(member_id))
+    gateway.ask(commit(member_id))
+    gateway.ask(SyncGroupRequest(version=3, group_id="orders", generation_id=1, member_id=member_id))
+    gateway.ask(LeaveGroupRequest(version=4, group_id="orders", members=[kind(member_id=member_id)]))
+    assert gateway.passes(2.9) == []
+    assert gateway.passes(0.1) == [0], "the heartbeat: it stands in the log"
+    assert gateway.passes(2) == [0], "the leave: it will be done"
+    gateway.now_s += 3
+    gateway.local.expire(gateway.now_s)
+    (committed,) = gateway.answered
+    assert committed.topics[0].partitions[0].error_code == 14
+    gateway.answered.clear()
+    assert gateway.passes(17) == [15], "the join"
+    assert gateway.passes(35) == [27], "the sync"
+
+
+def test_what_the_log_has_not_taken(gateway: Gateway) -> None:
+    gateway.ask(join())
+    gateway.ask(beat("somebody"))
+    gateway.local.flush(0)
+    gateway.local.refused([each.request_id for each in gateway.log])
+    assert sorted(each.error_code for each in gateway.answered) == [15, 15]
+
+
+@pytest.mark.parametrize(
+    ("message", "error"),
+    [
+        (join(group_id=""), 24),
+        (join(group_id="g" * 256), 42),
+        (join(group_instance_id="i" * 256), 42),
+        (HeartbeatRequest(version=0, group_id="g", member_id="m" * 256), 42),
+        (
+            join(
+                protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=bytes(800_000))]
+            ),
+            81,
+        ),
+    ],
+)
+def test_what_the_contract_cannot_take_is_refused_at_once(gateway: Gateway, message: Any, error: int) -> None:
+    gateway.ask(message)
+    assert ([each.error_code for each in gateway.answered], gateway.log) == ([error], [])
+
+
+def test_a_client_id_of_any_length_is_taken(gateway: Gateway) -> None:
+    gateway.ask(join(), client_id="c" * 1_000)
+    gateway.ask(join(), client_id=None)
+    assert [each.client_id for each in gateway.log] == ["c" * 255, ""]
+
+
+def test_of_several_groups_one_may_be_refused(gateway: Gateway) -> None:
+    kind = OffsetFetchRequest.OffsetFetchRequestGroup
+    groups = [kind(group_id="orders", topics=None), kind(group_id="", topics=None)]
+    told = gateway.tell(OffsetFetchRequest(version=8, groups=groups))
+    assert [(each.group_id, each.error_code) for each in told.groups] == [("orders", 0), ("", 24)]
+
+
+@pytest.mark.parametrize("version", range(7))
+def test_where_a_coordinator_is(gateway: Gateway, version: int) -> None:
+    if version >= 4:
+        gateway.ask(FindCoordinatorRequest(version=version, coordinator_keys=["orders", ""]))
+        (told,) = gateway.answered
+        found = [(each.key, each.error_code, each.node_id, each.port) for each in told.coordinators]
+        assert found == [("orders", 0, 2, 20_002), ("", 24, -1, -1)]
+    else:
+        gateway.ask(FindCoordinatorRequest(version=version, key="orders"))
+        (told,) = gateway.answered
+        assert (told.error_code, told.node_id, told.host, told.port) == (0, 2, "gateway", 20_002)
+
+
+def test_a_node_lists_the_groups_that_it_is_said_to_coordinate(gateway: Gateway) -> None:
+    gateway.groups.put("orders", ListedGroup("Stable", "consumer"))
+    gateway.groups.is_ready = True
+    gateway.ask(ListGroupsRequest(version=4), node_id=1)
+    gateway.ask(ListGroupsRequest(version=4), node_id=2)
+    assert [[each.group_id for each in told.groups] for told in gateway.answered] == [[], ["orders"]]
