@@ -1,1 +1,1 @@
-"""What belongs to a checkpoint and must stay as it was when the checkpoint was made."""
+"""Everything that belongs to a checkpoint and must stay as it was when the checkpoint was made."""

@@ -40,7 +40,7 @@ _FORMAT_VERSION = 1
 
 
 class ExportHeader(msgspec.Struct, frozen=True, kw_only=True):
-    """What an export is of. Times are in ms of log time.
+    """The origin of an export. Times are in ms of log time.
 
     `schema_version`: the newest that a group in it may have. `offsets`: the next record to be read, by topic
     and partition. `watermark_ms`: deadlines up to it have fired, or fire next. `groups`: how many follow.

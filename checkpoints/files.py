@@ -37,6 +37,13 @@ class CheckpointFiles:
             self._root = self._jvm.org.apache.hadoop.fs.Path(checkpoint)
             self._system = self._root.getFileSystem(session._jsc.hadoopConfiguration())  # noqa: SLF001
 
+    def absolute(self) -> str:
+        """The whole path: Delta takes a relative one for the name of a table."""
+        with self._errors():
+            if self._root.isAbsolute():
+                return self.checkpoint
+            return str(self._system.makeQualified(self._root).toString())
+
     def name(self, name: str) -> str:
         """The whole name of a file, for messages."""
         return f"{self.checkpoint.rstrip('/')}/{name}"

@@ -48,7 +48,7 @@ _STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
-    """What is written into a checkpoint. `secret` is hex, and empty if it is kept in the settings.
+    """The identity as a checkpoint has it. `secret` is hex, and empty if the settings have it.
 
     `topic_ids`: Kafka's ids (KIP-516) of the topics that are read, by name; of those whose ids are known.
     """
@@ -150,7 +150,7 @@ def known_identity(files: CheckpointFiles) -> Identity:
 
 
 def not_a_checkpoint(checkpoint: str) -> CheckpointError:
-    """What to raise for a place that has no identity in it."""
+    """Return the error for a place that has no identity in it."""
     return CheckpointError(f"{checkpoint} is not the checkpoint of a coordinator: name one that is")
 
 
@@ -160,7 +160,7 @@ def write_identity(files: CheckpointFiles, identity: Identity) -> None:
 
 
 def secret_sha256(secret: str) -> str:
-    """What an identity keeps of a secret that is not in it."""
+    """Return the hash by which an identity recognises a secret that it does not contain."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
@@ -185,7 +185,7 @@ def _check_topics(checkpoint: str, found: Identity, topic_ids: Mapping[str, str]
     for topic, before, now in made_anew(found.topic_ids, topic_ids):
         raise CheckpointError(
             f"topic {topic} is not the one that checkpoint {checkpoint} was made with (its id is "
-            f"{now}, and was {before}): it was deleted and made again, so the checkpoint's offsets "
+            f"{now}, and was {before}). It was deleted and made again, so the checkpoint's offsets "
             "mean nothing in it. To keep the groups, run `group-coordinator checkpoint export` and "
             "`restore`; to begin without them, choose a new checkpoint"
         )

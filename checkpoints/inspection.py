@@ -1,4 +1,4 @@
-"""What is in a checkpoint, for people and for monitoring."""
+"""The contents of a checkpoint, for people and for monitoring."""
 
 from __future__ import annotations
 

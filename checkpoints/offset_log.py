@@ -1,8 +1,8 @@
 """Spark's own record of a query's batches: what each was planned to read, and which are committed.
 
-A batch is planned by writing `offsets/N` - `v1`, a line of metadata, and a line for each source, here
-Kafka's end offsets - and done when `commits/N` is there. Planned and not committed is at most the newest one:
-it was running, and runs again at the next start, with the same records.
+Spark plans a batch by writing `offsets/N`, which has `v1`, a line of metadata, and a line for each source.
+Here these are Kafka's end offsets. The batch is done when `commits/N` is there. Planned and not committed is
+at most the newest one: it was running, and runs again at the next start, with the same records.
 
 Source: org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqLog and CommitLog of Spark 4.2.
 """
@@ -34,7 +34,7 @@ Offsets = dict[str, dict[int, int]]
 
 _VERSION = "v1"
 _NO_OFFSET = "-"
-"""What Spark writes for a source that has nothing yet."""
+"""Spark's text for a source that has nothing yet."""
 
 _T = TypeVar("_T")
 

@@ -1,9 +1,9 @@
 """The outages that a checkpoint has been through: when no coordinator ran from it.
 
-Time of an outage does not count for any deadline (`coordinator_state.outages`), so the outages belong to what
-decisions are made from, and are kept. One is noted at each start, before the first batch is planned. It began
-with the newest record that any batch so far was planned with - that batch may run again, and must not see a
-difference - and ends with the first tick of the clock that begins now.
+Time of an outage does not count for any deadline (`group_coordinator.coordinator_state.outages`). So
+decisions depend on the outages, and the checkpoint keeps them. One is noted at each start, before the first
+batch is planned. An outage begins with the newest record that any batch so far was planned with. That batch
+may run again, and must not see a difference. It ends with the first tick of the clock that begins now.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ def note_outage(
 ) -> list[Outage]:
     """Note that there is a coordinator again since the time that `resumed` returns; return all outages.
 
-    That is log time, in ms. It is asked last: Kafka may take its time, which belongs to the outage.
-    `closed`: whether it creates no groups; None: as it was. Raises `CheckpointError`, and `KafkaError` if the
-    newest records cannot be read. What `resumed` raises is passed on, and nothing is noted.
+    That is log time, in ms. It is asked last: Kafka may take its time, which belongs to the outage. `closed`:
+    whether it creates no groups; None: as it was. Raises `CheckpointError`, and `KafkaError` if the newest
+    records cannot be read. If `resumed` raises, nothing is noted, and the exception goes on.
     """
     outages = read_outages(files)
     planned = newest_planned(files)

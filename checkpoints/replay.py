@@ -34,9 +34,9 @@ def replay(
 ) -> Iterator[bytes]:
     """Yield the events that `records` cause in `groups` (stored groups by record key), as JSON.
 
-    Events of one group are in their order. After the last record what is due by `until_ms` happens, too;
-    None: by the time of the newest record. With the configuration, secret, outages and layout of the live
-    run, the events are those of the live run.
+    Events of one group are in their order. After the last record, time goes on to `until_ms`, so what is due
+    by then happens; None: to the newest record. With the configuration, secret, outages and layout of the
+    live run, the events are those of the live run.
     """
     stored: dict[bytes | None, bytes | None] = dict(groups)
     newest_ms = 0

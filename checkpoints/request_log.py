@@ -24,7 +24,7 @@ _POLL_MS = 1_000
 def read_requests(
     client_config: Mapping[str, Any], topic: str, start: Mapping[int, int], end: Mapping[int, int]
 ) -> Iterator[Record]:
-    """Records from `start` to before `end`, by partition, in the order of `coordinator_state.log`.
+    """Records from `start` to before `end`, by partition, in the order in which the core reads them.
 
     Raises `CheckpointError` if some of them are gone, and `KafkaError`.
     """

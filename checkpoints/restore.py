@@ -1,8 +1,8 @@
 """A new checkpoint from an export.
 
-Only Spark writes state as Spark reads it. So a query that lasts one batch puts the groups through the
-stateful operator of the coordinator, and then passes for the batch after which the coordinator begins: in
-place of the files that it has read, Spark's log is made to say how far the request topic has been read.
+Only Spark writes state as Spark reads it. So a query of one batch puts the groups through the stateful
+operator of the coordinator. Then it passes for the batch after which the coordinator begins. For this,
+Spark's log is made to say how far the request topic was read, instead of which files.
 
 The identity is written at the end. Until then a coordinator finds a file that says that this is no checkpoint
 yet, and does not start from it.

@@ -1,4 +1,4 @@
-"""What a restored checkpoint is to be: where it goes on in the topics, and under which identity."""
+"""The plan of a restored checkpoint: where it goes on in the topics, and under which identity."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def plan_restore(
     """Plan a restore; what is None is to be as in the export.
 
     `starting_offsets`: where to begin in the request topic, as `offsets_at` has it; needed if that is not the
-    topic of the export. A clock topic that is not the one of the export is
-    read from its end: what it says of the past is in the watermark. `secret`: the one of the settings, if it
-    is there. `new_secret`: any other than the export's will do. Raises `CheckpointError` and `KafkaError`.
+    topic of the export. A clock topic other than that of the export is read from its end, because the
+    watermark has its past. `secret`: the one of the settings, if it is there. `new_secret`: any other than
+    the export's will do. Raises `CheckpointError` and `KafkaError`.
     """
     before = header.identity
     request_topic = request_topic or before.request_topic
@@ -62,7 +62,7 @@ def plan_restore(
     else:
         raise CheckpointError(
             f"topic {request_topic} is not the one that was exported: say with --starting-offsets where to "
-            'begin in it: earliest, latest, a time such as 2026-01-31T12:00:00, or {"0": 123}'
+            'begin: earliest, latest, a time such as 2026-01-31T12:00:00, or {"0": 123}'
         )
     if _is_same(before, before.clock_topic, clock_topic, topics):
         offsets[clock_topic] = header.offsets.get(clock_topic, {})
@@ -97,6 +97,6 @@ def _secret(before: Identity, secret: str, *, new_secret: bool) -> tuple[str, st
     if not secret and not before.secret:
         raise CheckpointError(
             "the export has no secret for member ids: export with --with-secret, set member.id.secret, or "
-            "take --new-secret (members that join after the export then get other ids than they were told)"
+            "take --new-secret. Members that join after the export then get other ids than they were told"
         )
     return ("" if secret else before.secret), before.secret_sha256

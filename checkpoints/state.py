@@ -22,8 +22,8 @@ __all__ = ["State", "StoredGroup"]
 class StoredGroup(NamedTuple):
     """A row of state.
 
-    `state`: the group as `coordinator_state.step` encodes it. `deadline_ms`: the timeout that Spark keeps
-    for it, None if it keeps none. `partition`: of the state.
+    `state`: the group as `group_coordinator.coordinator_state.step` encodes it. `deadline_ms`: the timeout
+    that Spark keeps for it, None if it keeps none. `partition`: of the state.
     """
 
     group_id: str

@@ -1,4 +1,4 @@
-"""What Kafka says of the topics that a checkpoint is about.
+"""Kafka's description of the topics that a checkpoint is about.
 
 A topic that is deleted and made again has the same name, and another id (KIP-516).
 """
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["Topic", "ids_of", "made_anew", "read_topic_ids", "read_topics", "topics_of"]
 
 _UNKNOWN = "00000000-0000-0000-0000-000000000000"
-"""What a broker older than 2.8 says."""
+"""The id that a broker older than 2.8 gives."""
 
 
 class Topic(NamedTuple):

@@ -1,9 +1,10 @@
 """The member's side of the group protocol.
 
-`membership.py` is the protocol (sans-IO) with `offsets.py` for commits and fetches, `work.py` what is shared,
-`channel.py` the way to the coordinator and back (`shared.py`: one for many members), and `member.py` all of
-them together: the class that programs use. `consumer.py` adds the records of the partitions that a member
-owns, and `positions.py` where to go on in them. `admin.py` looks at groups, and changes them, from outside.
+`member.py` has the class that programs use. It puts the others together. `membership.py` is the protocol
+(sans-IO), with `offsets.py` for commits and fetches. `work.py` is what a group shares. `channel.py` is the
+way to the coordinator and back, and `shared.py` is one for many members. `consumer.py` adds the records of
+the partitions that a member owns, and `positions.py` where to go on in them. `admin.py` looks at groups, and
+changes them, from outside.
 """
 
 from __future__ import annotations

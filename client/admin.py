@@ -69,7 +69,7 @@ ResponseT = TypeVar("ResponseT", bound=Response)
 
 
 class ResetOutcome(NamedTuple):
-    """What became of one partition: NoError and the offset that is committed now, or why it is not."""
+    """The outcome for one partition: NoError and the offset that is committed now, or the error."""
 
     error: type[KafkaError]
     offset: int
@@ -110,9 +110,9 @@ class AdminClient(Closing):
     groups of several tenants. `kafka_config`: any settings of kafka-python's clients, e.g.
     `security_protocol`. `channel`: another way to the coordinator than Kafka, e.g. for tests.
 
-    What is wrong with one group, member or partition is in the result, as kafka-python's class for Kafka's
-    error code (NoError if nothing is). What is wrong with all is raised: NoAnswerError, InvalidRequestError
-    if a limit of the coordinator is broken, or another KafkaError. Nothing is sent twice.
+    The result has an error for each group, member or partition: kafka-python's class for Kafka's error code,
+    or NoError. Methods raise an error that concerns everything: NoAnswerError, InvalidRequestError for a
+    limit of the coordinator, or another KafkaError. Nothing is sent twice.
 
     Raises MissingTopicError, ValueError for a setting that kafka-python does not have, or a KafkaError.
     """
@@ -237,7 +237,7 @@ class AdminClient(Closing):
     def list_group_offsets(
         self, group_specs: Mapping[str, Collection[TopicPartition] | None] | Collection[str]
     ) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
-        """What groups have committed, by group id.
+        """Return the committed offsets of groups, by group id.
 
         `group_specs`: group id -> partitions, or None for all; or group ids, for all. A partition that was
         asked for and of which nothing is committed has offset -1.
@@ -317,7 +317,7 @@ class AdminClient(Closing):
     def list_partition_offsets(
         self, topic_partition_specs: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """See `LogOffsets`. What has no log is left out, where kafka-python raises."""
+        """See `LogOffsets`. Partitions without a log are left out, where kafka-python raises."""
         return self._logs().list_partition_offsets(topic_partition_specs)
 
     def logs(self, offset_specs: Mapping[TopicPartition, int]) -> dict[TopicPartition, Log]:

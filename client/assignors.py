@@ -1,7 +1,7 @@
 """kafka-python's assignors: how they are chosen, asked what to join with, and made to divide partitions.
 
-An assignor object is made anew for every use, so nothing is remembered here: what the sticky assignor has
-to know about earlier generations it is told each time.
+Every use makes a new assignor object, so nothing is remembered here. Each time, the sticky assignor is told
+what it has to know of earlier generations.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def check_names(names: Iterable[str]) -> tuple[str, ...]:
 def subscription(
     name: str, topics: Iterable[str], owned: Iterable[TopicPartition], generation_id: int
 ) -> ConsumerProtocolSubscription:
-    """What to join with under the assignor `name`; `owned` in `generation_id` is the last assignment."""
+    """Return the subscription for the assignor `name`; `owned` in `generation_id` is the last assignment."""
     assignor = _ASSIGNORS[name]()
     if owned:
         assignor.on_assignment(to_assignment(owned), generation_id)

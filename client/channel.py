@@ -37,7 +37,7 @@ class MissingTopicError(Exception):
 
 
 class Channel(Protocol):
-    """What a member needs of the world. `send` is called by several threads, `receive` by one."""
+    """Everything that a member needs of the world. `send` is called by several threads, `receive` by one."""
 
     @property
     def reply_partition(self) -> int:
@@ -47,7 +47,7 @@ class Channel(Protocol):
         """Send without waiting; requests arrive in order. Raises what has made an earlier one fail."""
 
     def receive(self, timeout_ms: int) -> list[AnyAnswer]:
-        """Wait for answers to this member, up to `timeout_ms`; it may return answers to others, too."""
+        """Wait for answers to this member, up to `timeout_ms`; answers to others may be among them."""
 
     def partition_counts(self, topics: Collection[str]) -> Mapping[str, int]:
         """Look up topics: topic -> number of partitions, without those that do not exist; or a KafkaError."""
@@ -109,7 +109,7 @@ class KafkaChannel:
             self._consumer.seek(partition, end)
 
     def listen_to(self, client_id: str) -> None:
-        """From now on `receive` returns answers to this client, too: those that come where this one's do."""
+        """Have `receive` also return answers to this client, of those that come where this channel's do."""
         # Another set, as another thread may be looking into this one.
         self._keys |= {client_id.encode()}
 

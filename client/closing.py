@@ -1,4 +1,4 @@
-"""What the classes that programs use have in common: the end of a `with` closes them."""
+"""The common part of the classes that programs use: the end of a `with` closes them."""
 
 from __future__ import annotations
 

@@ -56,8 +56,8 @@ class GroupConsumer:
     """A consumer of Kafka's records whose group the streaming coordinator looks after.
 
     To use like kafka-python's KafkaConsumer, whose methods and settings it has as far as they make sense, and
-    like it in one thread only. The records come from Kafka; membership and committed offsets are those of a
-    `GroupMember`, whose settings it has, too.
+    like it in one thread only. The records come from Kafka. Membership and committed offsets are those of a
+    `GroupMember`, whose settings it also takes.
 
     `enable_auto_commit`: commit what `poll` has returned, every `auto_commit_interval_ms` in the next `poll`,
     before partitions are taken away, and on closing; positions that have not moved are not committed again.
@@ -125,8 +125,8 @@ class GroupConsumer:
     def subscribe(self, topics: Collection[str], listener: RebalanceListener | None = None) -> None:
         """Share the partitions of `topics`; see `GroupMember.subscribe`.
 
-        `listener` is called when positions can be asked for, set and committed: revoked partitions still
-        have theirs, and assigned partitions begin where it seeks, else at the committed offset.
+        `listener` is called when positions can be asked for, set and committed. Revoked partitions still have
+        theirs. Assigned partitions begin where it seeks, or else at the committed offset.
         """
         check_listener(listener)
         self._member.subscribe(topics, listener=self._positions)

@@ -1,4 +1,4 @@
-"""What `AdminClient` tells of groups."""
+"""The descriptions of groups that `AdminClient` returns."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What the coordinator refuses, as exceptions that say what to do about it.
+"""The coordinator's refusals as exceptions, which say what to do about them.
 
-A `MembershipError` is for good: trying again cannot mend it. What only a commit is refused for has
-kafka-python's own exceptions, which programs that commit know already.
+A `MembershipError` is for good: trying again cannot mend it. Refusals of commits alone are kafka-python's own
+exceptions, which programs that commit know already.
 """
 
 from __future__ import annotations

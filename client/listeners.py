@@ -1,4 +1,4 @@
-"""Who hears of rebalances."""
+"""Listeners of rebalances."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["RebalanceListener", "check_listener", "tell_lost"]
 
 
 class RebalanceListener(Protocol):
-    """What a program wants to hear; kafka-python's ConsumerRebalanceListener is one, too.
+    """The calls that a program gets; kafka-python's ConsumerRebalanceListener has the same.
 
     Called by the thread that calls `poll` or `close`. Every `on_partitions_assigned` is followed by exactly
     one of the others, with the same units. `on_partitions_lost` is optional; without it the units are

@@ -13,7 +13,7 @@ from kafka.structs import OffsetAndTimestamp, TopicPartition
 __all__ = ["Log", "LogOffsets", "ResetTarget", "reset_target"]
 
 _UNKNOWN_OFFSET = -1
-"""What a broker answers if no record is as young as asked for (ListOffsetsResponse.UNKNOWN_OFFSET)."""
+"""The broker's answer if no record is so young (ListOffsetsResponse.UNKNOWN_OFFSET)."""
 
 
 class Log(NamedTuple):
@@ -37,8 +37,8 @@ class ResetTarget(NamedTuple):
 class LogOffsets:
     """Asks brokers about the logs of many partitions at once. `kafka_config`: kafka-python's settings.
 
-    What has no log is left out of every answer: a topic that does not exist, or that this program may not
-    see, and a partition without a leader. They do not spoil the others.
+    Answers leave out partitions without a leader, and those of a topic that does not exist or that this
+    program may not see. They do not spoil the others.
     """
 
     def __init__(self, **kafka_config: Any) -> None:

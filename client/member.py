@@ -1,7 +1,7 @@
 """`GroupMember`: membership in a group, for programs.
 
-Three parts do its work: `driver.py` has the background thread and the way to the coordinator,
-`rebalance.py` the steps of a rebalance, and `commits.py` the offsets.
+Three parts do its work. `driver.py` has the background thread and the way to the coordinator, `rebalance.py`
+the steps of a rebalance, and `commits.py` the offsets.
 """
 
 from __future__ import annotations
@@ -43,24 +43,23 @@ class GroupMember(Closing):
     Settings, with Kafka's names and defaults, times in ms:
     `client_id`: by default made from host and process id. `client_host`: shown to people who look at the
     group; by default the host's name. `group_instance_id`: makes a static member, see below.
-    `session_timeout_ms`: how long the group waits for a member that is not heard of.
+    `session_timeout_ms`: the coordinator expires a member that sends no heartbeat for so long.
     `heartbeat_interval_ms`: by default a third of that. `assignors`: names of kafka-python's assignors
     ("range", "roundrobin", "sticky"), the most wanted first. `kafka_config`: any settings of kafka-python's
-    clients, e.g. `security_protocol`.
-    `channel`: one of a `SharedConnection`, for programs with many members; or another way to the coordinator
-    than Kafka, e.g. for tests.
+    clients, e.g. `security_protocol`. `channel`: one of a `SharedConnection`, for programs with many members;
+    or another way to the coordinator than Kafka, e.g. for tests.
 
-    A static member (KIP-345) is for programs that are restarted, e.g. to be updated: it does not leave when
-    it is closed, and when it is started again under its `group_instance_id` it owns what it owned before,
-    without a rebalance. The name must be unique per running member: of two programs under one name, that
-    which came first gets a FencedInstanceIdError from `poll`, and has to stop. `session_timeout_ms` is then
-    how long it may be away. Nobody gets its work until then, so nobody does it: choose a time that a
-    restart fits into. As there is no rebalance, what a restart changes (the subscription; if it leads, the
-    list of units and the number of partitions) takes effect with the next one.
+    A static member (KIP-345) is for programs that are restarted, for example to be updated. It does not leave
+    when it is closed. When it starts again under its `group_instance_id`, it owns what it owned before,
+    without a rebalance. The name must be unique per running member. If two programs have one name, the first
+    one gets a FencedInstanceIdError from `poll`, and has to stop. `session_timeout_ms` is then how long it
+    may be away. Nobody gets its work until then, so nobody does it: choose a time that a restart fits into.
+    As there is no rebalance, what a restart changes (the subscription; if it leads, the list of units and the
+    number of partitions) takes effect with the next one.
 
-    How far the work has come can be kept in the group: `commit` says it, and `committed` tells it to the
-    next owner. Of a unit that is no partition, too: what an "offset" of it counts is the program's business.
-    To consume records, use `GroupConsumer`, which does that by itself.
+    How far the work has come can be kept in the group: `commit` says it, and `committed` tells it to the next
+    owner. Units that are no partitions have offsets as well; the program decides what they count. To consume
+    records, use `GroupConsumer`, which does that by itself.
 
     Raises ValueError, MissingTopicError or a KafkaError.
     """
@@ -117,7 +116,7 @@ class GroupMember(Closing):
 
     @property
     def assignment(self) -> frozenset[Any]:
-        """What this member owns: kafka-python `TopicPartition`s, or names of units."""
+        """The work of this member: kafka-python `TopicPartition`s, or names of units."""
         return self._rebalance.assignment
 
     @property
@@ -185,9 +184,9 @@ class GroupMember(Closing):
         rebalance takes: the listener, the join, as leader the assignor, and the sync. `timeout_ms=0` does
         what is due and does not wait.
 
-        Raises a MembershipError if the coordinator refuses this member for good, MalformedMetadataError if
-        another member sent what cannot be read, whatever the listener or a commit's callback raises, and a
-        KafkaError.
+        Raises a MembershipError if the coordinator refuses this member for good. Raises
+        MalformedMetadataError if another member's data cannot be read, a KafkaError, and what the listener or
+        a commit's callback raises.
         """
         deadline = now_ms() + timeout_ms
         with self._turn:

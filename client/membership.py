@@ -13,9 +13,10 @@
 There is no clock, no thread and no I/O in here. Everything is plain data to look at: a user's thread that
 comes by late finds the newest state, not a queue of what happened meanwhile.
 
-Source: AbstractCoordinator.java of Apache Kafka 4 and KIP-62 (heartbeats apart from polls), KIP-345 (static
-members), KIP-394 (an id before joining), KIP-800 (reasons), KIP-814 (a leader that starts again), KIP-1092
-(leaving or staying on close). Where it differs, the place says so.
+Source: AbstractCoordinator.java of Apache Kafka 4, and these proposals:
+KIP-62 (heartbeats apart from polls), KIP-345 (static members), KIP-394 (an id before joining), KIP-800
+(reasons), KIP-814 (leaders that restart), KIP-1092 (leaving or staying on close).
+Where it differs, the place says so.
 """
 
 from __future__ import annotations
@@ -82,11 +83,11 @@ _OF_GENERATION = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class MemberSettings:
-    """What a member is known by and how long it waits. Times are in ms and mean what they mean in Kafka.
+    """The names of a member, and how long it waits. Times are in ms and mean what they mean in Kafka.
 
-    `heartbeat_interval_ms`: by default a third of the session timeout. `max_poll_interval_ms` is the
-    rebalance timeout, too: the time the user has to come back for a rebalance. `group_instance_id`: makes
-    a static member of that name. Raises ValueError for settings that cannot work.
+    `heartbeat_interval_ms`: by default a third of the session timeout. `max_poll_interval_ms` is also the
+    rebalance timeout: the time the user has to come back for a rebalance. `group_instance_id`: makes a static
+    member of that name. Raises ValueError for settings that cannot work.
     """
 
     group_id: str
@@ -121,8 +122,8 @@ class MemberSettings:
 class Generation:
     """A generation that this member is in. `first_request`: number of its first request in it.
 
-    `watched`: all members, if this one leads but has nothing to divide, because it did before it was
-    started again. What they share is still its to watch.
+    `watched`: all members, if this one leads but has nothing to divide, because it did before it was started
+    again. It still watches what they share.
     """
 
     generation_id: int
@@ -136,10 +137,10 @@ class Generation:
 class Membership:
     """The protocol of one member; see the module's docstring for how it is driven.
 
-    `instance` has to be unique to this object for as long as answers are kept: request ids are
-    `<client id>-<instance>-<n>` (of commits and fetches `...-offsets-<n>`), so that answers to an earlier
-    life under the same client id are nobody's.
-    `reply_partition`: partition of the response topic that this member reads.
+    `instance` has to be unique to this object for as long as answers are kept. Request ids are `<client
+    id>-<instance>-<n>` (of commits and fetches `...-offsets-<n>`). So this object takes no answer to an
+    earlier one with the same client id. `reply_partition`: partition of the response topic that this member
+    reads.
     """
 
     def __init__(self, settings: MemberSettings, instance: str, reply_partition: int) -> None:
@@ -152,7 +153,7 @@ class Membership:
         self.leadership: Sequence[JoinGroupMember] | None = None
         """If this member leads and has not said who gets what: all members of the generation."""
         self.assignment: bytes | None = None
-        """What the leader gave this member; None unless Stable."""
+        """The assignment of this member by the leader; None unless Stable."""
         self.failure: MembershipError | None = None
         """Why the state is Failed."""
         self.offset_calls = OffsetCalls(settings.group_id, lambda: self._envelope(_OFFSETS), self._send)

@@ -1,4 +1,4 @@
-"""What Kafka says to users about its error codes: one line each."""
+"""Kafka's messages for its error codes, one line each."""
 
 from __future__ import annotations
 

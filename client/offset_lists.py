@@ -35,12 +35,12 @@ Topic = TypeVar("Topic")
 
 
 def to_fetch(partitions: Iterable[TopicPartition]) -> list[list[OffsetFetchTopic]]:
-    """What to ask `offset_fetch` for."""
+    """Return the topics to ask `offset_fetch` for."""
     return _lists(((each, each.partition) for each in partitions), OffsetFetchTopic)
 
 
 def to_commit(offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> list[list[OffsetCommitTopic]]:
-    """What to ask `offset_commit` for."""
+    """Return the topics to ask `offset_commit` for."""
     entries = (
         (
             partition,
@@ -57,7 +57,7 @@ def to_commit(offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> list[list[
 
 
 def to_delete(partitions: Iterable[TopicPartition]) -> list[list[OffsetDeleteTopic]]:
-    """What to ask `offset_delete` for."""
+    """Return the topics to ask `offset_delete` for."""
     entries = ((each, OffsetDeletePartition(partition_index=each.partition)) for each in partitions)
     return _lists(entries, OffsetDeleteTopic)
 
@@ -82,7 +82,7 @@ def _parts(entries: Iterable[tuple[TopicPartition, Entry]]) -> Iterator[dict[str
 
 
 def committed(answer: OffsetFetchResponse) -> dict[TopicPartition, OffsetAndMetadata]:
-    """What an answer says is committed."""
+    """Return the committed offsets of an answer."""
     return {
         TopicPartition(topic.name, each.partition_index): OffsetAndMetadata(
             each.committed_offset, each.metadata, each.committed_leader_epoch
@@ -93,7 +93,7 @@ def committed(answer: OffsetFetchResponse) -> dict[TopicPartition, OffsetAndMeta
 
 
 def errors_of(answer: OffsetCommitResponse | OffsetDeleteResponse) -> dict[TopicPartition, type[KafkaError]]:
-    """What an answer says of each partition; NoError if all is well."""
+    """Return the error of each partition in an answer; NoError if all is well."""
     return {
         TopicPartition(topic.name, each.partition_index): for_code(each.error_code)
         for topic in answer.topics

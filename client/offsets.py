@@ -1,11 +1,11 @@
 """Commits and fetches of offsets: what to ask, what the answers mean, and which are still to come.
 
-A part of `Membership` and sans-IO like it. Each call has a `token` that its outcome is handed back with; the
-outcome is plain data, too, so that nobody's callback runs in here.
+A part of `Membership` and sans-IO like it. Each call has a `token` that its outcome is handed back with. The
+outcome is plain data as well, so that no callback runs in here.
 
-A commit that was sent is never sent again: it is in the log and will be read, and a repeat could come after
-a newer commit and set it back. It waits for its answer, however long the coordinator is away; only who
-waits for it may lose patience. A fetch has a time by which it ends, and can be asked again.
+A commit that was sent is never sent again. It is in the log and will be read, and a repeat could undo a newer
+commit. It waits for its answer, however long the coordinator is away; only who waits for it may lose
+patience. A fetch has a time by which it ends, and can be asked again.
 
 Source: ConsumerCoordinator.java of Apache Kafka 4 (OffsetCommitResponseHandler, OffsetFetchResponseHandler).
 """
@@ -156,7 +156,7 @@ class OffsetCalls:
             self._outcomes.append(Outcome(call.token, error=error))
 
     def take_outcomes(self) -> list[Outcome]:
-        """What came of calls. Each outcome is returned once."""
+        """Return the outcomes of calls. Each outcome is returned once."""
         outcomes, self._outcomes = self._outcomes, []
         return outcomes
 
@@ -197,7 +197,7 @@ class OffsetCalls:
 
 
 def checked_offsets(offsets: Mapping[Unit, int | OffsetAndMetadata]) -> Offsets:
-    """What a program gives to be committed; TypeError or ValueError if that is no offset."""
+    """Read an offset that a program gives to be committed; TypeError or ValueError if it is none."""
     checked = {}
     for unit, given in offsets.items():
         offset = given if isinstance(given, OffsetAndMetadata) else OffsetAndMetadata(given)
@@ -213,7 +213,7 @@ def checked_offsets(offsets: Mapping[Unit, int | OffsetAndMetadata]) -> Offsets:
 
 
 def checked_units(units: Collection[Unit]) -> tuple[Unit, ...]:
-    """What a program wants to know the offsets of; TypeError if those are no units."""
+    """Read the units whose offsets a program asks for; TypeError if those are no units."""
     # A str is a collection of str, too, but never what is meant.
     if isinstance(units, str):
         raise TypeError("units must be a list of TopicPartitions or names of units")

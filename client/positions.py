@@ -33,7 +33,7 @@ _PATIENCE_MS = 5_000
 class AssignedRecords(KafkaConsumer):  # type: ignore[misc]
     """kafka-python's consumer without a group: reads what it is told to.
 
-    What it knows of positions has no public name in kafka-python; these are all that is used of it.
+    kafka-python has no public names for positions. This module uses only these private names of it.
     """
 
     def without_position(self) -> set[TopicPartition]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kafka.admin import OffsetSpec
@@ -10,7 +10,7 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from group_coordinator.client.admin import AdminClient
 from group_coordinator.client.descriptions import GroupDescription, MemberDescription
-from group_coordinator.client.work import WorkUnits
+from group_coordinator.client.work import WorkUnits, natural
 
 __all__ = ["Progress", "has_logs", "measured", "progress_of"]
 
@@ -74,7 +74,7 @@ def progress_of(
 ) -> list[Progress]:
     """The progress of one group: what members own, the biggest owner first, and then what nobody owns."""
     owned = _owned(group)
-    unowned = sorted(committed.keys() - {partition for partition, _ in owned})
+    unowned = _in_order(group, committed.keys() - {partition for partition, _ in owned})
     return [
         Progress(partition, committed.get(partition), log_ends.get(partition), owner)
         for partition, owner in [*owned, *((partition, None) for partition in unowned)]
@@ -83,4 +83,11 @@ def progress_of(
 
 def _owned(group: GroupDescription) -> list[tuple[TopicPartition, MemberDescription]]:
     owners = sorted(group.members, key=lambda member: len(member.topic_partitions or ()), reverse=True)
-    return [(partition, owner) for owner in owners for partition in sorted(owner.topic_partitions or ())]
+    return [(each, owner) for owner in owners for each in _in_order(group, owner.topic_partitions or ())]
+
+
+def _in_order(group: GroupDescription, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+    """Units in their natural order; topics by their text, as Kafka's tool sorts them."""
+    if has_logs(group):
+        return sorted(partitions)
+    return sorted(partitions, key=lambda unit: natural(unit.topic))

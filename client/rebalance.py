@@ -28,7 +28,7 @@ class Rebalance:
 
     def __init__(self, driver: Driver, look_up_every_ms: int) -> None:
         self.assignment: frozenset[Any] = frozenset()
-        """What the member owns."""
+        """The work of the member."""
         self.generation_id = -1
         """The generation that `assignment` is of, -1 while there is none."""
         self.assigned_in: Generation | None = None

@@ -40,7 +40,7 @@ class _ManyChannel(Channel, Protocol):
     """A channel for several client ids."""
 
     def listen_to(self, client_id: str) -> None:
-        """From now on `receive` returns answers to this client, too."""
+        """Have `receive` also return answers to this client."""
 
 
 class _Beat(NamedTuple):

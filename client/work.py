@@ -1,4 +1,4 @@
-"""What a group can share: the partitions of topics, or the units of any list.
+"""The work that a group can share: the partitions of topics, or the units of any list.
 
 Partitions travel in Kafka's own encoding (ConsumerProtocolSubscription and ConsumerProtocolAssignment,
 version 0), so that any Kafka tool can read them; units as JSON.
@@ -7,6 +7,7 @@ version 0), so that any Kafka tool can read them; units as JSON.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
@@ -26,6 +27,7 @@ __all__ = [
     "Work",
     "WorkUnits",
     "assigned_partitions",
+    "natural",
     "partition_of",
 ]
 
@@ -43,7 +45,7 @@ class MalformedMetadataError(ValueError):
 
 
 class Work(Protocol):
-    """What a group shares: what to join with, how the leader divides it, and how to read the outcome."""
+    """The work of a group: what to join with, how the leader divides it, and how to read the outcome."""
 
     @property
     def protocol_type(self) -> str:
@@ -51,10 +53,10 @@ class Work(Protocol):
 
     @property
     def subscription(self) -> tuple[str, ...]:
-        """What is asked for: names of topics or of units, sorted."""
+        """The names of topics or of units that are asked for, sorted."""
 
     def protocols(self, owned: Collection[Unit], generation_id: int) -> list[OfferedProtocol]:
-        """What to join with, the most wanted assignor first.
+        """Return what to join with, the most wanted assignor first.
 
         `owned` in `generation_id` is the last assignment, for assignors that leave work where it was.
         """
@@ -91,7 +93,7 @@ class TopicPartitions:
         partition_counts: Callable[[Collection[str]], Mapping[str, int]],
         assignor_names: Sequence[str] = DEFAULT_ASSIGNORS,
     ) -> None:
-        self.subscription = _names(topics, "topics")
+        self.subscription = tuple(sorted(_names(topics, "topics")))
         self._assignors = assignors.check_names(assignor_names)
         self._partition_counts = partition_counts
         self._shared_topics: frozenset[str] = frozenset()
@@ -170,15 +172,16 @@ class _UnitsAssignment(msgspec.Struct):
 class WorkUnits:
     """The units of a list (protocol type "units"). The leader's list is what gets shared.
 
-    Only the leader divides, so the lists of the others matter once they lead: give all members the same.
-    To the assignors the leader's units are the partitions of one topic, which exists nowhere else; what
-    travels are the names, because two members' lists may differ.
+    Only the leader divides, so the lists of the others matter once they lead: give all members the same. To
+    the assignors the leader's units are the partitions of one topic, which exists nowhere else. Members send
+    each other the names, because their lists may differ.
     """
 
     protocol_type = "units"
 
     def __init__(self, units: Collection[str], assignor_names: Sequence[str] = DEFAULT_ASSIGNORS) -> None:
-        self.subscription = _names(units, "units")
+        # Not as Kafka's assignors order topics, by text: neighbours are to stay together.
+        self.subscription = tuple(sorted(_names(units, "units"), key=natural))
         self._assignors = assignors.check_names(assignor_names)
 
     def protocols(self, owned: Collection[str], generation_id: int) -> list[OfferedProtocol]:
@@ -220,7 +223,15 @@ class WorkUnits:
         if not assignment:  # the leader forgot this member
             return ()
         decoded = _read(msgspec.json.Decoder(_UnitsAssignment).decode, assignment, "the leader")
-        return tuple(sorted(decoded.units))
+        return tuple(sorted(decoded.units, key=natural))
+
+
+def natural(name: str) -> tuple[list[tuple[Any, ...]], str]:
+    """Sort key that puts unit-2 before unit-10, and is different for different names."""
+    texts = re.split("[0-9]+", name)
+    # Numbers compare by their length first: int() refuses those of thousands of digits.
+    numbers = [(len(digits), digits) for digits in (it.lstrip("0") for it in re.findall("[0-9]+", name))]
+    return [*zip(texts, numbers, strict=False), (texts[-1],)], name
 
 
 def partition_of(unit: Unit) -> TopicPartition:
@@ -232,11 +243,11 @@ def partition_of(unit: Unit) -> TopicPartition:
     raise TypeError(f"{unit!r} is no unit of work: give a TopicPartition or the name of a unit")
 
 
-def _names(names: Collection[str], what: str) -> tuple[str, ...]:
-    # A str is a collection of str, too, but never what is meant.
+def _names(names: Collection[str], what: str) -> set[str]:
+    # A str is a collection of str as well, but never what is meant.
     if isinstance(names, str) or not all(isinstance(name, str) for name in names):
         raise TypeError(f"{what} must be a list of strings")
-    return tuple(sorted(set(names)))
+    return set(names)
 
 
 def _read(decode: Callable[[bytes], T], data: bytes, sender: str) -> T:
@@ -253,7 +264,7 @@ _WORK: dict[str, Work] = {
 
 
 def assigned_partitions(protocol_type: str, assignment: bytes) -> tuple[TopicPartition, ...] | None:
-    """What a member owns, of any group; units as `partition_of` has them.
+    """Return what a member owns, of any group; units as `partition_of` has them.
 
     None if that cannot be read: the leader sent nonsense, or the group's protocol is somebody's own.
     """

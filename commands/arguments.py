@@ -1,4 +1,4 @@
-"""What values of options mean that more than one command has."""
+"""The values of options that more than one command has."""
 
 from __future__ import annotations
 

@@ -1,11 +1,15 @@
 """The commands: `group-coordinator run | gateway | member | groups | checkpoint | ... | demo`.
 
-Every error that a user can cause or mend is one line on stderr and exit code 1 (2 for wrong usage).
+Every error that a user can cause or mend is one line on stderr, which begins with `error: `. The exit code is
+1, and 2 for wrong usage.
 """
 
 from __future__ import annotations
 
+import io
 import logging
+import sys
+from typing import Any, NoReturn
 
 import click
 
@@ -22,9 +26,26 @@ from group_coordinator.commands.write_history import write_history
 __all__ = ["main"]
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class _Commands(click.Group):
+    """Ends like any other group of commands, but spells errors of usage as all other errors are spelled."""
+
+    def main(self, *args: Any, **kwargs: Any) -> NoReturn:
+        try:
+            sys.exit(super().main(*args, **{**kwargs, "standalone_mode": False}))
+        except click.Abort:
+            sys.exit(1)
+        except click.ClickException as error:
+            shown = io.StringIO()
+            error.show(shown)
+            click.echo(shown.getvalue().replace("Error: ", "error: ", 1), err=True, nl=False)
+            sys.exit(error.exit_code)
+
+
+@click.group(
+    cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
 @click.version_option(package_name="group-coordinator")
-@click.option("--verbose", is_flag=True, help="Log what the Kafka clients do, too.")
+@click.option("--verbose", is_flag=True, help="Also log what the Kafka clients do.")
 def main(*, verbose: bool) -> None:
     """A group coordinator for any kind of work, as one Spark stream over Kafka topics."""
     logging.basicConfig(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from group_coordinator.commands.arguments import parsed
-from group_coordinator.commands.terminal import fail, need, say
+from group_coordinator.commands.terminal import bootstrap_option, fail, need, say
 from group_coordinator.coordinator_state.topics import GROUPS, REQUESTS, RESPONSES
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def _address(text: str) -> tuple[str, int]:
 
 
 @click.command()
-@click.option("--bootstrap-servers", default="localhost:9092", show_default=True, help="Kafka brokers.")
+@bootstrap_option("localhost:9092")
 @click.option(
     "--listen",
     default="0.0.0.0:19092",
@@ -68,14 +68,14 @@ def _address(text: str) -> tuple[str, int]:
     type=click.IntRange(min=1, max=10_000),
     default=200,
     show_default=True,
-    help="How long heartbeats wait for those of other members, in ms.",
+    help="Time that heartbeats wait for those of other members, in ms.",
 )
 @click.option(
     "--metrics-port",
     type=click.IntRange(min=-1, max=65_535),
     default=9467,
     show_default=True,
-    help="Port for Prometheus and probes; 0: any, -1: none.",
+    help="Port for Prometheus and probes; 0: any free one, -1: none.",
 )
 def gateway(
     *,
@@ -88,10 +88,12 @@ def gateway(
     beats_linger_ms: int,
     metrics_port: int,
 ) -> None:
-    """Let Kafka's own clients and tools use the coordinator, until Ctrl-C or SIGTERM.
+    """Let Kafka's own clients use the coordinator.
+
+    The gateway runs until Ctrl-C or SIGTERM.
 
     \b
-    group-coordinator gateway --bootstrap-servers kafka:9092 --listen 0.0.0.0:19092
+    group-coordinator gateway --bootstrap-server kafka:9092 --listen 0.0.0.0:19092
     kafka-console-consumer.sh --bootstrap-server localhost:19092 --group g --topic orders
     """  # noqa: D301 - click's mark for a block that is not to be wrapped is this very character
     need("gateway", "prometheus_client")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import signal
 import time
 from collections.abc import Collection, Iterable
@@ -19,9 +18,9 @@ from group_coordinator.client import (
     MemberState,
     MissingTopicError,
 )
-from group_coordinator.client.work import DEFAULT_ASSIGNORS
+from group_coordinator.client.work import DEFAULT_ASSIGNORS, natural
 from group_coordinator.commands.command_config import client_config, command_config_option
-from group_coordinator.commands.terminal import fail
+from group_coordinator.commands.terminal import bootstrap_option, fail
 from group_coordinator.coordinator_state.topics import REQUESTS, RESPONSES
 from group_coordinator.jobs.signals import stop_event
 
@@ -34,10 +33,10 @@ _SILENCE_AGAIN_S = 10.0
 
 
 @click.command()
-@click.option("--group", required=True, help="The group to join.")
+@click.option("--group", required=True, help="Group to join.")
 @click.option("--units", type=click.IntRange(min=1), help="Share this many units: unit-0, unit-1, ...")
 @click.option("--topic", "topics", multiple=True, help="Share the partitions of this topic (repeatable).")
-@click.option("--bootstrap-servers", default="localhost:9092", show_default=True, help="Kafka brokers.")
+@bootstrap_option("localhost:9092")
 @command_config_option()
 @click.option(
     "--request-topic",
@@ -51,21 +50,27 @@ _SILENCE_AGAIN_S = 10.0
     default=RESPONSES,
     show_default=True,
     envvar="GROUP_COORDINATOR_TOPICS_RESPONSES",
-    help="Topic that the group's answers come on; tenants have topics of their own.",
+    help="Topic of the answers to this group; each tenant has its own.",
 )
-@click.option("--client-id", help="What people see in the group; by default made from host and process id.")
+@click.option("--client-id", help="Name of the member in listings.  [default: host and process id]")
 @click.option(
     "--instance-id",
-    help="Be a static member of this name: started again within the session timeout, it owns what it owned.",
+    help="Be a static member of this name. It owns the same again if it restarts within the session timeout.",
 )
-@click.option("--session-timeout-ms", type=int, default=10_000, show_default=True)
+@click.option(
+    "--session-timeout-ms",
+    type=int,
+    default=10_000,
+    show_default=True,
+    help="Time without a heartbeat after which the coordinator expires the member, in ms.",
+)
 @click.option(
     "--assignor",
     "assignors",
     multiple=True,
     default=DEFAULT_ASSIGNORS,
     show_default=True,
-    help="range, roundrobin or sticky; repeatable, the most wanted first.",
+    help="range, roundrobin or sticky (repeatable, in order of preference).",
 )
 def member(  # noqa: PLR0913 - as many as there are options
     *,
@@ -205,12 +210,7 @@ class _Narrator:
 
 def _listed(units: Iterable[Any]) -> str:
     names = [f"{u.topic}-{u.partition}" if isinstance(u, TopicPartition) else str(u) for u in units]
-    return f"[{', '.join(sorted(names, key=_natural))}]"
-
-
-def _natural(name: str) -> list[tuple[int, str]]:
-    """Sort key that puts unit-2 before unit-10."""
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
+    return f"[{', '.join(sorted(names, key=natural))}]"
 
 
 def _say(line: str) -> None:

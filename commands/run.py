@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -12,7 +13,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from group_coordinator.commands.terminal import config_option, fail, need_spark, overriding, say
+from group_coordinator.commands.terminal import (
+    at_terminal,
+    bootstrap_option,
+    config_option,
+    fail,
+    need_spark,
+    overriding,
+    say,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,25 +30,27 @@ __all__ = ["run"]
 
 
 @click.command()
-@click.option("--bootstrap-servers", help="Kafka brokers, host:port with commas between.")
+@bootstrap_option()
 @click.option("--checkpoint", help="Directory or object-store URI for the coordinator's state.")
 @config_option()
 @click.option("--create-topics", is_flag=True, default=None, help="Create the topics that are missing.")
 @click.option(
     "--standby", is_flag=True, default=None, help="Wait while another coordinator runs, then take over."
 )
-@click.option("--metrics-port", type=int, help="Port of the Prometheus endpoint; 0: any, -1: none.")
+@click.option(
+    "--metrics-port", type=int, help="Port for Prometheus; 0: any free one, -1: none.  [default: 9464]"
+)
 @click.option(
     "--set",
     "assignments",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Any other setting, such as group.max.size=100 or kafka.security.protocol=SSL.",
+    help="Another setting (repeatable), such as group.max.size=100 or kafka.security.protocol=SSL.",
 )
 @click.option(
     "--embedded",
     is_flag=True,
-    help="Start a Kafka broker on this machine for it, with everything in a temporary directory: to play.",
+    help="Start a Kafka broker as well, and keep everything in a temporary directory. This is to play with.",
 )
 def run(
     *,
@@ -52,13 +63,14 @@ def run(
     assignments: tuple[str, ...],
     embedded: bool,
 ) -> None:
-    """Run the coordinator until it is told to stop (SIGTERM or Ctrl-C).
+    """Run the coordinator until SIGTERM or Ctrl-C.
 
-    Settings come from a TOML file (--config or $GROUP_COORDINATOR_CONFIG), then from
-    GROUP_COORDINATOR_* variables, then from the options here; the last one wins.
+    The coordinator reads settings from a TOML file (--config or $GROUP_COORDINATOR_CONFIG), from
+    GROUP_COORDINATOR_* variables and from the options here. Variables win over the file, and options win over
+    both.
 
     \b
-    group-coordinator run --bootstrap-servers kafka:9092 --checkpoint /var/lib/gc --create-topics
+    group-coordinator run --bootstrap-server kafka:9092 --checkpoint /var/lib/gc --create-topics
     group-coordinator run --config coordinator.toml --set group.max.size=100
     group-coordinator run --embedded
     """  # noqa: D301 - click's mark for a block that is not to be wrapped is this very character
@@ -67,9 +79,11 @@ def run(
     from group_coordinator.deploy.broker import BrokerError
     from group_coordinator.deploy.jars import JarError
     from group_coordinator.jobs.logs import logging_as
+    from group_coordinator.jobs.serving import CannotListenError
     from group_coordinator.jobs.settings import SettingsError
     from group_coordinator.page.service import serving
     from group_coordinator.page.settings import PageSettings
+    from group_coordinator.streaming.leadership import check_alone
     from group_coordinator.streaming.service import CoordinatorError, run_coordinator
     from group_coordinator.streaming.topics import TopicError
 
@@ -86,10 +100,15 @@ def run(
         try:
             if embedded:
                 overrides = _embed(stack, overrides)
-            settings = PageSettings.load(config, os.environ, overrides)
+            settings = at_terminal(PageSettings.load(config, os.environ, overrides))
             tell = stack.enter_context(logging_as(settings, say))
-            with serving(settings, tell):
-                run_coordinator(settings, tell, progress=True)
+            try:
+                with serving(settings, tell):
+                    run_coordinator(settings, tell, progress=True)
+            except CannotListenError:
+                # Whoever has the port may be what has to be stopped.
+                check_alone(settings)
+                raise
         except (
             BrokerError,
             CheckpointError,
@@ -109,10 +128,10 @@ def _embed(stack: ExitStack, overrides: dict[str, object]) -> dict[str, object]:
     say("starting a Kafka broker")
     broker = stack.enter_context(EmbeddedBroker(directory / "kafka", port=_port_to_play_with(9092)))
     servers = broker.bootstrap_servers
-    where = "" if servers.endswith(":9092") else f" --bootstrap-servers {servers}"
+    where = "" if servers.endswith(":9092") else f" --bootstrap-server {servers}"
     say(f"Kafka is at {servers}. In other terminals, when the coordinator is running:")
-    say(f"  .venv/bin/group-coordinator member --group g --units 12{where}")
-    say(f"  .venv/bin/group-coordinator groups --describe --all-groups{where}")
+    say(f"  {_this_command()} member --group g --units 12{where}")
+    say(f"  {_this_command()} groups --describe --all-groups{where}")
     _start_gateway(stack, servers)
     return {
         "checkpoint": str(directory / "checkpoint"),
@@ -128,11 +147,19 @@ def _embed(stack: ExitStack, overrides: dict[str, object]) -> dict[str, object]:
 
 def _start_gateway(stack: ExitStack, servers: str) -> None:
     """Start a gateway that lives as long as `stack`. It waits for the coordinator's topics by itself."""
-    command = [sys.executable, "-m", "group_coordinator", "gateway", "--bootstrap-servers", servers]
+    command = [sys.executable, "-m", "group_coordinator", "gateway", "--bootstrap-server", servers]
     port = _port_to_play_with(19092)
     gateway = subprocess.Popen([*command, "--listen", f"127.0.0.1:{port}", "--metrics-port", "-1"])
     stack.callback(gateway.wait)
     stack.callback(gateway.terminate)
+
+
+def _this_command() -> str:
+    """The command as somebody in the same directory can type it."""
+    program = Path(sys.argv[0])
+    if program.name != "group-coordinator":
+        return f"{sys.executable} -m group_coordinator"
+    return program.name if shutil.which(program.name) else os.path.relpath(program)
 
 
 def _port_to_play_with(usual: int) -> int:

@@ -1,4 +1,4 @@
-"""What commands say, and the three ways to write it: tables for people, JSON and CSV with the same rows.
+"""The output of commands, and the three ways to write it: tables for people, JSON and CSV with the same rows.
 
 Tables look like those of kafka-consumer-groups.sh (ConsumerGroupCommand.java of Apache Kafka 4.2).
 """
@@ -53,8 +53,8 @@ def as_wide_as_needed(headings: Iterable[str]) -> tuple[Column, ...]:
 class Table:
     """Rows under headings.
 
-    To people, one that is `bare` is shown without its headings, one that is `apart` after an empty line, and
-    one that is `hidden` not at all: they are told in other words.
+    These flags are for the form for people. A table that is `bare` has no headings. A table that is `apart`
+    comes after an empty line. A table that is `hidden` is not shown, because other words tell the same.
     """
 
     columns: tuple[Column, ...]
@@ -99,7 +99,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Note:
-    """What people should know, and what is not an error."""
+    """A message that is not an error."""
 
     text: str
 
@@ -123,14 +123,14 @@ class Report:
         return int(any(isinstance(item, Failure) for item in self.items))
 
     def written(self, form: str) -> Iterator[tuple[str, bool]]:
-        """What to print, piece by piece, and whether it is a message: those do not belong to the data."""
+        """Yield what to print, piece by piece, and whether it is a message and no data."""
         apart = "\n" if form == "table" else ""
         for item in self.items:
             match item:
                 case Note(text):
                     yield f"{apart}{text}\n", True
                 case Failure(text):
-                    yield f"{apart}Error: {text}\n", True
+                    yield f"{apart}error: {text}\n", True
                 case Line(text) if form == "table":
                     yield f"{text}\n", False
                 case Table() if form == "table":

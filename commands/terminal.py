@@ -1,4 +1,4 @@
-"""What the commands have in common: what they need, options for settings, and lines for people on stderr."""
+"""The common part of the commands: what they need, options for settings, and lines for people on stderr."""
 
 from __future__ import annotations
 
@@ -8,13 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
+import msgspec
 
 from group_coordinator.deploy.extras import missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from group_coordinator.jobs.settings import Settings
+
 __all__ = [
+    "at_terminal",
+    "bootstrap_option",
     "config_option",
     "fail",
     "need",
@@ -25,12 +30,30 @@ __all__ = [
 ]
 
 Command = TypeVar("Command", bound="Callable[..., Any]")
+AnySettings = TypeVar("AnySettings", bound="Settings")
 
 _SPARK = ("pandas", "prometheus_client", "pyarrow", "pyspark", "rich", "structlog")
 
 
+def bootstrap_option(default: str | None = None) -> Callable[[Command], Command]:
+    """The option for the Kafka brokers, by the name that Kafka's tools give it and by the setting's.
+
+    Without a `default` the setting bootstrap.servers counts.
+    """
+    return click.option(
+        "--bootstrap-server",
+        "--bootstrap-servers",
+        "bootstrap_servers",
+        metavar="HOST:PORT",
+        default=default,
+        show_default=default is not None,
+        envvar=None if default is None else "GROUP_COORDINATOR_BOOTSTRAP_SERVERS",
+        help="Kafka brokers, with commas between.",
+    )
+
+
 def config_option(help_: str = "Settings file (TOML).") -> Callable[[Command], Command]:
-    """The option for the settings file, which may be in the environment, too."""
+    """The option for the settings file, which an environment variable can name as well."""
     return click.option(
         "--config", type=click.Path(path_type=Path), envvar="GROUP_COORDINATOR_CONFIG", help=help_
     )
@@ -70,6 +93,18 @@ def overriding(options: Mapping[str, object], assignments: Iterable[str]) -> dic
             raise click.UsageError(f"--set wants NAME=VALUE, not {assignment!r}")
         settings[name.strip()] = value
     return settings
+
+
+def at_terminal(settings: AnySettings) -> AnySettings:
+    """Choose the form of log lines where `log.format` is auto: short on a terminal, logfmt elsewhere.
+
+    Executors of a cluster do not log to this terminal.
+    """
+    is_here = settings.spark.get("spark.master", "local").startswith("local")
+    is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    if settings.log_format != "auto" or not sys.stderr.isatty() or is_submitted or not is_here:
+        return settings
+    return msgspec.structs.replace(settings, log_format="short")
 
 
 def say(line: str) -> None:

@@ -4,25 +4,33 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
-from group_coordinator.commands.terminal import config_option, fail, overriding, say
+from group_coordinator.commands.terminal import bootstrap_option, config_option, fail, overriding, say
 from group_coordinator.jobs.signals import stop_event
+
+if TYPE_CHECKING:
+    from group_coordinator.jobs.signals import StopEvent
+    from group_coordinator.page.live import Live
 
 __all__ = ["ui"]
 
 _PORT = 9465
+_DEADLINE_S = 30.0
+_LOOK_S = 0.2
 
 
 @click.command()
-@click.option("--bootstrap-servers", help="Kafka brokers, host:port with commas between.")
+@bootstrap_option()
+@click.option("--history-path", help="Tables of write-history, from which the page shows the past.")
 @click.option(
-    "--history-path", help="Where write-history writes: with it any moment of the past can be seen."
+    "--host", help="Address to listen on. Anybody who reaches it can read everything.  [default: 127.0.0.1]"
 )
-@click.option("--host", help="Address to listen on; who can reach it can read it all.  [default: 127.0.0.1]")
 @click.option("--port", type=click.IntRange(0, 65535), help=f"Port; 0: any free one.  [default: {_PORT}]")
 @config_option()
 @click.option(
@@ -30,7 +38,7 @@ _PORT = 9465
     "assignments",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Any other setting, such as topics.groups=... or kafka.security.protocol=SSL.",
+    help="Another setting (repeatable), such as topics.groups=... or kafka.security.protocol=SSL.",
 )
 def ui(
     *,
@@ -41,13 +49,13 @@ def ui(
     config: Path | None,
     assignments: tuple[str, ...],
 ) -> None:
-    """Show the groups on a web page, until told to stop (SIGTERM or Ctrl-C).
+    """Show the groups on a web page until SIGTERM or Ctrl-C.
 
-    The groups as they are, each with a timeline: who was in, who owned what, and why it rebalanced; live, or,
-    with --history-path, at any moment of the past. Nothing can be changed there. Settings as of `run`.
+    The page has a timeline of each group: its members, who owned what, and why it rebalanced. It is live, and
+    with --history-path it shows any moment of the past. It changes nothing. Settings are those of `run`.
 
     \b
-    group-coordinator ui --bootstrap-servers kafka:9092 --history-path /var/lib/gc-history
+    group-coordinator ui --bootstrap-server kafka:9092 --history-path /var/lib/gc-history
     """  # noqa: D301 - click's mark for a block that is not to be wrapped is this very character
     from group_coordinator.jobs.settings import SettingsError
     from group_coordinator.page.service import serving
@@ -66,7 +74,23 @@ def ui(
         )
         if settings.ui_port < 0:
             settings = msgspec.structs.replace(settings, ui_port=_PORT)
-        with serving(settings, say):
-            stopping.wait()
+        with serving(settings, say) as live:
+            assert live is not None  # noqa: S101 - there is a port
+            _follow(live, settings.bootstrap_servers, stopping)
     except SettingsError as error:
         fail(error)
+
+
+def _follow(live: Live, bootstrap_servers: str, stopping: StopEvent) -> None:
+    """Say what the page waits for, until told to stop; end with an error if Kafka never answers."""
+    say(f"connecting to Kafka at {bootstrap_servers}")
+    deadline = time.monotonic() + _DEADLINE_S
+    told = live.problem
+    while not stopping.wait(_LOOK_S):
+        problem = live.problem
+        if not live.has_connected:
+            if time.monotonic() > deadline:
+                fail(f"Kafka at {bootstrap_servers} has not answered for {_DEADLINE_S:g} s: {problem}")
+        elif problem != told:
+            say(problem or "the page shows all groups")
+            told = problem

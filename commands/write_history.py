@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from group_coordinator.commands.terminal import config_option, fail, need_delta, need_spark, overriding, say
+from group_coordinator.commands.terminal import (
+    at_terminal,
+    bootstrap_option,
+    config_option,
+    fail,
+    need_delta,
+    need_spark,
+    overriding,
+    say,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,17 +27,21 @@ __all__ = ["write_history"]
 
 
 @click.command("write-history")
-@click.option("--bootstrap-servers", help="Kafka brokers, host:port with commas between.")
+@bootstrap_option()
 @click.option("--history-path", help="Directory or object-store URI of the tables.")
 @config_option()
-@click.option("--once", is_flag=True, help="Write what there is now, and end: without metrics.")
-@click.option("--metrics-port", type=int, help="Port of the Prometheus endpoint; 0: any, -1: none.")
+@click.option(
+    "--once", is_flag=True, help="Write the events that there are now, and end. This serves no metrics."
+)
+@click.option(
+    "--metrics-port", type=int, help="Port for Prometheus; 0: any free one, -1: none.  [default: 9466]"
+)
 @click.option(
     "--set",
     "assignments",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Any other setting, such as history.retention.days=90 or kafka.security.protocol=SSL.",
+    help="Another setting (repeatable), such as history.retention.days=90 or kafka.security.protocol=SSL.",
 )
 def write_history(
     *,
@@ -39,14 +52,14 @@ def write_history(
     metrics_port: int | None,
     assignments: tuple[str, ...],
 ) -> None:
-    """Write what happens to all groups into Delta tables, until told to stop (SIGTERM or Ctrl-C).
+    """Write all events into Delta tables until SIGTERM or Ctrl-C.
 
-    It reads the events that the coordinator writes, on the same settings (see `run`), in a process of its
-    own: it may be stopped, and started again later, without the coordinator noticing. Every event is in
-    the tables once, as long as it starts again before the topic's retention is over.
+    The job reads the events that the coordinator writes, with the same settings (see `run`), in a process of
+    its own. You can stop it and start it again later, and the coordinator does not notice. Each event is in
+    the tables once, if the job starts again before the topic's retention is over.
 
     \b
-    group-coordinator write-history --bootstrap-servers kafka:9092 --history-path /var/lib/gc-history
+    group-coordinator write-history --bootstrap-server kafka:9092 --history-path /var/lib/gc-history
     group-coordinator write-history --config coordinator.toml --once
     """  # noqa: D301 - click's mark for a block that is not to be wrapped is this very character
     need_spark()
@@ -67,9 +80,8 @@ def write_history(
     tell: Callable[[str], None] = say
     with ExitStack() as stack:
         try:
-            settings = PageSettings.load(
-                config, os.environ, overrides, needed=("bootstrap.servers", "history.path")
-            )
+            needed = ("bootstrap.servers", "history.path")
+            settings = at_terminal(PageSettings.load(config, os.environ, overrides, needed=needed))
             tell = stack.enter_context(logging_as(settings, say))
             write(settings, tell, once=once, progress=True)
         except (HistoryError, JarError, SettingsError) as error:

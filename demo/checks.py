@@ -1,4 +1,4 @@
-"""What must be true of the whole story when it is over: pure functions over what was recorded."""
+"""Checks of the whole story when it is over, as pure functions over the records of it."""
 
 from __future__ import annotations
 
@@ -25,9 +25,13 @@ __all__ = ["CHECKS", "Check", "History", "Outage", "run_checks"]
 
 @dataclass(frozen=True, kw_only=True)
 class Outage:
-    """The time without a coordinator, and the group's picture before and after it."""
+    """The time without a coordinator, and the group's picture before and after it.
+
+    The next coordinator answered at `answered_ms`; up to `to_ms` the workers were watched.
+    """
 
     from_ms: int
+    answered_ms: int
     to_ms: int
     before: GroupPicture
     after: GroupPicture
@@ -73,7 +77,7 @@ def every_order_processed(history: History) -> Check:
 
 
 def repeated_after_the_kill_only(history: History) -> Check:
-    """Who is killed between a result and its commit leaves some orders to be processed again; nobody else."""
+    """Only a worker that is killed between a result and its commit leaves orders to process again."""
     workers = defaultdict(list)
     for order in history.orders:
         workers[order.number].append(order.worker)
@@ -84,7 +88,7 @@ def repeated_after_the_kill_only(history: History) -> Check:
 
 
 def committed_to_the_end(history: History) -> Check:
-    """What the last owners committed is all that there is."""
+    """The last owners committed everything that there is."""
     committed = {
         partition.partition_index: partition.committed_offset
         for event in history.events
@@ -161,7 +165,7 @@ def outage_changed_nothing(history: History) -> Check:
     }
     same_members = _member_ids(outage.before) == _member_ids(outage.after)
     same_generation = outage.before.generation_id == outage.after.generation_id
-    seconds = (outage.to_ms - outage.from_ms) / 1000
+    seconds = (outage.answered_ms - outage.from_ms) / 1000
     detail = f"{seconds:.0f} s without, {_few(removed, 'member removed')}, " + (
         f"still generation {outage.after.generation_id}"
         if same_members and same_generation

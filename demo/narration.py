@@ -16,9 +16,9 @@ __all__ = ["Narration"]
 
 _REMOVED = {
     "left": "has left",
-    "session_expired": "is out: its session expired",
-    "not_rejoined": "is out: it did not join again in time",
-    "not_synced": "is out: it did not sync in time",
+    "session_expired": "has expired: it sent no heartbeat in time",
+    "not_rejoined": "was removed: it did not join again in time",
+    "not_synced": "was removed: it did not sync in time",
 }
 
 
@@ -35,7 +35,7 @@ class Narration:
                 self._names[event.member_id] = event.client_id
                 return f"{event.client_id} has joined"
             case MemberRemoved():
-                return f"{event.client_id} {_REMOVED.get(event.reason, f'is out: {event.reason}')}"
+                return f"{event.client_id} {_REMOVED.get(event.reason, f'was removed: {event.reason}')}"
             case StateChanged():
                 return f"{event.from_} -> {event.to}: {self._readable(event.reason)}"
             case GenerationCompleted():

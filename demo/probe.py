@@ -12,7 +12,7 @@ _NAME = "demo-probe"
 
 
 class Probe:
-    """Asks in the partition of `group_id`: an answer means that everything before it was handled, too."""
+    """It asks in the partition of `group_id`. An answer means that everything before it is handled."""
 
     def __init__(self, bootstrap_servers: str, group_id: str) -> None:
         self._group_id = group_id

@@ -66,7 +66,7 @@ class Child:
     def kill(self) -> None:
         """Kill it and everything in its session, and return when all of that is gone.
 
-        To be called soon after an end of its own, too, while the process id is still nobody else's.
+        Call it also soon after the process has ended by itself, while no other process has its id.
         """
         if self._gone:
             return

@@ -1,4 +1,4 @@
-"""What the audience sees: a running commentary, and below it (on a terminal) the group as it is now."""
+"""The screen of the demo: a running commentary, and below it (on a terminal) the group as it is now."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SILENCE_S = 2.0
 
 @dataclass
 class Status:
-    """What is known right now. `waiting_for` is None when nothing is awaited."""
+    """The facts that are known right now. `waiting_for` is None when nothing is awaited."""
 
     coordinator: str = "not started"
     picture: GroupPicture | None = None

@@ -1,16 +1,18 @@
-"""What the plot is played on: a broker, a coordinator, workers, a shop, and somebody who watches them."""
+"""The stage of the plot: a broker, a coordinator, workers, a shop, and an observer of them."""
 
 from __future__ import annotations
 
+import csv
 import os
 import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
+import msgspec
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import NewTopic, OffsetSpec
 
@@ -36,6 +38,7 @@ _ORDERS_PER_S = 50
 _SCENE_ORDERS = 3 * _ORDERS_PER_S
 _SESSION_TIMEOUT_MS = 6_000  # the least that the coordinator allows
 
+_DESCRIBED = ("TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CLIENT-ID")
 _JAVA = "JAVA_TOOL_OPTIONS"
 _TICK_S = 0.1
 _START_TIMEOUT_S = 120
@@ -58,8 +61,8 @@ class Interrupted(Exception):  # noqa: N818 - not an error
 class Stage:
     """Everything that runs, with all its files in `directory`. As a context it ends what it started.
 
-    Every method that waits raises Interrupted soon after `stopping` is set, and StoryError when it waits
-    in vain or when a process ends that should not.
+    Every method that waits raises Interrupted soon after `stopping` is set. It raises StoryError when it
+    waits in vain, or when a process ends that should not.
     """
 
     def __init__(self, directory: Path, screen: Screen, stopping: StopEvent) -> None:
@@ -73,6 +76,7 @@ class Stage:
         self._orders: Orders | None = None
         self._observer: Observer | None = None
         self._coordinator: Child | None = None
+        self._heard = 0
         self._probe: Probe | None = None
         # Ended in the opposite order: processes first, then the broker that they need.
         self._stack = ExitStack()
@@ -119,7 +123,7 @@ class Stage:
 
     @property
     def broker_log(self) -> Path:
-        """What Kafka wrote."""
+        """Kafka's log file."""
         return self._broker.log_file
 
     @property
@@ -132,14 +136,17 @@ class Stage:
     def start_coordinator(self) -> None:
         """Start the real command line, and return when it answers."""
         self.screen.status.coordinator = "starting"
+        # A second one writes to the same file.
+        self._heard = self._coordinator.log.stat().st_size if self._coordinator else 0
         scratch = self._directory / "scratch"
         scratch.mkdir(exist_ok=True)
         self._coordinator = self._start(
             "coordinator",
             *("group_coordinator", "run", "--create-topics", "--metrics-port", "0"),
-            *("--bootstrap-servers", self._broker.bootstrap_servers),
+            *("--bootstrap-server", self._broker.bootstrap_servers),
             *("--checkpoint", str(self._directory / "checkpoint")),
-            *("--set", "requests.partitions=2"),
+            # As JSON, because programs can tell its lines for people from all other lines.
+            *("--set", "requests.partitions=2", "--set", "log.format=json"),
             # One that is killed cannot remove its temporary files: ours are removed anyway.
             environment={
                 "TMPDIR": str(scratch),
@@ -228,20 +235,20 @@ class Stage:
         return shares == fair and self.store.active_workers(picture.generation_id) == fair.keys()
 
     def describe_group(self) -> None:
-        """Show what the command line says of the group."""
+        """Show what the command line says of the group, without the columns that do not fit 80 characters."""
         describe = self._start(
             "describe",
             *("group_coordinator", "groups", "--bootstrap-server", self._broker.bootstrap_servers),
-            *("--describe", "--group", _GROUP),
+            *("--describe", "--group", _GROUP, "--output", "csv"),
         )
         describe.ending = True
         self.wait_for("the description", lambda: describe.exit_code is not None, _REBALANCE_TIMEOUT_S)
         describe.kill()
-        lines = [line for line in describe.log.read_text().splitlines() if line.strip()]
+        lines = describe.log.read_text().splitlines()
         if describe.exit_code:
             raise StoryError(f"the group could not be described: {lines[-1:]}", describe.log)
-        for line in lines:
-            self.screen.note(line)
+        for row in ({name: name for name in _DESCRIBED}, *csv.DictReader(lines)):
+            self.screen.note(" ".join(row[name].ljust(len(name) + 1) for name in _DESCRIBED).rstrip())
 
     def log_end(self) -> dict[int, int]:
         """Where the topic ends: partition -> offset."""
@@ -280,6 +287,8 @@ class Stage:
         for child in self._children:
             if child.exit_code is not None and not child.ending:
                 raise StoryError(f"{child.name} ended by itself, with exit code {child.exit_code}", child.log)
+        if self.screen.status.coordinator == "starting":
+            self._hear_coordinator()
         status, totals = self.screen.status, self.store.totals()
         status.picture, status.written = self.picture, len(self.written)
         status.processed, status.twice = totals.orders, totals.rows - totals.orders
@@ -290,6 +299,21 @@ class Stage:
                 self.screen.note(line)
         self._told = len(events)
         self.screen.refresh()
+
+    def _hear_coordinator(self) -> None:
+        """Tell what the coordinator says of its start, which takes it long."""
+        if self._coordinator is None:
+            return
+        with self._coordinator.log.open("rb") as log:
+            log.seek(self._heard)
+            whole_lines, newline, _ = log.read().rpartition(b"\n")
+        self._heard += len(whole_lines + newline)
+        for line in whole_lines.splitlines():
+            # Other lines are Java's, or have a logger or a group: those are for operators.
+            with suppress(msgspec.DecodeError):
+                told = msgspec.json.decode(line, type=dict[str, Any])
+                if not {"logger", "group"} & told.keys():
+                    self.screen.note(f"coordinator: {told['event']}", "dim")
 
     def _start(
         self, name: str, *module_and_arguments: str, environment: dict[str, str] | None = None

@@ -51,7 +51,7 @@ class StoredOrder(NamedTuple):
 
 
 class Ownership(NamedTuple):
-    """What a worker was told: `kind` is assigned, revoked or lost."""
+    """A message to a worker about its partitions: `kind` is assigned, revoked or lost."""
 
     kind: str
     partitions: frozenset[int]

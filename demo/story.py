@@ -29,7 +29,7 @@ def tell_story(stage: Stage) -> History:
     stage.start_workers("worker-1", "worker-2", "worker-3")
     stage.wait_for_work()
 
-    say("worker-2 is killed (SIGKILL). It says no goodbye: its session of 6 s has to run out.")
+    say("worker-2 is killed (SIGKILL). It cannot leave the group, so its session of 6 s has to expire.")
     stage.kill_worker("worker-2")
     stage.wait_for_work()
 
@@ -41,7 +41,7 @@ def tell_story(stage: Stage) -> History:
     stage.start_workers("worker-4")
     stage.wait_for_work()
 
-    say("How far they are: `group-coordinator groups --describe`, which looks like Kafka's own tool.")
+    say("How far they are: `group-coordinator groups --describe`, without the columns that do not fit here.")
     stage.describe_group()
 
     outage = _outage(stage)
@@ -78,17 +78,18 @@ def _outage(stage: Stage) -> Outage:
     over = time.monotonic() + _OUTAGE_S
     stage.wait_for("time to pass without a coordinator", lambda: time.monotonic() > over, _TIMEOUT_S)
     processed = stage.store.totals().orders - processed
-    screen.note(f"{processed} orders were processed meanwhile: work does not need the coordinator")
+    screen.note(f"{processed} orders were processed meanwhile, because work needs no coordinator")
 
-    screen.step("It starts again from its checkpoint. The heartbeats of the meantime wait in Kafka.")
+    screen.step("It starts again from its checkpoint. The heartbeats since then wait in Kafka.")
     stage.start_coordinator()
+    answered_ms = _now_ms()
     stage.watch_work()
     after, to_ms = stage.picture, _now_ms()
     if before is None or after is None:
         raise StoryError("the coordinator published no picture of the group")
     screen.note(f"the group before: {_summary(before)}")
     screen.note(f"the group now:    {_summary(after)}")
-    return Outage(from_ms=from_ms, to_ms=to_ms, before=before, after=after)
+    return Outage(from_ms=from_ms, answered_ms=answered_ms, to_ms=to_ms, before=before, after=after)
 
 
 def _summary(picture: GroupPicture) -> str:

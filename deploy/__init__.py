@@ -1,1 +1,1 @@
-"""What it takes to run the coordinator somewhere: jars, Java, an embedded broker."""
+"""Everything that running the coordinator takes: jars, Java, an embedded broker."""

@@ -114,7 +114,7 @@ class EmbeddedBroker:
 
     @property
     def log_file(self) -> Path:
-        """What Kafka wrote, of all starts in this directory."""
+        """Kafka's log file, of all starts in this directory."""
         return self._directory / "broker.log"
 
     @property

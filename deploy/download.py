@@ -34,7 +34,7 @@ class WrongFileError(DownloadError):
 def download(url: str, target: Path, sha256: str) -> int:
     """Fetch `url` (http or https) into `target` if it has this SHA-256; return the size in bytes.
 
-    `sha256` is in lower-case hex. `target` is whole or as it was before, whenever the process dies: the file
+    `sha256` is in lower-case hex. `target` is whole or as it was before, whenever the process dies. The file
     is written beside it under a name of its own, and renamed once it is verified. Several processes may do so
     at once. The environment names proxies (HTTPS_PROXY, NO_PROXY).
 

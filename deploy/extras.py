@@ -1,4 +1,4 @@
-"""What to tell somebody who has not installed an extra; only the standard library is needed for that."""
+"""Advice for somebody who has not installed an extra. It needs only the standard library."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def how_to_install(extra: str) -> str:
 
 
 def missing(extra: str, *modules: str) -> str | None:
-    """What to tell somebody who has not installed the modules that `extra` brings; None if they are there."""
+    """Return the advice for somebody who has not installed the modules of `extra`; None if they are there."""
     absent = [name for name in modules if find_spec(name) is None]
     if not absent:
         return None

@@ -1,7 +1,7 @@
 """Packs the coordinator for spark-submit: `python -m group_coordinator.deploy.submit --output dist`.
 
-What is packed is what is installed here, so what ran here is what runs there. Executors get it as an archive
-and not by `--py-files`: those stay zipped, and Python cannot import native code from a zip file.
+It packs what is installed here, so the same code runs here and there. Executors get it as an archive and not
+by `--py-files`: those stay zipped, and Python cannot import native code from a zip file.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def pack(output: Path) -> None:
 
 
 def spark_options(output: Path) -> list[str]:
-    """What spark-submit has to be told of a folder that `pack` has written, as words of its command line."""
+    """Return the options of spark-submit for a folder that `pack` has written, as words of a command line."""
     folder = output / _NAME
     return [
         # spark-submit would otherwise call it after the program, which is main.py.

@@ -1,4 +1,4 @@
-"""Who was in a group, who owned what, when and why: `coordinator.events` as tables, and what they answer.
+"""The history of groups: `coordinator.events` as tables, and the answers that these give.
 
     coordinator.events ─► write-history ─► Delta tables ─► history GROUP, SQL, notebooks
                           (a query of its own)

@@ -1,4 +1,4 @@
-"""What can go wrong with a history."""
+"""Errors of a history."""
 
 from __future__ import annotations
 

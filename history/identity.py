@@ -1,9 +1,9 @@
 """The identity of a history: of which topics it tells.
 
-Event ids are unique only as long as the topics are the same ones: an id names the request's place in its
-topic, and the places of a topic that was deleted and made again are those of the one before. The history
-would take the new events for old ones, and pass them over. So it keeps the ids that Kafka gives its topics
-(KIP-516) beside the tables, and compares them at each start, as the coordinator does with its checkpoint.
+Event ids are unique only as long as the topics are the same ones, because an id names the request's place in
+its topic. A topic that was deleted and made again has the same places again. The history would take the new
+events for old ones, and pass them over. So it keeps the ids that Kafka gives its topics (KIP-516) beside the
+tables. It compares them at each start, as the coordinator does with its checkpoint.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the job that writes the history tells Prometheus, apart from what it does of any query's batches."""
+"""The metrics of the job that writes the history, apart from those of any query's batches."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["HistoryMetrics"]
 class HistoryMetrics(QueryListener):
     """How far the tables are, and what was written: told by the writer, and by Spark of the named query.
 
-    What is not known yet is NaN. Labels are there from the start, with 0.
+    A value that is not known yet is NaN. Labels are there from the start, with 0.
     """
 
     def __init__(self, registry: CollectorRegistry, query_name: str) -> None:

@@ -1,7 +1,7 @@
-"""What people ask of a history, as SQL over its tables.
+"""The questions that people ask of a history, as SQL over its tables.
 
-The SQL is what Spark's dialect and DataFusion's have in common, so that what `--sql` shows runs in a
-notebook, too: `tests/history/test_questions.py` asks both. Times are in UTC.
+Spark and DataFusion both understand the SQL, so the query that `--sql` shows also runs in a notebook.
+`tests/history/test_questions.py` asks both. Times are in UTC.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Period(NamedTuple):
 
 
 class About(NamedTuple):
-    """What a question is about. `member`: a member id, client id or instance id; None: whoever it was."""
+    """The subject of a question. `member`: a member id, client id or instance id; None: whoever it was."""
 
     group_id: str
     period: Period
@@ -214,26 +214,28 @@ _MEMBER, _PARTITION, _AT = "member", "partition", "at"
 QUESTIONS = (
     Question(
         "rebalances",
-        "Each rebalance: why, how long, who was the last to join (the default).",
+        "Rebalances: cause, duration, last member to join (the default).",
         _rebalances,
         frozenset({_AT}),
     ),
-    Question("causes", "Rebalances by cause: how many, and how long the group was not Stable.", _causes),
-    Question("states", "The group's states, one after the other.", _states, frozenset({_AT})),
+    Question("causes", "Rebalances by cause: their number, and the time that they took.", _causes),
+    Question("states", "States of the group, one after the other.", _states, frozenset({_AT})),
     Question(
         "members",
-        "Who was in, from when to when, and why they went.",
+        "Members: from when to when, and why they went.",
         _members,
         frozenset({_MEMBER, _AT}),
     ),
     Question(
         "assignments",
-        "Who owned what, from when to when (the default with --partition).",
+        "Owners of partitions and units over time (the default with --partition).",
         _assignments,
         frozenset({_MEMBER, _PARTITION, _AT}),
     ),
-    Question("joins", "Who keeps the others waiting in join phases.", _joins, frozenset({_MEMBER})),
-    Question("offsets", "What was committed, when, and by whom.", _offsets, frozenset({_MEMBER, _PARTITION})),
+    Question("joins", "Members that keep the others waiting in join phases.", _joins, frozenset({_MEMBER})),
+    Question(
+        "offsets", "Commits: of what, when, and by which member.", _offsets, frozenset({_MEMBER, _PARTITION})
+    ),
     Question("events", "All events.", _events),
 )
 

@@ -28,8 +28,8 @@ __all__ = ["HistoryReader"]
 class HistoryReader:
     """The tables under `path`, as they are when each is first looked at; or as they were at `as_of`.
 
-    Whatever cannot be read raises `HistoryError`. Credentials of object stores come from the environment, in
-    the names that their own tools have (AWS_ACCESS_KEY_ID, AZURE_STORAGE_ACCOUNT_NAME, ...).
+    Methods raise `HistoryError` if something cannot be read. Credentials of object stores come from the
+    environment, in the names that their own tools have (AWS_ACCESS_KEY_ID, AZURE_STORAGE_ACCOUNT_NAME, ...).
     """
 
     def __init__(self, path: str, as_of: datetime | None = None) -> None:
@@ -57,7 +57,7 @@ class HistoryReader:
         return table
 
     def query(self, sql: str) -> pa.Table:
-        """What a query answers. Tables are called by their names."""
+        """Return the answer to a query. Tables are called by their names."""
         builder = QueryBuilder()
         for name in names_of(sql):
             builder.register(name, self._tables[name])
@@ -74,7 +74,7 @@ class HistoryReader:
     def story(self, group_id: str, since: datetime, until: datetime) -> Story:
         """All that happened to a group from `since` to `until`, and what lasted when that began.
 
-        The last move and the last generation before `since` are there, too: in which state the group was, and
+        The last move and the last generation before `since` are among it: in which state the group was, and
         who led it.
         """
         period, rows = Period(since, until), list[Row]()

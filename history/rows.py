@@ -58,13 +58,13 @@ _events: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
 
 
 class Row(msgspec.Struct, kw_only=True):
-    """What all rows have in common."""
+    """The fields of all rows."""
 
     group_id: str
 
 
 class OfEvent(Row, kw_only=True):
-    """What rows that tell of one event have in common.
+    """The fields of rows that tell of one event.
 
     `at`: log time. `log_offset`: where the event stands in its partition of the topic, which is the order of
     what happened to a group in one millisecond.

@@ -9,12 +9,14 @@ from contextlib import ExitStack
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from kafka.errors import NoError, for_code
 from prometheus_client import CollectorRegistry, ProcessCollector
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from group_coordinator.checkpoints.errors import CheckpointError
+from group_coordinator.checkpoints.files import CheckpointFiles
 from group_coordinator.checkpoints.places import offsets_at
 from group_coordinator.checkpoints.topics import ids_of, topics_of
 from group_coordinator.history.errors import HistoryError
@@ -22,15 +24,17 @@ from group_coordinator.history.identity import claim_history
 from group_coordinator.history.metrics import HistoryMetrics
 from group_coordinator.history.query import QUERY_NAME, start_query
 from group_coordinator.history.storage import SESSION_DEFAULTS, Retention, prepare_tables
+from group_coordinator.history.tables import EVENTS
 from group_coordinator.history.writer import HistoryWriter
 from group_coordinator.jobs.batch_metrics import BatchMetrics
 from group_coordinator.jobs.batches import BatchWatch
 from group_coordinator.jobs.connection import UnreachableError, admin_client
 from group_coordinator.jobs.endpoint import serving
 from group_coordinator.jobs.health import Activity, Health
-from group_coordinator.jobs.java_errors import first_line
+from group_coordinator.jobs.java_errors import first_line, with_stack
 from group_coordinator.jobs.job import failing_as, spark_until_stopped
 from group_coordinator.jobs.kafka_config import python_client_config
+from group_coordinator.jobs.session import SHORT_LIVED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -45,6 +49,7 @@ __all__ = ["write_history"]
 
 _log = logging.getLogger(__name__)
 _LOOK_S = 0.2
+_KAFKAS_ERRORS = "org.apache.kafka.common.errors."
 _LATE_MS = 120_000
 """A batch that takes longer is no sign of a history that is up to date."""
 _HANGS_MS = 3_600_000
@@ -70,10 +75,16 @@ def write_history(
         topic_ids = _read_topic_ids(settings, client_config)
         spark, stopping = stack.enter_context(
             spark_until_stopped(
-                settings, say, progress=progress, storage=settings.history_path, defaults=SESSION_DEFAULTS
+                settings,
+                say,
+                progress=progress,
+                storage=settings.history_path,
+                defaults=SESSION_DEFAULTS | (SHORT_LIVED if once else {}),
             )
         )
         try:
+            path = CheckpointFiles(spark, settings.history_path).absolute()
+            settings = msgspec.structs.replace(settings, history_path=path)
             claim_history(
                 spark,
                 settings.history_path,
@@ -136,18 +147,24 @@ def _write(
     once: bool,
 ) -> None:
     patience_ms = settings.history_interval_ms + _HANGS_MS
-    prepare_tables(spark, settings.history_path)
+    say(f"looking at the tables under {settings.history_path}")
+    are_new = prepare_tables(spark, settings.history_path)
     writer = HistoryWriter(spark, settings.history_path)
     retention = Retention(spark, settings.history_path, settings.history_retention_days)
+    if are_new:
+        retention.done(_today())
     failures: list[Exception] = []
     numbers = itertools.count()
 
     def take(batch: DataFrame, _batch_id: int) -> None:
         try:
-            # It takes its time: who is killed soon after each start would never end its first batch.
+            # It takes long: a job that is killed soon after each start would never end its first batch.
             if next(numbers) > 0:
                 watch.metrics.removed(retention.apply(_today()))
-            watch.metrics.wrote(writer.write(batch))
+            written = writer.write(batch)
+            watch.metrics.wrote(written)
+            if once:
+                say(f"{written.rows.get(EVENTS.name, 0)} events are written")
         except Exception as error:
             # Spark only tells that there was one.
             failures.append(error)
@@ -163,7 +180,7 @@ def _write(
     # In the middle of a batch, too: what it has not told is told when it runs again.
     query.stop()
     if not stopping.is_set():
-        _check(query, failures, once=once)
+        _check(query, failures, settings.bootstrap_servers, once=once)
         if once:
             retention.apply(_today())
     say("stopped" if stopping.is_set() else "all events are in it")
@@ -173,13 +190,15 @@ def _today() -> date:
     return datetime.now(UTC).date()
 
 
-def _check(query: StreamingQuery, failures: list[Exception], *, once: bool) -> None:
+def _check(query: StreamingQuery, failures: list[Exception], bootstrap_servers: str, *, once: bool) -> None:
     """Whether the query has ended as it should. Raises `HistoryError`."""
     error = query.exception()
     if error is not None:
-        _log.error("%s", error)
         why = failures[-1] if failures else error
-        is_sparks = isinstance(why, PySparkException | Py4JJavaError)
-        raise HistoryError(f"the query failed: {first_line(why) if is_sparks else why}")
+        said = first_line(why) if isinstance(why, PySparkException | Py4JJavaError) else str(why)
+        if said.startswith(_KAFKAS_ERRORS):
+            raise HistoryError(f"Kafka at {bootstrap_servers}: {said.partition(': ')[2]}")
+        _log.error("%s", with_stack(error))
+        raise HistoryError(f"the query failed: {said}")
     if not once:
         raise HistoryError("the query was ended from outside")

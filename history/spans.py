@@ -28,7 +28,7 @@ __all__ = ["Assignment", "Membership", "Span", "Spans"]
 
 
 class Span(Row, kw_only=True):
-    """What holds from `since` to `until`, which is None while it does.
+    """Something that lasts from `since` to `until`, which is None until it ends.
 
     `since` is None for what began before the history did. `begun_by`, `ended_by`: ids of the events.
     """
@@ -42,8 +42,8 @@ class Span(Row, kw_only=True):
 class Membership(Span, kw_only=True):
     """A member was in the group.
 
-    `reason`: why it went, as in `MemberRemoved`; `replaced` if the static member was started again, and goes
-    on as another row; `unknown` if that was not recorded.
+    `reason`: why it went, as in `MemberRemoved`. It is `replaced` if the static member restarted, and goes on
+    as another row. It is `unknown` if it was not recorded.
     """
 
     member_id: str

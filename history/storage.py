@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, cast
 
@@ -9,6 +10,7 @@ from delta.tables import DeltaTable
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import StructField, StructType
 
+from group_coordinator.checkpoints.files import CheckpointFiles
 from group_coordinator.history.errors import HistoryError
 from group_coordinator.history.tables import EVENTS, TABLES, Table
 from group_coordinator.jobs.session import DELTA
@@ -30,34 +32,45 @@ SESSION_DEFAULTS = DELTA_DEFAULTS | {
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.shuffle.partitions": "4",
 }
+_AT_ONCE = 4
+_FILE = "retention.txt"
+"""The day on which old rows and files were last deleted, as in 2026-01-31."""
 _PROPERTIES = {
     # Each batch leaves a file for each day it tells of. From fifty on, Delta makes one of them.
     "delta.autoOptimize.autoCompact": "true",
 }
 
 
-def prepare_tables(spark: SparkSession, path: str) -> None:
+def prepare_tables(spark: SparkSession, path: str) -> bool:
     """Make the tables that are missing under `path`, and add the columns that are new.
 
-    Raises `HistoryError` if one is there whose columns have other types: it is somebody else's.
+    Returns whether all tables are new. Raises `HistoryError` if a table has columns of other types, because
+    it is somebody else's.
     """
-    for table in (EVENTS, *TABLES):
-        location = f"{path}/{table.name}"
-        wanted = cast("StructType", StructType.fromDDL(table.all_columns))
-        if not DeltaTable.isDeltaTable(spark, location):
-            _create(spark, table, location, wanted)
-            continue
-        there = {field.name: field for field in spark.read.format("delta").load(location).schema.fields}
-        missing = [field for field in wanted.fields if field.name not in there]
-        for field in wanted.fields:
-            if field not in missing and there[field.name].dataType != field.dataType:
-                raise HistoryError(
-                    f"{location} is not a table of this history: {field.name} is "
-                    f"{there[field.name].dataType.simpleString()}, not {field.dataType.simpleString()}; "
-                    "set history.path to a directory of its own"
-                )
-        if missing:
-            spark.sql(f"ALTER TABLE delta.`{location}` ADD COLUMNS ({', '.join(map(_ddl, missing))})")
+    # Delta's own bookkeeping leaves the executors idle.
+    with ThreadPoolExecutor(_AT_ONCE) as threads:
+        return all(threads.map(lambda table: _prepare(spark, path, table), (EVENTS, *TABLES)))
+
+
+def _prepare(spark: SparkSession, path: str, table: Table) -> bool:
+    """Whether the table is new."""
+    location = f"{path}/{table.name}"
+    wanted = cast("StructType", StructType.fromDDL(table.all_columns))
+    if not DeltaTable.isDeltaTable(spark, location):
+        _create(spark, table, location, wanted)
+        return True
+    there = {field.name: field for field in spark.read.format("delta").load(location).schema.fields}
+    missing = [field for field in wanted.fields if field.name not in there]
+    for field in wanted.fields:
+        if field not in missing and there[field.name].dataType != field.dataType:
+            raise HistoryError(
+                f"{location} is not a table of this history: {field.name} is "
+                f"{there[field.name].dataType.simpleString()}, not {field.dataType.simpleString()}; "
+                "set history.path to a directory of its own"
+            )
+    if missing:
+        spark.sql(f"ALTER TABLE delta.`{location}` ADD COLUMNS ({', '.join(map(_ddl, missing))})")
+    return False
 
 
 def _ddl(field: StructField) -> str:
@@ -81,20 +94,26 @@ class Retention:
     """Takes out of the tables what is older than `days` (0: nothing), and the files that nobody needs.
 
     A span goes `days` after it has ended. Files stay as long as Delta keeps them, a week, for readers of
-    older versions (`--as-of`).
+    older versions (`--as-of`). This takes long, and a job with `--once` may be started often. So a file
+    beside the tables keeps the last day on which it was done.
     """
 
     def __init__(self, spark: SparkSession, path: str, days: int) -> None:
         self._spark = spark
         self._path = path
         self._days = days
-        self._done: date | None = None
+        self._files = CheckpointFiles(spark, path)
+        self._done = self._files.read(_FILE)
+
+    def done(self, today: date) -> None:
+        """Note that there is nothing to do today, as with tables that are new."""
+        self._done = today.isoformat()
+        self._files.write(_FILE, self._done.encode())
 
     def apply(self, today: date) -> int:
         """Do it, once a day. Returns how many days of events went."""
-        if self._done == today:
+        if self._done == today.isoformat():
             return 0
-        self._done = today
         days = 0
         for table in (EVENTS, *TABLES):
             stored = DeltaTable.forPath(self._spark, f"{self._path}/{table.name}")
@@ -107,4 +126,5 @@ class Retention:
                     days = stored.toDF().where(old).select("day").distinct().count()
                 stored.delete(old)
             stored.vacuum()
+        self.done(today)
         return days

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Self, TypeVar
 
 import msgspec
@@ -12,15 +13,23 @@ from group_coordinator.history.fold import fold
 from group_coordinator.history.rows import GenerationMember, Join, OfEvent, Row, Transition
 from group_coordinator.history.spans import Assignment, Membership, Span
 
-__all__ = ["Story"]
+__all__ = ["Outage", "Story"]
 
 AnyRow = TypeVar("AnyRow", bound=Row)
+
+
+class Outage(msgspec.Struct, frozen=True):
+    """A time in which no coordinator ran."""
+
+    since: datetime
+    until: datetime
 
 
 class Story(msgspec.Struct, kw_only=True):
     """Rows of the tables, those of each table in the order of time.
 
-    Spans are there that had not ended when the time began.
+    Spans are there that had not ended when the time began. Events do not tell of `outages`: whoever knows of
+    one from elsewhere adds it.
     """
 
     group_id: str
@@ -29,6 +38,7 @@ class Story(msgspec.Struct, kw_only=True):
     generations: list[GenerationMember] = []
     memberships: list[Membership] = []
     assignments: list[Assignment] = []
+    outages: list[Outage] = []
 
     @classmethod
     def of_events(cls, group_id: str, events: Iterable[tuple[int, AnyEvent]]) -> Self:

@@ -1,10 +1,10 @@
 """A batch of events becomes rows of the tables: each event once, whatever is repeated.
 
-The topic may have an event twice, since the coordinator runs a batch again after a failure, and a batch of
-this query may run twice, too. So nothing is appended: every row has a key, and is merged into its table. The
-table of events is written last. An event that is in it has been told to all other tables, and is passed over;
-one that is not may have been told to some of them, to which it is told again, with the same outcome. That
-needs no memory of what was done, and holds also after the query's checkpoint is lost.
+The topic may have an event twice, because the coordinator runs a batch again after a failure. A batch of this
+query may also run twice. So nothing is appended: every row has a key, and is merged into its table. The table
+of events is written last. All other tables already have an event that is in it, so the event is passed over.
+Some tables may have an event that is not in it. They get it again, with the same outcome. That needs no
+memory of what was done, and holds also after the query's checkpoint is lost.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _ROWS = "table STRING, row STRING"
 
 
 class Written(NamedTuple):
-    """What a batch came to: rows added and changed, by table; and when its newest new event was, if any."""
+    """The outcome of a batch: rows added and changed by table, and the time of its newest new event."""
 
     rows: Mapping[str, int]
     newest_ms: int | None

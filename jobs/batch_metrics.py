@@ -1,4 +1,4 @@
-"""What Spark says of the query's batches."""
+"""Metrics of the query's batches, as Spark tells them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BUCKETS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10, 30, 60, 120, 30
 
 
 class BatchMetrics(QueryListener):
-    """What Spark says of the query and its batches.
+    """Metrics of the query and its batches, as Spark tells them.
 
     `is_stateful`: whether it has a stateful operator, and with it a watermark.
     """

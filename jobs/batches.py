@@ -16,7 +16,7 @@ __all__ = ["BatchWatch"]
 class BatchWatch(QueryListener):
     """Knows when the newest batch has ended.
 
-    `may_idle`: to have found nothing to do counts as a batch, too. Where ticks should come it does not.
+    `may_idle`: a look that finds nothing to do also counts as a batch. Where ticks should come it does not.
     """
 
     def __init__(self, query_name: str, *, may_idle: bool = False) -> None:

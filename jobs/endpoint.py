@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from prometheus_client import make_wsgi_app
 
-from group_coordinator.jobs.serving import serve_app
-from group_coordinator.jobs.settings import SettingsError
+from group_coordinator.jobs.serving import CannotListenError, serve_app
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -23,7 +22,7 @@ __all__ = ["Probed", "serve", "serving"]
 
 
 class Probed(Protocol):
-    """What answers to probes."""
+    """The answers to probes."""
 
     def is_live(self) -> Verdict:
         """Whether all that should move moves: if not, only a restart helps."""
@@ -37,12 +36,12 @@ def serve(
 ) -> tuple[int, Callable[[], None]]:
     """Serve /metrics, /healthz and /readyz on `port` (0: any free one), which is that of `setting`.
 
-    Returns the port and a function that ends it. Raises `SettingsError` if the port cannot be had.
+    Returns the port and a function that ends it. Raises `CannotListenError` if the port cannot be had.
     """
     try:
         return serve_app("", port, _app(registry, health), "metrics")
     except OSError as error:
-        raise SettingsError(
+        raise CannotListenError(
             f"cannot listen on {setting} {port}: {error.strerror}; choose another, 0 for any, or -1 for none"
         ) from None
 

@@ -22,7 +22,7 @@ _START_S = 1_800
 
 
 class Activity(Enum):
-    """What a job can be doing; the values are for people."""
+    """The activities of a job; the values are for people."""
 
     STARTING = "starting"
     STANDING_BY = "standing by: another coordinator runs"

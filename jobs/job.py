@@ -1,4 +1,4 @@
-"""What the long-lived jobs have in common: how they are told to stop, and what they end with otherwise."""
+"""The common part of the long-lived jobs: how they are told to stop, and the errors that end them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _JVM_IS_GONE = (Py4JError, ConnectionError)
 
 @contextmanager
 def failing_as(job_error: type[Exception], bootstrap_servers: str) -> Iterator[None]:
-    """What Kafka's clients, Spark and its JVM raise becomes a `job_error`, of one line."""
+    """Turn exceptions of Kafka's clients, Spark and its JVM into a `job_error` of one line."""
     try:
         yield
     except KafkaError as error:
@@ -56,6 +56,7 @@ def spark_until_stopped(
 
     Must be entered in the main thread. `progress`, `storage`, `defaults` and errors: as of `create_session`.
     """
+    say("starting Spark, which takes ten seconds or more")
     spark = create_session(settings, progress=progress, storage=storage, defaults=defaults)
     with ExitStack() as stack:
         stack.callback(_stop, spark)

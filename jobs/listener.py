@@ -29,7 +29,7 @@ _RATES = ("inputRowsPerSecond", "processedRowsPerSecond")
 
 
 class QueryListener(StreamingQueryListener):
-    """Is told of the query named `query_name`; a session may have others. What is of interest is overridden.
+    """Listens to the query named `query_name`. Subclasses override the methods that they need.
 
     pyspark's own listener asks the JVM for each figure of a batch by itself: hundreds of calls, which take
     longer than the batch did. Here it is one.

@@ -1,4 +1,4 @@
-"""What a log line looks like, in the driver as on the executors: `log.level` and `log.format`.
+"""The form of a log line, in the driver as on the executors: `log.level` and `log.format`.
 
 structlog makes the lines, but is not configured for the process: `structlog.configure` belongs to whoever
 runs this next to a program of their own.
@@ -7,6 +7,7 @@ runs this next to a program of their own.
 from __future__ import annotations
 
 import logging
+import re
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
@@ -26,10 +27,26 @@ __all__ = ["line_processors", "logging_as"]
 _FIRST = ("timestamp", "level", "logger", "event")
 _OWN = ("group_coordinator",)
 _ERROR = "error: "
+_WIDTH = 80
+# What is told of an event in a short line, in this order, with a word before it.
+_TOLD = {
+    "member": "",
+    "replaced_by": "replaced by ",
+    "leader": "leader ",
+    "reason": "",
+    "api": "",
+    "error": "",
+    "error_message": "",
+    "record": "",
+}
+# The end of a member id, which is a UUID.
+_RANDOM = re.compile(r"-([0-9a-f]{4})[0-9a-f]{4}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def line_processors(form: str) -> tuple[Processor, ...]:
-    """What makes one line of text, in the format `form`, of an event and its fields."""
+    """Return what makes one line of an event and its fields, in the `form` that `log.format` names."""
+    if form == "short":
+        return add_log_level, TimeStamper(fmt="%H:%M:%S", utc=False), _short
     render = _json if form == "json" else LogfmtRenderer(bool_as_flag=False)
 
     def on_one_line(logger: WrappedLogger, method: str, fields: EventDict) -> str:
@@ -42,9 +59,9 @@ def line_processors(form: str) -> tuple[Processor, ...]:
 def logging_as(settings: Settings, say: Callable[[str], None]) -> Iterator[Callable[[str], None]]:
     """While the context is open, what `logging`'s root logger writes has the form that the settings name.
 
-    What is of `log.level` or above is logged, if it is this project's; what others log is as it was before.
-    The context is what says a line to people: as a line of the log where that is JSON, and otherwise as `say`
-    does. That does not depend on the level.
+    This project logs what is of `log.level` or above. Others log what they did before. The context is what
+    says a line to people: as a line of the log where that is JSON, and otherwise as `say` does. That does not
+    depend on the level.
     """
     processors = line_processors(settings.log_format)
     formatter = ProcessorFormatter(
@@ -82,6 +99,24 @@ def _encodable(_logger: WrappedLogger, _method: str, fields: EventDict) -> Event
 def _json(_logger: WrappedLogger, _method: str, fields: EventDict) -> str:
     # What has no form of its own in JSON is no reason to end a query.
     return msgspec.json.encode(fields, enc_hook=str).decode()
+
+
+def _short(_logger: WrappedLogger, _method: str, fields: EventDict) -> str:
+    """One line of a terminal: what happened to which group, and why; logfmt and JSON have all the rest."""
+    level = "" if fields["level"] == "info" else f"{fields['level']}: "
+    if "logger" in fields:  # it speaks for itself
+        text = str(fields["event"]).partition("\n")[0]
+    else:
+        what = str(fields["event"]).replace("_", " ")
+        if "to" in fields:
+            what = f"{fields['from']} -> {fields['to']}"
+        elif fields["event"] == "generation_completed":
+            what = f"generation {fields['generation']} completed"
+        told = ", ".join(f"{word}{fields[name]}" for name, word in _TOLD.items() if name in fields)
+        text = f"{fields['group']}: {what}" + (f": {told}" if told else "")
+    text = _RANDOM.sub(r"-\1…", text)
+    line = _printable(f"{fields['timestamp']} {level}{text}")
+    return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…"
 
 
 def _printable(line: str) -> str:

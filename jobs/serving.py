@@ -8,11 +8,17 @@ from socketserver import TCPServer, ThreadingMixIn
 from typing import TYPE_CHECKING
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
+from group_coordinator.jobs.settings import SettingsError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from wsgiref.types import WSGIApplication
 
-__all__ = ["serve_app"]
+__all__ = ["CannotListenError", "serve_app"]
+
+
+class CannotListenError(SettingsError):
+    """A port cannot be had; the message is one line and says what to do."""
 
 
 class _Server(ThreadingMixIn, WSGIServer):
@@ -33,7 +39,7 @@ class _Server6(_Server):
     address_family = socket.AF_INET6
 
     def server_bind(self) -> None:
-        """For IPv4, too, where the address is that of all networks, whatever this machine's default is."""
+        """Serve IPv4 as well, if the address is that of all networks, whatever this machine's default is."""
         if socket.has_dualstack_ipv6():
             self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         super().server_bind()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from group_coordinator.jobs.settings import Settings
 
-__all__ = ["DELTA", "create_session"]
+__all__ = ["DELTA", "SHORT_LIVED", "create_session"]
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
@@ -32,6 +32,9 @@ DELTA = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
 """Delta's tables can only be read and written by a session that was made for it."""
+_LOG = f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"
+SHORT_LIVED = {"spark.driver.extraJavaOptions": f"{_LOG} -XX:TieredStopAtLevel=1"}
+"""For a job that ends by itself: Java's second compiler takes CPU time that such a job never gets back."""
 _DEFAULTS = {
     "spark.app.name": "group-coordinator",
     # Ticks bring batches anyway; an extra one after each would double the time to an answer.
@@ -94,10 +97,9 @@ def create_session(
     """Create the session, or take the one that spark-submit has set up and only fill in what is missing.
 
     `storage` is where it will write (if not given, to the coordinator's checkpoint), and `defaults` are
-    properties that win over the coordinator's defaults.
-    Without `spark.jars` or `spark.jars.packages` the jars of the lock file are fetched and used;
-    `progress` shows that. Raises `deploy.jars.JarError` if they cannot be had. To spark-submit the jars have
-    to be given: its JVM runs already.
+    properties that win over the coordinator's defaults. Without `spark.jars` or `spark.jars.packages` the
+    jars of the lock file are fetched and used; `progress` shows that. Raises `JarError` if they cannot be
+    had. To spark-submit the jars have to be given: its JVM runs already.
     """
     # At DEBUG it logs all that is said to the JVM, which is told passwords, too.
     no_debug("py4j")
@@ -120,7 +122,7 @@ def create_session(
         _use_locked_jars(conf, progress=progress, local_files=local_files)
     all_defaults = _DEFAULTS | {
         "spark.sql.shuffle.partitions": str(settings.state_partitions),
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
+        "spark.driver.extraJavaOptions": _LOG,
     }
     if is_local:
         all_defaults |= _LOCAL_DEFAULTS

@@ -5,7 +5,7 @@ A setting has one name everywhere. In TOML it is a key (`group.max.size = 100`, 
 (`GROUP_COORDINATOR_GROUP_MAX_SIZE`). Later sources win: defaults, file, environment, command line.
 
 Here are those of the coordinator and of any other job. A room that has more of them derives a class of its
-own (`history.settings`, `page.settings`), which is loaded in the same way.
+own (`HistorySettings`, `PageSettings`), which is loaded in the same way.
 """
 
 from __future__ import annotations
@@ -77,11 +77,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid
     clock_interval_ms: Positive = 500
     """Time between two ticks: nothing expires more precisely than this."""
     clock_slack_ms: Annotated[int, msgspec.Meta(ge=0)] = 500
-    """How far behind the newest tick the watermark stays: the difference that brokers' clocks may have, and
-    the time a record may take from its append to being readable."""
+    """How far behind the newest tick the watermark stays. It has to cover the difference of brokers' clocks,
+    and the time from a record's append until it can be read."""
     clock_max_gap_ms: Positive = 3_000
-    """Time without a tick that may pass at once; more is an outage, and does not count for any deadline. Less
-    than half of the shortest session timeout, or one that beats may be expired by a pause of Kafka."""
+    """Time without a tick that may pass at once; more is an outage, and does not count for any deadline. It
+    must be less than half of the shortest session timeout. Otherwise a pause of Kafka may expire a member
+    that sends heartbeats."""
     trigger_interval_ms: Annotated[int, msgspec.Meta(ge=0)] = 0
     """Time between the starts of two batches; 0: each begins as soon as the one before is done."""
 
@@ -103,8 +104,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid
 
     log_level: str = "info"
     """Least level of what is logged: debug, info, warning or error."""
-    log_format: str = "logfmt"
-    """logfmt or json."""
+    log_format: str = "auto"
+    """short (80 characters, for people), logfmt or json; auto: short on a terminal, and logfmt elsewhere."""
 
     group: GroupConfig = GroupConfig()
     kafka: dict[str, str] = {}
@@ -125,8 +126,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid
     ) -> Self:
         """Put the settings together; `overrides` (from the command line) are by dotted name.
 
-        Raises `SettingsError` for a file that cannot be read, a name that does not exist, a value of the
-        wrong type, or one that is missing.
+        Raises `SettingsError` for a file that cannot be read, an unknown name, a value of the wrong type, or
+        one that is missing.
         """
         names = _Names(cls)
         given: dict[str, object] = {} if file is None else _read_file(file)
@@ -178,7 +179,7 @@ class _Names:
         self.own = frozenset(map(_dotted, fields))
 
     def sorted(self, given: Mapping[str, object]) -> tuple[dict[str, object], dict[str, object]]:
-        """What is given, as msgspec wants it: the settings, and those of `GroupConfig`."""
+        """Return what is given as msgspec wants it: the settings, and those of `GroupConfig`."""
         values: dict[str, object] = {}
         group: dict[str, object] = {}
         kafka: dict[str, str] = {}
@@ -206,7 +207,7 @@ class _Names:
         }
 
     def unknown(self, name: str) -> str:
-        """What to say of a name that does not exist."""
+        """Return what to say of a name that does not exist."""
         near = difflib.get_close_matches(name, [*sorted(self.own), *_GROUP_FIELDS], n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
         return f"there is no setting {name}{hint}"
@@ -215,7 +216,7 @@ class _Names:
 _WORDS = {
     "starting_offsets": ("earliest", "latest"),
     "log_level": ("debug", "info", "warning", "error"),
-    "log_format": ("logfmt", "json"),
+    "log_format": ("auto", "short", "logfmt", "json"),
 }
 
 

@@ -1,10 +1,10 @@
 """Ending the query between two batches.
 
-`StreamingQuery.stop()` interrupts the batch that is running. Nothing is lost by that - the batch runs again
-at the next start, and its answers are repeated - but a planned stop should not make repeated answers. Spark
-has no public call for it. Its stream thread looks at one flag between batches, and that is set here; but the
-thread also looks at the flag after it has planned a batch, and then interrupts itself. So the flag is set
-while a batch's job is running: then the next look is the one after the commit.
+`StreamingQuery.stop()` interrupts the batch that is running. Nothing is lost by that, because the batch runs
+again at the next start. But that repeats its answers, and a planned stop should not. Spark has no public call
+for it. Its stream thread looks at one flag between batches, and that is set here. But the thread also looks
+at the flag after it has planned a batch, and then interrupts itself. So the flag is set while a batch's job
+is running: then the next look is the one after the commit.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class Now(Protocol):
 
     @property
     def memory(self) -> Memory:
-        """What is known."""
+        """The groups as they are known now."""
 
     @property
     def problem(self) -> str | None:
@@ -70,7 +70,7 @@ class Now(Protocol):
 
 
 class Past(Protocol):
-    """What happened: `history.reader.HistoryReader`. Raises `HistoryError`."""
+    """The past, as `HistoryReader` has it. Raises `HistoryError`."""
 
     def groups(self) -> list[str]:
         """The ids of all groups."""
@@ -91,13 +91,13 @@ class _BadQueryError(Exception):
 
 
 class _Query:
-    """What is behind the question mark."""
+    """The query of an address."""
 
     def __init__(self, text: str) -> None:
         try:
             self._given = parse_qs(text, keep_blank_values=True, errors="replace", max_num_fields=20)
         except ValueError:
-            raise _BadQueryError("there is too much behind the question mark") from None
+            raise _BadQueryError("the query of the address is too long") from None
 
     def text(self, name: str) -> str:
         return self._given.get(name, [""])[0]
@@ -110,7 +110,7 @@ class _Query:
         if not text:
             return default
         if not (text.isascii() and text.isdecimal()) or int(text) not in SPANS:
-            raise _BadQueryError(f"{name} is one of {', '.join(map(str, SPANS))}")
+            raise _BadQueryError(f"{name} must be one of {', '.join(map(str, SPANS))}")
         return int(text)
 
     def time(self, name: str) -> datetime:
@@ -120,7 +120,7 @@ class _Query:
             at = None
         # Far enough from both ends of the calendar to look at what is around it.
         if at is None or not _FIRST_YEAR <= at.year <= _LAST_YEAR:
-            raise _BadQueryError(f"{name} is a time in UTC, such as 2026-01-31T14:05:00")
+            raise _BadQueryError(f"{name} must be a time in UTC, such as 2026-01-31T14:05:00")
         return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
 
 
@@ -254,7 +254,7 @@ class App:
     def _asked_for(self, query: _Query) -> tuple[Story, datetime, datetime]:
         group_id, since, until = _group_id(query), query.time("from"), query.time("to")
         if not since < until <= since + _LONGEST:
-            raise _BadQueryError(f"from is before to, and at most {_LONGEST.days} days")
+            raise _BadQueryError(f"from must be before to, by at most {_LONGEST.days} days")
         if query.has("past"):
             return self._past_story(group_id, since, until), since, until
         story = self._live.memory.story(group_id)
@@ -276,7 +276,7 @@ class App:
 
 def _group_id(query: _Query) -> str:
     if not query.has("id"):
-        raise _BadQueryError("id is the id of a group")
+        raise _BadQueryError("id must be the id of a group")
     return query.text("id")
 
 

@@ -22,12 +22,12 @@ FRESH_S = 15.0
 """As long as that nobody is asked again."""
 _KEPT = 64
 _MOST_ASKED = 8
-"""Measurements that wait for their turn. Who is too many asks again with the next look."""
+"""Measurements that wait for their turn. A caller beyond that limit asks again at its next look."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What the coordinator and the brokers have answered by `at`, or why they have not."""
+    """The answers of the coordinator and the brokers by `at`, or why there are none."""
 
     at: datetime
     rows: dict[str, list[Progress]] = field(default_factory=dict)

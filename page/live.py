@@ -21,7 +21,8 @@ _POLL_MS = 500
 _AGAIN_S = 2.0
 _BOOTSTRAP_MS = 3_000
 _END_S = 1.0
-"""What is asked of brokers that are away may take longer to fail; whoever ends the process does not wait."""
+"""Requests to brokers that are away may take longer to fail. The end of the process does not wait for them.
+"""
 
 
 class Live:
@@ -49,6 +50,8 @@ class Live:
         self.memory = Memory(limits)
         self.problem: str | None = "the topics are being read"
         """Why what is known may not be all there is; one line."""
+        self.has_connected = False
+        """Whether Kafka has answered yet."""
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -70,6 +73,7 @@ class Live:
         config = {"bootstrap_timeout_ms": _BOOTSTRAP_MS, **self._client_config}
         config |= {"group_id": None, "enable_auto_commit": False}
         with closing(KafkaConsumer(**config)) as consumer:
+            self.has_connected = True
             partitions = self._assign(consumer)
             if partitions is None:
                 self._stopping.wait(_AGAIN_S)

@@ -1,4 +1,4 @@
-"""What is known of the groups as they are, in a bounded amount of memory."""
+"""The groups as they are, in a bounded amount of memory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NOT_TOLD = frozenset({"offsets_committed", "offsets_deleted", "offsets_expired"
 
 
 class Limits(NamedTuple):
-    """How much is kept, in bytes and in events. What has changed last is kept longest."""
+    """How much is kept, in bytes and in events. The groups that have changed last are kept longest."""
 
     pictures: int = 64 << 20
     events: int = 64 << 20
@@ -168,7 +168,7 @@ class Memory:
         return None if found is None else _pictures.decode(found[1])
 
     def story(self, group_id: str) -> Story | None:
-        """What happened to a group, as far as that is kept; None if nothing is known of it.
+        """Return what happened to a group, as far as that is kept; None if nothing is known of it.
 
         Of a group to which nothing has happened lately it is what its picture says.
         """

@@ -32,7 +32,7 @@ __all__ = [
 MAX_ROWS = 200
 """Groups in the list, and offsets of a group, that one page shows."""
 SPANS = {60: "1 min", 300: "5 min", 900: "15 min", 3_600: "1 h", 21_600: "6 h", 86_400: "1 d", 604_800: "7 d"}
-"""What may be seen at once, in seconds."""
+"""The ranges that may be seen at once, in seconds."""
 
 
 def said(value: object) -> str:
@@ -65,7 +65,7 @@ def page(title: str, body: str, *, live: bool = False, history: bool = False) ->
 
 
 def part(body: str) -> str:
-    """What is fetched anew."""
+    """The parts of a page that are fetched again."""
     return f'<div id="part">\n{body}</div>\n'
 
 
@@ -152,7 +152,7 @@ def groups_part(
         )
     if has_forgotten:
         lines += note(
-            "Those that have not changed for longest are not here, as there are too many: "
+            "There are too many groups to show. Those that have not changed for longest are left out: "
             "group-coordinator groups --list has them all."
         )
     return part(lines + lag_note(measured))
@@ -193,7 +193,7 @@ def now_part(
     if story is None:
         return part(lines + note("Nothing is known of this group, now or in the last hours."))
     if picture is None:
-        lines += note("The group is not there any more: this is what is known of its end.")
+        lines += note("The group no longer exists. This is what is known of its end.")
     else:
         lines += (
             f"<p>{state(picture.state)} generation {picture.generation_id}, "
@@ -283,7 +283,7 @@ def past_picker(group_id: str, at: datetime | None, span: int, now: datetime) ->
 
 
 def past_part(story: Story, at: datetime, since: datetime, until: datetime, span: int) -> str:
-    """What happened around a moment, and who owned what then."""
+    """The page of what happened around a moment, and of who owned what then."""
     lines = f'<p class="spans">{" · ".join(_around(story.group_id, at, span))}</p>\n'
     lines += f'<div class="picture">{timeline_svg(story, since, until, moment=at)}</div>\n'
     lines += downloads(story, since, until, past=True)

@@ -7,21 +7,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from group_coordinator.jobs.serving import serve_app
+from group_coordinator.jobs.serving import CannotListenError, serve_app
 
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
 
-__all__ = ["CannotListenError", "hosts_of", "listen"]
-
-
-class CannotListenError(Exception):
-    """The port cannot be had; the message is one line and says what to do."""
+__all__ = ["hosts_of", "listen"]
 
 
 @contextmanager
 def listen(host: str, port: int, app: WSGIApplication) -> Iterator[int]:
-    """Serve while the context is open; `port` 0 is any free one, and it is given back."""
+    """Serve while the context is open; `port` 0 is any free one, and it is given back.
+
+    Raises `CannotListenError`.
+    """
     try:
         port, close = serve_app(host, port, app, "ui")
     except OSError as error:

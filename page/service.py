@@ -13,7 +13,7 @@ from group_coordinator.jobs.settings import SettingsError
 from group_coordinator.page.app import App, Past
 from group_coordinator.page.lags import Lags
 from group_coordinator.page.live import Live
-from group_coordinator.page.server import CannotListenError, hosts_of, listen
+from group_coordinator.page.server import hosts_of, listen
 
 if TYPE_CHECKING:
     from group_coordinator.page.settings import PageSettings
@@ -26,13 +26,14 @@ _TIMEOUT_MS = 10_000
 
 
 @contextmanager
-def serving(settings: PageSettings, say: Callable[[str], None]) -> Iterator[None]:
-    """Serve the page while the context is open, unless `ui.port` is -1. `say` is told where.
+def serving(settings: PageSettings, say: Callable[[str], None]) -> Iterator[Live | None]:
+    """Serve the page while the context is open, and tell `say` where.
 
-    Kafka need not be there yet, nor the topics. Raises `SettingsError`.
+    The context is what reads the topics, or None if `ui.port` is -1: then there is no page. Neither Kafka nor
+    the topics need to be there yet. Raises `SettingsError`.
     """
     if settings.ui_port < 0:
-        yield
+        yield None
         return
     client_config = python_client_config(settings.bootstrap_servers, settings.kafka)
     with ExitStack() as stack:
@@ -49,14 +50,11 @@ def serving(settings: PageSettings, say: Callable[[str], None]) -> Iterator[None
             )
         )
         app = App(live, lags.newest, past, hosts=hosts_of(settings.ui_host))
-        try:
-            port = stack.enter_context(listen(settings.ui_host, settings.ui_port, app))
-        except CannotListenError as error:
-            raise SettingsError(str(error)) from None
+        port = stack.enter_context(listen(settings.ui_host, settings.ui_port, app))
         stack.enter_context(live)
         host = f"[{settings.ui_host}]" if ":" in settings.ui_host else settings.ui_host
         say(f"the page is at http://{host}:{port}/")
-        yield
+        yield live
 
 
 def _past(path: str) -> Callable[[], Past] | None:

@@ -17,4 +17,4 @@ class PageSettings(HistorySettings, frozen=True, kw_only=True):
     ui_port: Port = -1
     """Port of the page for people; 0: any free one, -1: none (but `ui`, which is nothing else, has one)."""
     ui_host: str = "127.0.0.1"
-    """Address that the page is served at. Whoever can reach it can read all that is there."""
+    """Address that the page is served at. Anybody who can reach it can read everything there."""

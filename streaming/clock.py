@@ -1,11 +1,11 @@
 """The clock: small records at a steady pace, because without them the watermark, and so time, stops.
 
-What counts of a tick is the time that the broker appends it at. A coordinator that is down makes no ticks,
-and so expires nobody. Neither must one that comes to life again, after its process stood still or Kafka was
-away: its next tick would let all that time pass at once, before anybody could be answered. So each tick says
-when the one before it was appended, and one that is late does not count (`query.py`). Then this clock has
-stopped for good, as it does when batches do not end, or another coordinator begins (`ticks.py`); a new one
-begins, and with it an outage is over.
+Of a tick only the time counts at which the broker appends it. A coordinator that is down makes no ticks, and
+so expires nobody. Neither must a clock that goes on after its process stood still or Kafka was away. Its next
+tick would let all that time pass at once, before anybody could be answered. So each tick says when the one
+before it was appended, and one that is late does not count (`query.py`). Then this clock has stopped for
+good, as it does when batches do not end, or another coordinator begins (`ticks.py`). A new clock begins, and
+with it an outage is over.
 
 Until `resume` a clock only shows that its coordinator lives. Time stands still, and a late tick harms nobody.
 """
@@ -43,8 +43,8 @@ class ClockStoppedError(Exception):
 class Clock:
     """Writes ticks to a topic from a thread of its own while the context is open.
 
-    The first tick is written when the context is entered, which tells whoever wrote to this topic before to
-    stop: raises `KafkaError` if that cannot be done. From `resume` on time counts.
+    The first tick is written when the context is entered. It tells an earlier writer of this topic to stop.
+    Raises `KafkaError` if it cannot be written. From `resume` on time counts.
 
     Args:
         topic: of one partition, with LogAppendTime.

@@ -102,8 +102,8 @@ class Counts:
 class CountsParam(AccumulatorParam[Counts]):
     """Adds counts. A task that is tried again counts again: these are figures for people.
 
-    An executor adds what a call has decided, and the driver what a task has counted: so a call, of which a
-    batch has one for each group, makes no counters of its own.
+    An executor adds what a call has decided, and the driver what a task has counted. A batch has a call for
+    each group, and so none of them makes counters of its own.
     """
 
     def zero(self, value: Counts) -> Counts:  # noqa: ARG002 - Spark's signature

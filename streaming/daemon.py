@@ -1,7 +1,7 @@
-"""Spark's Python daemon, but that the workers it forks take the short way (`streaming.worker`).
+"""Spark's Python daemon, with workers that take the short way (`group_coordinator.streaming.worker`).
 
-Spark runs it as `spark.python.daemon.module` says (`streaming.session`); there is no other hook, as pyspark's
-own daemon only lets workers be pyspark's own.
+Spark runs it as `spark.python.daemon.module` says (`daemon_defaults`). There is no other hook, because
+pyspark's own daemon only forks pyspark's own workers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LOADING_TASKS = 1
 """After so many tasks a worker has loaded all modules."""
 
 _ENDED = 1
-"""Has pyspark's daemon end the worker, too."""
+"""Has pyspark's daemon end the worker as well."""
 
 _daemon: Any = pyspark.daemon
 _pysparks_worker = _daemon.worker

@@ -1,9 +1,9 @@
-"""What is decided about groups, as lines for people: on the stderr of the Python worker that decides it.
+"""Decisions about groups as lines for people, on the stderr of the Python worker that decides.
 
 A line tells of one event, with the event's own names (`docs/contract.md`), or of a request and its answer. A
-batch that runs again logs again; `event_id` is the same then. What members tell each other - subscriptions,
-assignments, the metadata of offsets - may be private, so at most their number is told, and of a record that
-cannot be read where it stands.
+batch that runs again logs again; `event_id` is the same then. Data that members tell each other may be
+private: subscriptions, assignments, the metadata of offsets. So a line tells at most their number, and of a
+record that cannot be read only its place.
 """
 
 from __future__ import annotations

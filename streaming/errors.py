@@ -1,4 +1,4 @@
-"""What ends a coordinator."""
+"""The error that ends a coordinator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stateful function: between Spark's frames and `GroupState`, and `coordinator_state.step`."""
+"""The stateful function, between Spark's frames and `GroupState` and the core's `step`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ STATE_SCHEMA = "group BINARY"
 
 
 class FunctionArguments(NamedTuple):
-    """What the function needs to know; it is shipped to the Python workers."""
+    """The arguments of the function, which are shipped to the Python workers."""
 
     config: GroupConfig
     layout: Layout
@@ -46,7 +46,7 @@ class FunctionArguments(NamedTuple):
     response_topics: tuple[tuple[bytes, str], ...] = ()
     """Prefixes of group ids whose responses have a topic of their own; the longest come first."""
     log_level: str = "info"
-    log_format: str = "logfmt"
+    log_format: str = "auto"
 
     @classmethod
     def of(
@@ -79,8 +79,8 @@ class FunctionArguments(NamedTuple):
     def topics_for(self, key: bytes | None) -> Mapping[Channel, str]:
         """Where the outputs of the group with this record key go.
 
-        By the key and not by what a request says: also what cannot be read, or names another group than its
-        key does, is answered where only the tenant of the key can read it.
+        The key decides, and not what a request says. So a request that cannot be read, or that names another
+        group, is answered where only the key's tenant can read it.
         """
         for prefix, topic in self.response_topics:
             if key is not None and key.startswith(prefix):
@@ -112,7 +112,7 @@ class StatefulFunction:
     def rows(
         self, key: tuple[bytes | None], records: Iterable[tuple[Any, ...]], state: GroupState
     ) -> list[Row]:
-        """The same without pandas (`streaming.worker`): `records` have `INPUT_COLUMNS`."""
+        """Do the same without pandas, for the project's own worker: `records` have `INPUT_COLUMNS`."""
         arguments = self._arguments
         raw_key = None if key[0] is None else bytes(key[0])
         result = step(

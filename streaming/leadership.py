@@ -1,11 +1,17 @@
-"""Whose turn it is: of several coordinators of the same topics one runs, and the others wait or give up."""
+"""Which coordinator may run: only one of those with the same topics does, and the others wait or give up."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from kafka.errors import KafkaError
+
+from group_coordinator.checkpoints.topics import read_topics
 from group_coordinator.jobs.health import Activity
+from group_coordinator.jobs.kafka_config import python_client_config
 from group_coordinator.streaming.errors import CoordinatorError
+from group_coordinator.streaming.ticks import TickReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -13,11 +19,43 @@ if TYPE_CHECKING:
     from group_coordinator.jobs.settings import Settings
     from group_coordinator.jobs.signals import StopEvent
     from group_coordinator.streaming.metrics import Watch
-    from group_coordinator.streaming.ticks import TickReader
+    from group_coordinator.streaming.ticks import Tick
 
-__all__ = ["Leadership"]
+__all__ = ["Leadership", "check_alone"]
 
 _LOOK_S = 0.2
+_BOOTSTRAP_MS = 3_000
+
+
+def check_alone(settings: Settings) -> None:
+    """Raise `CoordinatorError` if another coordinator of these topics runs. The look takes up to 4 s.
+
+    A coordinator that stands by need not be alone. If Kafka does not answer, nothing is raised.
+    """
+    if settings.standby:
+        return
+    client_config = python_client_config(settings.bootstrap_servers, settings.kafka)
+    client_config["bootstrap_timeout_ms"] = _BOOTSTRAP_MS
+    with suppress(KafkaError):
+        if settings.topics_clock not in read_topics(client_config, [settings.topics_clock]):
+            return
+        with TickReader(settings.topics_clock, client_config) as ticks:
+            while (rival := ticks.running(_quiet_s(settings))) is not None:
+                if ticks.is_live:
+                    raise _is_running(rival)
+                ticks.poll(_LOOK_S)
+
+
+def _quiet_s(settings: Settings) -> float:
+    """How long a coordinator that runs writes no tick at most."""
+    return (settings.clock_max_gap_ms + settings.clock_interval_ms) / 1000
+
+
+def _is_running(rival: Tick) -> CoordinatorError:
+    return CoordinatorError(
+        f"another coordinator of these topics is running, {rival.coordinator}: stop it first, or "
+        "start this one with --standby, to go on when that one ends"
+    )
 
 
 class Leadership:
@@ -36,7 +74,7 @@ class Leadership:
         stopping: StopEvent,
     ) -> None:
         self.coordinator = coordinator
-        self._quiet_s = (settings.clock_max_gap_ms + settings.clock_interval_ms) / 1000
+        self._quiet_s = _quiet_s(settings)
         self._stands_by = settings.standby
         self._watch = watch
         self._check_jvm = check_jvm
@@ -59,10 +97,7 @@ class Leadership:
                     self._say(f"{standing_by_for} has ended: taking over")
                 return
             if ticks.is_live and not self._stands_by:
-                raise CoordinatorError(
-                    f"another coordinator of these topics is running, {rival.coordinator}: stop it first, or "
-                    "start this one with --standby, to go on when that one ends"
-                )
+                raise _is_running(rival)
             if ticks.is_live and standing_by_for != rival.coordinator:
                 standing_by_for = rival.coordinator
                 self._watch.metrics.standby.set(1)

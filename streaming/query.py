@@ -6,9 +6,9 @@
                                                                ├─► coordinator.events
                                                                └─► coordinator.rejected
 
-Time is the brokers' append time, and only the clock's ticks carry it as event time: Spark drops rows that
-are late by the watermark, and a request of a slow partition must never be dropped. A row whose event time
-is null is never late.
+Time is the brokers' append time, and only the clock's ticks carry it as event time. Spark drops rows that are
+late by the watermark, and it must never drop a request of a slow partition. A row whose event time is null is
+never late.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def read_topics(spark: SparkSession, settings: Settings, *topics: str) -> DataFr
 
 
 def decisions(log: DataFrame, arguments: FunctionArguments, count: Callable[[StepResult], None]) -> DataFrame:
-    """What the coordinator decides about `log`, as rows for Kafka's sink."""
+    """Return the coordinator's decisions about `log`, as rows for Kafka's sink."""
     return per_group(log, StatefulFunction(arguments, count))
 
 

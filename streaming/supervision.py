@@ -22,7 +22,7 @@ from pyspark.errors import PySparkException
 from group_coordinator.checkpoints.offset_log import newest_planned
 from group_coordinator.checkpoints.outages import note_outage, read_outages
 from group_coordinator.jobs.health import Activity
-from group_coordinator.jobs.java_errors import first_line
+from group_coordinator.jobs.java_errors import first_line, with_stack
 from group_coordinator.jobs.stopping import stop_after_batch
 from group_coordinator.streaming.clock import Clock, ClockStoppedError
 from group_coordinator.streaming.errors import CoordinatorError
@@ -229,7 +229,7 @@ class Supervision:
             # answers were the same. Which of the two goes on is told by the clock, not by who was first.
             self._conflicts += 1
             return "another coordinator has written to the checkpoint"
-        _log.error("%s", error)
+        _log.error("%s", with_stack(error))
         raise CoordinatorError(f"the query failed: {first_line(error)}")
 
     def _keeps_up(self) -> bool:

@@ -1,10 +1,10 @@
 """The clock topic: its ticks, and what they tell of coordinators.
 
-Of several coordinators of the same topics one is it: the one that began last. Two would answer every request
+Only one coordinator of the same topics is active: the one that began last. Two would answer every request
 twice, and differently. One that starts looks at the clock topic: if somebody's ticks go on, it gives up, or
-waits until they end. One that runs reads the topic that it writes: if another one begins after it - both
-started in the same moment, or it was taken for dead - it stops. One that was taken for dead may have written
-a tick since: that of somebody who is not the coordinator any more, it counts for nothing.
+waits until they end. A running coordinator reads the topic that it writes. It stops if another one begins
+after it. Both may have started in the same moment, or the first one was taken for dead. The first one may
+have written a tick since then. That tick counts for nothing, because another coordinator is active.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Tick(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     tick: int
     coordinator: str = _ANYBODY
-    """Who wrote it: host and process id."""
+    """The coordinator that wrote it: host and process id."""
     previous_ms: int | None = None
     """When the one before was appended; None: this is the first one."""
     last: bool = False

@@ -55,7 +55,7 @@ class TopicSpec(NamedTuple):
 
 
 def topic_specs(settings: Settings) -> list[TopicSpec]:
-    """What the coordinator's topics must be like under these settings."""
+    """Return what the coordinator's topics must be like under these settings."""
     largest = settings.group.max_record_bytes
     append_time: dict[str, str | int] = {
         "message.timestamp.type": "LogAppendTime",

@@ -1,15 +1,15 @@
 """Spark's Python worker, with a shorter way from Arrow to the stateful function and back.
 
-For each group of a batch, pyspark's own way makes pandas objects of the rows, of the result and of the
-state, which costs five times what the coordinator does with them. Here a batch's Arrow columns become Python
-lists once, a group is handed its slice of them, and what comes back is made into Arrow once for all groups:
+For each group of a batch, pyspark's own way makes pandas objects of the rows, of the result and of the state.
+That costs five times what the coordinator does with them. Here a batch's Arrow columns become Python lists
+once, and each group gets its slice of them. The results of all groups are made into Arrow once:
 
     load_stream:  record batch ─► columns as lists ─► (slice of them, GroupState) for each group
     dump_stream:  rows and states of many groups, as lists ─► record batch
 
-What is on the wire, and so all that the JVM sees, is the same. It leans on pyspark's internals, so it is only
-used with the versions that it was tested with; with others, for functions that are not the coordinator's, and
-with `spark.python.daemon.module = pyspark.daemon`, the way is pyspark's own.
+The wire, and so all that the JVM sees, is the same. It leans on pyspark's internals, so it is only used with
+the versions that it was tested with; with others, for functions that are not the coordinator's, and with
+`spark.python.daemon.module = pyspark.daemon`, the way is pyspark's own.
 """
 
 from __future__ import annotations

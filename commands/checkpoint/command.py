@@ -16,10 +16,9 @@ from group_coordinator.commands.checkpoint.options import (
     look_for_checkpoint,
     settings_options,
     spark_session,
-    with_bootstrap_servers,
 )
 from group_coordinator.commands.checkpoint.output import as_json, as_table
-from group_coordinator.commands.terminal import say
+from group_coordinator.commands.terminal import bootstrap_option, say
 
 __all__ = ["checkpoint"]
 
@@ -29,7 +28,7 @@ _NO_KAFKA = "not-used:0"
 
 @click.group()
 def checkpoint() -> None:
-    """Look into checkpoints, keep and move what is in them, and replay the log.
+    """Inspect, export and restore checkpoints; replay the log.
 
     \b
     group-coordinator checkpoint inspect /var/lib/coordinator
@@ -37,20 +36,22 @@ def checkpoint() -> None:
     group-coordinator checkpoint restore groups.jsonl --to /var/lib/coordinator-2 --state-partitions 8
     group-coordinator checkpoint replay groups.jsonl --group orders
 
-    A checkpoint and a Delta table may be anywhere that Spark reaches; settings that it needs for that
-    (spark.hadoop.fs.s3a...) come from --config and --set, as for `run`. The coordinator may run meanwhile.
+    A checkpoint and a Delta table may be anywhere that Spark reaches. Give the settings that Spark needs for
+    that (spark.hadoop.fs.s3a...) with --config and --set, as for `run`. The coordinator may run meanwhile.
     """  # noqa: D301 - click's mark for a block that is not to be wrapped is this very character
 
 
 @checkpoint.command()
 @click.argument("path")
-@click.option("--batch", type=click.IntRange(min=0), help="As of this batch, not the newest committed one.")
+@click.option(
+    "--batch", type=click.IntRange(min=0), help="Batch to read.  [default: the newest committed one]"
+)
 @click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @settings_options
 def inspect(
     *, path: str, batch: int | None, output: str, config: Path | None, assignments: tuple[str, ...]
 ) -> None:
-    """Show batches, offsets, the watermark, and how many groups there are and how large."""
+    """Show batches, offsets, the watermark and the groups' sizes."""
     with errors():
         from group_coordinator.checkpoints.inspection import inspect_checkpoint
 
@@ -63,9 +64,11 @@ def inspect(
 
 @checkpoint.command()
 @click.argument("path")
-@click.option("--to", "target", required=True, metavar="FILE.jsonl|DELTA", help="A new file or table.")
-@click.option("--batch", type=click.IntRange(min=0), help="As of this batch, not the newest committed one.")
-@click.option("--with-secret", is_flag=True, help="Export the secret for member ids, too, in clear.")
+@click.option("--to", "target", required=True, metavar="FILE.jsonl|DELTA", help="New file or table.")
+@click.option(
+    "--batch", type=click.IntRange(min=0), help="Batch to read.  [default: the newest committed one]"
+)
+@click.option("--with-secret", is_flag=True, help="Also export the secret for member ids, in plain text.")
 @settings_options
 def export(
     *,
@@ -76,7 +79,7 @@ def export(
     config: Path | None,
     assignments: tuple[str, ...],
 ) -> None:
-    """Write all groups, as of a batch, with what is needed to restore them."""
+    """Write all groups, and everything that a restore needs."""
     with errors():
         from group_coordinator.checkpoints.export import export_checkpoint
 
@@ -90,18 +93,22 @@ def export(
 
 @checkpoint.command()
 @click.argument("source", metavar="EXPORT")
-@click.option("--to", "target", required=True, metavar="CHECKPOINT", help="A new directory or URI.")
-@click.option("--state-partitions", type=click.IntRange(min=1), help="Another number of state partitions.")
-@click.option("--request-topic", help="Another request topic.")
-@click.option("--clock-topic", help="Another clock topic.")
+@click.option("--to", "target", required=True, metavar="CHECKPOINT", help="New directory or URI.")
+@click.option(
+    "--state-partitions",
+    type=click.IntRange(min=1),
+    help="Number of state partitions.  [default: that of the export]",
+)
+@click.option("--request-topic", help="Request topic.  [default: that of the export]")
+@click.option("--clock-topic", help="Clock topic.  [default: that of the export]")
 @click.option(
     "--starting-offsets",
     metavar="PLACE",
-    help="Where to begin in the request topic, if not where the export ends: earliest, latest, a time such "
-    'as 2026-01-31T12:00:00, or {"0": 123}. Needed for a topic that is not the one of the export.',
+    help="Place in the request topic to begin at: earliest, latest, a time such as 2026-01-31T12:00:00, or "
+    '{"0": 123}. A topic other than that of the export needs one.  [default: where the export ends]',
 )
 @click.option("--new-secret", is_flag=True, help="Ignore the secret in the export.")
-@with_bootstrap_servers
+@bootstrap_option()
 @settings_options
 def restore(
     *,
@@ -112,9 +119,10 @@ def restore(
     assignments: tuple[str, ...],
     **choices: Any,
 ) -> None:
-    """Make a new checkpoint of an export.
+    """Make a new checkpoint from an export.
 
-    Stop the coordinator before the export, unless it is lost: what it decides after it happens again.
+    Stop the coordinator before you export, unless it is lost. The restored one decides again what the other
+    one decided after the export.
     """
     with errors():
         from group_coordinator.checkpoints.restore import restore_checkpoint
@@ -148,22 +156,24 @@ def restore(
     "--from",
     "start",
     metavar="PLACE",
-    help="Begin here, without any groups: earliest, latest, a time, or offsets by partition. If not given, "
-    "begin with the groups of the export, where it ends.",
+    help="Place to begin at, without any groups: earliest, latest, a time, or offsets by partition.  "
+    "[default: where the export ends, with its groups]",
 )
-@click.option("--to", "end", metavar="PLACE", default="latest", show_default=True, help="End before this.")
+@click.option(
+    "--to", "end", metavar="PLACE", default="latest", show_default=True, help="Place to end before."
+)
 @click.option(
     "--until",
     metavar="TIME",
-    help="After the last record let time pass to this (ISO 8601). If not given, to the newest record.",
+    help="Time that the replay goes on to after the last record (ISO 8601).  [default: the newest record's]",
 )
-@click.option("--group", "group_ids", multiple=True, help="Only this group (repeatable).")
+@click.option("--group", "group_ids", multiple=True, help="Group to replay (repeatable).  [default: all]")
 @click.option(
     "--outages",
     type=click.Path(path_type=Path),
-    help="The outages.json of the newest checkpoint. If not given, what the export has.",
+    help="File outages.json of the newest checkpoint.  [default: the outages in the export]",
 )
-@with_bootstrap_servers
+@bootstrap_option()
 @settings_options
 def replay(
     *,
@@ -173,11 +183,11 @@ def replay(
     assignments: tuple[str, ...],
     **choices: Any,
 ) -> None:
-    """Run a part of the request log through the protocol again, and print the events, one JSON a line.
+    """Replay a part of the request log, and print the events as JSON.
 
-    Nothing is answered and nothing changed. The events are those of the live run, if the settings (--config)
-    are; of each group they are in their order. The export tells the topic, and has to have the secret for
-    member ids (--with-secret) unless member.id.secret is set.
+    A replay answers no request and changes nothing. With the settings of the live run (--config) it prints
+    the same events, those of each group in their order. The export names the topic. It needs the secret for
+    member ids (--with-secret), unless member.id.secret is set.
     """
     with errors(), ExitStack() as stack:
         from group_coordinator.commands.checkpoint.replaying import events

@@ -1,4 +1,4 @@
-"""What the commands for checkpoints have in common: settings, Spark, and errors of one line."""
+"""The common part of the commands for checkpoints: settings, Spark, and errors of one line."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ __all__ = [
     "look_for_checkpoint",
     "settings_options",
     "spark_session",
-    "with_bootstrap_servers",
 ]
 
 
@@ -35,14 +34,9 @@ def settings_options(command: Callable[..., None]) -> Callable[..., None]:
         "assignments",
         multiple=True,
         metavar="NAME=VALUE",
-        help="Any other setting of the coordinator.",
+        help="Another setting of the coordinator (repeatable).",
     )
     return config(assignments(command))
-
-
-def with_bootstrap_servers(command: Callable[..., None]) -> Callable[..., None]:
-    """The option for Kafka."""
-    return click.option("--bootstrap-servers", help="Kafka brokers, host:port with commas between.")(command)
 
 
 def load(config: Path | None, assignments: tuple[str, ...], overrides: dict[str, str | None]) -> Settings:
@@ -55,9 +49,9 @@ def load(config: Path | None, assignments: tuple[str, ...], overrides: dict[str,
 @contextmanager
 def spark_session(settings: Settings) -> Iterator[SparkSession]:
     """Spark for the time of the command."""
-    from group_coordinator.jobs.session import DELTA, create_session
+    from group_coordinator.jobs.session import DELTA, SHORT_LIVED, create_session
 
-    session = create_session(settings, progress=True, defaults=DELTA)
+    session = create_session(settings, progress=True, defaults=DELTA | SHORT_LIVED)
     # What goes wrong is said in one line; Spark would say it in a hundred more.
     session.sparkContext.setLogLevel("OFF")
     try:

@@ -1,4 +1,4 @@
-"""What `checkpoint inspect` prints."""
+"""The output of `checkpoint inspect`."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _STEP = 1000
 
 
 def as_json(inspection: Inspection) -> str:
-    """Everything, with the names of `checkpoints.inspection`; times in ms, sizes in bytes."""
+    """Return everything as JSON, with the names of `Inspection`, times in ms and sizes in bytes."""
     return msgspec.json.format(msgspec.json.encode(inspection), indent=2).decode() + "\n"
 
 
 def as_table(inspection: Inspection) -> str:
-    """The same for people."""
+    """Return the same for people."""
     lines = [*_facts(inspection).lines()]
     topics = [
         (topic, partition, offset)
@@ -68,7 +68,8 @@ def _facts(inspection: Inspection) -> Table:
 
 
 def _table(headings: tuple[str, ...], rows: Iterable[Row]) -> Iterator[str]:
-    return Table(as_wide_as_needed(headings), list(rows)).lines()
+    listed = list(rows)
+    return Table(as_wide_as_needed(headings), listed, hidden=not listed).lines()
 
 
 def _range(batches: tuple[int, int] | None) -> str:

@@ -1,5 +1,5 @@
 """`group-coordinator groups`: what kafka-consumer-groups.sh is to Kafka's own groups.
 
-`options.py` is what can be asked for, `actions.py` what is done then, `views.py` the rows that are shown,
-`reset.py` and `plan.py` where offsets are reset to, and `output.py` how all of it is written.
+`options.py` checks what is asked for, and `actions.py` does it. `views.py` has the rows of tables, and
+`output.py` writes them. `reset.py` and `plan.py` find the offsets to reset to.
 """

@@ -1,8 +1,8 @@
-"""What the command does, one function for each action, apart from `--reset-offsets`.
+"""The actions of the command, one function for each, apart from `--reset-offsets`.
 
 The messages are those of kafka-consumer-groups.sh (ConsumerGroupCommand.java of Apache Kafka 4.2).
-`group_ids` None means all groups; however many they are, every question is asked once for all. What is not
-there is one line and does not spoil the rest.
+`group_ids` None means all groups; however many they are, every question is asked once for all. Each thing
+that is not there is one line, and does not spoil the rest.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def _notes(group: GroupDescription) -> list[Note]:
     if group.group_state == GroupState.EMPTY:
         return [Note(f"Consumer group '{group.group_id}' has no active members.")]
     if group.group_state in _REBALANCING:
-        return [Note(f"Warning: Consumer group '{group.group_id}' is rebalancing.")]
+        return [Note(f"warning: Consumer group '{group.group_id}' is rebalancing.")]
     return []
 
 

@@ -23,13 +23,15 @@ from group_coordinator.commands.groups.options import checked_action, parse_lag,
 from group_coordinator.commands.groups.plan import Planned, read_plan
 from group_coordinator.commands.groups.reset import ResetTo, parse_datetime, parse_duration, reset_offsets
 from group_coordinator.commands.tables import Report
+from group_coordinator.commands.terminal import bootstrap_option, fail
 from group_coordinator.coordinator_state.topics import GROUPS, REQUESTS, RESPONSES
 
 __all__ = ["groups"]
 
 _BOOTSTRAP_TIMEOUT_MS = 10_000
 _NO_ACTION = (
-    "WARN: No action will be performed as the --execute option is missing. Add --dry-run if that is intended."
+    "warning: No action will be performed as the --execute option is missing. "
+    "Add --dry-run if that is intended."
 )
 _CLEAR = "\x1b[H\x1b[2J"
 
@@ -37,11 +39,11 @@ _CLEAR = "\x1b[H\x1b[2J"
 @click.command()
 # -- what to do
 @click.option("--list", is_flag=True, help="List groups.")
-@click.option("--describe", is_flag=True, help="Describe groups: what is committed, how far it is behind.")
+@click.option("--describe", is_flag=True, help="Show members, committed offsets and lag of groups.")
 @click.option("--delete", is_flag=True, help="Delete groups without members, and their offsets.")
-@click.option("--delete-offsets", is_flag=True, help="Forget what a group has committed of topics.")
+@click.option("--delete-offsets", is_flag=True, help="Delete a group's committed offsets of topics.")
 @click.option("--reset-offsets", is_flag=True, help="Commit other offsets for groups without members.")
-@click.option("--remove-member", is_flag=True, help="Take members out of a group.")
+@click.option("--remove-member", is_flag=True, help="Remove members from a group.")
 # -- of which groups, topics and members
 @click.option("--group", multiple=True, help="A group (repeatable).")
 @click.option("--all-groups", is_flag=True, help="All groups.")
@@ -52,27 +54,27 @@ _CLEAR = "\x1b[H\x1b[2J"
     metavar="TOPIC[:0,1]",
     help="A topic, or some of its partitions (repeatable).",
 )
-@click.option("--all-topics", is_flag=True, help="All that the group has committed.")
+@click.option("--all-topics", is_flag=True, help="All topics of which the group has committed offsets.")
 @click.option("--member-id", multiple=True, help="A member to remove (repeatable).")
 @click.option("--group-instance-id", multiple=True, help="A static member to remove (repeatable).")
-@click.option("--reason", help="Why members are removed; it is in the group's history.")
+@click.option("--reason", help="Reason for the removal, which the history keeps.")
 # -- what to show
-@click.option("--offsets", is_flag=True, help="Describe offsets (the default).")
-@click.option("--members", is_flag=True, help="Describe members.")
+@click.option("--offsets", is_flag=True, help="Show offsets (the default).")
+@click.option("--members", is_flag=True, help="Show members.")
 @click.option(
     "--state",
     is_flag=False,
     flag_value="",
     callback=parsed(parse_states),
     metavar="[STATES]",
-    help="Describe states; with --list, show states, or only groups in some: stable,empty.",
+    help="Show states. With --list, also choose groups by state: stable,empty.",
 )
-@click.option("--verbose", is_flag=True, help="Describe more: leader epochs, assignments.")
+@click.option("--verbose", is_flag=True, help="Show more: leader epochs, assignments.")
 @click.option(
     "--lag",
     callback=parsed(parse_lag),
     metavar="CONDITION",
-    help="Only partitions with such a lag: '>0', '>=100', '=0'.",
+    help="Show only partitions with such a lag: '>0', '>=100', '=0'.",
 )
 @click.option("--output", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True)
 @click.option(
@@ -81,12 +83,14 @@ _CLEAR = "\x1b[H\x1b[2J"
     flag_value="2",
     type=click.FloatRange(min=0.1),
     metavar="[SECONDS]",
-    help="Show it again and again, until Ctrl-C; every 2 seconds if not said otherwise.",
+    help="Repeat until Ctrl-C, once in so many seconds.  [default: 2]",
 )
 # -- where to reset offsets to
 @click.option("--to-earliest", is_flag=True, help="Reset to the beginning of the log.")
 @click.option("--to-latest", is_flag=True, help="Reset to the end of the log.")
-@click.option("--to-current", is_flag=True, help="Reset to what is committed (to export it, for example).")
+@click.option(
+    "--to-current", is_flag=True, help="Reset to the committed offsets, for example to export them."
+)
 @click.option("--to-offset", type=int, help="Reset to this offset.")
 @click.option(
     "--to-datetime",
@@ -98,28 +102,22 @@ _CLEAR = "\x1b[H\x1b[2J"
     "--by-duration",
     callback=parsed(parse_duration),
     metavar="DURATION",
-    help="Reset to as long ago: P7D, PT2H30M.",
+    help="Reset to so long ago: P7D, PT2H30M.",
 )
-@click.option("--shift-by", type=int, help="Reset to this many after what is committed; before, if negative.")
+@click.option(
+    "--shift-by", type=int, help="Move the committed offsets by so many records; back, if negative."
+)
 @click.option(
     "--from-file",
     callback=parsed(read_plan),
     metavar="FILE",
-    help="Reset to what a CSV file says: [group,]topic,partition,offset.",
+    help="Reset to the offsets of a CSV file: [group,]topic,partition,offset.",
 )
-@click.option("--dry-run", is_flag=True, help="Only show what would be reset (the default).")
-@click.option("--execute", is_flag=True, help="Reset.")
+@click.option("--dry-run", is_flag=True, help="Show the new offsets without resetting (the default).")
+@click.option("--execute", is_flag=True, help="Reset the offsets.")
 @click.option("--export", is_flag=True, help="Write the new offsets as a file for --from-file.")
 # -- where the coordinator is
-@click.option(
-    "--bootstrap-server",
-    "--bootstrap-servers",
-    "bootstrap_servers",
-    default="localhost:9092",
-    show_default=True,
-    envvar="GROUP_COORDINATOR_BOOTSTRAP_SERVERS",
-    help="Kafka brokers.",
-)
+@bootstrap_option("localhost:9092")
 @command_config_option()
 @click.option(
     "--timeout",
@@ -127,13 +125,14 @@ _CLEAR = "\x1b[H\x1b[2J"
     default=30_000,
     show_default=True,
     metavar="MS",
-    help="Longest wait for the coordinator's next answer.",
+    help="Longest wait for the coordinator's next answer, in ms.",
 )
 @click.option(
     "--request-topic",
     default=REQUESTS,
     show_default=True,
     envvar="GROUP_COORDINATOR_TOPICS_REQUESTS",
+    help="Topic that the coordinator reads.",
 )
 @click.option(
     "--response-topic",
@@ -141,13 +140,14 @@ _CLEAR = "\x1b[H\x1b[2J"
     default=[RESPONSES],
     show_default=True,
     envvar="GROUP_COORDINATOR_TOPICS_RESPONSES",
-    help="Where the groups' answers come (repeatable: tenants have topics of their own).",
+    help="Topic of the answers (repeatable, because each tenant has its own).",
 )
 @click.option(
     "--groups-topic",
     default=GROUPS,
     show_default=True,
     envvar="GROUP_COORDINATOR_TOPICS_GROUPS",
+    help="Topic of the groups as they are now.",
 )
 def groups(
     *,
@@ -159,7 +159,7 @@ def groups(
     groups_topic: str,
     **options: Any,
 ) -> None:
-    """Look at groups and change them, as kafka-consumer-groups.sh does with Kafka's own.
+    """Show and change groups, like kafka-consumer-groups.sh.
 
     \b
     group-coordinator groups --list --state
@@ -173,14 +173,14 @@ def groups(
     group-coordinator groups --remove-member --group g --group-instance-id worker-7
     group-coordinator groups --delete --group g
 
-    Tables are for people and have the columns of Kafka's tool; --output json and csv have the same rows.
-    Errors and warnings are on stderr, one line each.
+    Tables are for people and have the columns of Kafka's tool. With --output, json and csv have the same
+    rows. Errors and warnings are on stderr, one line each.
 
     \b
     Exit codes:
-      0  all that was asked for was done
-      1  some of it was not: no such group, members in it, the coordinator does not answer, ...
-      2  wrong usage: nothing was done
+      0  everything was done
+      1  something was not done, for example because a group does not exist or has members
+      2  wrong usage, and nothing was done
     """  # noqa: D301 - click's mark for a block that is not to be wrapped is this very character
     run = _action(checked_action(options), options)
     try:
@@ -197,16 +197,16 @@ def groups(
             **config,
         )
     except MissingTopicError as error:
-        _fail(str(error))
+        fail(str(error))
     except KafkaError as error:
-        _fail(f"cannot use Kafka at {bootstrap_servers}: {message_of(error)}")
+        fail(f"cannot use Kafka at {bootstrap_servers}: {message_of(error)}")
     with admin:
         try:
             if options["watch"] is not None:
                 _watch(lambda: run(admin), options["watch"])
             report = run(admin)
         except (KafkaError, MissingTopicError) as error:
-            _fail(message_of(error) if isinstance(error, KafkaError) else str(error))
+            fail(message_of(error) if isinstance(error, KafkaError) else str(error))
         for text, is_message in report.written(options["output"]):
             click.echo(text, nl=False, err=is_message)
     sys.exit(report.exit_code)
@@ -294,15 +294,9 @@ def _watch(run: Callable[[], Report], seconds: float) -> NoReturn:
             try:
                 text = "".join(text for text, _ in run().written("table"))
             except KafkaError as error:
-                text = f"\nError: {message_of(error)}\n"
+                text = f"\nerror: {message_of(error)}\n"
             clear = _CLEAR if sys.stdout.isatty() else ""
             click.echo(f"{clear}{time.strftime('%H:%M:%S')}\n{text}")
             time.sleep(seconds)
     except KeyboardInterrupt:
         sys.exit(0)
-
-
-def _fail(text: str) -> NoReturn:
-    """End with an error, spelled as all of Kafka's tool and of click are."""
-    click.echo(f"Error: {text}", err=True)
-    sys.exit(1)

@@ -97,7 +97,7 @@ def reset_offsets(
 ) -> Report:
     """Reset groups that have no members, or show what would be; `topics` None means all that is committed.
 
-    What cannot be reset is left as it is, and the rest is reset.
+    Partitions that cannot be reset stay as they are, and the others are reset.
     """
     report = Report()
     groups = _inactive(admin, group_ids, report)
@@ -236,7 +236,7 @@ def _resolved(
                 target = reset_target(partition, spec, log)
                 offsets[group_id][partition] = target.offset
                 warnings[target.warning] = None
-    report.items += [Note(f"Warn: {warning}") for warning in warnings if warning]
+    report.items += [Note(f"warning: {warning}") for warning in warnings if warning]
     return offsets
 
 

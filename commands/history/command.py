@@ -13,7 +13,7 @@ import click
 
 from group_coordinator.commands.arguments import TopicArgument, parse_topic, parsed
 from group_coordinator.commands.history.times import parse_time
-from group_coordinator.commands.tables import Cell, Note, Report, Table, as_wide_as_needed
+from group_coordinator.commands.tables import Cell, Failure, Note, Report, Table, as_wide_as_needed
 from group_coordinator.commands.terminal import config_option, fail, need, say
 
 if TYPE_CHECKING:
@@ -33,13 +33,13 @@ def _parsed_time(context: click.Context, option: click.Parameter, value: str | N
 
 # Those of `history.questions`, named here because --help must not need what reads tables.
 _VIEWS = {
-    "rebalances": "Each rebalance: why, how long, who was the last to join (the default).",
-    "causes": "Rebalances by cause: how many, and how long the group was not Stable.",
-    "states": "The group's states, one after the other.",
-    "members": "Who was in, from when to when, and why they went.",
-    "assignments": "Who owned what, from when to when (the default with --partition).",
-    "joins": "Who keeps the others waiting in join phases.",
-    "offsets": "What was committed, when, and by whom.",
+    "rebalances": "Rebalances: cause, duration, last member to join (the default).",
+    "causes": "Rebalances by cause: their number, and the time that they took.",
+    "states": "States of the group, one after the other.",
+    "members": "Members: from when to when, and why they went.",
+    "assignments": "Owners of partitions and units over time (the default with --partition).",
+    "joins": "Members that keep the others waiting in join phases.",
+    "offsets": "Commits: of what, when, and by which member.",
     "events": "All events.",
 }
 
@@ -53,12 +53,12 @@ def _views(command: Callable[..., None]) -> Callable[..., None]:
 @click.command()
 @click.argument("group", required=False)
 @_views
-@click.option("--member", help="Only of this member: its member id, client id or instance id.")
+@click.option("--member", help="Show only this member: its member id, client id or instance id.")
 @click.option(
     "--partition",
     callback=parsed(parse_topic),
     metavar="TOPIC[:0]",
-    help="Only of this topic, unit of work, or partition.",
+    help="Show only this topic, unit of work, or partition.",
 )
 @click.option(
     "--from",
@@ -66,27 +66,35 @@ def _views(command: Callable[..., None]) -> Callable[..., None]:
     callback=_parsed_time,
     is_eager=True,  # what --to means depends on it
     metavar="TIME",
-    help="From when on.  [default: 24h]",
+    help="Begin of the period.  [default: 24h]",
 )
 @click.option(
-    "--to", "until", callback=_parsed_time, metavar="TIME", help="Until when.  [default: now, or --as-of]"
+    "--to",
+    "until",
+    callback=_parsed_time,
+    metavar="TIME",
+    help="End of the period.  [default: now, or --as-of]",
 )
-@click.option("--at", "moment", callback=_parsed_time, metavar="TIME", help="What held at this moment.")
+@click.option(
+    "--at", "moment", callback=_parsed_time, metavar="TIME", help="Show what was true at this moment."
+)
 @click.option(
     "--as-of",
     callback=_parsed_time,
     metavar="TIME",
-    help="What was known then: from the tables as they were (a week back or so).",
+    help="Read the tables as they were then, up to a week ago.",
 )
 @click.option(
     "--timeline",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Draw it instead: as .svg, or as .html with the moves as a table.",
+    help="Draw a timeline instead: as .svg, or as .html with a table of state changes.",
 )
-@click.option("--sql", is_flag=True, help="Show the query instead of its answer: it runs in Spark, too.")
+@click.option("--sql", is_flag=True, help="Print the query instead of its answer. Spark can run it as well.")
 @click.option("--output", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True)
-@click.option("--history-path", help="Where the tables are.  [default: as the settings say]")
+@click.option(
+    "--history-path", help="Directory or object-store URI of the tables.  [default: the setting history.path]"
+)
 @config_option("Settings file (TOML), for history.path.")
 def history(  # noqa: PLR0913 - one for each option
     *,
@@ -104,10 +112,11 @@ def history(  # noqa: PLR0913 - one for each option
     history_path: str | None,
     config: Path | None,
 ) -> None:
-    """Ask what happened to a GROUP; without one, which groups rebalance most.
+    """Ask what happened to a group.
 
-    It reads the tables that `group-coordinator write-history` writes. All times are UTC; one can be given as
-    2026-01-31T14:05, as 14:05 (today's, or yesterday's), as now, or as 30m, 24h, 7d ago.
+    Without a GROUP it says which groups rebalance most. The answers come from the tables of
+    `group-coordinator write-history`. All times are UTC. Write a time as 2026-01-31T14:05, as 14:05 (today or
+    yesterday), as now, or as 30m, 24h, 7d ago.
 
     \b
     Which groups rebalance most?
@@ -224,9 +233,10 @@ def _report(reader: HistoryReader, query: str, group: str | None) -> Report:
     found = reader.query(query)
     headings = [name.replace("_", "-").upper() for name in found.column_names]
     rows = [tuple(map(_cell, row.values())) for row in found.to_pylist()]
-    report = Report([Table(as_wide_as_needed(headings), rows, apart=False)])
+    report = Report([Table(as_wide_as_needed(headings), rows, apart=False, hidden=not rows)])
     if not rows:
-        report.items.append(Note(_nothing(reader, group)))
+        why = _nothing(reader, group)
+        report.items.append(Note(why) if group in (None, *reader.groups()) else Failure(why))
     return report
 
 

@@ -10,16 +10,20 @@ from typing import NamedTuple
 from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.history.rows import Transition
 from group_coordinator.history.timeline.condensing import NARROW, together
-from group_coordinator.history.timeline.pieces import SEVERAL, Segment
-from group_coordinator.history.timeline.text import clean, counted, number_range
+from group_coordinator.history.timeline.pieces import OUTAGE, SEVERAL, Segment
+from group_coordinator.history.timeline.text import clean, counted, number_range, span_of_time
 from group_coordinator.history.timeline.view import CAUSES, View
 
-__all__ = ["segments", "summary"]
+__all__ = ["outages", "segments", "summary"]
 
 _PHASES: dict[str, str] = {
     GroupState.PREPARING_REBALANCE: "join phase",
     GroupState.COMPLETING_REBALANCE: "sync phase",
 }
+
+
+_NOT_YET = "no members yet"
+"""In place of a state: before the first member joined. Whether the group had offsets is not told."""
 
 
 class _Phase(NamedTuple):
@@ -80,6 +84,13 @@ def segments(view: View) -> Iterator[Segment]:
         yield Segment(place, shown.state, labels, lines, begun[0].because if begun else "")
 
 
+def outages(view: View) -> Iterator[Segment]:
+    """The times in which no coordinator ran, as far as they are on the axis."""
+    for each in filter(view.shows, view.story.outages):
+        because = f"{OUTAGE} for {span_of_time(each.until - each.since)}"
+        yield Segment(view.place(each), OUTAGE, [], [OUTAGE, view.when(each, each)], because)
+
+
 def _several(run: Sequence[_Phase], begun: Sequence[_Phase], view: View) -> Segment:
     causes = Counter(_cause(each.move) for each in begun)
     told = ", ".join(f"{times}x {cause}" for cause, times in causes.most_common())
@@ -103,7 +114,9 @@ def _phases(view: View) -> Iterator[_Phase]:
     if first.at > view.axis.since:
         # The number of a generation is that of the last one until its successor is complete.
         begins = first.to_state == GroupState.PREPARING_REBALANCE
-        yield _Phase(None, first.at, first.from_state, first.generation_id if begins else None, None, "")
+        is_new = first.from_state == GroupState.EMPTY and not first.generation_id
+        state = _NOT_YET if is_new else first.from_state
+        yield _Phase(None, first.at, state, first.generation_id if begins else None, None, "")
     who = _who_by_time(view)
     for move, following in zip(moves, [*moves[1:], None], strict=True):
         until = None if following is None else following.at

@@ -1,4 +1,4 @@
-"""What is drawn as one.
+"""Several things that are drawn as one.
 
 A day may have hundreds of rebalances, of which none is wider than a hair. Neighbours that are too narrow to
 be told apart become one piece that says how many they are. So the size of a picture is bounded by its width
@@ -15,7 +15,7 @@ from group_coordinator.history.timeline.pieces import Mark, Place
 __all__ = ["NARROW", "Point", "marks", "narrow_with", "together"]
 
 NARROW = 4.0
-"""What is narrower than this many pixels is drawn together with its neighbours."""
+"""Things that are narrower than this many pixels are drawn together with their neighbours."""
 _BLOCKS = 4_000
 """About how many blocks there may be in all lanes together."""
 _TOGETHER = 56.0
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 def narrow_with(lanes: int, width: float) -> float:
-    """What is narrow in a picture of so many lanes."""
+    """Return the width below which things are narrow in a picture of so many lanes."""
     return max(NARROW, width * lanes / _BLOCKS)
 
 

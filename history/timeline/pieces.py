@@ -1,4 +1,4 @@
-"""What a picture consists of: places are from left to right, in pixels; `lines` are what there is to read."""
+"""The pieces of a picture. Places are from left to right, in pixels. `lines` are the text for the mouse."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import NamedTuple
 
 from group_coordinator.history.timeline.axis import Axis
 
-__all__ = ["SEVERAL", "Bar", "Block", "Lane", "Mark", "Picture", "Place", "Segment"]
+__all__ = ["OUTAGE", "SEVERAL", "Bar", "Block", "Lane", "Mark", "Picture", "Place", "Segment"]
 
 SEVERAL = "several"
 """In place of a kind or a state: things that differ, drawn as one."""
+OUTAGE = "no coordinator"
+"""In place of a state: no coordinator ran, and the group stayed as it was."""
 
 
 class Place(NamedTuple):
@@ -39,7 +41,7 @@ class Bar(NamedTuple):
 
 
 class Block(NamedTuple):
-    """What a member owned in one generation, or in `times` generations that are too short to be drawn alone.
+    """The work of a member in one generation, or in `times` generations that are too short to be drawn alone.
 
     `labels`: what to write into it, the longest first. `tone`: 0 or 1, so that neighbours differ.
     """
@@ -95,6 +97,7 @@ class Picture(NamedTuple):
     axis: Axis
     summary: str
     segments: Sequence[Segment]
+    outages: Sequence[Segment]
     lanes: Sequence[Lane]
     hidden: int
 

@@ -28,6 +28,7 @@ font-family:system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif;f
 .gc-timeline .join{fill:var(--join)}.gc-timeline text.join{fill:var(--join-ink)}
 .gc-timeline .sync{fill:var(--sync)}.gc-timeline text.sync{fill:var(--sync-ink)}
 .gc-timeline .empty{fill:var(--empty)}.gc-timeline text.empty{fill:var(--soft)}
+.gc-timeline .away{fill:none}
 .gc-timeline .several{fill:var(--several)}.gc-timeline text.several{fill:var(--several-ink)}
 .gc-timeline .p{fill:none;stroke-width:1}
 .gc-timeline .pj{stroke:var(--join-ink);opacity:.45}
@@ -57,6 +58,7 @@ STATES = {
     "Empty": ("empty", ""),
     "Dead": ("empty", "gc-none"),
     "several": ("several", "gc-several"),
+    "no coordinator": ("away", "gc-none"),
     "": ("empty", "gc-none"),
 }
 

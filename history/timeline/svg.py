@@ -9,7 +9,16 @@ from group_coordinator.history.story import Story
 from group_coordinator.history.timeline.axis import Axis
 from group_coordinator.history.timeline.lanes import ENDS
 from group_coordinator.history.timeline.layout import lay_out
-from group_coordinator.history.timeline.pieces import SEVERAL, Bar, Block, Lane, Mark, Picture, Segment
+from group_coordinator.history.timeline.pieces import (
+    OUTAGE,
+    SEVERAL,
+    Bar,
+    Block,
+    Lane,
+    Mark,
+    Picture,
+    Segment,
+)
 from group_coordinator.history.timeline.style import BADGES, PATTERNS, STATES, STYLE
 from group_coordinator.history.timeline.text import clean, counted, escape, fit, span_of_time, width
 
@@ -19,7 +28,7 @@ _GUTTER = 204
 """For the names of members."""
 _MARGIN = 18
 _TOP = 58
-_CAUSE_ROWS = 2
+_CAUSE_ROWS = 3
 _CAUSE = 14
 _CAUSE_ROOM = 260
 _BAND = 20
@@ -33,7 +42,7 @@ _BOTTOM_AXIS = 12
 _LETTER = 5.6
 """Of the legend's own words, in a proportional font."""
 _HAIR = 2.0
-"""What is narrower cannot be seen."""
+"""Nothing narrower can be seen."""
 
 
 def timeline_svg(
@@ -48,8 +57,8 @@ def timeline_svg(
     """Draw what happened to a group from `since` to `until`, up to which the story has to be known.
 
     `moment`: a time to be marked. `width` in pixels, at least 480. With more members than `max_lanes`, those
-    are shown that were in for longest. What would be too narrow to be told apart is drawn together, and says
-    how many it is. Raises ValueError if `since` is not before `until`.
+    are shown that were in for longest. Things that would be too narrow to be told apart are drawn as one,
+    which says how many they are. Raises ValueError if `since` is not before `until`.
     """
     if since >= until:
         raise ValueError(f"a timeline needs some time: {since.isoformat()} is not before {until.isoformat()}")
@@ -86,6 +95,7 @@ class _Drawing:
         yield from self._header()
         yield from self._grid()
         yield from self._group()
+        yield from self._outages()
         for number, lane in enumerate(self._picture.lanes):
             yield from self._member(lane, self._lanes_top + number * self._lane)
         if not self._picture.lanes:
@@ -178,13 +188,15 @@ class _Drawing:
             yield row
 
     def _legend_entries(self) -> Iterator[tuple[str, str]]:
-        lanes, states = self._picture.lanes, {each.state for each in self._picture.segments}
+        lanes = self._picture.lanes
+        states = {each.state for each in (*self._picture.segments, *self._picture.outages)}
         words = (
             ("Stable", "Stable"),
             ("PreparingRebalance", "join phase"),
             ("CompletingRebalance", "sync phase"),
             (SEVERAL, "several rebalances"),
             ("Empty", "Empty"),
+            (OUTAGE, OUTAGE),
         )
         for state, word in words:
             if state in states:
@@ -222,13 +234,25 @@ class _Drawing:
             if label := _first_fit(each.labels, w - 8, _SMALL):
                 yield _text(x + w / 2, top + 13.5, label, f"{name} s", anchor="middle").rstrip()
             yield "</g>\n"
-        yield from self._causes(places)
+        reasons = [*places, *((each, *self._seen(each)) for each in self._picture.outages)]
+        yield from self._causes(sorted(reasons, key=lambda place: place[1]))
         shades = [
             f"M{_n(x)} {_n(self._lanes_top)}H{_n(x + w)}V{_n(self._lanes_end)}H{_n(x)}Z"
             for each, x, w in places
             if each.state in ("PreparingRebalance", "CompletingRebalance")
         ]
         yield f'<path class="shade" d="{"".join(shades)}"/>\n'
+
+    def _outages(self) -> Iterator[str]:
+        """Behind the lanes: members worked on, and only what needs a coordinator waited."""
+        for each in self._picture.outages:
+            x, w = self._seen(each)
+            _, pattern = STATES[each.state]
+            height = _n(self._lanes_end - self._lanes_top)
+            yield (
+                f'<g>{_title(each.lines)}<rect fill="url(#{pattern})" x="{_n(x)}" y="{_n(self._lanes_top)}" '
+                f'width="{_n(w)}" height="{height}"/></g>\n'
+            )
 
     def _seen(self, each: Segment) -> tuple[float, float]:
         """Where it is drawn: wide enough to be seen, and inside of the axis."""

@@ -71,7 +71,7 @@ def fit(text: str, room: float, size: float) -> str:
 
 
 def short_id(member_id: str, *names: str | None) -> str:
-    """What tells a member from others of its name: ids are `<client or instance id>-<random>`."""
+    """Return the random part of an id, which tells a member from others of its name."""
     for name in names:
         if name and member_id.startswith(f"{name}-"):
             member_id = member_id[len(name) + 1 :]
@@ -85,15 +85,18 @@ def counted(count: int, what: str) -> str:
 
 
 def owned(partitions: Iterable[tuple[str | None, int | None]], *, units: bool) -> list[str]:
-    """What a member owns, in words, the longest first: `orders 0-3,7`, `5 partitions`, `5`.
+    """Say what a member owns, the best words first: `orders 0-3,7`, `5 partitions`, `0-3,7`, `5`.
 
-    With `units` they are names, of which those with a number are put together: `unit-{0-3,7}`.
+    The numbers alone are there for several partitions of one topic. With `units` they are names, of which
+    those with a number are put together: `unit-{0-3,7}`.
     """
     known = [(topic, partition) for topic, partition in partitions if topic is not None]
     if not known:
         return ["unreadable", "?", "?"]
     what = _units(topic for topic, _ in known) if units else _partitions(known)
-    return [what, counted(len(known), "unit" if units else "partition"), str(len(known))]
+    is_of_one = not units and len(known) > 1 and len({topic for topic, _ in known}) == 1
+    numbers = [ranges([partition or 0 for _, partition in known])] if is_of_one else []
+    return [what, counted(len(known), "unit" if units else "partition"), *numbers, str(len(known))]
 
 
 def _partitions(known: Iterable[tuple[str, int | None]]) -> str:
@@ -153,7 +156,7 @@ def span_of_time(span: timedelta) -> str:
 
 
 def writer(since: datetime, until: datetime) -> Callable[[datetime], str]:
-    """What writes times of that range: with the day if it has several."""
+    """Return a function that writes times of that range, with the day if it has several."""
     one_day = since.astimezone(UTC).date() == until.astimezone(UTC).date()
 
     def write(at: datetime) -> str:

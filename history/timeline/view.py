@@ -29,7 +29,7 @@ ALWAYS, NEVER = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UT
 
 
 class Lasting(Protocol):
-    """What has a beginning and an end; None: before all, or not yet."""
+    """Something with a beginning and an end; None: before everything, or not yet."""
 
     @property
     def since(self) -> datetime | None:
@@ -65,7 +65,7 @@ class View:
         return self._names.get(member_id, ("", None))[1]
 
     def name(self, member_id: str) -> str:
-        """What people know it by."""
+        """Return the name that people know it by."""
         return clean(self.client_id(member_id) or self.instance_id(member_id) or short_id(member_id))
 
     def shows(self, span: Lasting) -> bool:
@@ -95,7 +95,7 @@ class View:
 
 
 class Generations:
-    """Who led which generation, and what its members shared. Numbers begin anew when a group is deleted."""
+    """The leaders of generations, and what was shared. A deleted group begins again at generation 1."""
 
     def __init__(self, rows: Iterable[GenerationMember]) -> None:
         self._begun: defaultdict[int, list[datetime]] = defaultdict(list)
@@ -112,7 +112,7 @@ class Generations:
             times.sort()
 
     def leader(self, generation_id: int, at: datetime | None) -> str | None:
-        """Who led the generation that there was then; None if that is not known."""
+        """Return the leader of the generation of that time; None if it is not known."""
         return self._leaders.get(self._key(generation_id, at))
 
     def protocol_type(self, generation_id: int, at: datetime | None) -> str:

@@ -1,8 +1,8 @@
 """Prometheus metrics of the coordinator.
 
-Four sources: what the stateful function counts on the executors, what Spark says of each batch, the newest
-pictures of the groups, read from their compacted topic like any other reader would, and the job itself.
-What each of them means, and what Kafka calls it, is in docs/operations.md.
+There are four sources: the stateful function's counts on the executors, Spark's figures of batches, the
+newest pictures of the groups, and the job. The pictures are read from their compacted topic.
+docs/operations.md says what each metric means, and what Kafka calls it.
 """
 
 from __future__ import annotations

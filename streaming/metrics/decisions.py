@@ -1,4 +1,4 @@
-"""What the stateful function counts on the executors."""
+"""Metrics of the stateful function's counts on the executors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LE = [*(str(bound / 1000) for bound in REBALANCE_BOUNDS_MS), "+Inf"]
 
 
 class DecisionMetrics(Collector):
-    """What was asked, answered and decided. `counts` returns the sums so far.
+    """Requests, answers and decisions. `counts` returns the sums so far.
 
     Labels that are known beforehand are there from the start, with 0: to Prometheus the first sample of a
     series is no increase.

@@ -1,4 +1,4 @@
-"""What the job does between the queries that it runs."""
+"""Metrics of the job between the queries that it runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["JobMetrics", "Watch"]
 
 
 class JobMetrics:
-    """What the job does between the queries that it runs."""
+    """Metrics of the job between the queries that it runs."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.standby = Gauge(

@@ -121,7 +121,7 @@ def test_refuses_a_topic_that_was_made_again(spark: SparkSession, checkpoint: Pa
 
     assert refusal(spark, checkpoint, topic_ids={"requests": "id-1", "clock": "id-3"}) == (
         f"topic clock is not the one that checkpoint {checkpoint} was made with (its id is id-3, and was "
-        "id-2): it was deleted and made again, so the checkpoint's offsets mean nothing in it. To keep the "
+        "id-2). It was deleted and made again, so the checkpoint's offsets mean nothing in it. To keep the "
         "groups, run `group-coordinator checkpoint export` and `restore`; to begin without them, choose a "
         "new checkpoint"
     )

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from kafka.structs import TopicPartition
 
-from group_coordinator.client.work import MalformedMetadataError, TopicPartitions, WorkUnits
+from group_coordinator.client.work import MalformedMetadataError, TopicPartitions, WorkUnits, natural
 from group_coordinator.coordinator_state.responses import JoinGroupMember
 from tests.depth import cases
 
@@ -247,6 +247,28 @@ def test_watched_units_do_not_change_by_themselves():
     work.watch([subscribed(work, "m1", "range")])
 
     assert not work.outdated()
+
+
+def test_units_are_shared_in_natural_order():
+    work = WorkUnits([f"unit-{i}" for i in range(12)], ["range"])
+    members = [subscribed(work, f"m{i}", "range") for i in range(2)]
+
+    assert shares(work, "range", members) == {
+        "m0": tuple(f"unit-{i}" for i in range(6)),
+        "m1": tuple(f"unit-{i}" for i in range(6, 12)),
+    }
+
+
+@given(st.sets(st.text("a01-9\u0663", max_size=6), max_size=8))
+def test_natural_order_is_an_order_of_all_names(names):
+    assert sorted(names, key=natural) == sorted(sorted(names), key=natural)
+    assert len({str(natural(name)) for name in names}) == len(names)
+
+
+def test_numbers_of_any_length_have_an_order():
+    names = ["a", "a01", "a1", "a2", "a10", "a10b2", "a10b10", "b", f"b{'9' * 5000}", f"b1{'0' * 5000}"]
+    assert sorted(names, key=natural) == names
+    assert sorted(names) != names
 
 
 def test_units_are_a_set():

@@ -159,7 +159,7 @@ class Job(Process):
 class HistoryJob(Process):
     """`group-coordinator write-history` of a topic, into `directory`."""
 
-    def __init__(self, bootstrap_servers: str, directory: Path, topic: str) -> None:
+    def __init__(self, bootstrap_servers: str, directory: Path, topic: str, *arguments: str) -> None:
         settings = {
             "topics.events": topic,
             "history.interval.ms": "500",
@@ -172,6 +172,7 @@ class HistoryJob(Process):
             *("write-history", "--bootstrap-servers", bootstrap_servers),
             *("--history-path", str(directory / "history"), "--metrics-port", "0"),
             *_set(settings),
+            *arguments,
         )
 
 

@@ -95,7 +95,8 @@ def test_before_the_first_batch() -> None:
     lines = as_table(nothing).splitlines()
 
     assert "batches committed  -" in lines
-    assert ["", "TOPIC  PARTITION  END-OFFSET"] == lines[-2:]
+    # No table without rows.
+    assert not any("PARTITION" in line for line in lines)
 
 
 @pytest.mark.parametrize(

@@ -143,7 +143,7 @@ def test_group_that_rebalances_says_so(
 
     report = describe(admin, ["busy"], "state")
 
-    assert ["Warning: Consumer group 'busy' is rebalancing."] == told(report)
+    assert ["warning: Consumer group 'busy' is rebalancing."] == told(report)
     assert ["PreparingRebalance"] == [row[3] for row in rows(report)]
 
 

@@ -355,9 +355,9 @@ def test_the_same_lines(tools: Tools, arguments: list[str]) -> None:
     assert len(kafkas.stdout) > 1
     assert _ordered(arguments, kafkas.stdout) == ours.stdout
     warnings = [
-        line for line in ours.stderr if not line.startswith("Warn: New offset")
+        line for line in ours.stderr if not line.startswith("warning: New offset")
     ]  # Kafka's go to a log
-    assert [line for line in kafkas.stderr if line] == [line for line in warnings if line]
+    assert [_spelled(line) for line in kafkas.stderr if line] == [line for line in warnings if line]
     assert (0, 0) == (kafkas.exit_code, ours.exit_code)
 
 
@@ -392,7 +392,7 @@ def test_the_same_warning_of_an_empty_log(tools: Tools) -> None:
     kafkas, ours = tools.both(*arguments)
 
     # Kafka's is on stdout, in the way of who reads the table.
-    assert [line for line in kafkas.stdout if line] == [
+    assert [_spelled(line) for line in kafkas.stdout if line] == [
         *(line for line in ours.stderr if line),
         *(line for line in ours.stdout if line),
     ]
@@ -440,9 +440,14 @@ def test_the_same_changes(tools: Tools) -> None:
         assert kafkas[1:] == ours[1:]
 
 
+def _spelled(line: str) -> str:
+    """A message of Kafka's tool with `error:` and `warning:` as all commands spell them."""
+    return re.sub("^Warn(ing)?: ", "warning: ", re.sub("^Error: ", "error: ", line))
+
+
 def _message(line: str) -> str:
     """An error without Java's class names, Kafka's tool's dots and our exit."""
-    return re.sub(r"org\.apache\.kafka\.\S+Exception: |^\* |^Error: (?=Group )", "", line)
+    return re.sub(r"org\.apache\.kafka\.\S+Exception: |^\* |^error: (?=Group )", "", _spelled(line))
 
 
 @pytest.mark.parametrize(
@@ -471,7 +476,7 @@ def test_the_same_refusals_but_on_stderr_and_with_an_exit_code(tools: Tools, arg
     kafkas, ours = tools.both(*arguments)
 
     expected = {_message(line) for line in kafkas.stdout if line}
-    expected.discard("Error: Deletion of some consumer groups failed:")  # a line for each group says it all
+    expected.discard("error: Deletion of some consumer groups failed:")  # a line for each group says it all
     assert expected == {_message(line) for line in [*ours.stderr, *ours.stdout] if line}
     assert [line for line in ours.stderr if line]
     assert (0, 1) == (kafkas.exit_code, ours.exit_code)
@@ -483,5 +488,5 @@ def test_one_absent_group_does_not_spoil_the_rest_as_it_does_in_kafkas(tools: To
 
     assert any(f"GroupIdNotFoundException: Group {ABSENT} not found." in line for line in kafkas.stdout)
     assert tools.both("--describe", "--group", SIMPLE)[0].stdout == ours.stdout
-    assert f"Error: Consumer group '{ABSENT}' does not exist." in ours.stderr
+    assert f"error: Consumer group '{ABSENT}' does not exist." in ours.stderr
     assert 1 == ours.exit_code

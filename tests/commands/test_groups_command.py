@@ -136,7 +136,7 @@ def test_what_is_not_there_is_one_line_and_exit_code_1(admin: MemoryAdmin) -> No
 
     assert result.exit_code == 1
     assert 2 == len(result.stdout.splitlines())
-    assert "Error: Consumer group 'absent' does not exist.\n" in result.stderr
+    assert "error: Consumer group 'absent' does not exist.\n" in result.stderr
 
 
 @pytest.mark.usefixtures("settings")
@@ -150,7 +150,7 @@ def test_delete(admin: MemoryAdmin) -> None:
     assert (1, 0) == (some.exit_code, rest.exit_code)
     assert some.stdout == "\nThese consumer groups were deleted successfully: 'a'\n"
     assert (
-        some.stderr == "\nError: Group 'absent' could not be deleted due to: The group id does not exist.\n"
+        some.stderr == "\nerror: Group 'absent' could not be deleted due to: The group id does not exist.\n"
     )
     assert json.loads(rest.stdout) == [{"group": "b", "status": "Successful"}]
 
@@ -228,7 +228,7 @@ def test_that_nothing_is_done_is_said_unless_it_is_asked_for(admin: MemoryAdmin)
     reset = ["--reset-offsets", "--group", "g", "--topic", "orders", "--to-latest"]
 
     assert run(*reset).stderr.startswith(
-        "WARN: No action will be performed as the --execute option is missing."
+        "warning: No action will be performed as the --execute option is missing."
     )
     assert run(*reset, "--dry-run").stderr == ""
     assert run(*reset, "--execute").stderr == ""
@@ -297,7 +297,7 @@ def test_watch_shows_what_changes_until_it_is_interrupted(
 
     assert (0, [0.5] * 3) == (result.exit_code, pauses)
     assert ["4", "9"] == re.findall(r"^g +orders +0 +(\d)", result.stdout, re.MULTILINE)
-    assert "\nError: Kafka is away\n" in result.stdout
+    assert "\nerror: Kafka is away\n" in result.stdout
     assert 3 == len(re.findall(r"^\d\d:\d\d:\d\d$", result.stdout, re.MULTILINE))
 
 
@@ -372,7 +372,7 @@ def test_what_keeps_it_from_connecting_is_one_line(
     result = run("--list")
 
     assert 1 == result.exit_code
-    assert result.stderr.startswith(f"Error: {message}")
+    assert result.stderr.startswith(f"error: {message}")
     assert 1 == result.stderr.count("\n")
 
 
@@ -396,7 +396,7 @@ def test_what_goes_wrong_later_is_one_line(
 
     assert 1 == result.exit_code
     assert result.stdout == ""
-    assert result.stderr == f"Error: {error.args[0]}\n"
+    assert result.stderr == f"error: {error.args[0]}\n"
     assert 1 == admin.closes
 
 
@@ -446,6 +446,6 @@ def test_help_has_examples_and_exit_codes() -> None:
     result = run("--help")
 
     assert "\n  group-coordinator groups --describe --all-groups --lag '>0' --watch\n" in result.output
-    assert "  1  some of it was not: " in result.output
+    assert "  1  something was not done, " in result.output
     for option in ("--to-current", "--remove-member", "--watch [SECONDS]", "--topic TOPIC[:0,1]"):
         assert option in result.output

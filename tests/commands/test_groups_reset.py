@@ -75,13 +75,13 @@ def test_warnings_say_what_is_done_instead(admin: MemoryAdmin) -> None:
     where = "for topic partition orders-{}. Value will be set to {}"
 
     assert [
-        f"Warn: New offset (12) is higher than latest offset {where.format(0, 10)}",
+        f"warning: New offset (12) is higher than latest offset {where.format(0, 10)}",
     ] == told(plan(admin, "g", ORDERS, ResetTo(spec=12)))
     assert [
-        f"Warn: New offset (3) is lower than earliest offset {where.format(1, 5)}",
+        f"warning: New offset (3) is lower than earliest offset {where.format(1, 5)}",
     ] == told(plan(admin, "g", ORDERS, ResetTo(spec=3)))
     assert [
-        "Warn: Partition 0 from topic refunds is empty. Falling back to latest known offset.",
+        "warning: Partition 0 from topic refunds is empty. Falling back to latest known offset.",
     ] == told(plan(admin, "g", [TopicArgument("refunds", None)], ResetTo(spec=OffsetTimestamp(0))))
 
 

@@ -101,7 +101,7 @@ def test_topic_that_no_longer_exists_does_not_spoil_the_rest(
     assert [["stream-gone", "0", "5", "", ""], ["stream-kept", "0", "5", "0", "-5"]] == [
         row[1:6] for row in list(csv.reader(described.stdout.splitlines()))[1:]
     ]
-    assert "Error: The partitions stream-gone-0 do not exist, or have no leader\n" in reset.stderr
+    assert "error: The partitions stream-gone-0 do not exist, or have no leader\n" in reset.stderr
     assert (0, 1, 0) == (described.exit_code, reset.exit_code, deleted.exit_code)
     assert {kept: 0} == {p: each.offset for p, each in admin.list_group_offsets(["gone"])["gone"].items()}
 
@@ -124,7 +124,7 @@ def test_units_of_work(
         for row in json.loads(described.stdout)
     ]
     assert " north:0;south:0 " in members.stdout
-    assert "Error: Assignments can only be reset if the group 'units' is inactive" in refused.stderr
+    assert "error: Assignments can only be reset if the group 'units' is inactive" in refused.stderr
     assert 0 == reset.exit_code
     north = TopicPartition("north", 0)
     assert {north: OffsetAndMetadata(7)} == admin.list_group_offsets(["units"])["units"]
@@ -142,7 +142,7 @@ def test_removed_member_is_out(harness: Harness, bootstrap_servers: str, topics:
     removed = run(harness, "--remove-member --group static --group-instance-id w1")
     deleted = run(harness, "--delete --group static")
 
-    assert "Error: Group 'static' could not be deleted due to: The group is not empty.\n" in refused.stderr
+    assert "error: Group 'static' could not be deleted due to: The group is not empty.\n" in refused.stderr
     assert [1, 0, 0] == [result.exit_code for result in (refused, removed, deleted)]
     assert "static" not in run(harness, "--list").stdout.splitlines()
 
@@ -195,7 +195,7 @@ def test_coordinator_that_is_down_is_one_line(harness: Harness, admin: AdminClie
 
     assert (1, "") == (down.exit_code, down.stdout)
     assert down.stderr == (
-        "Error: the coordinator has answered 0 of 2 requests, and no other (for 'known') within 0.5 s. "
+        "error: the coordinator has answered 0 of 2 requests, and no other (for 'known') within 0.5 s. "
         "Is it running?\n"
     )
     assert 0 == listed.exit_code

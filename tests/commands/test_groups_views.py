@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from kafka.structs import OffsetAndMetadata, TopicPartition
@@ -116,6 +117,14 @@ def test_who_owns_most_comes_first_and_then_what_nobody_owns() -> None:
         "active          old             0          1               -               -               "
         "-               -               -"
     )
+
+
+def test_units_come_in_their_natural_order() -> None:
+    units = [TopicPartition(f"unit-{i}", 0) for i in (10, 9, 2, 1)]
+    sharing = replace(group(member("alpha", units[1:3])), protocol_type="units")
+    table = offsets_table(sharing, dict.fromkeys(units, OffsetAndMetadata(1)), {})
+
+    assert [row[1] for row in table.rows] == ["unit-2", "unit-9", "unit-1", "unit-10"]
 
 
 def test_lag_may_be_negative_and_names_may_be_long() -> None:

@@ -147,7 +147,6 @@ def test_a_timeline(path: Path, tmp_path: Path, name: str, begin: str) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("nobody", *WHOLE), "The history knows no group 'nobody'."),
         (
             ("orders",),
             "Nothing of that kind is known of group 'orders' in that time. Look further back with --from?",
@@ -157,7 +156,14 @@ def test_a_timeline(path: Path, tmp_path: Path, name: str, begin: str) -> None:
 )
 def test_nothing_is_found_and_why(path: Path, words: tuple[str, ...], said: str) -> None:
     result = ask(path, *words)
-    assert (result.exit_code, result.stderr.strip()) == (0, said)
+    # No headings either: there is nothing below them.
+    assert (result.exit_code, result.stdout, result.stderr.strip()) == (0, "", said)
+
+
+def test_an_unknown_group_is_an_error_as_in_groups(path: Path) -> None:
+    result = ask(path, "nobody", *WHOLE)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.strip() == "error: The history knows no group 'nobody'."
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Callable
-from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,10 +17,14 @@ from click.testing import CliRunner, Result
 from kafka import KafkaProducer
 
 from group_coordinator.commands.gateway import gateway
-from group_coordinator.commands.run import run
+from group_coordinator.commands.run import _this_command, run
+from group_coordinator.commands.terminal import at_terminal
 from group_coordinator.commands.write_history import write_history
 from group_coordinator.deploy import extras
-from tests.commands.job import Job, Process
+from group_coordinator.jobs.settings import Settings
+from group_coordinator.streaming import leadership
+from group_coordinator.streaming.errors import CoordinatorError
+from tests.commands.job import Job
 from tests.patience import PATIENCE_S, wait_for
 
 pytestmark = pytest.mark.usefixtures("own_environment")
@@ -202,6 +206,67 @@ def test_where_the_log_is_json_the_error_is_too(
     )
 
 
+def test_the_commands_to_try_next_can_be_typed_as_they_are(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program = tmp_path / ".venv" / "bin" / "group-coordinator"
+    fake_java(tmp_path / ".venv", "17").rename(program)
+    monkeypatch.setattr(sys, "argv", [str(program), "run"])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert _this_command() == ".venv/bin/group-coordinator"
+    monkeypatch.setenv("PATH", str(program.parent))
+    assert _this_command() == "group-coordinator"
+    monkeypatch.setattr(sys, "argv", ["/x/group_coordinator/__main__.py", "run"])
+    assert _this_command() == f"{sys.executable} -m group_coordinator"
+
+
+@pytest.mark.parametrize("option", ["metrics.port", "ui.port"])
+def test_who_else_runs_is_told_before_the_port_that_is_taken(
+    option: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    fake_java(tmp_path, "17.0.1")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    rivals: list[str] = []
+
+    def check_alone(settings: Settings) -> None:
+        for rival in rivals:
+            raise CoordinatorError(rival)
+
+    monkeypatch.setattr(leadership, "check_alone", check_alone)
+    places = (
+        "--bootstrap-server",
+        "127.0.0.1:1",
+        "--checkpoint",
+        str(tmp_path / "c"),
+        "--metrics-port",
+        "-1",
+    )
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert f"{port}: Address already in use" in error(*places, "--set", f"{option}={port}")
+        rivals.append("another one")
+        assert error(*places, "--set", f"{option}={port}") == "error: another one"
+
+
+@pytest.mark.parametrize(
+    ("settings", "form"),
+    [
+        (Settings(), "short"),
+        (Settings(log_format="json"), "json"),
+        (Settings(spark={"spark.master": "local[4]"}), "short"),
+        # There it is the executors that log.
+        (Settings(spark={"spark.master": "spark://m:7077"}), "auto"),
+    ],
+)
+def test_a_terminal_has_short_lines_unless_asked_otherwise(
+    settings: Settings, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert at_terminal(settings) == settings
+    monkeypatch.setattr("sys.stderr", SimpleNamespace(isatty=lambda: True))
+    assert at_terminal(settings).log_format == form
+
+
 # -- with a real broker ------------------------------------------------------------------------------
 
 
@@ -309,24 +374,3 @@ def test_what_spark_refuses_is_one_line(start: Callable[..., Job]) -> None:
     assert job.error() == "the query cannot start: Kafka option 'auto.offset.reset' is not supported."
     assert [line for line in job.said if "Traceback" in line] == []
     wait_for(lambda: not job.processes())
-
-
-@pytest.mark.spark
-@pytest.mark.verify
-def test_somebody_who_plays_may_do_so_twice(tmp_path: Path) -> None:
-    """Each has ports of its own, and the page."""
-    with ExitStack() as stack:
-        games = []
-        for _ in range(2):
-            games.append(Process(tmp_path, "run", "--embedded"))
-            stack.callback(games[-1].kill)
-            games[-1].wait_for("the coordinator is running")
-        for line in ("Kafka is at ", "metrics are at ", "the page is at "):
-            first, second = (game.wait_for(line) for game in games)
-            assert first != second
-        for game in games:
-            page = game.wait_for("the page is at ")
-            with urllib.request.urlopen(page, timeout=PATIENCE_S) as answer:
-                assert answer.status == 200
-            game.terminate()
-            assert game.exit_code() == 0

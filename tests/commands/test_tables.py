@@ -80,7 +80,7 @@ def test_values_are_written_as_kafka_writes_them(assignment: object, expected: s
 REPORT = Report(
     [
         Failure("Group 'x' is gone."),
-        Note("Warning: Consumer group 'g' is rebalancing."),
+        Note("warning: Consumer group 'g' is rebalancing."),
         Table((GROUP, LAG), [("g", None), ('a,"b"', 2)]),
         Line("All is well."),
         Table((GROUP, LAG), [("h", {"t": [1, 2]})]),
@@ -92,7 +92,7 @@ def test_people_get_tables_and_messages_in_order() -> None:
     out, err = written(REPORT)
 
     assert out == ('\nGROUP    LAG\ng        -\na,"b"    2\nAll is well.\n\nGROUP    LAG\nh        t:1,2\n')
-    assert err == "\nError: Group 'x' is gone.\n\nWarning: Consumer group 'g' is rebalancing.\n"
+    assert err == "\nerror: Group 'x' is gone.\n\nwarning: Consumer group 'g' is rebalancing.\n"
 
 
 def test_json_is_one_document_with_the_same_rows() -> None:
@@ -104,7 +104,7 @@ def test_json_is_one_document_with_the_same_rows() -> None:
         {"group": "h", "lag": {"t": [1, 2]}},
     ] == json.loads(out)
     assert out.endswith("\n]\n")
-    assert err == "Error: Group 'x' is gone.\nWarning: Consumer group 'g' is rebalancing.\n"
+    assert err == "error: Group 'x' is gone.\nwarning: Consumer group 'g' is rebalancing.\n"
 
 
 def test_csv_has_one_heading_and_the_same_rows() -> None:
@@ -112,7 +112,7 @@ def test_csv_has_one_heading_and_the_same_rows() -> None:
 
     assert out == 'GROUP,LAG\r\ng,\r\n"a,""b""",2\r\nh,"t:1,2"\r\n'
     assert [["GROUP", "LAG"], ["g", ""], ['a,"b"', "2"], ["h", "t:1,2"]] == list(csv.reader(io.StringIO(out)))
-    assert err == "Error: Group 'x' is gone.\nWarning: Consumer group 'g' is rebalancing.\n"
+    assert err == "error: Group 'x' is gone.\nwarning: Consumer group 'g' is rebalancing.\n"
 
 
 def test_nothing_is_an_empty_document() -> None:

@@ -142,7 +142,9 @@ RIGHT = History(
         removed("c", "left", 9_100),
         moved("PreparingRebalance", "Empty"),
     ],
-    outage=Outage(from_ms=5_000, to_ms=8_000, before=picture(2, "a", "c"), after=picture(2, "a", "c")),
+    outage=Outage(
+        from_ms=5_000, answered_ms=8_000, to_ms=8_000, before=picture(2, "a", "c"), after=picture(2, "a", "c")
+    ),
     killed="b",
     end=picture(3, state="Empty"),
 )

@@ -71,6 +71,7 @@ def test_the_story_ends_well(audience: Audience) -> None:
     assert exit_code == 0, told
     for line in (
         "Kafka is at 127.0.0.1:",
+        "coordinator: catching up with the log",
         "Stable -> PreparingRebalance: session of worker-2 expired",
         "Stable -> PreparingRebalance: worker-3 left",
         "Stable -> PreparingRebalance: worker-4 joined",
@@ -78,10 +79,11 @@ def test_the_story_ends_well(audience: Audience) -> None:
         "Stable -> PreparingRebalance: worker-5 joined",
         "PreparingRebalance -> Empty: no members are left",
         "0 missing",
-        "CURRENT-OFFSET",
+        "  TOPIC  PARTITION  CURRENT-OFFSET  LOG-END-OFFSET  LAG  CLIENT-ID\n",
         "no lag",
     ):
         assert line in told
+    assert told.count("coordinator: Spark 4.") == 2
     assert told.count(" held ") == 10
     assert "Next: `make run`" in told
     assert "FAILED" not in told
@@ -91,7 +93,7 @@ def test_the_story_ends_well(audience: Audience) -> None:
     (picture,) = audience.left_files()
     assert str(audience.directory / picture) in told.replace("\n", "")
     drawn = (audience.directory / picture).read_text()
-    for name in ("worker-1", "worker-2", "worker-3", "worker-4", "worker-5"):
+    for name in ("worker-1", "worker-2", "worker-3", "worker-4", "worker-5", "no coordinator for"):
         assert name in drawn
 
 

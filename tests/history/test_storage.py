@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from deltalake import DeltaTable
 
+from group_coordinator.history import storage
 from group_coordinator.history.errors import HistoryError
 from group_coordinator.history.rows import time_of
 from group_coordinator.history.storage import Retention, prepare_tables
@@ -99,6 +100,34 @@ def test_what_is_old_goes_unless_it_lasts(spark: SparkSession, tmp_path: Path) -
     assert {row["until"] for row in DeltaTable(tmp_path / "assignments").to_pyarrow_table().to_pylist()} == {
         None
     }
+
+
+def test_what_is_old_goes_once_a_day_however_often_the_job_is_started(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_plain_tables(tmp_path, events(a_day()))
+    vacuumed: list[storage.DeltaTable] = []
+
+    def vacuum(table: storage.DeltaTable) -> None:
+        vacuumed.append(table)
+
+    monkeypatch.setattr(storage.DeltaTable, "vacuum", vacuum)
+
+    for _ in range(2):
+        Retention(spark, str(tmp_path), days=0).apply(TODAY)
+        assert len(vacuumed) == len((EVENTS, *TABLES))
+    Retention(spark, str(tmp_path), days=0).apply(TODAY + timedelta(days=1))
+    assert len(vacuumed) == 2 * len((EVENTS, *TABLES))
+
+
+def test_tables_that_are_new_have_nothing_that_is_old(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert prepare_tables(spark, str(tmp_path))
+    assert not prepare_tables(spark, str(tmp_path))
+    Retention(spark, str(tmp_path), days=0).done(TODAY)
+    monkeypatch.delattr(storage.DeltaTable, "vacuum")
+    assert Retention(spark, str(tmp_path), days=0).apply(TODAY) == 0
 
 
 def test_without_a_retention_nothing_goes(spark: SparkSession, tmp_path: Path) -> None:

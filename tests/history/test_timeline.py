@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from group_coordinator.history.rows import GenerationMember, Join, Transition, time_of
 from group_coordinator.history.spans import Assignment, Membership
-from group_coordinator.history.story import Story
+from group_coordinator.history.story import Outage, Story
 from group_coordinator.history.timeline import moves_table, timeline_html, timeline_svg
 from group_coordinator.history.timeline.lanes import ENDS
 from group_coordinator.history.timeline.style import BADGES
@@ -96,6 +96,37 @@ def test_members_and_what_they_owned_begin_and_end_where_they_did() -> None:
         [(x(1), x(11))],
     ]
     assert [text for text in drawn.texts("o") if text] == ["orders 0", "orders 0-1", "orders 1"]
+
+
+def test_before_its_first_member_a_group_is_not_shown_as_empty() -> None:
+    assert "no members yet" in draw(a_days_story(), -20, 25).texts("empty")
+    # After its last member has left it is.
+    assert draw(a_days_story(), 2, 40).texts("empty") == ["Empty"]
+
+
+def test_an_outage_of_the_coordinator_is_drawn_and_named() -> None:
+    story = a_days_story()
+    story.outages = [Outage(time_of(14_000), time_of(17_000))]
+    drawn, without = draw(story, 0, 25), draw(a_days_story(), 0, 25)
+
+    assert drawn.texts().count("no coordinator for 3 s") == 1
+    assert drawn.texts().count("no coordinator") == 1  # in the legend
+    assert not [text for text in without.texts() if "no coordinator" in text]
+    (group,) = [
+        each
+        for each in drawn.root.iter(f"{SVG}g")
+        if each.findtext(f"{SVG}title", "").startswith("no coordinator")
+        and each.find(f"{SVG}rect") is not None
+    ]
+    x, width_ = (float(group.find(f"{SVG}rect").get(name)) for name in ("x", "width"))
+    assert (x, x + width_) == (
+        pytest.approx(LEFT + (RIGHT - LEFT) * 14 / 25, abs=0.01),
+        pytest.approx(LEFT + (RIGHT - LEFT) * 17 / 25, abs=0.01),
+    )
+
+
+def test_where_the_topic_has_no_room_the_partitions_are_written_alone() -> None:
+    assert "0-1" in draw(a_days_story(), -60, 60).texts("o")
 
 
 def test_what_began_before_and_what_goes_on_is_cut_off_at_the_ends() -> None:

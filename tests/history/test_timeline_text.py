@@ -26,7 +26,10 @@ T0 = time_of(BEGIN_MS)
     ("partitions", "labels"),
     [
         ([("orders", 0)], ["orders 0", "1 partition", "1"]),
-        ([("orders", 7), *(("orders", each) for each in range(4))], ["orders 0-3,7", "5 partitions", "5"]),
+        (
+            [("orders", 7), *(("orders", each) for each in range(4))],
+            ["orders 0-3,7", "5 partitions", "0-3,7", "5"],
+        ),
         ([("b", 1), ("a", 2), ("b", 0)], ["a 2; b 0-1", "3 partitions", "3"]),
         ([("a\n<b>", 1)], ["a <b> 1", "1 partition", "1"]),
         ([(None, None)], ["unreadable", "?", "?"]),

@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -44,6 +45,17 @@ def test_json(stderr: io.StringIO) -> None:
     assert list(line) == ["timestamp", "level", "logger", "event", "exception"]
     assert (line["level"], line["logger"], line["event"]) == ("error", "streaming", "it failed")
     assert line["exception"] == "ValueError: of no use"
+
+
+def test_a_terminal_has_short_lines(stderr: io.StringIO) -> None:
+    with logging_as(Settings(log_format="short"), print):
+        logging.getLogger("group_coordinator.jobs.job").error("no\x1bmore\nat java.lang.Thread.run")
+        logging.getLogger("py4j").warning("x" * 500)
+
+    first, second = stderr.getvalue().splitlines()
+    assert re.fullmatch(r"\d\d:\d\d:\d\d error: no\\u001bmore", first)
+    assert len(second) == 80
+    assert second.endswith("x…")
 
 
 def test_a_name_that_is_no_text_can_be_logged(stderr: io.StringIO) -> None:

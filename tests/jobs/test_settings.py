@@ -233,14 +233,14 @@ def test_how_to_log() -> None:
     settings = from_environment(LOG_LEVEL="debug", LOG_FORMAT="json")
 
     assert (settings.log_level, settings.log_format) == ("debug", "json")
-    assert (load().log_level, load().log_format) == ("info", "logfmt")
+    assert (load().log_level, load().log_format) == ("info", "auto")
 
 
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
         ("log.level", "INFO", "log.level must be debug, info, warning or error, and is 'INFO'"),
-        ("log.format", "text", "log.format must be logfmt or json, and is 'text'"),
+        ("log.format", "text", "log.format must be auto, short, logfmt or json, and is 'text'"),
     ],
 )
 def test_a_log_that_there_is_not(name: str, value: str, message: str) -> None:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from group_coordinator.page.server import CannotListenError, hosts_of, listen
+from group_coordinator.jobs.serving import CannotListenError
+from group_coordinator.page.server import hosts_of, listen
 from tests.patience import PATIENCE_S
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -11,12 +12,15 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from group_coordinator.commands import ui as command
 from group_coordinator.commands.cli import main
 from group_coordinator.deploy import extras
 from group_coordinator.jobs.settings import SettingsError
 from group_coordinator.page import service
 from group_coordinator.page.server import listen
 from group_coordinator.page.settings import PageSettings
+from tests.commands.job import Process
+from tests.page.filled import Filled
 from tests.patience import PATIENCE_S
 
 NOBODY = "127.0.0.1:1"
@@ -26,19 +30,48 @@ def test_it_serves_until_it_is_told_to_stop(tmp_path: Path) -> None:
     config = tmp_path / "coordinator.toml"
     # The page of `run` is not to be where that of `ui` is.
     config.write_text(f'bootstrap.servers = "{NOBODY}"\nui.host = "localhost"\nui.port = 1\n')
-    command = [sys.executable, "-m", "group_coordinator", "ui", "--config", str(config), "--port", "0"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+    words = [sys.executable, "-m", "group_coordinator", "ui", "--config", str(config), "--port", "0"]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None
             line = process.stderr.readline()
             assert line.startswith("the page is at http://localhost:")
             with urllib.request.urlopen(line.split()[-1], timeout=PATIENCE_S) as answer:
                 assert b"<h1>Groups</h1>" in answer.read()
+            assert process.stderr.readline() == f"connecting to Kafka at {NOBODY}\n"
             process.send_signal(signal.SIGTERM)
             assert process.wait(PATIENCE_S) == 0
             assert process.stderr.read() == ""
         finally:
             process.kill()
+
+
+def test_without_a_broker_it_ends_after_a_while_and_says_why(
+    handlers: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "_DEADLINE_S", 0.5)
+    code, said = invoke("--bootstrap-server", NOBODY, "--port", "0")
+
+    page, connecting, error = said.splitlines()
+    assert code == 1
+    assert page.startswith("the page is at ")
+    assert connecting == f"connecting to Kafka at {NOBODY}"
+    assert error.startswith(f"error: Kafka at {NOBODY} has not answered for 0.5 s: ")
+
+
+@pytest.mark.spark
+def test_it_says_what_it_waits_for(bootstrap_servers: str, tmp_path: Path) -> None:
+    names = {"topics.groups": "told.groups", "topics.events": "told.events"}
+    words = [word for name, it in names.items() for word in ("--set", f"{name}={it}")]
+    ui = Process(tmp_path, "ui", "--bootstrap-server", bootstrap_servers, "--port", "0", *words)
+    try:
+        ui.wait_for("there is no topic told.groups: ")
+        Filled(round(time.time() * 1000)).write_topics(bootstrap_servers, "told")
+        ui.wait_for("the page shows all groups")
+        ui.terminate()
+        assert ui.exit_code() == 0
+    finally:
+        ui.kill()
 
 
 def invoke(*arguments: str) -> tuple[int, str]:

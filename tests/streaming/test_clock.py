@@ -13,7 +13,10 @@ from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
 
 from group_coordinator.jobs.kafka_config import python_client_config
+from group_coordinator.jobs.settings import Settings
 from group_coordinator.streaming.clock import Clock, ClockStoppedError
+from group_coordinator.streaming.errors import CoordinatorError
+from group_coordinator.streaming.leadership import check_alone
 from group_coordinator.streaming.ticks import Tick
 from tests.patience import PATIENCE_S, wait_for
 from tests.topics import Reader
@@ -68,6 +71,23 @@ def end_of(topic: str, config: dict[str, Any]) -> int:
 
 def ticks(records: list[Any]) -> list[Tick]:
     return [msgspec.json.decode(record.value, type=Tick) for record in records]
+
+
+def test_a_second_coordinator_is_told_of_the_first(
+    topic: str, bootstrap_servers: str, config: dict[str, Any]
+) -> None:
+    settings = Settings(bootstrap_servers=bootstrap_servers, topics_clock=topic, clock_max_gap_ms=600)
+    with make(topic, 50, config):
+        read(topic, config, at_least=1)
+        with pytest.raises(
+            CoordinatorError, match=r"^another coordinator of these topics is running, me: stop it"
+        ):
+            check_alone(settings)
+        check_alone(msgspec.structs.replace(settings, standby=True))
+    # It has ended in order; before that topic was made, and without Kafka, nothing is known of another one.
+    check_alone(settings)
+    check_alone(msgspec.structs.replace(settings, topics_clock="not-there"))
+    check_alone(msgspec.structs.replace(settings, bootstrap_servers="127.0.0.1:1", kafka={}))
 
 
 # -- ticks -----------------------------------------------------------------------------------------

@@ -60,6 +60,27 @@ def a_rebalance() -> tuple[Scenario, str]:
 # -- the lines -------------------------------------------------------------------------------------------
 
 
+def test_on_a_terminal_a_line_has_what_happened_and_why() -> None:
+    s, _ = a_rebalance()
+    s.heartbeat("c1")
+    told = [line.partition(" ") for line in written(decided(s), form="short").splitlines()]
+
+    assert all(re.fullmatch(r"\d\d:\d\d:\d\d", time) for time, _, _ in told)
+    shown = [re.sub(r"c1-[0-9a-f]{4}…", "c1-…", line) for _, _, line in told]
+    assert shown == [
+        "orders: group created",
+        "orders: member added: c1-…",
+        "orders: Empty -> PreparingRebalance: c1-… joined",
+        "orders: PreparingRebalance -> CompletingRebalance: the initial rebalan…",
+        "orders: generation 1 completed: leader c1-…",
+        "orders: CompletingRebalance -> Stable: the leader's assignment arrived",
+        "orders: member removed: c1-…, session_expired",
+        "orders: Stable -> PreparingRebalance: session of c1-… expired",
+        "orders: PreparingRebalance -> Empty: no members are left",
+        "warning: orders: request refused: c1-…, heartbeat, UNKNOWN_MEMBER_…",
+    ]
+
+
 def test_what_changes_a_group_is_told_at_info() -> None:
     s, member = a_rebalance()
     asked = f"group=orders member={member} request_id=c1-0 generation=0 at_ms=1000 event_id=requests-0-0"

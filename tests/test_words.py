@@ -1,0 +1,129 @@
+"""Sentences of the project follow those rules of "How we write" (CONTRIBUTING.md) that a program can check.
+
+It checks docstrings of modules and public names, help texts, and messages, but not yet in all rooms.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[1]
+ROOMS: list[str] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["rooms"]["names"]
+NOT_YET = {"coordinator_state", "gateway"}
+FILES = sorted(file for room in ROOMS if room not in NOT_YET for file in (ROOT / room).rglob("*.py"))
+MOST_WORDS = 25
+
+# Where a sentence ends: also at a semicolon, and before the next item of a list.
+SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z`0-9])|:\n|;\s|\n(?=\S+: )|\n(?=[*-] |[0-9]\. )")
+RULES = {
+    "a clause as subject": re.compile(r"^(Who|What|Whoever|Whatever)\b(?!.*\?$)"),
+    "too, at the end": re.compile(r", too\b"),
+    "also not": re.compile(r"\balso (not|no)\b"),
+    "not Kafka's word": re.compile(r"\b(begins? anew|began anew|put out|heard of|beats|foretells?)\b"),
+    "Of two, ...": re.compile(r"^Of (two|several|many|all|both)\b"),
+    "the short name of a module": re.compile(rf"`(?:{'|'.join(ROOMS)})\.[a-z_]+[.a-zA-Z_]*`"),
+}
+
+
+class Text(NamedTuple):
+    """A text in a file."""
+
+    line: int
+    text: str
+
+
+def texts(source: str) -> Iterator[Text]:
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            name = getattr(node, "name", "")
+            docstring = ast.get_docstring(node)
+            if docstring and not name.startswith("_"):
+                yield Text(node.body[0].lineno, docstring)
+            # Of settings and attributes.
+            for first, second in zip(node.body, node.body[1:], strict=False):
+                if isinstance(first, ast.AnnAssign | ast.Assign) and isinstance(second, ast.Expr):
+                    yield Text(second.lineno, literal(second.value))
+        elif isinstance(node, ast.Call) and speaks(node.func) and node.args:
+            yield Text(node.lineno, literal(node.args[0]))
+        elif isinstance(node, ast.keyword) and node.arg == "help":
+            yield Text(node.value.lineno, literal(node.value))
+
+
+def speaks(function: ast.expr) -> bool:
+    match function:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name in {"say", "_say", "fail", "note", "step"} or name.endswith(("Error", "Failure"))
+    return False
+
+
+def literal(node: ast.expr) -> str:
+    match node:
+        case ast.Constant(value=str(value)):
+            return value
+        case ast.JoinedStr(values=values):
+            return "".join(literal(value) for value in values)
+        case ast.FormattedValue():
+            return "X"
+    return ""
+
+
+def sentences(text: str) -> Iterator[str]:
+    for paragraph in re.split(r"\n\s*\n", text):
+        # Not the examples and drawings, which are indented, or marked for click.
+        if not re.search(r"^( {2,}|\x08)", paragraph, re.MULTILINE):
+            yield from (" ".join(sentence.split()) for sentence in SENTENCE_END.split(paragraph))
+
+
+def faults(source: str) -> Iterator[str]:
+    for line, text in texts(source):
+        for sentence in sentences(text):
+            for rule, pattern in RULES.items():
+                if pattern.search(sentence):
+                    yield f"{line}: {rule}: {sentence}"
+            if len(sentence.split()) > MOST_WORDS:
+                yield f"{line}: {len(sentence.split())} words: {sentence}"
+
+
+def test_faults_are_found() -> None:
+    source = '''
+"""What is here is bad. It is good. What is it?
+
+A list, too:
+`streaming.worker` is short.
+
+    What is an example.
+"""
+
+class Public:
+    """Also not here, and also not there."""
+
+    a: int = 1
+    """Who reads this?"""
+
+    def _private(self):
+        """What a pity."""
+        raise ValueError(f"Of two, {self} beats one")
+'''
+    assert [each.partition(": ")[2] for each in faults(source)] == [
+        "a clause as subject: What is here is bad.",
+        "too, at the end: A list, too",
+        "the short name of a module: `streaming.worker` is short.",
+        "also not: Also not here, and also not there.",
+        "not Kafka's word: Of two, X beats one",
+        "Of two, ...: Of two, X beats one",
+    ]
+
+
+@pytest.mark.parametrize("file", FILES, ids=[str(file.relative_to(ROOT)) for file in FILES])
+def test_sentences_follow_the_rules(file: Path) -> None:
+    assert list(faults(file.read_text())) == []
