@@ -120,33 +120,34 @@ def test_what_was_decided_comes_as_it_is_too():
         ]
 
 
-def about(s: Scenario, *records: Record) -> dict[str, str]:
-    """Which member the answer to each request is about."""
+def about(s: Scenario, *records: Record) -> dict[str, tuple[str, str]]:
+    """Which member the answer to each request is about, and what it says."""
     result = step(b"orders", s.state, records, 0, s.config, b"secret")
-    return {reply.response.request_id: reply.member_id for reply in result.replies}
+    return {reply.response.request_id: (reply.member_id, reply.response.error) for reply in result.replies}
 
 
 def test_an_answer_comes_with_the_member_that_it_is_about():
     s = Scenario()
     s.stabilise("c1", "c2")
     member, other = s.ids["c1"], s.ids["c2"]
-    own = {"member_id": member, "generation_id": 1}
+    own = {"member_id": member, "generation_id": s.group.generation_id}
     commit = {"topics": [{"name": "t", "partitions": [{"partition_index": 0, "committed_offset": 1}]}]}
     both = [{"member_id": member}, {"member_id": other}]
-    for asked, expected in [
-        ({"api": "heartbeat", **own}, member),
-        ({"api": "heartbeat", **own, "api_version": 99}, member),
-        ({"api": "sync_group", **own, **PROTOCOL}, member),
-        ({"api": "sync_group", **own, "member_id": "nobody", **PROTOCOL}, "nobody"),
-        ({"api": "offset_commit", **own, **commit}, member),
-        ({"api": "offset_commit", **own, "generation_id": 7, **commit}, member),
-        ({"api": "offset_fetch"}, ""),
-        ({"api": "leave_group", "api_version": 2, "members": both[:1]}, member),
-        ({"api": "leave_group", "members": both}, ""),
+    for asked, expected, error in [
+        ({"api": "heartbeat", **own}, member, "NONE"),
+        ({"api": "heartbeat", **own, "api_version": 99}, member, "UNSUPPORTED_VERSION"),
+        ({"api": "sync_group", **own, **PROTOCOL}, member, "NONE"),
+        ({"api": "sync_group", **own, "member_id": "nobody", **PROTOCOL}, "nobody", "UNKNOWN_MEMBER_ID"),
+        ({"api": "offset_commit", **own, **commit}, member, "NONE"),
+        ({"api": "offset_commit", **own, "generation_id": 7, **commit}, member, "ILLEGAL_GENERATION"),
+        ({"api": "offset_fetch"}, "", "NONE"),
+        ({"api": "leave_group", "api_version": 2, "members": both[:1]}, member, "NONE"),
+        ({"api": "leave_group", "members": both}, "", "NONE"),
     ]:
-        assert about(s, request(100, 0, **asked)) == {"r100": expected}
-    (asked_for,) = about(s, join(100, 0, api_version=9, client_id="c3")).values()
+        assert about(s, request(100, 0, **asked)) == {"r100": (expected, error)}
+    ((asked_for, error),) = about(s, join(100, 0, api_version=9, client_id="c3")).values()
     assert asked_for.startswith("c3-")
+    assert error == "MEMBER_ID_REQUIRED"
 
 
 def test_an_answer_that_had_to_wait_comes_with_the_member_that_waited():
@@ -154,17 +155,15 @@ def test_an_answer_that_had_to_wait_comes_with_the_member_that_waited():
     s.stabilise("c1", "c2")
     leader, other = s.ids["c1"], s.ids["c2"]
     joins = [join(100, 0, member_id=leader), join(101, 0, member_id=other)]
-    syncs = [
-        request(102, 0, api="sync_group", generation_id=2, member_id=other, **PROTOCOL),
-        request(103, 0, api="sync_group", generation_id=2, member_id=leader, **PROTOCOL),
-    ]
+    sync = {"api": "sync_group", "generation_id": s.group.generation_id + 1, **PROTOCOL}
+    syncs = [request(102, 0, member_id=other, **sync), request(103, 0, member_id=leader, **sync)]
     again = join(104, 0, member_id=leader, protocols=[{"name": "range", "metadata": "eA=="}])
-    joined = {"r100": leader, "r101": other}
+    joined = {"r100": (leader, "NONE"), "r101": (other, "NONE")}
     assert about(s, *joins) == joined
-    assert about(s, *joins, *syncs) == joined | {"r102": other, "r103": leader}
-    assert about(s, *joins, syncs[0], again) == joined | {"r102": other}
+    assert about(s, *joins, *syncs) == joined | {"r102": (other, "NONE"), "r103": (leader, "NONE")}
+    assert about(s, *joins, syncs[0], again) == joined | {"r102": (other, "REBALANCE_IN_PROGRESS")}
     left = request(102, 0, api="leave_group", members=[{"member_id": leader}])
-    assert about(s, joins[0], left) == {"r100": leader, "r102": leader}
+    assert about(s, joins[0], left) == {"r100": (leader, "UNKNOWN_MEMBER_ID"), "r102": (leader, "NONE")}
 
 
 def test_rejected_record_is_kept_and_answered():
