@@ -43,6 +43,18 @@ def test_each_join_of_a_phase_is_told_with_its_time_in_it() -> None:
     assert [event["generation_id"] for event in s.happened("member_rejoined")] == [2, 2, 2]
 
 
+def test_a_join_of_a_static_member_is_told_with_its_instance_id() -> None:
+    s = Scenario()
+    s.static("c1")
+    s.stabilise("c1", "c2")
+    s.events.clear()
+    s.join("c1")
+    s.join("c2")
+
+    told = [(event["client_id"], event["group_instance_id"]) for event in s.happened("member_rejoined")]
+    assert told == [("c1", "C1"), ("c2", None)]
+
+
 def test_a_join_that_is_sent_again_is_one_join() -> None:
     s = Scenario()
     s.stabilise("c1", "c2")

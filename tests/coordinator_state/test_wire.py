@@ -174,6 +174,7 @@ def test_offset_delete():
         ({"api": "fly"}, "Invalid value 'fly' - at `$.api`"),
         ({"api": 3}, "Expected `str` - at `$.api`"),
         ({"generation_id": ...}, "Object missing required field `generation_id`"),
+        ({"member_id": ...}, "Object missing required field `member_id`"),
         ({"generation_id": "1"}, "Expected `int`, got `str` - at `$.generation_id`"),
         ({"generation_id": 1.5}, "Expected `int`, got `float` - at `$.generation_id`"),
         ({"generation_id": True}, "Expected `int`, got `bool` - at `$.generation_id`"),

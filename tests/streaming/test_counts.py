@@ -11,9 +11,10 @@ import pytest
 from group_coordinator.coordinator_state.classic.group import ClassicGroup
 from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.log import Record
-from group_coordinator.coordinator_state.step import StepResult
+from group_coordinator.coordinator_state.step import StepResult, step
 from group_coordinator.coordinator_state.stored import decode_group
 from group_coordinator.streaming.counts import REBALANCE_BOUNDS_MS, Counts, CountsParam
+from tests.coordinator_state.scenario import Scenario
 from tests.coordinator_state.test_step import PROTOCOL, call, join, request
 
 if TYPE_CHECKING:
@@ -104,6 +105,21 @@ def test_completed_rebalance_is_counted_by_its_cause_and_duration(duration_ms: i
         "rebalance_ms": {"member_joined": duration_ms},
     }
     assert bucket <= len(REBALANCE_BOUNDS_MS)
+
+
+def test_rebalances_of_one_call_are_counted_together() -> None:
+    s = Scenario()
+    s.stabilise("c1")
+    before, already = s.state, len(s.log)
+    for topics in (b"t", b"u"):
+        s.join("c1", protocols={"range": topics})
+        s.wait(300)
+        s.sync("c1")
+    assert of_rebalances(step(b"orders", before, s.log[already:], s.now, s.config, b"secret")) == {
+        "rebalances": {"subscription_changed": 2},
+        "rebalance_durations": {("subscription_changed", 1): 2},
+        "rebalance_ms": {"subscription_changed": 600},
+    }
 
 
 def test_rebalance_that_nobody_is_left_of_is_not_completed() -> None:

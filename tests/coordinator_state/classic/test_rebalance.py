@@ -141,6 +141,15 @@ def test_only_the_leader_syncs():
     assert errors(s.heartbeat("c2")) == {"c2": "UNKNOWN_MEMBER_ID"}
 
 
+def test_next_join_phase_gives_a_new_session_to_who_waits_for_its_assignment_only():
+    s = Scenario()
+    s.form("c1", "c2", "c3")
+    s.sync("c2")
+    s.at(5_000)
+    s.leave("c3")
+    assert (s.session_deadline("c1"), s.session_deadline("c2")) == (10_000, 15_000)
+
+
 # -- ids of events ---------------------------------------------------------------------------------
 
 

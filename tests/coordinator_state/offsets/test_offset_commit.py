@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from group_coordinator.coordinator_state.offsets.committed import CommittedOffsets
 from tests.coordinator_state.scenario import GROUP, Scenario, errors, of_partitions, only
 
 ONE = {"t": {0: 5}}
@@ -27,6 +28,12 @@ def test_absent_group_becomes_a_simple_one():
     assert (s.group.state, s.group.protocol_type) == ("Empty", None)
     assert [event["event"] for event in s.events] == ["group_created", "offsets_committed"]
     assert s.picture()["state"] == "Empty"
+
+
+def test_empty_group_and_the_lowest_generation():
+    s = Scenario()
+    s.commit("tool", ONE)
+    assert errors(s.commit("tool", ONE, generation_id=0)) == {"tool": "UNKNOWN_MEMBER_ID"}
 
 
 # -- sessions --------------------------------------------------------------------------------------
@@ -73,6 +80,27 @@ def test_most_bytes_of_a_groups_offsets():
     assert of_partitions(only(s.commit("tool", {"t": {0: small, 1: large}}))) == {"t": {0: 0, 1: 0}}
     answer = only(s.send("offset_fetch", "admin"))
     assert len(msgspec.json.encode(answer)) < 1_000 + 200
+
+
+def test_a_commit_may_fill_the_group_to_the_last_byte():
+    def offset(metadata: str) -> dict[str, object]:
+        return {"t": {0: {"committed_offset": 1, "committed_metadata": metadata}}}
+
+    s = Scenario()
+    s.commit("tool", offset("mm"))
+    held = CommittedOffsets(s.group.offsets).bytes_held
+    full = Scenario(max_group_bytes=held)
+    for metadata, code in [("mmm", 28), ("mm", 0), ("mmm", 28), ("nn", 0)]:
+        assert of_partitions(only(full.commit("tool", offset(metadata)))) == {"t": {0: code}}
+
+
+def test_a_group_over_a_new_limit_may_still_go_on():
+    s = Scenario()
+    s.commit("tool", ONE)
+    lowered = Scenario(max_group_bytes=1)
+    lowered.state = s.state
+    assert of_partitions(only(lowered.commit("tool", {"t": {0: 6}}))) == {"t": {0: 0}}
+    assert of_partitions(only(lowered.commit("tool", {"t": {1: 6}}))) == {"t": {1: 28}}
 
 
 # -- versions --------------------------------------------------------------------------------------

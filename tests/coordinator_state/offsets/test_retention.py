@@ -79,6 +79,27 @@ def test_it_is_looked_at_no_more_often_than_the_check_interval():
     assert s.happened("offsets_expired")[1]["topics"] == [{"name": "t", "partition_indexes": [1, 2, 3, 4]}]
 
 
+def test_it_is_looked_at_only_when_there_is_something_to_be_done():
+    s = scenario()
+    s.commit("tool", {"t": {0: 5}})
+    s.at(30_000)
+    s.commit("tool", {"t": {1: 5, 2: 5}})
+    s.at(MINUTE)
+    assert s.fetch().keys() == {"t"}
+    assert s.group.cleanup_deadline_ms == 30_000 + MINUTE
+    s.delete_offsets({"t": [1]})
+    assert s.group.cleanup_deadline_ms == 30_000 + MINUTE
+
+
+def test_group_with_members_is_not_looked_at_when_its_last_offset_is_deleted():
+    s = scenario()
+    s.stabilise("c1", protocols=READS_T)
+    s.commit("c1", {"old": {0: 5}})
+    assert s.group.cleanup_deadline_ms == MINUTE
+    s.delete_offsets({"old": [0]})
+    assert s.group.cleanup_deadline_ms == MINUTE
+
+
 @pytest.mark.parametrize("at", [0, 30_000])
 def test_group_whose_last_offset_is_deleted_goes_at_the_next_check(at):
     s = scenario()
@@ -152,10 +173,17 @@ def test_a_time_that_is_over_is_over_at_the_next_check(retention):
     s = scenario()
     s.at(10)
     s.commit("tool", {"t": {0: 5}}, api_version=4, retention_time_ms=retention)
+    assert s.published()[GROUP, "t", 0]["expire_timestamp_ms"] == 10
     s.wait(CHECK - 1)
     assert s.fetch() == {"t": {0: (5, -1, "")}}
     s.wait(1)
     assert s.state is None
+
+
+def test_the_shortest_time_of_all():
+    s = scenario()
+    s.commit("tool", {"t": {0: 5}}, api_version=4, retention_time_ms=1)
+    assert s.published()[GROUP, "t", 0]["expire_timestamp_ms"] == 1
 
 
 def test_a_time_that_is_over_before_there_was_time():
