@@ -66,14 +66,16 @@ def test_a_call_in_which_nothing_happens() -> None:
 def test_offsets_are_counted() -> None:
     partitions = [{"partition_index": each, "committed_offset": 5} for each in range(4)]
     topics = [{"name": "t", "partitions": partitions[:3]}, {"name": "u", "partitions": partitions}]
-    gone = [{"name": "u", "partitions": [{"partition_index": 0}, {"partition_index": 9}]}]
+    gone = [{"name": name, "partitions": [{"partition_index": 0}, {"partition_index": 9}]} for name in "tu"]
     result = call(
         None,
-        request(0, 0, api="offset_commit", topics=topics),
-        request(1, 1, api="offset_delete", topics=gone),
+        request(0, 0, api="offset_commit", topics=topics[:1]),
+        request(1, 0, api="offset_commit", topics=topics[1:]),
+        request(2, 1, api="offset_delete", topics=gone[:1]),
+        request(3, 1, api="offset_delete", topics=gone[1:]),
         watermark_ms=8 * 86_400_000,
     )
-    assert counted(result)["offsets"] == {"committed": 7, "deleted": 1, "expired": 6}
+    assert counted(result)["offsets"] == {"committed": 7, "deleted": 2, "expired": 5}
 
 
 # -- rebalances --------------------------------------------------------------------------------------
