@@ -43,6 +43,11 @@ def test_same_millisecond_goes_by_partition_and_offset():
     assert places(in_log_order(log)) == [(0, 8), (0, 9), (1, 0)]
 
 
+def test_records_without_a_time_go_by_partition():
+    log = records((1, 0, -1), (2, 0, -1))
+    assert places(in_log_order(log)) == [(1, 0), (2, 0)]
+
+
 def test_clock_that_was_set_back_in_one_partition_does_not_pass_another():
     # What comes after 100 in its partition counts as of 100.
     log = records((0, 0, 100), (0, 1, 10), (1, 0, 60))
