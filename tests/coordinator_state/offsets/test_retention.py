@@ -63,6 +63,7 @@ def test_with_its_last_offset_a_simple_group_goes():
     s.at(MINUTE)
     assert s.state is None
     assert [event["event"] for event in s.events[2:]] == ["offsets_expired", "state_changed", "group_deleted"]
+    assert (s.events[3]["from"], s.events[3]["to"]) == ("Empty", "Dead")
     assert s.picture() is None
 
 
