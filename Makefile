@@ -71,12 +71,17 @@ faults: $(READY) ## Kill, pause and starve the running coordinator under load, w
 package: $(READY) ## Pack the coordinator for spark-submit into dist/
 	@$(BIN)/python -m group_coordinator.deploy.submit
 
-# mutmut stays out of the lock: nobody else needs it. It works on a copy in mutants/.
+# mutmut stays out of the lock: nobody else needs it. It works on a copy in mutants/, where it would not try
+# again what an earlier run has tried. A mutant that fills the memory gets no more than 2 GiB.
+MUTMUT := PYTHONPATH=.venv/mutmut $(BIN)/python -m mutmut
+
 .PHONY: mutants
-mutants: $(READY) ## Break the core in some thousand ways and list what no test notices (20 minutes)
+mutants: $(READY) ## Break the core in 3,300 ways, list what no test notices, fail below 90 % (25 minutes)
 	@test -d .venv/mutmut || $(BIN)/pip install --quiet --disable-pip-version-check --target .venv/mutmut 'mutmut>=3.8,<4'
-	PYTHONPATH=.venv/mutmut $(BIN)/python -m mutmut run
-	PYTHONPATH=.venv/mutmut $(BIN)/python -m mutmut results
+	@rm -rf mutants
+	ulimit -v 2097152; $(MUTMUT) run --max-children $(JOBS)
+	@$(MUTMUT) results --all true | awk -F ': ' '$$2 ~ /^(killed|timeout)$$/ {noticed++; next} {print} \
+		END {printf "%d of %d noticed, %.1f %%\n", noticed, NR, 100 * noticed / NR; exit noticed < 0.9 * NR}'
 
 # Likewise. Strict: a package that could not be looked up is no package without vulnerabilities.
 .PHONY: audit
