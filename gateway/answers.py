@@ -1,4 +1,4 @@
-"""Who waits for an answer of the stream, and for how long.
+"""Requests that wait for an answer of the stream, and how long they wait.
 
     waiting.ask(requests, ..., answer)   `answer` is called once: with the responses, or when time is over
     waiting.take(response)               a response has come, perhaps one that nobody waits for any more

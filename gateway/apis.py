@@ -133,7 +133,7 @@ HIDDEN_FEATURES = frozenset({"group.version", "share.version", "streams.version"
 
 
 def offered(of_broker: Iterable[OfferedVersions]) -> list[OfferedVersions]:
-    """What a client is offered of what its broker offers.
+    """The versions that a client is offered, from those that its broker offers.
 
     Oldest versions stay as the broker says: librdkafka finds out what a broker can do by ranges that overlap
     (KAFKA-18659).

@@ -1,13 +1,13 @@
-"""Heartbeats: what a gateway makes of those of many members.
+"""Heartbeats of many members, as a gateway sends and answers them.
 
-Beats of one group wait a little for others and become one record. All gateways send them at the same
-instants, so that the beats of all groups share a batch of the stream: what a batch costs is what beats
-cost.
+Heartbeats of one group wait a little for others and become one record. All gateways send them at the same
+instants, so that the heartbeats of all groups share a batch of the stream. A batch costs as much with many of
+them as with few.
 
-A beat waits for its verdict. If none has come a while after Kafka has taken its record, the answer is NONE,
-as Kafka's own is while it loads a group ("still loading, so blindly respond",
-GroupCoordinatorService.heartbeat). A verdict that comes later answers the member's next beat, which goes to
-the log all the same. Beats that Kafka has not taken are no sign of life, and are never answered NONE.
+A heartbeat waits for its verdict. If none comes within some seconds after Kafka has taken its record, the
+gateway answers NONE. A broker does so while it loads a group (GroupCoordinatorService.heartbeat: "still
+loading, so blindly respond"). A later verdict answers the member's next heartbeat, which goes to the log all
+the same. A heartbeat that Kafka has not taken is no sign of life, and is never answered NONE.
 
 Time is an argument, in seconds.
 """
@@ -83,10 +83,10 @@ class _Record:
 
 
 class Beats:
-    """The beats of all groups at one gateway.
+    """The heartbeats of all groups at one gateway.
 
-    `sender`: in whose name combined beats go to the log. `wait_s`: how long a beat waits for its verdict once
-    Kafka has taken it. `refuse_s`: how long Kafka has for that.
+    `sender`: the name in which combined heartbeats go to the log. `wait_s`: how long a heartbeat waits for
+    its verdict once Kafka has taken it. `refuse_s`: how long Kafka has for that.
     """
 
     def __init__(self, sender: Sender, wait_s: float = 3.0, refuse_s: float = 5.0) -> None:
@@ -97,7 +97,7 @@ class Beats:
         self._sent: dict[str, _Record] = {}
         """By request id, until their verdicts have come."""
         self._verdicts: dict[_Key, _Verdict] = {}
-        """What came too late for its beat, the oldest first."""
+        """Verdicts that came too late for their heartbeats, the oldest first."""
         self._deadlines: list[tuple[float, int, str]] = []
         self._numbers = count()
         self.answered_early = 0
@@ -115,16 +115,16 @@ class Beats:
         return is_answered
 
     def joined(self, group_id: str, member_id: str) -> None:
-        """The member was answered a join or a sync: what was said of its beats before is of the past."""
+        """Forget earlier verdicts: the member was answered a join or a sync."""
         self._verdicts.pop((group_id, member_id), None)
 
     @property
     def groups(self) -> list[str]:
-        """The groups whose beats wait for others."""
+        """The groups whose heartbeats wait for others."""
         return list(self._lingering)
 
     def flush(self, group_id: str, now_s: float) -> Iterator[HeartbeatRequest]:
-        """The records of a group's beats, to be written now: what comes after them must not overtake them."""
+        """The records of a group's heartbeats, to be written now. Later requests must not overtake them."""
         beats = self._lingering.pop(group_id, [])
         for first in range(0, len(beats), _MOST_TOGETHER):
             together = beats[first : first + _MOST_TOGETHER]
@@ -159,7 +159,7 @@ class Beats:
             record.answer([Errors.COORDINATOR_NOT_AVAILABLE.value] * len(record.beats))
 
     def take(self, response: Any, now_s: float) -> bool:
-        """Take what the stream says; returns whether that is about beats of this gateway."""
+        """Take what the stream says; returns whether that is about heartbeats of this gateway."""
         record = self._sent.pop(response.request_id, None)
         if record is None:
             return False
@@ -178,7 +178,7 @@ class Beats:
         return True
 
     def expire(self, now_s: float) -> None:
-        """Answer the beats whose time is over."""
+        """Answer the heartbeats whose time is over."""
         while self._deadlines and self._deadlines[0][0] <= now_s:
             at_s, _, request_id = heappop(self._deadlines)
             record = self._sent.get(request_id)
@@ -209,7 +209,7 @@ class Beats:
 
 
 def next_instant(now_s: float, linger_s: float) -> float:
-    """The next multiple of `linger_s` of the wall clock: at which every gateway sends its beats."""
+    """The next multiple of `linger_s` of the wall clock, when every gateway sends its heartbeats."""
     return (now_s // linger_s + 1) * linger_s
 
 

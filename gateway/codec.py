@@ -2,9 +2,9 @@
 
 kafka-python has the messages and their versions. It trusts what it reads: a length beyond the end of a
 frame gives a shorter text, and a negative number of elements none. So each frame is measured first, by the
-schema of its message: every length is compared with what is left of the frame before anything is allocated,
-what must not be null is there, and the end of the message is the end of the frame. Tagged fields that are
-not known are passed over, as Kafka does.
+schema of its message. Every length is compared with what is left of the frame before anything is allocated.
+A null where none may be is refused, and so are bytes after the end of the message. Tagged fields that are not
+known are passed over, as Kafka does.
 
 Source: KIP-482; org.apache.kafka.common.protocol.ByteBufferAccessor.
 """

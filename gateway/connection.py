@@ -1,8 +1,8 @@
 """One client's connection: its own connection to a broker, and the slots in between.
 
-What arrives from the client is cut into frames. Frames of passed requests go upstream as they arrive;
-frames of local requests are kept until they are whole, and go to the gateway. What may be written to the
-client is whatever fills the first slot.
+The connection cuts into frames whatever arrives from the client. Frames of passed requests go upstream as
+they arrive. Frames of local requests are kept until they are whole, and go to the gateway. Only the first
+slot is written to the client.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _ENDPOINTS_VERSION = 10
 
 
 class Limits:
-    """What one connection may take. Sizes in bytes, times in seconds."""
+    """The limits of one connection. Sizes in bytes, times in seconds."""
 
     local_frame = 1_000_000
     passed_frame = 100 * 1024 * 1024
@@ -58,7 +58,7 @@ class Limits:
 
 
 class Services(Protocol):
-    """What a connection needs of the gateway."""
+    """The gateway, as a connection needs it."""
 
     def answer(self, request: codec.Request, client: Client, reply: Callable[[Any], None]) -> None:
         """Answer a local request; `reply` is called once, with Kafka's response."""
@@ -68,7 +68,7 @@ class Services(Protocol):
 
     @property
     def metrics(self) -> GatewayMetrics:
-        """What is counted."""
+        """The counters of the gateway."""
 
     def closed(self, connection: ClientConnection, reason: str) -> None:
         """The connection has gone."""
@@ -308,7 +308,7 @@ class _Upstream(asyncio.Protocol):
         self._on_read, self._on_lost, self._on_pressure = on_read, on_lost, on_pressure
         self._transport: Any = None
         self._unsent: list[bytes | memoryview] = []
-        """What waits for the connection."""
+        """Data that waits for the connection."""
         self._is_open = True
         self.is_writable = False
         self._connecting: asyncio.Task[None] | None = None

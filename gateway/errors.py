@@ -1,4 +1,4 @@
-"""What closes a connection."""
+"""The error that closes a connection."""
 
 from __future__ import annotations
 

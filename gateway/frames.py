@@ -40,7 +40,7 @@ _REQUEST_HEAD = struct.Struct(">hhi")
 
 
 class RequestHead(NamedTuple):
-    """What every request begins with, in each version of its header."""
+    """The beginning of every request, in each version of its header."""
 
     api_key: int
     api_version: int

@@ -2,8 +2,8 @@
 
     local.answer(request, client, reply)    `reply` is called once, now or later, with Kafka's response
 
-Who is waited for how long, and what is answered then, is the table of section "When things are away" in
-`docs/gateway.md`. Time is an argument, in seconds of a clock that does not go back.
+The table "When the stream is away" in `docs/gateway.md` says how long each request waits, and what it is
+answered then. Time is an argument, in seconds of a clock that does not go back.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _LARGEST_REQUEST = 1_000_000
 
 
 class Client(NamedTuple):
-    """Who asks: the host as Kafka shows it ("/10.0.0.7"), and the node whose port was connected to."""
+    """The client: its host as Kafka shows it ("/10.0.0.7"), and the node whose port was connected to."""
 
     host: str
     node_id: int
@@ -101,7 +101,7 @@ class Local:
 
     @property
     def waiting(self) -> int:
-        """Requests that wait for the stream, beats aside."""
+        """Requests that wait for the stream, without heartbeats."""
         return len(self._waiting)
 
     # -- a client asks -------------------------------------------------------------------------------
@@ -175,7 +175,7 @@ class Local:
     # -- time passes -------------------------------------------------------------------------------
 
     def flush(self, now_s: float) -> None:
-        """Send the beats of all groups that wait for others."""
+        """Send the heartbeats of all groups that wait for others."""
         for group_id in self._beats.groups:
             self._flush(group_id, now_s)
 

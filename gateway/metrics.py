@@ -1,4 +1,4 @@
-"""What a gateway counts, for Prometheus, and whether it is well, for probes.
+"""The metrics of a gateway for Prometheus, and its health for probes.
 
 No name of a group, topic or client is a label: there may be any number of them.
 """

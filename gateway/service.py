@@ -55,7 +55,7 @@ class Gateway:
         health: GatewayHealth,
     ) -> None:
         self.metrics = metrics
-        """What is counted."""
+        """The counters of the gateway."""
         self._health = health
         self._settings, self._kafka_config = settings, kafka_config
         self._instance = secrets.token_hex(6)

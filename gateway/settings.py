@@ -1,4 +1,4 @@
-"""What a gateway is told when it starts."""
+"""The settings of a gateway."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class GatewaySettings(NamedTuple):
     port: int = 19092
     """The bootstrap port. The ports behind it stand for one broker each: port + 1 + node id. 0: any ports."""
     advertised_host: str = "localhost"
-    """What clients are told to connect to."""
+    """The host that clients are told to connect to."""
     request_topic: str = "coordinator.requests"
     response_topic: str = "coordinator.responses"
     groups_topic: str = "coordinator.groups"

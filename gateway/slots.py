@@ -1,7 +1,7 @@
-"""What is owed to a client, in the order in which it asked.
+"""The responses that are owed to a client, in the order in which it asked.
 
-A broker works on one request of a connection at a time, so its responses come in the order of the requests
-(Kafka's SocketServer mutes a channel meanwhile), and clients count on that. Here some responses come from a
+A broker works on one request of a connection at a time (Kafka's SocketServer mutes the channel meanwhile). So
+its responses come in the order of the requests, and clients count on that. Here some responses come from a
 broker and others from the stream, so each request has a slot in a queue. Only what fills the first slot is
 written.
 
@@ -36,7 +36,7 @@ class _Slot:
 
     def __init__(self) -> None:
         self.pieces: list[bytes | memoryview] = []
-        """What has come of it and is not written yet."""
+        """The part of it that has come and is not written yet."""
         self.is_done = False
         """Whether all of it has come."""
 

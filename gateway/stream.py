@@ -1,6 +1,6 @@
 """The way to the coordinator and back: one producer and one reader for all clients of a gateway.
 
-Both have threads of their own. What they have to tell reaches the event loop in batches, one call for each.
+Both have threads of their own. They tell the event loop everything in batches, one call for each.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _POLL_MS = 500
 _MOST_BLOCKED_MS = 100
 """How long the event loop waits at most where the producer's buffer is full."""
 _DELIVERY_MS = 5_000
-"""What Kafka has not taken by then is never sent: a commit that comes late would take a group back."""
+"""A request that Kafka has not taken by then is never sent: a late commit would take a group back."""
 
 
 class Listener(NamedTuple):
-    """What is told of the log, in the event loop."""
+    """The functions that are told of the log, in the event loop."""
 
     acknowledged: Callable[[Sequence[str]], Any]
     """Kafka has taken these requests."""

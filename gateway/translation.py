@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["ALL_OPERATIONS", "Sender", "refusal", "to_contract", "to_kafka"]
 
 ALL_OPERATIONS = {3, 6, 8, 10, 11}
-"""What may be done to a group where everybody may do everything: READ, DELETE, DESCRIBE and its configs."""
+"""The operations on a group where everybody may do everything: READ, DELETE, DESCRIBE and its configs."""
 _BATCH_LEAVE_VERSION = 3
 _BATCH_FETCH_VERSION = 8
 _FETCH_ERROR_VERSION = 2
@@ -53,7 +53,7 @@ _FETCH_ERROR_VERSION = 2
 
 
 class Sender(NamedTuple):
-    """What every contract request of one client has in common."""
+    """The fields that all contract requests of one client have in common."""
 
     client_id: str
     client_host: str
@@ -434,9 +434,9 @@ _PAIRS: dict[int, _Pair] = {
 
 
 def refusal(request: contract.AnyRequest, error: Errors) -> Any:
-    """What the coordinator would say if it answered `request` with `error`, for the gateway's own errors.
+    """The response that the coordinator would give if it answered `request` with `error`.
 
-    Also NONE, to a leave that stands in the log.
+    The gateway gives it for errors of its own, and NONE to a leave that stands in the log.
     """
     response: Any = request.refused(error, None)
     match request:
