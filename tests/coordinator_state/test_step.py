@@ -7,6 +7,7 @@ import pytest
 
 from group_coordinator.coordinator_state.classic.group import ClassicGroup
 from group_coordinator.coordinator_state.config import GroupConfig
+from group_coordinator.coordinator_state.layout import Layout
 from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.step import Channel, Output, step
 from group_coordinator.coordinator_state.stored import SCHEMA_VERSION, decode_group, encode_group
@@ -124,6 +125,13 @@ def about(s: Scenario, *records: Record) -> dict[str, tuple[str, str]]:
     """Which member the answer to each request is about, and what it says."""
     result = step(b"orders", s.state, records, 0, s.config, b"secret")
     return {reply.response.request_id: (reply.member_id, reply.response.error) for reply in result.replies}
+
+
+@pytest.mark.parametrize(("partition", "error"), [(7, "UNKNOWN_MEMBER_ID"), (8, "INVALID_REQUEST")])
+def test_an_answer_goes_only_to_a_partition_that_there_is(partition, error):
+    record = request(0, 0, api="heartbeat", member_id="m", generation_id=1, reply_partition=partition)
+    result = step(b"orders", None, [record], 0, CONFIG, b"secret", layout=Layout(response_partitions=8))
+    assert [reply.response.error for reply in result.replies] == [error]
 
 
 def test_an_answer_comes_with_the_member_that_it_is_about():

@@ -430,6 +430,13 @@ def test_too_large_request_is_not_echoed_at_length(name):
     assert (rejection.reason, rejection.response) == ("larger than 200 bytes", None)
 
 
+def test_too_large_request_is_answered_where_it_asks():
+    assert (
+        read({**HEARTBEAT, "reply_partition": 7}, config=GroupConfig(max_request_bytes=10)).reply_partition
+        == 7
+    )
+
+
 def test_request_of_the_largest_size_is_echoed_whatever_it_says():
     request = {**HEARTBEAT, "surprise": 1, "request_id": "x" * 300}
     config = GroupConfig(max_request_bytes=len(msgspec.json.encode(request)))
