@@ -89,6 +89,8 @@ class ClientConnection(asyncio.Protocol):
         self._upstream: _Upstream | None = None
         self._client = Client("", node_id)
         self._is_writable = True
+        self._is_ending = False
+        """Whether the broker has gone: what can still be answered is, and then the client is closed."""
         self._heard_s = time.monotonic()
         """When the client last sent something; or connected, if it never did."""
         self._reason = "client"
@@ -270,9 +272,10 @@ class ClientConnection(asyncio.Protocol):
         if not self._slots.expects_upstream and self._frames.is_between:
             return
         # A client cannot be told that one response of many will not come: it asks again elsewhere.
-        self._flush()
         log.info("the connection of %s ends: %s", self._client.host, reason)
-        self.close("broker")
+        self._is_ending = True
+        self._slots.break_off()
+        self._flush()
 
     # -- responses and pressure --------------------------------------------------------------------------
 
@@ -282,12 +285,16 @@ class ClientConnection(asyncio.Protocol):
         if self._is_writable:
             for data in self._slots.take():
                 self._transport.write(data)
+        if self._is_ending and not self.is_owed:
+            self.close("broker")
+            return
         self._control()
 
     def _control(self) -> None:
         """Read from whom what he says can be taken, and from nobody else."""
         upstream = self._upstream
         may_ask = len(self._slots) < Limits.slots and (upstream is None or upstream.is_writable)
+        may_ask = may_ask and not self._is_ending
         _set_reading(self._transport, may_ask and self._is_writable)
         if upstream is not None:
             upstream.set_reading(self._is_writable and self._slots.may_read_upstream)

@@ -156,11 +156,12 @@ class Slots:
             self._owed.popleft()
         return taken
 
-    def before_upstream(self) -> int:
-        """How many slots come before the first that upstream owes; all of them if it owes none.
+    def break_off(self) -> None:
+        """Upstream is gone: forget the first response that it owes to the client, and all after it.
 
-        These can still be answered once upstream is gone.
+        A client takes a response for the next request that it has sent, so none may be left out.
         """
-        if (lost := next((each.slot for each in self._expected if each.slot is not None), None)) is None:
-            return len(self._owed)
-        return self._owed.index(lost)
+        owed = [each.slot for each in self._expected if each.slot is not None]
+        self._expected.clear()
+        while owed and self._owed.pop() is not owed[0]:
+            pass

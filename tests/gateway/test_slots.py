@@ -106,15 +106,28 @@ def test_a_response_that_nobody_has_asked_for_is_refused() -> None:
         Connection().answer(response(1))
 
 
-def test_what_can_still_be_answered_once_upstream_is_gone() -> None:
-    slots = Slots(lambda: None)
-    assert slots.before_upstream() == 0
-    slots.await_local()
-    slots.ask_upstream(9, lambda _: None)
-    assert slots.before_upstream() == 1
-    slots.await_upstream(2)
-    slots.await_local()
-    assert slots.before_upstream() == 1
+def test_what_comes_before_a_lost_response_is_answered_and_nothing_after_it() -> None:
+    connection = Connection()
+    before = connection.slots.await_local()
+    connection.slots.ask_upstream(9, lambda _: None)
+    connection.slots.await_upstream(2)
+    after = connection.slots.await_local()
+    connection.slots.await_upstream(4)
+    connection.slots.break_off()
+    assert (len(connection.slots), connection.slots.expects_upstream) == (1, False)
+    after.fill(response(3))
+    before.fill(response(1))
+    connection.flush()
+    assert (connection.written, len(connection.slots)) == (response(1), 0)
+
+
+def test_upstream_that_owes_nothing_can_go() -> None:
+    connection = Connection()
+    local = connection.slots.await_local()
+    connection.slots.break_off()
+    local.fill(response(1))
+    connection.flush()
+    assert connection.written == response(1)
 
 
 @pytest.mark.drawn

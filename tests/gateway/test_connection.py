@@ -1,0 +1,241 @@
+"""Connections over real sockets, with a scripted broker and answers that come when a test says so."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from kafka.protocol.consumer.group import HeartbeatRequest, HeartbeatResponse
+from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
+from kafka.protocol.producer import ProduceRequest
+from prometheus_client import CollectorRegistry
+
+from group_coordinator.gateway import codec
+from group_coordinator.gateway.connection import ClientConnection, Limits
+from group_coordinator.gateway.local import Client
+from group_coordinator.gateway.metrics import GatewayMetrics
+from tests.patience import PATIENCE_S
+
+FETCH = 1
+BEAT = HeartbeatRequest(version=0, group_id="g", generation_id=1, member_id="m")
+
+
+def fetch(correlation_id: int, body: bytes = b"") -> bytes:
+    """A request that is passed on unread."""
+    head = FETCH.to_bytes(2) + (12).to_bytes(2) + correlation_id.to_bytes(4)
+    return (len(head) + len(body)).to_bytes(4) + head + body
+
+
+def response(correlation_id: int, body: bytes = b"") -> bytes:
+    return (4 + len(body)).to_bytes(4) + correlation_id.to_bytes(4) + body
+
+
+async def read(reader: asyncio.StreamReader) -> bytes:
+    """One frame."""
+    async with asyncio.timeout(PATIENCE_S):
+        length = await reader.readexactly(4)
+        return length + await reader.readexactly(int.from_bytes(length))
+
+
+class Gateway:
+    """What a connection needs, and a broker behind it."""
+
+    def __init__(self) -> None:
+        self.metrics = GatewayMetrics(CollectorRegistry())
+        self.asked: list[Callable[[], None]] = []
+        """Local requests; call one to answer it."""
+        self.clients: list[Client] = []
+        self.reasons: list[str] = []
+        self.brokers: asyncio.Queue[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = asyncio.Queue()
+
+    def answer(self, _request: codec.Request, client: Client, reply: Callable[[Any], None]) -> None:
+        self.clients.append(client)
+        self.asked.append(lambda: reply(HeartbeatResponse(version=0, error_code=0)))
+
+    def rewrite(self, message: Any) -> None:
+        raise AssertionError(message)
+
+    def closed(self, _connection: ClientConnection, reason: str) -> None:
+        self.reasons.append(reason)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[int]:
+        async def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await self.brokers.put((reader, writer))
+
+        loop = asyncio.get_running_loop()
+        broker = await asyncio.start_server(accepted, "127.0.0.1", 0)
+        address = broker.sockets[0].getsockname()
+        server = await loop.create_server(lambda: ClientConnection(self, 1, address), "127.0.0.1", 0)
+        try:
+            yield server.sockets[0].getsockname()[1]
+        finally:
+            server.close()
+            broker.close()
+
+    async def broker(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        async with asyncio.timeout(PATIENCE_S):
+            return await self.brokers.get()
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            while not condition():  # noqa: ASYNC110 - it is about anything
+                await asyncio.sleep(0.01)
+
+
+Story = Callable[[Gateway, asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
+
+
+def play(story: Story) -> Gateway:
+    async def played() -> Gateway:
+        gateway = Gateway()
+        async with gateway.running() as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            try:
+                await story(gateway, reader, writer)
+            finally:
+                writer.close()
+                await gateway.until(lambda: gateway.reasons)
+        return gateway
+
+    return asyncio.run(played())
+
+
+def beat(correlation_id: int) -> bytes:
+    return codec.encode_request(BEAT, correlation_id, "c")
+
+
+def test_answers_come_in_the_order_of_the_questions() -> None:
+    async def story(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(fetch(1) + beat(2) + fetch(3) + beat(4))
+        from_gateway, to_gateway = await gateway.broker()
+        assert [await read(from_gateway) for _ in range(2)] == [fetch(1), fetch(3)], "a wait holds nothing up"
+        await gateway.until(lambda: len(gateway.asked) == 2)
+        gateway.asked[1]()
+        to_gateway.write(response(1) + response(3, b"later"))
+        assert await read(reader) == response(1)
+        gateway.asked[0]()
+        assert [int.from_bytes((await read(reader))[4:8]) for _ in range(3)] == [2, 3, 4]
+        assert gateway.clients[0] == Client("/127.0.0.1", 1)
+        to_gateway.close()
+
+    play(story)
+
+
+def test_a_produce_without_acknowledgements_has_no_response() -> None:
+    async def story(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        silent = codec.encode_request(ProduceRequest(version=9, acks=0, timeout_ms=1), 1, "c")
+        spoken = codec.encode_request(ProduceRequest(version=9, acks=1, timeout_ms=1), 2, "c")
+        for byte in silent:
+            writer.write(bytes([byte]))
+            await writer.drain()
+        writer.write(spoken + beat(3))
+        from_gateway, to_gateway = await gateway.broker()
+        assert [await read(from_gateway) for _ in range(2)] == [silent, spoken]
+        to_gateway.write(response(2))
+        assert await read(reader) == response(2)
+        await gateway.until(lambda: gateway.asked)
+        gateway.asked[0]()
+        assert (await read(reader))[4:8] == (3).to_bytes(4)
+        to_gateway.close()
+
+    play(story)
+
+
+def test_an_idle_broker_may_go_and_the_client_notices_nothing() -> None:
+    async def story(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for number in (1, 2):
+            writer.write(fetch(number))
+            from_gateway, to_gateway = await gateway.broker()
+            await read(from_gateway)
+            to_gateway.write(response(number))
+            assert await read(reader) == response(number)
+            to_gateway.close()
+            await gateway.until(from_gateway.at_eof)
+            writer.write(beat(10 + number))
+            await gateway.until(lambda: gateway.asked)
+            gateway.asked.pop()()
+            await read(reader)
+
+    gateway = play(story)
+    assert gateway.reasons == ["client"]
+
+
+def test_a_broker_that_goes_takes_its_client_along_after_what_it_does_not_owe() -> None:
+    async def story(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(beat(1) + fetch(2) + beat(3))
+        from_gateway, to_gateway = await gateway.broker()
+        await read(from_gateway)
+        await gateway.until(lambda: len(gateway.asked) == 2)
+        to_gateway.close()
+        await to_gateway.wait_closed()
+        gateway.asked[1]()
+        gateway.asked[0]()
+        assert (await read(reader))[4:8] == (1).to_bytes(4)
+        async with asyncio.timeout(PATIENCE_S):
+            assert await reader.read() == b""
+
+    gateway = play(story)
+    assert gateway.reasons == ["broker"]
+
+
+def test_a_client_that_does_not_read_holds_up_its_broker_and_nobody_else() -> None:
+    sent = 64 * 1024 * 1024
+
+    async def story(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(fetch(1))
+        from_gateway, to_gateway = await gateway.broker()
+        await read(from_gateway)
+        to_gateway.write(response(1, bytes(sent)))
+        with pytest.raises(TimeoutError):
+            # What fits into the buffers of the sockets and of the gateway is a small part of it.
+            await asyncio.wait_for(to_gateway.drain(), 1)
+        async with asyncio.timeout(PATIENCE_S):
+            assert len(await reader.readexactly(8 + sent)) == 8 + sent
+        to_gateway.close()
+
+    play(story)
+
+
+def test_versions_are_those_that_are_offered() -> None:
+    async def story(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        entry = ApiVersionsResponse.ApiVersion
+        keys = [entry(version=2, api_key=key, min_version=0, max_version=50) for key in (8, 68)]
+        writer.write(codec.encode_request(ApiVersionsRequest(version=2), 7, "c"))
+        from_gateway, to_gateway = await gateway.broker()
+        await read(from_gateway)
+        to_gateway.write(codec.encode_response(ApiVersionsResponse(version=2, api_keys=keys), 7))
+        told = codec.decode_response(18, 2, await read(reader))
+        assert [(each.api_key, each.max_version) for each in told.api_keys] == [(8, 9)]
+        writer.write((12).to_bytes(4) + bytes.fromhex("0012006300000008") + b"\xff\xff\0\0")
+        assert (await read(reader))[4:10] == bytes.fromhex("000000080023"), (
+            "UNSUPPORTED_VERSION, in version 0"
+        )
+        to_gateway.close()
+
+    play(story)
+
+
+@pytest.mark.parametrize(
+    ("silent_s", "is_idle"), [(Limits.first_frame_s, False), (Limits.first_frame_s + 1, True)]
+)
+def test_a_connection_of_which_nothing_comes_is_closed(silent_s: float, is_idle: bool) -> None:
+    class Closing:
+        closed = False
+
+        def close(self) -> None:
+            self.closed = True
+
+        def get_extra_info(self, _name: str) -> tuple[str, int]:
+            return "10.0.0.7", 1
+
+        def set_write_buffer_limits(self, high: int) -> None:
+            assert high == Limits.unwritten
+
+    connection, transport = ClientConnection(Gateway(), 1, ("broker", 9092)), Closing()
+    connection.connection_made(transport)
+    connection.expire(connection._heard_s + silent_s)
+    assert transport.closed is is_idle
