@@ -70,7 +70,9 @@ def check(record: Record, config: GroupConfig = CONFIG) -> None:
     for state in GROUPS if record.key == KEY else [None]:
         call(state, record, config)
         # No later than the group's time already is: then nothing but the record can change anything.
-        early = step(record.key, state, [record._replace(timestamp_ms=NOW_MS)], 0, config, b"secret")
+        early = step(
+            record.key, state, [record._replace(timestamp_ms=NOW_MS)], 0, config, b"secret", layout=LAYOUT
+        )
         if isinstance(request, Rejection):
             assert early.state == state
             check_rejection(early, record, request)
