@@ -19,7 +19,7 @@ from group_coordinator.coordinator_state.partitioning import partition_for_key
 from group_coordinator.coordinator_state.requests import AnyRequest
 from group_coordinator.coordinator_state.responses import AnyResponse, InvalidRequestResponse
 
-__all__ = ["Channel", "KafkaChannel", "MissingTopicError"]
+__all__ = ["Channel", "KafkaChannel", "MissingTopicError", "settings_of"]
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +84,7 @@ class KafkaChannel:
         _check(kafka_config)
 
         with ExitStack() as on_error:
-            self._admin = KafkaAdminClient(**_ADMIN_DEFAULTS | _settings(KafkaAdminClient, kafka_config))
+            self._admin = KafkaAdminClient(**_ADMIN_DEFAULTS | settings_of(KafkaAdminClient, kafka_config))
             on_error.callback(self._admin.close)
             counts = self.partition_counts([request_topic, *response_topics])
             for topic in (request_topic, *response_topics):
@@ -269,15 +269,15 @@ def _check(kafka_config: Mapping[str, Any]) -> None:
             raise ValueError(f"{name!r} is a setting neither of a member nor of kafka-python")
 
 
-def _settings(client: Any, kafka_config: Mapping[str, Any]) -> dict[str, Any]:
+def settings_of(client: Any, kafka_config: Mapping[str, Any]) -> dict[str, Any]:
     """Those of the settings that this kind of client has."""
     settings = {**_DEFAULTS, **kafka_config}
     return {name: value for name, value in settings.items() if name in client.DEFAULT_CONFIG}
 
 
 def _consumer_settings(kafka_config: Mapping[str, Any]) -> dict[str, Any]:
-    return _settings(KafkaConsumer, kafka_config) | _CONSUMER_SETTINGS
+    return settings_of(KafkaConsumer, kafka_config) | _CONSUMER_SETTINGS
 
 
 def _producer_settings(kafka_config: Mapping[str, Any]) -> dict[str, Any]:
-    return _settings(KafkaProducer, kafka_config) | _PRODUCER_SETTINGS
+    return settings_of(KafkaProducer, kafka_config) | _PRODUCER_SETTINGS

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from group_coordinator.commands.arguments import parsed
-from group_coordinator.commands.terminal import bootstrap_option, fail, need, say
-from group_coordinator.coordinator_state.topics import GROUPS, REQUESTS, RESPONSES
+from group_coordinator.commands.terminal import bootstrap_option, fail, need, request_topic_option, say
+from group_coordinator.coordinator_state.topics import GROUPS, RESPONSES
 
 if TYPE_CHECKING:
     from group_coordinator.gateway.service import Gateway
@@ -42,13 +42,7 @@ def _address(text: str) -> tuple[str, int]:
     show_default=True,
     help="Host that clients are told to connect to.",
 )
-@click.option(
-    "--request-topic",
-    default=REQUESTS,
-    show_default=True,
-    envvar="GROUP_COORDINATOR_TOPICS_REQUESTS",
-    help="Topic that the coordinator reads.",
-)
+@request_topic_option()
 @click.option(
     "--response-topic",
     default=RESPONSES,

@@ -20,8 +20,8 @@ from group_coordinator.client import (
 )
 from group_coordinator.client.work import DEFAULT_ASSIGNORS, natural
 from group_coordinator.commands.command_config import client_config, command_config_option
-from group_coordinator.commands.terminal import bootstrap_option, fail
-from group_coordinator.coordinator_state.topics import REQUESTS, RESPONSES
+from group_coordinator.commands.terminal import bootstrap_option, fail, request_topic_option
+from group_coordinator.coordinator_state.topics import RESPONSES
 from group_coordinator.jobs.signals import stop_event
 
 __all__ = ["member"]
@@ -38,13 +38,7 @@ _SILENCE_AGAIN_S = 10.0
 @click.option("--topic", "topics", multiple=True, help="Share the partitions of this topic (repeatable).")
 @bootstrap_option("localhost:9092")
 @command_config_option()
-@click.option(
-    "--request-topic",
-    default=REQUESTS,
-    show_default=True,
-    envvar="GROUP_COORDINATOR_TOPICS_REQUESTS",
-    help="Topic that the coordinator reads.",
-)
+@request_topic_option()
 @click.option(
     "--response-topic",
     default=RESPONSES,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import click
 import msgspec
 
+from group_coordinator.coordinator_state.topics import REQUESTS
 from group_coordinator.deploy.extras import missing
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ __all__ = [
     "need_delta",
     "need_spark",
     "overriding",
+    "request_topic_option",
     "say",
 ]
 
@@ -49,6 +51,17 @@ def bootstrap_option(default: str | None = None) -> Callable[[Command], Command]
         show_default=default is not None,
         envvar=None if default is None else "GROUP_COORDINATOR_BOOTSTRAP_SERVERS",
         help="Kafka brokers, with commas between.",
+    )
+
+
+def request_topic_option() -> Callable[[Command], Command]:
+    """The option for the topic that the coordinator reads."""
+    return click.option(
+        "--request-topic",
+        default=REQUESTS,
+        show_default=True,
+        envvar="GROUP_COORDINATOR_TOPICS_REQUESTS",
+        help="Topic that the coordinator reads.",
     )
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from group_coordinator.coordinator_state.config import INT32_MAX
 
-__all__ = ["Layout"]
+__all__ = ["UNMEASURED", "Layout"]
 
 
 class Layout(NamedTuple):
@@ -19,3 +19,7 @@ class Layout(NamedTuple):
     Without a sink nothing is out of reach."""
     state_partitions: int = 1
     """Of the state; FindCoordinator tells which of them has the group."""
+
+
+UNMEASURED = Layout()
+"""Without real topics: one partition each, and no reply partition is out of reach."""

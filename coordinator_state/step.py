@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from group_coordinator.coordinator_state.coordinator import GroupCoordinator
-from group_coordinator.coordinator_state.layout import Layout
+from group_coordinator.coordinator_state.layout import UNMEASURED, Layout
 from group_coordinator.coordinator_state.log import in_log_order
 from group_coordinator.coordinator_state.offsets.committed import offset_key
 from group_coordinator.coordinator_state.outages import NO_OUTAGES
@@ -82,7 +82,7 @@ def step(
     config: GroupConfig,
     secret: bytes,
     outages: Outages = NO_OUTAGES,
-    layout: Layout = Layout(),  # noqa: B008 - it is immutable
+    layout: Layout = UNMEASURED,
 ) -> StepResult:
     """Apply `records` (all with the record key `key`) to the stored group, then let time pass.
 

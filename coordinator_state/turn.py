@@ -14,7 +14,7 @@ import msgspec
 from group_coordinator.coordinator_state.deadlines import DeadlineKind, Deadlines
 from group_coordinator.coordinator_state.events import GroupCreated
 from group_coordinator.coordinator_state.group import Group
-from group_coordinator.coordinator_state.layout import Layout
+from group_coordinator.coordinator_state.layout import UNMEASURED, Layout
 from group_coordinator.coordinator_state.offsets.committed import CommittedOffsets
 from group_coordinator.coordinator_state.outages import NO_OUTAGES
 
@@ -54,7 +54,7 @@ class Turn(Generic[GroupT_co]):
         group: GroupT_co | None,
         config: GroupConfig,
         outages: Outages = NO_OUTAGES,
-        layout: Layout = Layout(),  # noqa: B008 - it is immutable
+        layout: Layout = UNMEASURED,
     ) -> None:
         self.group_id = group_id
         self.config = config

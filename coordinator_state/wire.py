@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from group_coordinator.coordinator_state.layout import Layout
+from group_coordinator.coordinator_state.layout import UNMEASURED, Layout
 from group_coordinator.coordinator_state.requests import AnyRequest
 from group_coordinator.coordinator_state.responses import InvalidRequestResponse
 
@@ -62,7 +62,7 @@ _UNREADABLE = (ValueError, RecursionError)
 def read_request(
     record: Record,
     config: GroupConfig,
-    layout: Layout = Layout(),  # noqa: B008 - it is immutable
+    layout: Layout = UNMEASURED,
 ) -> AnyRequest | Rejection:
     """Read one record as the contract has it."""
     if record.value is None:

@@ -34,6 +34,10 @@ class Api(NamedTuple):
     way: Way
     newest: int | None = None
 
+    def offers(self, version: int) -> bool:
+        """Whether this version may be offered; a broker may have fewer."""
+        return self.newest is None or version <= self.newest
+
 
 class OfferedVersions(NamedTuple):
     """The versions of one API that a client may use, both ends included."""

@@ -199,10 +199,6 @@ class Beats:
                 break
             del self._verdicts[oldest]
 
-    def next_s(self) -> float | None:
-        """When `expire` has something to do, at the earliest."""
-        return self._deadlines[0][0] if self._deadlines else None
-
     def _await(self, request_id: str, at_s: float) -> None:
         self._sent[request_id].due_s = at_s
         heappush(self._deadlines, (at_s, next(self._numbers), request_id))

@@ -37,7 +37,6 @@ __all__ = ["ClientConnection", "Limits", "Services"]
 log = logging.getLogger(__name__)
 
 _API_VERSIONS, _FIND_COORDINATOR, _PRODUCE = 18, 10, 0
-_NEWEST_API_VERSIONS = 4
 _ENDPOINTS_VERSION = 10
 """The version of Produce from which on its responses may name addresses."""
 
@@ -164,28 +163,26 @@ class ClientConnection(asyncio.Protocol):
     def _begin(self, head_bytes: bytes, length: int) -> bool:
         head = self._head = read_request_head(head_bytes)
         api = APIS.get(head.api_key)
-        is_offered = api is not None and api.way is not Way.HIDDEN
-        if api is None or not is_offered:
+        if api is None or api.way is Way.HIDDEN:
             raise FrameError(f"API {head.api_key} is not offered")
-        if api.newest is not None and head.api_version > api.newest and head.api_key != _API_VERSIONS:
+        if not api.offers(head.api_version) and head.api_key != _API_VERSIONS:
             raise FrameError(f"{api.name} is not offered in version {head.api_version}")
         self._services.metrics.requests[head.api_key].inc()
-        is_whole = api.way in (Way.STREAM, Way.GATEWAY) or self._is_unsupported(head)
+        is_whole = api.way in (Way.STREAM, Way.GATEWAY) or not api.offers(head.api_version)
         limit = Limits.local_frame if is_whole else Limits.passed_frame
         if length > limit:
             raise FrameError(f"{api.name} with {length} bytes, of at most {limit}")
         return is_whole
 
-    def _is_unsupported(self, head: RequestHead) -> bool:
-        return head.api_key == _API_VERSIONS and head.api_version > _NEWEST_API_VERSIONS
-
     def _take(self, piece: Piece) -> None:
         head = self._head
         assert head is not None  # noqa: S101 - no piece comes before its head
-        if self._is_unsupported(head):
+        api = APIS[head.api_key]
+        if not api.offers(head.api_version):
+            # ApiVersions alone is answered then.
             slot = self._slots.await_local()
             slot.fill(codec.encode_response(unsupported_api_versions(), head.correlation_id))
-        elif APIS[head.api_key].way in (Way.STREAM, Way.GATEWAY):
+        elif api.way in (Way.STREAM, Way.GATEWAY):
             self._take_local(head, bytes(piece.data))
         elif head.api_key == _PRODUCE:
             self._take_produce(head, piece)

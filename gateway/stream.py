@@ -15,6 +15,7 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka.errors import KafkaError
 from kafka.structs import TopicPartition
 
+from group_coordinator.client.channel import settings_of
 from group_coordinator.coordinator_state.responses import AnyResponse, InvalidRequestResponse
 from group_coordinator.gateway.groups import ListedGroup
 
@@ -79,7 +80,7 @@ class Writer:
         self._lock = threading.Lock()
         self._done: dict[bool, list[str]] = {True: [], False: []}
         """Request ids that Kafka has taken, or not, and that the event loop does not know of yet."""
-        self._producer = KafkaProducer(**_settings(KafkaProducer, kafka_config) | _PRODUCER_SETTINGS)
+        self._producer = KafkaProducer(**settings_of(KafkaProducer, kafka_config) | _PRODUCER_SETTINGS)
         # So that no `write` has to wait for metadata, in the event loop.
         self._producer.partitions_for(topic)
         self._producer.config["max_block_ms"] = _MOST_BLOCKED_MS
@@ -142,7 +143,7 @@ class Reader:
         self._stopping = threading.Event()
         self._responses = frozenset(response_topics)
         with ExitStack() as on_error:
-            self._consumer = KafkaConsumer(**_settings(KafkaConsumer, kafka_config) | _CONSUMER_SETTINGS)
+            self._consumer = KafkaConsumer(**settings_of(KafkaConsumer, kafka_config) | _CONSUMER_SETTINGS)
             on_error.callback(self._consumer.close)
             ours = [TopicPartition(topic, partition) for topic in sorted(response_topics)]
             self._consumer.assign([*ours, *groups])
@@ -252,13 +253,3 @@ _PRODUCER_SETTINGS: dict[str, Any] = {
     "delivery_timeout_ms": _DELIVERY_MS,
     "max_block_ms": 10_000,
 }
-
-
-def _settings(client: Any, kafka_config: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the settings that this kind of client has."""
-    defaults = {"reconnect_backoff_max_ms": 1_000}
-    return {
-        name: value
-        for name, value in (defaults | dict(kafka_config)).items()
-        if name in client.DEFAULT_CONFIG
-    }

@@ -268,10 +268,14 @@ def _left(_message: Any, version: int, responses: Sequence[Any]) -> Any:
 
 def _committed(_message: Any, version: int, responses: Sequence[Any]) -> Any:
     (response,) = responses
-    topic_entry = OffsetCommitResponse.OffsetCommitResponseTopic
-    entry = topic_entry.OffsetCommitResponsePartition
-    topics = [
-        topic_entry(
+    kind = OffsetCommitResponse.OffsetCommitResponseTopic
+    topics = _results(version, kind, kind.OffsetCommitResponsePartition, response.topics)
+    return OffsetCommitResponse(version=version, throttle_time_ms=0, topics=topics)
+
+
+def _results(version: int, kind: Any, entry: Any, topics: Iterable[answers.TopicResult]) -> list[Any]:
+    return [
+        kind(
             version=version,
             name=topic.name,
             partitions=[
@@ -279,18 +283,18 @@ def _committed(_message: Any, version: int, responses: Sequence[Any]) -> Any:
                 for each in topic.partitions
             ],
         )
-        for topic in response.topics
+        for topic in topics
     ]
-    return OffsetCommitResponse(version=version, throttle_time_ms=0, topics=topics)
 
 
 def _fetched(message: Any, version: int, responses: Sequence[Any]) -> Any:
     if version < _BATCH_FETCH_VERSION:
         (response,) = responses
         kind = OffsetFetchResponse.OffsetFetchResponseTopic
-        topics = _fetched_topics(version, kind, kind.OffsetFetchResponsePartition, response.topics)
+        told = response.topics
         if response.error_code and version < _FETCH_ERROR_VERSION:
-            topics = _each_with_error(version, kind, message.topics or (), response.error_code)
+            told = _each_with_error(message.topics or (), response.error_code)
+        topics = _fetched_topics(version, kind, kind.OffsetFetchResponsePartition, told)
         return OffsetFetchResponse(
             version=version, throttle_time_ms=0, topics=topics, error_code=response.error_code
         )
@@ -329,22 +333,13 @@ def _fetched_topics(version: int, kind: Any, entry: Any, topics: Iterable[Any]) 
     ]
 
 
-def _each_with_error(version: int, kind: Any, topics: Iterable[Any], error_code: int) -> list[Any]:
-    entry = kind.OffsetFetchResponsePartition
+def _each_with_error(topics: Iterable[Any], error_code: int) -> list[answers.FetchedOffsetsOfTopic]:
+    """The partitions that were asked for, each with the error, as the coordinator would name them."""
+    fetched = answers.FetchedOffset
     return [
-        kind(
-            version=version,
-            name=topic.name,
-            partitions=[
-                entry(
-                    version=version,
-                    partition_index=each,
-                    committed_offset=-1,
-                    metadata="",
-                    error_code=error_code,
-                )
-                for each in topic.partition_indexes
-            ],
+        answers.FetchedOffsetsOfTopic(
+            topic.name,
+            [fetched(partition_index=each, error_code=error_code) for each in topic.partition_indexes],
         )
         for topic in topics
     ]
@@ -352,19 +347,8 @@ def _each_with_error(version: int, kind: Any, topics: Iterable[Any], error_code:
 
 def _deleted_offsets(_message: Any, version: int, responses: Sequence[Any]) -> Any:
     (response,) = responses
-    topic_entry = OffsetDeleteResponse.OffsetDeleteResponseTopic
-    entry = topic_entry.OffsetDeleteResponsePartition
-    topics = [
-        topic_entry(
-            version=version,
-            name=topic.name,
-            partitions=[
-                entry(version=version, partition_index=each.partition_index, error_code=each.error_code)
-                for each in topic.partitions
-            ],
-        )
-        for topic in response.topics
-    ]
+    kind = OffsetDeleteResponse.OffsetDeleteResponseTopic
+    topics = _results(version, kind, kind.OffsetDeleteResponsePartition, response.topics)
     return OffsetDeleteResponse(
         version=version, error_code=response.error_code, throttle_time_ms=0, topics=topics
     )

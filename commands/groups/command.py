@@ -23,8 +23,8 @@ from group_coordinator.commands.groups.options import checked_action, parse_lag,
 from group_coordinator.commands.groups.plan import Planned, read_plan
 from group_coordinator.commands.groups.reset import ResetTo, parse_datetime, parse_duration, reset_offsets
 from group_coordinator.commands.tables import Report
-from group_coordinator.commands.terminal import bootstrap_option, fail
-from group_coordinator.coordinator_state.topics import GROUPS, REQUESTS, RESPONSES
+from group_coordinator.commands.terminal import bootstrap_option, fail, request_topic_option
+from group_coordinator.coordinator_state.topics import GROUPS, RESPONSES
 
 __all__ = ["groups"]
 
@@ -127,13 +127,7 @@ _CLEAR = "\x1b[H\x1b[2J"
     metavar="MS",
     help="Longest wait for the coordinator's next answer, in ms.",
 )
-@click.option(
-    "--request-topic",
-    default=REQUESTS,
-    show_default=True,
-    envvar="GROUP_COORDINATOR_TOPICS_REQUESTS",
-    help="Topic that the coordinator reads.",
-)
+@request_topic_option()
 @click.option(
     "--response-topic",
     multiple=True,
