@@ -1,4 +1,4 @@
-"""Settings that decide what a group may do, with Kafka's names and defaults where Kafka has them."""
+"""Settings that limit groups, with Kafka's names and defaults where Kafka has them."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
     offset_metadata_max_bytes: _NotNegative = 4_096
     """Longest metadata of a committed offset; like Kafka's, counted in UTF-16 units in spite of its name."""
     offsets_retention_minutes: _PositiveInt32 = 10_080
-    """How long offsets are kept that nobody uses; see `retention.py` for when that is."""
+    """How long the coordinator keeps offsets that no member uses; `retention.py` has the rules."""
     offsets_retention_check_interval_ms: _PositiveInt32 = 600_000
-    """An Empty group without offsets is gone this long after it became Empty (Kafka: at the next check);
-    offsets whose time is over go at most this much later."""
+    """An Empty group without offsets is deleted this long after it became Empty (Kafka: at the next check).
+    Offsets expire at most this much late."""
 
     new_member_join_timeout_ms: _NotNegative = 300_000
     """How long a member that joins for the first time may stay parked (KAFKA-7610; a constant in Kafka)."""
@@ -70,9 +70,10 @@ class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def max_record_bytes(self) -> int:
-        """No record that is written is larger: what the output topics and the producer must allow.
+        """Size of the largest record that is written. The output topics and the producer must allow it.
 
-        The largest are a group's picture and the leader's answer (all subscriptions in base64 and an
-        assignment, which came in one request) and a rejected record (key and value in base64).
+        The largest records are a group's picture, the leader's answer and a rejected record. The answer has
+        all subscriptions in base64, and an assignment of one request. The rejected record has key and value
+        in base64.
         """
         return 2 * self.max_group_bytes + 4 * self.max_request_bytes

@@ -5,8 +5,8 @@
     coordinator.handle(request, record)        # this came, at that place of the log
     turn.replies, turn.events                  # what was decided, in order
 
-Everything decided is a function of the group, the records and the time they carry. A deadline that is due
-before a record fires before it, so how the log is cut into batches makes no difference.
+Each decision is a function of the group, the records and their times. A deadline that is due before a record
+fires before it, so it makes no difference how the log is cut into batches.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ __all__ = ["GroupCoordinator"]
 
 
 class GroupCoordinator:
-    """Applies requests and the passing of time to the group of one `turn`."""
+    """Applies requests and time to the group of one `turn`."""
 
     def __init__(self, turn: Turn[AnyGroup], secret: bytes) -> None:
         self._turn = turn
         self._secret = secret
 
     def advance(self, to_ms: int) -> None:
-        """Let time pass until `to_ms`: every deadline up to then fires, in order, at its own time.
+        """Advance time to `to_ms`. Each deadline up to then fires, in order, at its own time.
 
         Time does not go back: an earlier `to_ms` changes nothing. That holds while there is a group; without
         one nothing is kept between two batches, so nothing may be kept within one. In an outage no time

@@ -1,11 +1,11 @@
 """A group's deadlines: which there are, and which is due next.
 
 The deadlines themselves are fields of the group, so that they are stored with it. `Deadlines` is an index
-over them for the length of one call: a heap that is filled once and told of each deadline that is set
-after that. An entry whose deadline has since been moved or cancelled is skipped when it comes up, so
-moving a deadline (every heartbeat does) costs one push and no search.
+over them for the length of one call. It is a heap that is filled once; each deadline that is set later is
+pushed. An entry whose deadline has been moved or cancelled since is skipped when it comes up. So a heartbeat,
+which moves a deadline, costs one push and no search.
 
-What happens when a deadline passes is in `classic/expiry.py` and `offsets/retention.py`.
+`classic/expiry.py` and `offsets/retention.py` have the rules for deadlines that pass.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ class DeadlineKind(IntEnum):
     JOIN = 0
     """The join phase is over. First, because a newcomer's time may end with the phase it waits for."""
     SESSION = 1
-    """A member has been silent for its session timeout."""
+    """The session of a member expires."""
     PENDING = 2
     """An id that was handed out has not been used to join."""
     SYNC = 3
     """The time to sync is over."""
     CLEANUP = 4
-    """Offsets that nobody uses, and the group if it is Empty, are looked at, to be deleted."""
+    """Unused offsets, and the group if it is Empty, are checked for deletion."""
 
 
 class Deadline(NamedTuple):
-    """When (ms of log time), what, and if it is a member's or a pending id's, whose (member id)."""
+    """A deadline: its time (ms of log time), its kind, and the id of its member or pending id, if any."""
 
     at_ms: int
     kind: DeadlineKind

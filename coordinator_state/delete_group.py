@@ -1,4 +1,4 @@
-"""DeleteGroup: a group without members goes, and its offsets with it (KIP-229).
+"""DeleteGroup: delete a group without members, and its offsets (KIP-229).
 
 Source: GroupCoordinatorShard.deleteGroups and ClassicGroup.validateDeleteGroup of Apache Kafka 4.
 """
@@ -20,7 +20,7 @@ __all__ = ["handle_delete_group"]
 
 
 def handle_delete_group(turn: Turn[Group], request: DeleteGroupRequest) -> None:
-    """Handle one DeleteGroup. Ids that were handed out and not used yet do not keep a group."""
+    """Handle one DeleteGroup. A handed-out id that is not used yet does not protect a group."""
     error, message = Errors.NONE, None
     if not turn.exists:
         error, message = not_found(turn.group_id)

@@ -1,4 +1,4 @@
-"""Kafka's error codes, as far as a group coordinator, or the gateway in front of it, answers with them.
+"""Kafka's error codes that a group coordinator, or the gateway in front of it, answers with.
 
 Source: org.apache.kafka.common.protocol.Errors; numbers and names are Kafka's.
 """

@@ -1,7 +1,7 @@
-"""What happened to a group: the records of `coordinator.events`, from which its history can be told.
+"""Events: the records of `coordinator.events`, which are the history of a group.
 
-An event is a fact about one decision. Its id names the record or the deadline that caused the decision,
-so that a batch that is run again writes the same events under the same ids.
+An event is a fact about one decision. Its id names the record or the deadline that caused the decision. So a
+batch that runs again writes the same events under the same ids.
 
 Events outlive the program that wrote them. New fields have defaults, which stand for "not told".
 """
@@ -39,28 +39,28 @@ __all__ = [
 
 
 class RebalanceCause(StrEnum):
-    """What makes a group rebalance; who did is in the `reason`."""
+    """The cause of a rebalance; the `reason` names the member."""
 
     MEMBER_JOINED = "member_joined"
     MEMBER_LEFT = "member_left"
     MEMBER_REPLACED = "member_replaced"
-    """A static member was started again, and the group could not go on as it was."""
+    """A static member restarted, and the group could not go on as it was."""
     SESSION_EXPIRED = "session_expired"
     NOT_SYNCED = "not_synced"
     SUBSCRIPTION_CHANGED = "subscription_changed"
     LEADER_REJOINED = "leader_rejoined"
-    """Leaders do so when what they divide has changed."""
+    """A leader joins again when the work that it divides has changed."""
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event"):
-    """What all events have in common. `at_ms` is the log's time of the cause, never a wall clock's.
+    """The fields of all events. `at_ms` is the log's time of the cause, never a wall clock's.
 
-    `request_id`: of the request that was the cause; None if a deadline was. `Turn.emit` fills all of these
-    in: a rule says only what happened.
+    `request_id` is that of the request that was the cause; None if a deadline was. `Turn.emit` fills in
+    all of these. A rule gives only the fields of its own event.
     """
 
     IS_PICTURED: ClassVar[bool] = True
-    """Whether what happened can be seen in the group's picture."""
+    """Whether the event changes the group's picture."""
 
     event_id: str = ""
     at_ms: int = 0
@@ -117,7 +117,7 @@ class MemberRejoined(Event, frozen=True, kw_only=True, tag="member_rejoined"):
 
 
 class MemberRemoved(Event, frozen=True, kw_only=True, tag="member_removed"):
-    """A member is out. `reason` is one of left, session_expired, not_rejoined, not_synced, group_full.
+    """A member was removed. `reason` is one of left, session_expired, not_rejoined, not_synced, group_full.
 
     `client_reason`: why it left, in its own words (KIP-800).
     """
@@ -130,9 +130,9 @@ class MemberRemoved(Event, frozen=True, kw_only=True, tag="member_removed"):
 
 
 class MemberFenced(Event, frozen=True, kw_only=True, tag="member_fenced"):
-    """A static member was started again: the program at `client_host` goes on as `replaced_by`.
+    """A static member restarted: the program at `client_host` goes on as `replaced_by`.
 
-    Whoever still uses the old `member_id` is told FENCED_INSTANCE_ID.
+    A program that still uses the old `member_id` gets FENCED_INSTANCE_ID.
     """
 
     member_id: str
@@ -144,7 +144,7 @@ class MemberFenced(Event, frozen=True, kw_only=True, tag="member_fenced"):
 
 
 class GenerationCompleted(Event, frozen=True, kw_only=True, tag="generation_completed"):
-    """A join phase ended with members: the new generation, who leads it and who is in it (member ids)."""
+    """A join phase ended with members: the new generation, its leader and its members (member ids)."""
 
     protocol_type: str = ""
     protocol_name: str
@@ -157,20 +157,20 @@ class GenerationWrapped(Event, frozen=True, tag="generation_wrapped"):
 
 
 class RebalancePostponed(Event, frozen=True, kw_only=True, tag="rebalance_postponed"):
-    """No member has joined, and the ones that are left are static: they are waited for until `until_ms`."""
+    """No member has joined, and all members are static: the group waits for them until `until_ms`."""
 
     until_ms: int
 
 
 class MemberAssigned(msgspec.Struct, frozen=True):
-    """What one member got, as the bytes the leader sent."""
+    """The assignment of one member, as the bytes that the leader sent."""
 
     member_id: str
     assignment: bytes
 
 
 class AssignmentPropagated(Event, frozen=True, kw_only=True, tag="assignment_propagated"):
-    """The leader's assignment was taken over: who owns what in this generation."""
+    """The leader has sent the assignments of this generation."""
 
     protocol_type: str = ""
     assignments: list[MemberAssigned]
@@ -193,14 +193,14 @@ class OffsetsOfTopic(msgspec.Struct, frozen=True):
 
 
 class PartitionsOfTopic(msgspec.Struct, frozen=True):
-    """The partitions of one topic whose offsets are gone."""
+    """The partitions of one topic whose offsets were deleted."""
 
     name: str
     partition_indexes: list[int]
 
 
 class OffsetsCommitted(Event, frozen=True, kw_only=True, tag="offsets_committed"):
-    """Offsets were committed: by `member_id`, or if that is empty by no member, as tools do."""
+    """Offsets were committed by `member_id`; it is empty for a tool, which is no member."""
 
     IS_PICTURED: ClassVar[bool] = False
 
@@ -218,7 +218,7 @@ class OffsetsDeleted(Event, frozen=True, kw_only=True, tag="offsets_deleted"):
 
 
 class OffsetsExpired(Event, frozen=True, kw_only=True, tag="offsets_expired"):
-    """Offsets were not used for `offsets.retention.minutes`."""
+    """Offsets expired after `offsets.retention.minutes` without use."""
 
     IS_PICTURED: ClassVar[bool] = False
 
@@ -226,7 +226,7 @@ class OffsetsExpired(Event, frozen=True, kw_only=True, tag="offsets_expired"):
 
 
 class GroupDeleted(Event, frozen=True, kw_only=True, tag="group_deleted"):
-    """The group is gone; the same id starts afresh."""
+    """The group was deleted. A new group may have the same id."""
 
 
 # A reader has to know them all, also those that it does nothing with.

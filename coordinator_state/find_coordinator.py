@@ -1,8 +1,8 @@
 """FindCoordinator: where a group's requests belong, and which task of the query keeps its state.
 
-In Kafka that is the broker that leads one partition of __consumer_offsets. Here there is one coordinator for
-all, so the answer is about partitions: a program that produces requests by itself learns which to use, and
-people learn where to look for a group.
+In Kafka the answer is the broker that leads one partition of __consumer_offsets. Here one coordinator has all
+groups, so the answer names partitions. A program that produces requests by itself learns which one to use.
+An operator learns which task to look at.
 """
 
 from __future__ import annotations

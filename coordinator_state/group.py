@@ -1,7 +1,7 @@
-"""What a group of any kind is to those that do not care which kind it is.
+"""The interface that groups of all kinds have.
 
-The offsets, the deadlines and the requests of tools are the same for groups of all kinds. They ask the
-questions below, and know no more of a group. The kinds are listed in `kinds.py`.
+The rules for offsets, deadlines and the requests of tools are the same for all kinds of groups. They use the
+methods below, and know no more of a group. The kinds are listed in `kinds.py`.
 
 Source: the interface org.apache.kafka.coordinator.group.Group.
 """
@@ -39,9 +39,9 @@ class Group(Protocol):
     (a broker's clock was set back) is handled as of here."""
     generation_id: int
     offsets: bytes
-    """What is committed, as `CommittedOffsets` reads and writes it."""
+    """The committed offsets, as `CommittedOffsets` reads and writes them."""
     cleanup_deadline_ms: int | None
-    """When to look for what nobody uses: offsets, and the group itself if it is empty."""
+    """When to check for unused offsets, and whether the group itself is unused."""
 
     @property
     def state(self) -> str:
@@ -55,13 +55,13 @@ class Group(Protocol):
 
     @property
     def is_unused(self) -> bool:
-        """Whether it has no members, and nobody was given an id to become one."""
+        """Whether it has no members, and no handed-out id that may become one."""
 
     def picture(self) -> GroupPicture:
-        """The group as people and tools may see it."""
+        """The group as tools show it."""
 
     def die(self) -> None:
-        """Move to the state Dead. Only an empty group does."""
+        """Move to the state Dead. Only an empty group can."""
 
     # -- what offsets depend on --------------------------------------------------------------------
 
@@ -75,21 +75,21 @@ class Group(Protocol):
         """Whether a member reads `topic`; if that is not known, True to be safe."""
 
     def unused_since_ms(self, topic: str, commit_timestamp_ms: int) -> int | None:
-        """Since when nobody has used an offset of `topic`; None while it is in use.
+        """The time since which no member has used an offset of `topic`; None while one does.
 
         `commit_timestamp_ms`: when it was committed (offsetExpirationCondition).
         """
 
     def heard_from(self, member_id: str) -> HasSession | None:
-        """Note that this member has committed; returns it if that keeps its session."""
+        """Note that this member has committed; return it if a commit extends its session."""
 
     # -- deadlines ---------------------------------------------------------------------------------
 
     def deadlines(self) -> Iterator[tuple[int, DeadlineKind, str]]:
-        """All that are set: when, which kind, and the id of the member if it is one's."""
+        """All deadlines that are set: the time, the kind, and the member id (or "")."""
 
     def deadline(self, kind: DeadlineKind, member_id: str) -> int | None:
-        """When it is due; None if it is not set."""
+        """The time of one deadline; None if it is not set."""
 
     def set_deadline(self, kind: DeadlineKind, member_id: str, at_ms: int | None) -> None:
-        """Set it, or clear it with None. A deadline of a member that is not there cannot be set."""
+        """Set one deadline, or clear it with None. It cannot be set for a member that is not there."""

@@ -29,11 +29,11 @@ class Record(NamedTuple):
 
 
 def in_log_order(records: Iterable[Record]) -> list[Record]:
-    """Order the records of one group, however Spark's shuffle has mixed them.
+    """Put the records of one group into log order, because Spark's shuffle mixes them.
 
-    Producers that partition by key alike keep a group in one partition, and then this is the order of
-    offsets, even where a broker's clock was set back in between. Producers that do not (librdkafka's
-    default partitioner is not Java's) spread it; then partitions are merged by append time.
+    Producers with the same partitioner keep a group in one partition. Then this is the order of offsets, even
+    where a broker's clock was set back in between. Producers with others (librdkafka's default partitioner is
+    not Java's) spread a group over partitions, which are merged by append time.
     """
     by_place = sorted(records, key=_PLACE)
     if not by_place or by_place[0].partition == by_place[-1].partition:

@@ -1,18 +1,17 @@
 """Outages: stretches of log time in which no coordinator ran, or none could be reached.
 
-The log goes on while the coordinator is away: members beat, and nobody answers. So the time of an outage
-does not count. A request that was appended during one has come at its end, when it was read, and a deadline
-that was running when it began is put off by its length. Whoever was to join or sync by then did not hear of
-it, and has as much time left as there was.
+The log goes on while the coordinator is away: members send heartbeats, and nobody answers. So the time of an
+outage does not count. A request that was appended during an outage counts as of its end, when it was read. A
+deadline that was running at the begin of an outage is moved by its length. A member that was to join or sync
+has as much time left as before, because it could not know.
 
-Kafka comes to much the same in its own way: a coordinator that takes a group over begins all sessions anew
+Kafka does much the same in its own way. A coordinator that takes over a group restarts all sessions
 (GroupMetadataManager.onLoaded), and has forgotten the rebalance that was running.
 
-What the coordinator comes back with holds until the next outage: whether it creates groups, or has as many as
-it may have. So that, too, depends on time alone.
+A coordinator that has as many groups as it may have creates no more. It decides so when it comes back, and
+this holds until the next outage. So it depends on time alone as well.
 
-Outages are part of the log, in a way: which there were is kept with the checkpoint, and a replay with the
-same log and the same outages gives the same decisions.
+The checkpoint keeps the outages. A replay with the same log and the same outages gives the same decisions.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ class Outages:
         return iter(self._outages)
 
     def between(self, from_ms: int, to_ms: int) -> Iterable[Outage]:
-        """Those that begin before `to_ms`, less what of them is over at `from_ms`; earliest first."""
+        """The outages that begin before `to_ms`, without the parts before `from_ms`; earliest first."""
         # Asked for every record, and nearly always all are over.
         if not self._ends or self._ends[-1] <= from_ms:
             return ()

@@ -1,8 +1,7 @@
 """The requests of the contract (`docs/contract.md`), decoded strictly.
 
-Names are those of Kafka's protocol messages in snake_case. Every field is checked for type and range on
-the way in, and a field that is not in the contract is refused, so nothing behind this module has to
-wonder what it was given.
+Names are those of Kafka's protocol messages in snake_case. Decoding checks the type and range of each field,
+and refuses a field that is not in the contract. So nothing behind this module has to check again.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ class Protocol(msgspec.Struct, frozen=True, array_like=False, forbid_unknown_fie
 
 
 class MemberAssignment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the leader gives one member, as opaque bytes."""
+    """The leader's assignment for one member, as opaque bytes."""
 
     member_id: str
     assignment: bytes
@@ -94,7 +93,7 @@ def _reason(reason: str | None) -> str | None:
 
 
 class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="api"):
-    """What all requests have in common. `api_version` None means the newest."""
+    """The fields of all requests. `api_version` None means the newest."""
 
     OLDEST_VERSION: ClassVar[int] = 0
     NEWEST_VERSION: ClassVar[int]
@@ -144,7 +143,7 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         return 0
 
     def precheck(self) -> tuple[Errors, str | None]:
-        """Whether it can be answered at all, before anybody looks at the group; if not, why."""
+        """The error that refuses it before any look at the group, if one does."""
         oldest, newest = self.OLDEST_VERSION, self.NEWEST_VERSION
         if not oldest <= self.version <= newest:
             message = f"versions {oldest} to {newest} are supported - at `$.api_version`"
@@ -288,7 +287,7 @@ class HeartbeatRequest(Request, frozen=True, tag="heartbeat"):
 
     @property
     def beats(self) -> list[BeatingMember]:
-        """Who beats, one or several."""
+        """The members that it is of, one or several."""
         if self.members is not msgspec.UNSET:
             return self.members
         return [
@@ -349,7 +348,7 @@ class DescribeGroupRequest(Request, frozen=True, tag="describe_group"):
 
 
 class OffsetCommitPartition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How far one partition has been worked on: `committed_offset` is the next to be read."""
+    """The offset of one partition: `committed_offset` is the next to be read."""
 
     partition_index: Partition
     committed_offset: Int64
@@ -387,7 +386,7 @@ class OffsetCommitRequest(_MemberRequest, frozen=True, tag="offset_commit"):
 
     @property
     def partitions_named(self) -> int:
-        """Of all topics."""
+        """The number of partitions of all topics."""
         return sum(len(topic.partitions) for topic in self.topics)
 
 
@@ -420,7 +419,7 @@ class OffsetFetchRequest(Request, frozen=True, tag="offset_fetch"):
 
     @property
     def partitions_named(self) -> int:
-        """Of all topics that are named."""
+        """The number of partitions of all topics that are named."""
         return sum(len(topic.partition_indexes) for topic in self.topics or ())
 
     def lacks(self) -> tuple[Errors, str] | None:
@@ -460,7 +459,7 @@ class OffsetDeleteRequest(Request, frozen=True, tag="offset_delete"):
 
     @property
     def partitions_named(self) -> int:
-        """Of all topics."""
+        """The number of partitions of all topics."""
         return sum(len(topic.partitions) for topic in self.topics)
 
 

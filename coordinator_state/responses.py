@@ -1,4 +1,4 @@
-"""The responses of the contract, and the picture of a group that people and tools read."""
+"""The responses of the contract, and the picture of a group that tools read."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = [
 
 
 class ReplyTo(msgspec.Struct, frozen=True, array_like=True):
-    """Who asked, and how to answer: all that is kept of a parked request."""
+    """The sender of a request, and how to answer it. A parked request is no more than that."""
 
     request_id: str
     client_id: str
@@ -45,7 +45,7 @@ class ReplyTo(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Response(msgspec.Struct, kw_only=True, tag_field="api"):
-    """What all responses have in common. `error_code` and `error` are Kafka's number and name."""
+    """The fields of all responses. `error_code` and `error` are Kafka's number and name."""
 
     request_id: str
     client_id: str
@@ -118,7 +118,7 @@ class SyncGroupResponse(Response, kw_only=True, tag="sync_group"):
 
 
 class MemberResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one member of a Heartbeat of several, or of a LeaveGroup; the ids are echoed as sent."""
+    """The result for one member of a LeaveGroup or a Heartbeat of several. The ids are echoed as sent."""
 
     member_id: str
     group_instance_id: str | None = None
@@ -138,21 +138,21 @@ class LeaveGroupResponse(Response, kw_only=True, tag="leave_group"):
 
 
 class PartitionResult(msgspec.Struct, frozen=True):
-    """What became of one partition of an OffsetCommit or OffsetDelete."""
+    """The result for one partition of an OffsetCommit or OffsetDelete."""
 
     partition_index: int
     error_code: int = 0
 
 
 class TopicResult(msgspec.Struct, frozen=True):
-    """What became of the partitions of one topic."""
+    """The results for the partitions of one topic."""
 
     name: str
     partitions: list[PartitionResult]
 
 
 class OffsetCommitResponse(Response, kw_only=True, tag="offset_commit"):
-    """Answer to OffsetCommit. What is wrong with the whole request is each partition's error, too."""
+    """Answer to OffsetCommit. An error of the whole request stands at each partition as well."""
 
     topics: list[TopicResult] = []
 

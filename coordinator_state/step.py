@@ -1,7 +1,6 @@
 """One call of the stateful function, without Spark: state and records in, state and outputs out.
 
-This is what the query runs for each group of a batch, what a replay of the log runs for a whole log, and
-what the tests run with a scripted log.
+The query runs it for each group of a batch, a replay for a whole log, and the tests for a scripted log.
 """
 
 from __future__ import annotations
@@ -58,11 +57,11 @@ class Output(NamedTuple):
 
 
 class StepResult(NamedTuple):
-    """What is to be done after one call.
+    """The result of one call.
 
     `state`: the group to be stored, None if there is none (any more). `deadline_ms`: when to call again if
-    nothing comes; later than everything the call has seen. `requests`: what was asked. `replies`, `events`,
-    `rejections`: what was decided, and is in `outputs` as bytes.
+    nothing comes; later than everything the call has seen. `requests`: the requests that were read.
+    `replies`, `events`, `rejections`: the decisions, which are in `outputs` as bytes.
     """
 
     state: bytes | None
@@ -87,9 +86,9 @@ def step(
     """Apply `records` (all with the record key `key`) to the stored group, then let time pass.
 
     `watermark_ms`: log time up to which no more records will come; what is due by then fires. `secret`
-    makes member ids unguessable. `outages`: when there was no coordinator. Same arguments, same result, to
-    the byte. An outage that begins after all of it changes no output, so a batch that runs again, after one
-    that its first run could not know of, gives the same.
+    makes member ids unguessable. `outages`: when there was no coordinator. The same arguments give the
+    same result, to the byte. An outage that begins after all records changes no output. So a batch that runs
+    again after such an outage, which its first run could not know, gives the same.
     """
     group = decode_group(state) if state is not None else None
     turn = Turn(_group_id(key), group, config, outages, layout)

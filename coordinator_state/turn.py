@@ -61,7 +61,7 @@ class Turn(Generic[GroupT_co]):
         self.layout = layout
         self.outages = outages
         self.offsets = CommittedOffsets(group.offsets if group else b"")
-        """What is committed for the group; nothing while there is none."""
+        """The committed offsets of the group; none while there is no group."""
         self.now_ms = group.now_ms if group else 0
         self.replies: list[Reply] = []
         self.events: list[Event] = []
@@ -98,7 +98,7 @@ class Turn(Generic[GroupT_co]):
         return self.outages.closed_at(self.now_ms)
 
     def create_group(self, group: Group) -> None:
-        """Begin `group`, which has this turn's group id. Not if `is_closed`."""
+        """Create `group`, which has this turn's group id. Not if `is_closed`."""
         self._group = group
         self._deadlines = Deadlines(group)
         self.await_cleanup()
@@ -110,30 +110,30 @@ class Turn(Generic[GroupT_co]):
         return self.group
 
     def forget_group(self) -> None:
-        """The group is no more."""
+        """Forget the group, which is deleted."""
         self._group = self._deadlines = None
 
     # -- time ------------------------------------------------------------------------------------
 
     def set_time(self, now_ms: int) -> None:
-        """It is now `now_ms`."""
+        """Set log time to `now_ms`."""
         self.now_ms = now_ms
         if self._group is not None:
             self._group.now_ms = self.now_ms
 
     def restart_session(self, member: HasSession) -> None:
-        """`member` was heard from: its session ends a session timeout from now."""
+        """Restart the session of `member`: it ends a session timeout from now."""
         self.deadlines.set(DeadlineKind.SESSION, self.now_ms + member.session_timeout_ms, member.member_id)
 
     def await_cleanup(self) -> None:
-        """Look after the retention check interval whether something is not used any more."""
+        """Check after the retention check interval whether something is not used any more."""
         at_ms = self.now_ms + self.config.offsets_retention_check_interval_ms
         self.deadlines.set(DeadlineKind.CLEANUP, at_ms)
 
     # -- decisions -------------------------------------------------------------------------------
 
     def begin(self, cause: Record | str, request_id: str | None = None) -> None:
-        """What follows is caused by `cause`: a record, with the request in it, or a deadline."""
+        """Name the `cause` of the decisions that follow: a record, with the request in it, or a deadline."""
         self._cause = cause
         self._request_id = request_id
         self._effects = 0
@@ -143,7 +143,7 @@ class Turn(Generic[GroupT_co]):
         self.replies.append(Reply(response, reply_to.partition, member_id))
 
     def emit(self, event: Event) -> None:
-        """Record that `event` happened to the group. What all events have in common is filled in here."""
+        """Record that `event` happened to the group, and fill in the fields of all events."""
         self.events.append(
             msgspec.structs.replace(
                 event,

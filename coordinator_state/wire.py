@@ -1,7 +1,6 @@
 """From the bytes of a record to a request, or to the reason why it is none.
 
-Nothing on the request topic may end the query, so this is the one place where every way of being wrong
-has to come out as a `Rejected`.
+Nothing on the request topic may end the query. So this module turns every invalid record into a `Rejection`.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ class Rejection(msgspec.Struct, frozen=True):
 
 
 class RejectedRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What `coordinator.rejected` keeps of a record; bytes are base64, cut off at the largest request."""
+    """A record in `coordinator.rejected`. Bytes are base64, cut off at the largest request."""
 
     topic: str
     partition: int
@@ -135,7 +134,7 @@ def _partition(envelope: _Envelope, layout: Layout) -> int | None:
 
 
 def rejected_record(record: Record, reason: str, config: GroupConfig) -> RejectedRecord:
-    """What to keep of a rejected record."""
+    """Make the record for `coordinator.rejected`."""
     limit = config.max_request_bytes
     return RejectedRecord(
         topic=record.topic,

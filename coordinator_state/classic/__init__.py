@@ -1,1 +1,1 @@
-"""The classic protocol: members join, the leader assigns, everybody syncs and sends heartbeats."""
+"""The classic protocol: members join, the leader assigns, all members sync and send heartbeats."""

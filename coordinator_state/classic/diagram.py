@@ -1,8 +1,8 @@
-"""The state diagram as a picture, drawn from the table that the coordinator itself obeys.
+"""The state diagram as a picture, drawn from the table that the coordinator follows.
 
     python -m group_coordinator.coordinator_state.classic.diagram > docs/state-machine.md
 
-A test compares the file with the table, so the picture cannot fall behind the code.
+A test compares the file with the table, so the picture always shows the current code.
 """
 
 from __future__ import annotations

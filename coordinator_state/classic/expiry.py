@@ -1,4 +1,4 @@
-"""What happens when a deadline passes.
+"""The rules for a deadline that passes.
 
 Source: GroupMetadataManager.java of Apache Kafka 4 (expireClassicGroupMemberHeartbeat, expirePendingSync).
 """
@@ -29,7 +29,7 @@ __all__ = ["expire"]
 
 
 def expire(turn: Turn[ClassicGroup], deadline: Deadline) -> None:
-    """Do what is due at `deadline`, which `turn.deadlines` has just given out."""
+    """Apply the rule for `deadline`, which `turn.deadlines` has just given out."""
     _RULES[deadline.kind](turn, deadline.member_id)
 
 

@@ -1,6 +1,6 @@
 """A classic group as plain data, with the bookkeeping that keeps the data consistent.
 
-A group is one serialisable value. The rules that change it are not here but in the handlers.
+A group is one serialisable value. The rules that change it are in the handlers.
 
 Source: org.apache.kafka.coordinator.group.classic.ClassicGroup.
 """
@@ -77,7 +77,7 @@ class ClassicGroup(msgspec.Struct, kw_only=True, array_like=True):
     # quadratic in the members (KAFKA-7142). `protocol_counts`: how many members offer each protocol name;
     # `static_members`: which member id an instance id stands for.
     subscribed_topics: tuple[str, ...] | None = None
-    """What the members of the last completed generation read, sorted; None if that is not known."""
+    """The topics that members of the last completed generation read, sorted; None if not known."""
     offsets: bytes = b""
     rebalance_since_ms: int | None = None
     """When the group was last Stable or Empty; None while it is ..."""
@@ -103,7 +103,7 @@ class ClassicGroup(msgspec.Struct, kw_only=True, array_like=True):
     # -- members ---------------------------------------------------------------------------------
 
     def add_member(self, member: Member, protocol_type: str) -> None:
-        """Take `member` in; the first one sets the protocol type and becomes leader."""
+        """Add `member`. The first member sets the protocol type and becomes the leader."""
         if not self.members:
             self.protocol_type = protocol_type
         if self.leader is None:
@@ -115,7 +115,7 @@ class ClassicGroup(msgspec.Struct, kw_only=True, array_like=True):
         self._count(member, 1)
 
     def remove_member(self, member: Member) -> None:
-        """Take a member out; if it led, the member that has been in longest leads."""
+        """Remove a member. If it was the leader, the member that joined first becomes the leader."""
         del self.members[member.member_id]
         if member.group_instance_id is not None:
             del self.static_members[member.group_instance_id]
@@ -129,7 +129,7 @@ class ClassicGroup(msgspec.Struct, kw_only=True, array_like=True):
     def replace_static_member(
         self, member: Member, new_member_id: str, client_id: str, client_host: str
     ) -> None:
-        """Let `member` go on under another id and at another place, all else being kept."""
+        """Give `member` another id, client id and host; keep everything else."""
         assert member.group_instance_id is not None  # noqa: S101 - a bug of ours if it is
         del self.members[member.member_id]
         self._count(member, -1)
@@ -158,20 +158,20 @@ class ClassicGroup(msgspec.Struct, kw_only=True, array_like=True):
         self._count(member, 1)
 
     def park_join(self, member: Member, reply_to: ReplyTo) -> None:
-        """Keep a join unanswered. An earlier one of the member is forgotten: its sender gave up on it."""
+        """Park a join. It replaces an earlier one of the member, whose sender has given up on it."""
         if member.awaiting_join is None:
             self.num_awaiting_join += 1
         member.awaiting_join = reply_to
 
     def take_parked_join(self, member: Member) -> ReplyTo | None:
-        """The parked join, to be answered now; None if there is none."""
+        """Take the parked join, to be answered now; None if there is none."""
         reply_to, member.awaiting_join = member.awaiting_join, None
         if reply_to is not None:
             self.num_awaiting_join -= 1
         return reply_to
 
     def take_parked_sync(self, member: Member) -> ReplyTo | None:
-        """The parked sync, to be answered now; None if there is none."""
+        """Take the parked sync, to be answered now; None if there is none."""
         reply_to, member.awaiting_sync = member.awaiting_sync, None
         return reply_to
 
@@ -201,9 +201,9 @@ class ClassicGroup(msgspec.Struct, kw_only=True, array_like=True):
     ) -> Errors:
         """Whether `member_id` is a member, and, if given, `generation_id` the current generation.
 
-        With an instance id it must also be the one that the instance id stands for: another member id
-        belongs to an older run of the same program, which must not go on. An id that was handed out but has
-        not joined is not a member yet.
+        With an instance id, `member_id` must also be the id that the instance id stands for. Another member
+        id belongs to an older run of the same program, which must not go on. An id that was handed out but
+        has not joined is not a member yet.
 
         Source: ClassicGroup.validateMember of Apache Kafka 4.
         """
@@ -219,7 +219,7 @@ class ClassicGroup(msgspec.Struct, kw_only=True, array_like=True):
         return Errors.NONE
 
     def may_commit(self, member_id: str, group_instance_id: str | None, generation_id: int) -> Errors:
-        """Whether this sender may commit. While there are no members, anybody may, without a generation."""
+        """Whether this sender may commit. In an empty group anybody may, without a generation."""
         if generation_id < 0 and self.is_empty:
             return Errors.NONE
         # The member id "" of a sender without a generation is nobody's, as it should be.
@@ -230,13 +230,13 @@ class ClassicGroup(msgspec.Struct, kw_only=True, array_like=True):
         return error
 
     def may_delete_offsets(self) -> tuple[Errors, str | None]:
-        """Whether it is known what the members use: there are none, or they are Kafka's consumers."""
+        """Whether the members' topics are known: there are no members, or they are Kafka's consumers."""
         if self.is_empty or self.protocol_type == CONSUMER:
             return Errors.NONE, None
         return Errors.NON_EMPTY_GROUP, "what its members use is only known of protocol type consumer"
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether a member of the last generation reads `topic`; to be safe, if that is not known."""
+        """Whether a member of the last generation reads `topic`; True if that is not known."""
         if self.is_empty:
             return False
         if self.subscribed_topics is None:
@@ -245,11 +245,11 @@ class ClassicGroup(msgspec.Struct, kw_only=True, array_like=True):
         return self.subscribed_topics[place : place + 1] == (topic,)
 
     def unused_since_ms(self, topic: str, commit_timestamp_ms: int) -> int | None:
-        """Since when nobody has used an offset of `topic`; None while it is in use.
+        """The time since which no member has used an offset of `topic`; None while one does.
 
-        Without members that is when the last one went, or the commit if there never was one. With members it
-        is the commit, if they are Kafka's consumers and read other topics (KIP-211). A group that rebalances
-        uses all (KAFKA-13636).
+        In a group without members, it is the time when the last one left, or the commit if there never was
+        one. In a group with members it is the commit, if they are Kafka's consumers and read other topics
+        (KIP-211). A group that rebalances uses all topics (KAFKA-13636).
         """
         is_known = self.state is GroupState.STABLE and self.protocol_type == CONSUMER
         if self.is_subscribed(topic) or not (self.is_empty or is_known):
@@ -259,7 +259,7 @@ class ClassicGroup(msgspec.Struct, kw_only=True, array_like=True):
         return commit_timestamp_ms
 
     def heard_from(self, member_id: str) -> Member | None:
-        """Note that this member has committed; returns it if that keeps its session."""
+        """Note that this member has committed; return it if a commit extends its session."""
         member = self.members.get(member_id)
         if member is None or self.state not in _COMMIT_KEEPS_SESSION:
             return None
@@ -269,7 +269,7 @@ class ClassicGroup(msgspec.Struct, kw_only=True, array_like=True):
     # -- deadlines -------------------------------------------------------------------------------
 
     def deadlines(self) -> Iterator[tuple[int, DeadlineKind, str]]:
-        """All that are set: when, which kind, and the id of the member if it is one's."""
+        """All deadlines that are set: the time, the kind, and the member id (or "")."""
         for member_id, member in self.members.items():
             if member.session_deadline_ms is not None:
                 yield member.session_deadline_ms, DeadlineKind.SESSION, member_id
@@ -281,7 +281,7 @@ class ClassicGroup(msgspec.Struct, kw_only=True, array_like=True):
                 yield of_group, kind, ""
 
     def deadline(self, kind: DeadlineKind, member_id: str) -> int | None:
-        """When it is due; None if it is not set."""
+        """The time of one deadline; None if it is not set."""
         match kind:
             case DeadlineKind.SESSION:
                 member = self.members.get(member_id)
@@ -298,7 +298,7 @@ class ClassicGroup(msgspec.Struct, kw_only=True, array_like=True):
                 assert_never(kind)
 
     def set_deadline(self, kind: DeadlineKind, member_id: str, at_ms: int | None) -> None:
-        """Set it, or clear it with None. An id that was handed out goes with its deadline."""
+        """Set one deadline, or clear it with None. An id that was handed out goes with its deadline."""
         match kind:
             case DeadlineKind.SESSION:
                 self.members[member_id].session_deadline_ms = at_ms
@@ -320,13 +320,13 @@ class ClassicGroup(msgspec.Struct, kw_only=True, array_like=True):
 
     @property
     def join_phase_ms(self) -> int:
-        """For how long the join phase has been running; 0 if there is none."""
+        """The ms for which the join phase has been running; 0 if there is none."""
         preparing = self.state is GroupState.PREPARING_REBALANCE
         return self.now_ms - self.state_timestamp_ms if preparing else 0
 
     @property
     def all_members_joined(self) -> bool:
-        """Whether the join phase waits for nobody, pending ids included (KAFKA-7909)."""
+        """Whether all members have joined and no handed-out id is still unused (KAFKA-7909)."""
         return self.num_awaiting_join == len(self.members) and not self.pending_members
 
     @property
@@ -347,7 +347,7 @@ class ClassicGroup(msgspec.Struct, kw_only=True, array_like=True):
         )
 
     def select_protocol(self) -> str:
-        """The protocol most members prefer among those that all offer.
+        """The protocol that most members prefer, of those that all members offer.
 
         Each member votes for the first candidate on its list. On a tie the one that was voted for
         first wins: Kafka leaves that to chance, and chance cannot be replayed.
@@ -372,12 +372,12 @@ class ClassicGroup(msgspec.Struct, kw_only=True, array_like=True):
         ]
 
     def described_members(self, *, with_instances: bool) -> list[DescribedMember]:
-        """All members as people and tools may see them."""
+        """All members as tools show them."""
         hidden = {} if with_instances else {"group_instance_id": None}
         return [DescribedMember(**self._description(member) | hidden) for member in self.members.values()]
 
     def picture(self) -> GroupPicture:
-        """The group as people and tools may see it."""
+        """The group as tools show it."""
         return GroupPicture(
             group_id=self.group_id,
             state=self.state,

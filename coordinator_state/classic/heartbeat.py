@@ -2,11 +2,10 @@
 
 Source: GroupMetadataManager.java of Apache Kafka 4, classicGroupHeartbeatToClassicGroup.
 
-One thing differs, though not in the answer. A broker answers a join in the millisecond in which its
-generation begins; here the answer may take a batch, or an outage, and until it arrives the member can only
-beat for a generation before. That is a sign of life of somebody who does not know better yet, so it keeps
-the session until the member shows that it has heard. (Who never does is out by the end of the time to sync
-or to join again.)
+One rule differs, though not in the answer. A broker answers a join in the millisecond in which the
+generation begins. Here the answer may take a batch or an outage. Until it arrives, the member can only send
+heartbeats of an older generation. Such a heartbeat extends the session until the member shows that it knows
+of the new generation. A member that never does is removed at the end of the time to sync or to join again.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ __all__ = ["handle_heartbeat"]
 
 
 def handle_heartbeat(turn: Turn[ClassicGroup], request: HeartbeatRequest) -> None:
-    """Handle one Heartbeat: of several members it does what one of each would, and is answered once."""
+    """Handle one Heartbeat. One of several members does what a heartbeat of each would; its answer is one."""
     beats, reply_to = request.beats, request.reply_to
     errors = [_beat(turn, each) for each in beats]
     if request.members is msgspec.UNSET:

@@ -1,4 +1,4 @@
-"""JoinGroup: a program asks to be a member, or comes back because a rebalance began.
+"""JoinGroup: a program asks to become a member, or a member joins again because a rebalance began.
 
 The checks stand in Kafka's order, because the first that fails is the answer.
 Source: GroupMetadataManager.java of Apache Kafka 4, classicGroupJoin and what it calls.
@@ -38,7 +38,7 @@ _SKIP_ASSIGNMENT_VERSION = 9
 
 
 def handle_join_group(turn: Turn[ClassicGroup], request: JoinGroupRequest, new_member_id: str) -> None:
-    """Handle one JoinGroup; `new_member_id` is the id to give out if it asks for one."""
+    """Handle one JoinGroup; `new_member_id` is the id to hand out if it asks for one."""
     config = turn.config
     if not (
         config.group_min_session_timeout_ms

@@ -1,4 +1,4 @@
-"""LeaveGroup: members go of their own accord, several at a time if need be.
+"""LeaveGroup: one or several members leave.
 
 Source: GroupMetadataManager.java of Apache Kafka 4, classicGroupLeaveToClassicGroup.
 """
@@ -29,7 +29,7 @@ _BATCH_VERSION = 3
 
 
 def handle_leave_group(turn: Turn[ClassicGroup], request: LeaveGroupRequest) -> None:
-    """Handle one LeaveGroup: all its members go, then there is one rebalance."""
+    """Handle one LeaveGroup: remove all its members, then rebalance once."""
     is_batch = request.version >= _BATCH_VERSION
     if not is_batch and len(request.members) != 1:
         message = f"version {request.version} is about one member"

@@ -1,7 +1,7 @@
 """One member of a classic group as plain data.
 
-What Kafka keeps in callbacks and timers is data here: who waits for an answer (`ReplyTo`) and when a session
-ends, because an answer may be given many batches, or a restart, after the question.
+Kafka keeps parked requests in callbacks and sessions in timers. Here both are data (`ReplyTo`, deadlines),
+because the answer may come many batches or a restart after the request.
 
 Source: org.apache.kafka.coordinator.group.classic.ClassicGroupMember.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Member", "names_of", "stored"]
 
 _MEMBER_FRAME_BYTES = 200
-"""What a member's field names and numbers take in a picture; they outweigh the names of a small member."""
+"""Bytes of a member's field names and numbers in a picture; more than the names of a small member."""
 
 
 class StoredProtocol(msgspec.Struct, frozen=True, array_like=True):
@@ -43,7 +43,7 @@ class Member(msgspec.Struct, kw_only=True, array_like=True):
     session_timeout_ms: int
     rebalance_timeout_ms: int
     protocols: tuple[StoredProtocol, ...]
-    """What the member offers, in its order of preference."""
+    """The protocols that the member offers, in its order of preference."""
     assignment: bytes = b""
     is_new: bool = True
     """True until the member's first join phase is over: until then it has no id to send heartbeats with."""
@@ -57,7 +57,7 @@ class Member(msgspec.Struct, kw_only=True, array_like=True):
     group_instance_id: str | None = None
     """The name that a static member keeps over restarts (KIP-345); None for a dynamic member."""
     is_behind: bool = False
-    """True from the begin of a generation until the member shows that it has heard of it."""
+    """True from the start of a generation until the member shows that it knows of it."""
     join_request_id: str = ""
     """The request that a static member was given its id for."""
 

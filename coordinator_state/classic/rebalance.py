@@ -84,7 +84,7 @@ def transition(
 
 
 def maybe_prepare_rebalance(turn: Turn[ClassicGroup], cause: RebalanceCause, reason: str) -> None:
-    """Begin a join phase, or, when one is running, end it if nobody is missing any more."""
+    """Begin a join phase. If one is running, end it if no member is missing any more."""
     if turn.group.state in CAN_REBALANCE:
         prepare_rebalance(turn, cause, reason)
     else:
@@ -92,7 +92,7 @@ def maybe_prepare_rebalance(turn: Turn[ClassicGroup], cause: RebalanceCause, rea
 
 
 def prepare_rebalance(turn: Turn[ClassicGroup], cause: RebalanceCause, reason: str) -> None:
-    """Begin a join phase: everybody has to join again, because of `cause`; `reason` is for people."""
+    """Begin a join phase, so that all members join again, because of `cause`. `reason` is for people."""
     group = turn.group
     if group.state is GroupState.COMPLETING_REBALANCE:
         _refuse_parked_syncs(turn)
@@ -131,7 +131,7 @@ def _begin_initial_delay(turn: Turn[ClassicGroup], delay_ms: int, remaining_ms: 
 
 
 def maybe_complete_join(turn: Turn[ClassicGroup]) -> None:
-    """End the running join phase if nobody is missing; the initial one runs its full time."""
+    """End the running join phase if no member is missing. The initial one runs its full time."""
     group = turn.group
     if (
         group.state is GroupState.PREPARING_REBALANCE
@@ -142,7 +142,7 @@ def maybe_complete_join(turn: Turn[ClassicGroup]) -> None:
 
 
 def extend_initial_delay_or_complete_join(turn: Turn[ClassicGroup]) -> None:
-    """The initial delay is over: wait another round if members came in this one and time is left."""
+    """End a round of the initial delay. Wait another one if members joined in this one and time is left."""
     group = turn.group
     if group.new_member_added and group.initial_remaining_ms:
         group.new_member_added = False
@@ -154,9 +154,9 @@ def extend_initial_delay_or_complete_join(turn: Turn[ClassicGroup]) -> None:
 
 
 def complete_join(turn: Turn[ClassicGroup], reason: str) -> None:
-    """End the join phase: who did not join is out, the others are the next generation.
+    """End the join phase: remove the members that did not join; the others are the next generation.
 
-    A static member that did not join is kept until its session ends: it may just be starting again.
+    A static member that did not join stays until its session expires, because it may be restarting.
     """
     group = turn.group
     turn.deadlines.set(DeadlineKind.JOIN, None)
@@ -232,7 +232,7 @@ def answer_join(
     leader: str | None = None,
     skip_assignment: bool = False,
 ) -> None:
-    """Tell `member` of the current generation; the leader is told of all its members.
+    """Send `member` the current generation. The leader gets all members as well.
 
     `leader`: whom to call the leader, if not the one that leads.
     """
@@ -262,14 +262,14 @@ def answer_join(
 
 
 def synced(turn: Turn[ClassicGroup], member: Member) -> None:
-    """`member` has synced; when all have, there is nothing left to wait for."""
+    """Note that `member` has synced. When all have, clear the deadline to sync."""
     turn.group.set_pending_sync(member, pending=False)
     if turn.group.num_pending_sync == 0:
         turn.deadlines.set(DeadlineKind.SYNC, None)
 
 
 def propagate_assignment(turn: Turn[ClassicGroup], assignments: dict[str, bytes]) -> None:
-    """Take over what the leader decided, and answer everybody who waits for it.
+    """Take the leader's assignment, and answer all members that wait for it.
 
     Nobody is left out: a member the leader forgot owns nothing, and an id that is not a member's is ignored.
     """
@@ -293,7 +293,7 @@ def propagate_assignment(turn: Turn[ClassicGroup], assignments: dict[str, bytes]
 
 
 def answer_sync(turn: Turn[ClassicGroup], reply_to: ReplyTo, member: Member) -> None:
-    """Tell `member` what it owns."""
+    """Send `member` its assignment."""
     group = turn.group
     has_protocol = reply_to.api_version >= 5  # noqa: PLR2004 - the fields came with version 5
     turn.reply(
@@ -333,10 +333,10 @@ def refuse_parked_sync(turn: Turn[ClassicGroup], member: Member, error: Errors) 
 def remove_member(
     turn: Turn[ClassicGroup], member: Member, reason: str, client_reason: str | None = None
 ) -> None:
-    """Take `member` out for `reason` (as in `MemberRemoved`). What that means for the phase is the caller's.
+    """Remove `member` for `reason` (as in `MemberRemoved`). The caller decides how the phase goes on.
 
-    A parked join is answered UNKNOWN_MEMBER_ID, so that a client that is still there joins anew. A parked
-    sync is not answered: its sender has left since, or it would not be removed (Kafka does the same).
+    A parked join is answered UNKNOWN_MEMBER_ID, so that a client that is still there joins again. A parked
+    sync is not answered, because its sender must have left since (Kafka does the same).
     """
     refuse_parked_join(turn, member, Errors.UNKNOWN_MEMBER_ID)
     turn.group.remove_member(member)

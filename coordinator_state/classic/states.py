@@ -69,7 +69,7 @@ TRANSITIONS: dict[GroupState, dict[GroupState, str]] = {
 
 
 class IllegalTransition(AssertionError):  # noqa: N818 - it names the fact, as its readers do
-    """A move that the table does not have was asked for: a bug in the coordinator, never in a request."""
+    """A move that the table does not have. It is a bug in the coordinator, never in a request."""
 
 
 def transition(current: GroupState, target: GroupState) -> GroupState:

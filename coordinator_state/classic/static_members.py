@@ -1,6 +1,6 @@
-"""A static member is started again: the new run takes the place, the old one must not go on (KIP-345).
+"""A static member restarts: the new run replaces the old one, which must not go on (KIP-345).
 
-What the join that brings this about then does to the group is in `join_group.py`.
+`join_group.py` decides whether the group rebalances then.
 Source: ClassicGroup.replaceStaticMember of Apache Kafka 4.
 """
 
@@ -26,9 +26,9 @@ __all__ = ["is_repeat", "take_over"]
 
 
 def is_repeat(request: JoinGroupRequest, member: Member) -> bool:
-    """Whether the join that made `member` is in the log once more, as of a producer that sent it again.
+    """Whether `request` is the join that made `member`, which a producer has sent twice.
 
-    It has its answer, or will have. Taken for a restart, it would fence its own sender.
+    It has its answer, or will have it. Taken for a restart, it would fence its own sender.
     """
     return (request.client_id, request.request_id) == (member.client_id, member.join_request_id)
 
@@ -36,7 +36,7 @@ def is_repeat(request: JoinGroupRequest, member: Member) -> bool:
 def take_over(
     turn: Turn[ClassicGroup], request: JoinGroupRequest, member: Member, new_member_id: str
 ) -> None:
-    """Let `member` go on under `new_member_id`. What its old run waits for is answered FENCED_INSTANCE_ID."""
+    """Rename `member` to `new_member_id`. Requests that its old run waits for get FENCED_INSTANCE_ID."""
     group, old_member_id = turn.group, member.member_id
     assert member.group_instance_id is not None  # noqa: S101 - a bug of ours if it is
     refuse_parked_join(turn, member, Errors.FENCED_INSTANCE_ID, old_member_id)

@@ -1,7 +1,7 @@
-"""What the members of a group have subscribed to, as far as the coordinator can tell.
+"""The topics that the members of a group have subscribed to, as far as the coordinator can tell.
 
-Subscriptions are opaque bytes of the members' own, but for one protocol type: that of Kafka's consumers. Of
-theirs the topics are read, so that offsets of topics that nobody reads any more can be deleted and expire.
+Subscriptions are opaque bytes, except those of Kafka's consumers. The coordinator reads the topics in these,
+so that offsets of topics that no member reads any more can be deleted and expire.
 
 Source: ClassicGroup.computeSubscribedTopics of Apache Kafka 4.
 """

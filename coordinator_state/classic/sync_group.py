@@ -1,4 +1,4 @@
-"""SyncGroup: a member asks what it owns; the leader says what everybody owns.
+"""SyncGroup: a member asks for its assignment; the leader sends the assignments of all.
 
 Source: GroupMetadataManager.java of Apache Kafka 4, classicGroupSyncToClassicGroup.
 """

@@ -1,1 +1,1 @@
-"""Committed offsets: what is kept for a group of any kind, and for how long."""
+"""Committed offsets of groups of any kind, and their retention."""

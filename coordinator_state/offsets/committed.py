@@ -1,8 +1,8 @@
 """The committed offsets of one group, kept apart from the group and read only when they are asked for.
 
-A group may have thousands of offsets, and nearly all that comes is heartbeats, which have no use for them.
-So they are stored as one string of bytes within the group's state, which a heartbeat passes on as it is;
-and within it each topic is a string of bytes again, so that a commit pays for the topics that it names.
+A group may have thousands of offsets, and most requests are heartbeats, which do not need them. So all
+offsets are one string of bytes within the group's state, which a heartbeat does not decode. Within it each
+topic is a string of bytes again, so that a commit decodes only the topics that it names.
 
 Source: OffsetMetadataManager.Offsets and OffsetAndMetadata of Apache Kafka 4.
 """
@@ -37,7 +37,7 @@ class OffsetPicture(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CommittedOffset(msgspec.Struct, frozen=True, array_like=True):
-    """How far a partition has been worked on: `offset` is the next to be read. Times in ms of log time.
+    """A committed offset: `offset` is the next to be read. Times in ms of log time.
 
     New fields go to the end and have defaults: states written before must still be readable.
     """
@@ -47,7 +47,7 @@ class CommittedOffset(msgspec.Struct, frozen=True, array_like=True):
     metadata: str
     commit_timestamp_ms: int
     expire_timestamp_ms: int | None = None
-    """When to forget it, if the commit said so (up to version 4)."""
+    """When it expires, if the commit said so (up to version 4)."""
 
     @property
     def size(self) -> int:
@@ -114,7 +114,7 @@ class CommittedOffsets:
         return self._bytes_held
 
     def get(self, topic: str, partition: int) -> CommittedOffset | None:
-        """What is committed; None if nothing is."""
+        """The committed offset of a partition; None if there is none."""
         return self._partitions(topic).get(partition)
 
     def topics(self) -> list[str]:
@@ -144,7 +144,7 @@ class CommittedOffsets:
         self.changes[topic, partition] = offset
 
     def delete(self, topic: str, partition: int) -> bool:
-        """Forget what is committed; False if nothing was."""
+        """Delete a committed offset; return False if there was none."""
         partitions = self._partitions(topic)
         before = partitions.pop(partition, None)
         if before is None:

@@ -1,7 +1,7 @@
-"""OffsetCommit: how far the work has come, told by a member or, while there are none, by anybody.
+"""OffsetCommit: a member commits offsets. While a group has no members, anybody may.
 
-Source: OffsetMetadataManager.commitOffset and ClassicGroup.validateOffsetCommit of Apache Kafka 4. Whether a
-topic exists is not asked: the coordinator knows no topics, and a unit of work need not be one.
+Source: OffsetMetadataManager.commitOffset and ClassicGroup.validateOffsetCommit of Apache Kafka 4. The
+coordinator does not check whether a topic exists, because a unit of work need not be one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["handle_offset_commit"]
 
 
 def handle_offset_commit(turn: Turn[Group], request: OffsetCommitRequest) -> None:
-    """Handle one OffsetCommit. One that names no partition is granted unseen, as KafkaApis does."""
+    """Handle one OffsetCommit. One without partitions is granted without a check, as KafkaApis does."""
     if not request.partitions_named:
         _answer(turn, request, Errors.NONE)
     elif (error := _validate(turn, request)) is not Errors.NONE:

@@ -1,4 +1,4 @@
-"""OffsetDelete: forget offsets of topics that nobody in the group uses (KIP-496).
+"""OffsetDelete: delete offsets of topics that no member of the group uses (KIP-496).
 
 Source: OffsetMetadataManager.deleteOffsets and ClassicGroup.validateOffsetDelete of Apache Kafka 4.
 """

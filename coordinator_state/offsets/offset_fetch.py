@@ -1,4 +1,4 @@
-"""OffsetFetch: what is committed. Anybody may ask, in any state, for a group that is there or not.
+"""OffsetFetch: the committed offsets. Anybody may ask, in any state, whether the group exists or not.
 
 Source: OffsetMetadataManager.fetchOffsets and fetchAllOffsets of Apache Kafka 4.
 """

@@ -1,11 +1,11 @@
-"""How long offsets and groups without members are kept, and how they go.
+"""Retention of offsets and of groups without members.
 
-An offset goes when it was not in use for `offsets.retention.minutes`, or when the time is over that its
-commit set. In use it is while the group has members, with one exception: of Kafka's consumers it is known
-which topics they read (KIP-211). A group that rebalances loses nothing (KAFKA-13636).
+An offset expires after `offsets.retention.minutes` without use, or when the time that its commit set is over.
+It is in use while the group has members. One exception is a group of Kafka's consumers, whose topics are
+known: their other topics are not in use (KIP-211). A group that rebalances loses nothing (KAFKA-13636).
 
-Kafka looks through all groups at every `offsets.retention.check.interval.ms`. Here each group has a deadline
-of its own, at most that much later than there is something to be done, and none while there is nothing.
+Kafka checks all groups every `offsets.retention.check.interval.ms`. Here each group has a deadline of its
+own, at most that much later than something expires. A group in which nothing can expire has no deadline.
 
 Source: OffsetMetadataManager.cleanupExpiredOffsets and ClassicGroup.offsetExpirationCondition of Kafka 4.
 """
@@ -37,14 +37,14 @@ __all__ = ["await_expiry", "clean_up", "delete_offsets", "end_group"]
 
 
 def await_expiry(turn: Turn[Group], topic: str, offset: CommittedOffset) -> None:
-    """Look at `offset`, which was just committed, when its time is over."""
+    """Check `offset`, which was just committed, when its time is over."""
     due_ms = _due_ms(turn, topic, offset)
     if due_ms is not None:
         _look_by(turn, due_ms)
 
 
 def clean_up(turn: Turn[Group]) -> None:
-    """Let go what nobody uses: the offsets whose time is over, and the group if nothing is left of it."""
+    """Delete the offsets that have expired, and the group if nothing is left of it."""
     group, offsets = turn.group, turn.offsets
     expired, awaited = [], []
     for topic, partition, offset in offsets:
@@ -84,14 +84,14 @@ def _look_by(turn: Turn[Group], due_ms: int) -> None:
 
 
 def delete_offsets(turn: Turn[Group], partitions: Iterable[tuple[str, int]]) -> None:
-    """Delete what is committed for `partitions`, as far as anything is."""
+    """Delete the committed offsets of `partitions`, if there are any."""
     _delete(turn, OffsetsDeleted, partitions)
     if turn.group.is_empty and not turn.offsets:
         _look_by(turn, turn.now_ms)
 
 
 def end_group(turn: Turn[Group], reason: str) -> None:
-    """The Empty group is no more, nor are its offsets."""
+    """Delete the Empty group and its offsets."""
     _delete(turn, OffsetsDeleted, [(topic, partition) for topic, partition, _ in turn.offsets])
     before = turn.group.state
     turn.group.die()
