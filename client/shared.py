@@ -191,7 +191,7 @@ class SharedConnection(Closing):
     def _apart(self, answer: AnyAnswer, beats: list[_Beat]) -> list[tuple[_MemberChannel, AnyAnswer]]:
         """The answer that each of the heartbeats would have got."""
         if isinstance(answer, HeartbeatResponse) and answer.members:
-            errors = [Errors(each.error_code) for each in answer.members]
+            errors = [Errors.for_code(each.error_code) for each in answer.members]
             return [
                 (member, HeartbeatResponse.to(request.reply_to, request.group_id, error))
                 for (member, request), error in zip(beats, errors, strict=True)

@@ -20,6 +20,7 @@ from group_coordinator.client import (
 )
 from group_coordinator.client.work import DEFAULT_ASSIGNORS, natural
 from group_coordinator.commands.command_config import client_config, command_config_option
+from group_coordinator.commands.printable import printable
 from group_coordinator.commands.terminal import bootstrap_option, fail, request_topic_option
 from group_coordinator.coordinator_state.topics import RESPONSES
 from group_coordinator.jobs.signals import stop_event
@@ -208,4 +209,4 @@ def _listed(units: Iterable[Any]) -> str:
 
 
 def _say(line: str) -> None:
-    click.echo(f"{time.strftime('%H:%M:%S')} {line}")
+    click.echo(f"{time.strftime('%H:%M:%S')} {printable(line)}")

@@ -14,6 +14,8 @@ from typing import NamedTuple, Self
 
 import msgspec
 
+from group_coordinator.commands.printable import printable_cell
+
 __all__ = ["Cell", "Column", "Failure", "Line", "Note", "Report", "Row", "Table", "as_wide_as_needed"]
 
 _MISSING = "-"
@@ -74,7 +76,7 @@ class Table:
         if self.hidden:
             return
         shown = [
-            (column, [_text(row[i]) for row in self.rows])
+            (column, [printable_cell(_text(row[i])) for row in self.rows])
             for i, column in enumerate(self.columns)
             if not column.optional or any(row[i] is not None for row in self.rows)
         ]

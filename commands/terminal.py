@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import click
 import msgspec
 
+from group_coordinator.commands.printable import printable
 from group_coordinator.coordinator_state.topics import REQUESTS
 from group_coordinator.deploy.extras import missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from group_coordinator.commands.tables import Report
     from group_coordinator.jobs.settings import Settings
 
 __all__ = [
@@ -29,6 +31,7 @@ __all__ = [
     "overriding",
     "request_topic_option",
     "say",
+    "show",
 ]
 
 Command = TypeVar("Command", bound="Callable[..., Any]")
@@ -122,7 +125,15 @@ def at_terminal(settings: AnySettings) -> AnySettings:
 
 def say(line: str) -> None:
     """Tell the user something."""
-    click.echo(line, err=True)
+    click.echo(printable(line), err=True)
+
+
+def show(report: Report, form: str) -> None:
+    """Print what a command was asked for as a table, JSON or CSV, and its messages."""
+    for text, is_message in report.written(form):
+        # A program that reads CSV gets names as they are.
+        is_for_people = is_message or form == "table" or sys.stdout.isatty()
+        click.echo(printable(text) if is_for_people else text, nl=False, err=is_message)
 
 
 def fail(error: Exception | str, tell: Callable[[str], None] = say) -> NoReturn:

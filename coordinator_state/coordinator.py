@@ -18,7 +18,7 @@ from group_coordinator.coordinator_state.classic.heartbeat import handle_heartbe
 from group_coordinator.coordinator_state.classic.join_group import handle_join_group
 from group_coordinator.coordinator_state.classic.leave_group import handle_leave_group
 from group_coordinator.coordinator_state.classic.sync_group import handle_sync_group
-from group_coordinator.coordinator_state.deadlines import DeadlineKind
+from group_coordinator.coordinator_state.deadlines import LATEST_MS, DeadlineKind
 from group_coordinator.coordinator_state.delete_group import handle_delete_group
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.find_coordinator import handle_find_coordinator
@@ -63,16 +63,17 @@ class GroupCoordinator:
 
         Time does not go back: an earlier `to_ms` changes nothing. That holds while there is a group; without
         one nothing is kept between two batches, so nothing may be kept within one. In an outage no time
-        passes: it is over at once, and what lies in it comes at its end.
+        passes: it is over at once, and what lies in it comes at its end. Time stays before `LATEST_MS`.
         """
         turn = self._turn
+        to_ms = min(to_ms, LATEST_MS - 1)
         from_ms = turn.now_ms if turn.exists else to_ms
         to_ms = max(from_ms, to_ms)
         for outage in turn.outages.between(from_ms, to_ms):
             self._let_pass(outage.start_ms)
             if turn.exists:
                 turn.deadlines.put_off(outage.end_ms - outage.start_ms)
-            to_ms = max(to_ms, outage.end_ms)
+            to_ms = max(to_ms, min(outage.end_ms, LATEST_MS - 1))
         self._let_pass(to_ms)
 
     def _let_pass(self, to_ms: int) -> None:

@@ -5,6 +5,8 @@ over them for the length of one call. It is a heap that is filled once; each dea
 pushed. An entry whose deadline has been moved or cancelled since is skipped when it comes up. So a heartbeat,
 which moves a deadline, costs one push and no search.
 
+Times saturate: a deadline is at `LATEST_MS` at most, and log time stays below it, so that it never passes.
+
 `classic/expiry.py` and `offsets/retention.py` have the rules for deadlines that pass.
 """
 
@@ -17,7 +19,15 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from group_coordinator.coordinator_state.group import Group
 
-__all__ = ["Deadline", "DeadlineKind", "Deadlines"]
+__all__ = ["LATEST_MS", "Deadline", "DeadlineKind", "Deadlines", "later"]
+
+LATEST_MS = 253_402_300_799_999
+"""The end of the year 9999, in ms. Python's and Spark's dates end there, long before an int64 does."""
+
+
+def later(at_ms: int, by_ms: int) -> int:
+    """The time that is `by_ms` after `at_ms`; `LATEST_MS` if that is later."""
+    return min(at_ms + by_ms, LATEST_MS)
 
 
 class DeadlineKind(IntEnum):
@@ -57,13 +67,17 @@ class Deadlines:
 
     def set(self, kind: DeadlineKind, at_ms: int | None, member_id: str = "") -> None:
         """Let the deadline be at `at_ms`, or nowhere if that is None."""
+        if at_ms is not None:
+            at_ms = min(at_ms, LATEST_MS)
         self._group.set_deadline(kind, member_id, at_ms)
         if at_ms is not None:
             heappush(self._heap, (at_ms, kind, member_id))
 
     def put_off(self, by_ms: int) -> None:
         """Let all deadlines be `by_ms` later."""
-        self._heap = [(at_ms + by_ms, kind, member_id) for at_ms, kind, member_id in self._group.deadlines()]
+        self._heap = [
+            (later(at_ms, by_ms), kind, member_id) for at_ms, kind, member_id in self._group.deadlines()
+        ]
         for at_ms, kind, member_id in self._heap:
             self._group.set_deadline(kind, member_id, at_ms)
         heapify(self._heap)

@@ -35,6 +35,14 @@ class Errors(IntEnum):
     FENCED_INSTANCE_ID = 82
     GROUP_SUBSCRIBED_TO_TOPIC = 86
 
+    @classmethod
+    def for_code(cls, code: int) -> Errors:
+        """The error with this code. A code of a newer coordinator is UNKNOWN_SERVER_ERROR, as in Kafka."""
+        try:
+            return cls(code)
+        except ValueError:
+            return cls.UNKNOWN_SERVER_ERROR
+
 
 def not_found(group_id: str) -> tuple[Errors, str]:
     """The error for a group that is not there, and Kafka's words for it."""

@@ -22,8 +22,9 @@ from group_coordinator.commands.groups import actions
 from group_coordinator.commands.groups.options import checked_action, parse_lag, parse_states
 from group_coordinator.commands.groups.plan import Planned, read_plan
 from group_coordinator.commands.groups.reset import ResetTo, parse_datetime, parse_duration, reset_offsets
+from group_coordinator.commands.printable import printable
 from group_coordinator.commands.tables import Report
-from group_coordinator.commands.terminal import bootstrap_option, fail, request_topic_option
+from group_coordinator.commands.terminal import bootstrap_option, fail, request_topic_option, show
 from group_coordinator.coordinator_state.topics import GROUPS, RESPONSES
 
 __all__ = ["groups"]
@@ -201,8 +202,7 @@ def groups(
             report = run(admin)
         except (KafkaError, MissingTopicError) as error:
             fail(message_of(error) if isinstance(error, KafkaError) else str(error))
-        for text, is_message in report.written(options["output"]):
-            click.echo(text, nl=False, err=is_message)
+        show(report, options["output"])
     sys.exit(report.exit_code)
 
 
@@ -290,7 +290,7 @@ def _watch(run: Callable[[], Report], seconds: float) -> NoReturn:
             except KafkaError as error:
                 text = f"\nerror: {message_of(error)}\n"
             clear = _CLEAR if sys.stdout.isatty() else ""
-            click.echo(f"{clear}{time.strftime('%H:%M:%S')}\n{text}")
+            click.echo(f"{clear}{time.strftime('%H:%M:%S')}\n{printable(text)}")
             time.sleep(seconds)
     except KeyboardInterrupt:
         sys.exit(0)

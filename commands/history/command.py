@@ -14,7 +14,7 @@ import click
 from group_coordinator.commands.arguments import TopicArgument, parse_topic, parsed
 from group_coordinator.commands.history.times import parse_time
 from group_coordinator.commands.tables import Cell, Failure, Note, Report, Table, as_wide_as_needed
-from group_coordinator.commands.terminal import config_option, fail, need, say
+from group_coordinator.commands.terminal import config_option, fail, need, say, show
 
 if TYPE_CHECKING:
     from group_coordinator.history.questions import Period
@@ -164,8 +164,7 @@ def history(  # noqa: PLR0913 - one for each option
         report = _report(reader, query, group)
     except HistoryError as error:
         fail(error)
-    for text, is_message in report.written(output):
-        click.echo(text, nl=False, err=is_message)
+    show(report, output)
     sys.exit(report.exit_code)
 
 

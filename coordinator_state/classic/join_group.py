@@ -82,8 +82,8 @@ def _join_without_id(
 ) -> None:
     """A program that has just started. `member` is the one it is already, if its instance id says so."""
     if member is not None and is_repeat(request, member):
-        return
-    if member is not None:
+        _rejoin(turn, request, member, is_repeat=True)
+    elif member is not None:
         _replace_static_member(turn, request, member, new_member_id)
     elif request.group_instance_id is None and request.version >= _MEMBER_ID_REQUIRED_VERSION:
         expires_ms = turn.now_ms + request.session_timeout_ms
@@ -109,14 +109,16 @@ def _join_with_id(turn: Turn[ClassicGroup], request: JoinGroupRequest) -> None:
         _refuse(turn, request, Errors.UNKNOWN_SERVER_ERROR, member_id="", message=message)
 
 
-def _rejoin(turn: Turn[ClassicGroup], request: JoinGroupRequest, member: Member) -> None:
+def _rejoin(
+    turn: Turn[ClassicGroup], request: JoinGroupRequest, member: Member, *, is_repeat: bool = False
+) -> None:
     group = turn.group
     begins: tuple[RebalanceCause, str] | None
     if group.state is GroupState.PREPARING_REBALANCE:
         begins = None
     elif not member.matches(request.protocols):
         begins = RebalanceCause.SUBSCRIPTION_CHANGED, "changed its subscription"
-    elif group.state is GroupState.STABLE and group.leader == member.member_id:
+    elif group.state is GroupState.STABLE and group.leader == member.member_id and not is_repeat:
         # A leader joins again when what it divides has changed, which only it can see.
         begins = RebalanceCause.LEADER_REJOINED, "leads and joined again"
     else:

@@ -26,9 +26,11 @@ __all__ = ["is_repeat", "take_over"]
 
 
 def is_repeat(request: JoinGroupRequest, member: Member) -> bool:
-    """Whether `request` is the join that made `member`, which a producer has sent twice.
+    """Whether `request` is the join that made `member`, once more.
 
-    It has its answer, or will have it. Taken for a restart, it would fence its own sender.
+    Either a producer has sent it twice, or the program has restarted and counts its requests from the start
+    again. The first must not be fenced by its own request, and the second must be answered. So it is answered
+    as any other join of a member, and fences nobody.
     """
     return (request.client_id, request.request_id) == (member.client_id, member.join_request_id)
 

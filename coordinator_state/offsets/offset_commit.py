@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from group_coordinator.coordinator_state.classic.group import ClassicGroup
-from group_coordinator.coordinator_state.config import INT64_MAX
+from group_coordinator.coordinator_state.deadlines import later
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.events import CommittedPartition, OffsetsCommitted, OffsetsOfTopic
 from group_coordinator.coordinator_state.offsets.committed import CommittedOffset
@@ -108,8 +108,8 @@ def _offset(
 ) -> CommittedOffset:
     has_epoch = request.version >= request.LEADER_EPOCH_VERSION
     has_retention = request.version <= request.LAST_RETENTION_VERSION and request.retention_time_ms != -1
-    # At least 0: what is over is over, and no time is kept that is too far away for an int64.
-    expire_at = min(turn.now_ms + max(request.retention_time_ms, 0), INT64_MAX)
+    # A negative time is over at once.
+    expire_at = later(turn.now_ms, max(request.retention_time_ms, 0))
     return CommittedOffset(
         offset=partition.committed_offset,
         leader_epoch=partition.committed_leader_epoch if has_epoch else -1,

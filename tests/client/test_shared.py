@@ -10,7 +10,11 @@ from kafka.errors import KafkaConnectionError
 from group_coordinator import GroupMember, SharedConnection
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.requests import HeartbeatRequest, LeaveGroupRequest, LeavingMember
-from group_coordinator.coordinator_state.responses import HeartbeatResponse, InvalidRequestResponse
+from group_coordinator.coordinator_state.responses import (
+    HeartbeatResponse,
+    InvalidRequestResponse,
+    MemberResult,
+)
 from tests.client.memory import Coordinator, MemoryChannel, poll_until
 from tests.patience import wait_for
 
@@ -202,6 +206,20 @@ def test_what_is_wrong_with_all_is_told_to_each(connect, kafka, coordinator, ans
             request.client_id,
             expected,
         )
+
+
+def test_an_error_of_a_newer_coordinator_ends_no_connection(connect, kafka, coordinator):
+    coordinator.paused = True
+    connection = connect(heartbeat_linger_ms=1)
+    channels = [connection.channel() for _ in range(2)]
+    for n, channel in enumerate(channels):
+        channel.send(beat(n))
+    wait_for(lambda: together(coordinator))
+    (beats,) = together(coordinator)
+    results = [MemberResult(member_id=f"m{n}", error_code=code) for n, code in enumerate((0, 999))]
+    kafka.put(HeartbeatResponse.to(beats.reply_to, "g", Errors.NONE, members=results))
+    told = [it.error for channel in channels for it in channel.receive(10_000)]
+    assert told == ["NONE", "UNKNOWN_SERVER_ERROR"]
 
 
 def test_a_repeated_answer_and_one_to_nobody_change_nothing(connect, kafka, coordinator):

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from group_coordinator.commands.tables import Column, Failure, Line, Note, Report, Table
+from group_coordinator.commands.terminal import show
 
 GROUP = Column("GROUP", 8, grows=True)
 LAG = Column("LAG", 4)
@@ -136,3 +137,18 @@ def test_failures_alone_decide_the_exit_code() -> None:
 )
 def test_keys_are_the_headings_in_snake_case(heading: str, key: str) -> None:
     assert key == Column(heading).key
+
+
+def test_names_cannot_steer_a_terminal_or_pass_for_rows() -> None:
+    hostile = "g\x1b[2J\r\u202e\x9b1m\nfalse 7"
+    report = Report([Table((GROUP, LAG), [(hostile, 7)]), Failure(f"no {hostile}")])
+    out, _ = written(report)
+    assert out == "\nGROUP                           LAG\ng\\x1b[2J\\r\\u202e\\x9b1m\\nfalse 7 7\n"
+    assert json.loads(written(report, "json")[0]) == [{"group": hostile, "lag": 7}]
+
+
+def test_what_is_shown_is_printable(capfd: pytest.CaptureFixture[str]) -> None:
+    show(Report([Failure("no g\x1b[2J")]), "table")
+    show(Report([Table((GROUP,), [("g\x1b",)])]), "csv")
+    # Programs get the name as it is.
+    assert capfd.readouterr() == ("GROUP\r\ng\x1b\r\n", "\nerror: no g\\x1b[2J\n")

@@ -476,10 +476,7 @@ class Model:
             return
         if known is None:
             assert any(isinstance(it, told.MemberAdded) for it in self._own_events)
-        elif not ask.member_id and known.given_for == (ask.client_id, ask.request_id):
-            # A producer has sent it twice. It has its answer, or will have.
-            assert [] == self._own_events
-        elif not ask.member_id:
+        elif not (ask.member_id or self._is_repeat(ask, known)):
             assert any(isinstance(it, told.MemberFenced) for it in self._own_events)
         elif self._is_told_again(ask, known):
             self._tells_generation(self._take(ask), known, ask)
@@ -539,7 +536,13 @@ class Model:
     def _is_told_again(self, ask: JoinGroupRequest, known: Member) -> bool:
         """It has not got the answer to its join, or it would know; but a leader may want to divide anew."""
         leads_stable = self.state == STABLE and self.leader == known.member_id
+        leads_stable = leads_stable and bool(ask.member_id)
         return self.state != PREPARING and protocols_of(ask) == known.protocols and not leads_stable
+
+    @staticmethod
+    def _is_repeat(ask: JoinGroupRequest, known: Member) -> bool:
+        """A producer has sent it twice, or a program that restarted uses its request ids again."""
+        return not ask.member_id and known.given_for == (ask.client_id, ask.request_id)
 
     def _park_again(self, member: Member, ask: JoinGroupRequest) -> None:
         if member.parked_join is None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from group_coordinator.coordinator_state.config import INT64_MAX
 from group_coordinator.coordinator_state.requests import OffsetFetchTopic
 from tests.coordinator_state.subscription import subscription
 
@@ -37,6 +36,7 @@ READS: dict[bytes, frozenset[str] | None] = {
 T, U, BOTH, OPAQUE = READS
 
 METADATA_TOO_LARGE, TOO_MANY, IN_USE = 12, 28, 86
+END_OF_9999_MS = 253_402_300_799_999
 
 
 class Commit(NamedTuple):
@@ -96,7 +96,7 @@ class OffsetsModel:
     def _keep(self, commit: Commit, ask: OffsetCommitRequest) -> None:
         now, retention_ms = self._model.log_ms, ask.retention_time_ms
         is_limited = ask.version <= 4 and retention_ms != -1
-        expire_ms = min(now + max(retention_ms, 0), INT64_MAX) if is_limited else None
+        expire_ms = min(now + max(retention_ms, 0), END_OF_9999_MS) if is_limited else None
         metadata = commit.metadata or ""
         self.kept[commit.topic, commit.partition] = Committed(
             commit.offset, commit.epoch, metadata, now, expire_ms

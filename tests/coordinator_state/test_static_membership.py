@@ -256,11 +256,11 @@ def test_reason_of_a_restart_that_begins_a_rebalance_is_told():
     assert reason.endswith(f" replaced {old}: a new release")
 
 
-# -- a join that is in the log twice ---------------------------------------------------------------
+# -- a join that is in the log twice, or has the request id of an earlier run ----------------------
 
 
 @pytest.mark.parametrize("state", ["PreparingRebalance", "CompletingRebalance", "Stable"])
-def test_join_that_is_in_the_log_twice_counts_once(state):
+def test_join_that_is_in_the_log_twice_counts_once_and_is_answered(state):
     s = Scenario(group_initial_rebalance_delay_ms=3_000)
     s.ask("c1", member_id="", group_instance_id="i1")
     joined = s.log[-1].value
@@ -270,7 +270,8 @@ def test_join_that_is_in_the_log_twice_counts_once(state):
         s.sync("c1", group_instance_id="i1")
     assert s.group.state == state
     before, events = s.group.members, list(s.events)
-    assert s.put(joined) == [], "it has its answer, or will have"
+    replies = s.put(joined)
+    assert [each.member_id for each in replies] == ([] if state == "PreparingRebalance" else [*before])
     assert (s.group.members, s.events) == (before, events)
 
 
@@ -279,8 +280,18 @@ def test_restart_that_is_in_the_log_twice_counts_once():
     s.ask("c1", member_id="", group_instance_id="i1")
     s.sync("c1", group_instance_id="i1")
     (reply,) = s.ask("c1", member_id="", group_instance_id="i1")
-    assert s.put(s.log[-1].value) == []
+    assert [each.member_id for each in s.put(s.log[-1].value)] == [reply.member_id]
     assert errors(s.heartbeat("c1", member_id=reply.member_id, group_instance_id="i1")) == {"c1": "NONE"}
+
+
+def test_a_program_that_uses_its_request_ids_again_is_answered_in_the_next_generation():
+    s = Scenario()
+    s.ask("c1", member_id="", group_instance_id="i1", request_id="1")
+    s.sync("c1", group_instance_id="i1")
+    s.join("c2")
+    assert s.group.state == "PreparingRebalance"
+    replies = s.ask("c1", member_id="", group_instance_id="i1", request_id="1")
+    assert errors(replies) == {"c1": "NONE", "c2": "NONE"}
 
 
 def test_same_request_id_of_another_client_is_another_request():

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from group_coordinator.coordinator_state.config import GroupConfig
+from group_coordinator.coordinator_state.deadlines import LATEST_MS
 from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.step import step
 from group_coordinator.coordinator_state.stored import encode_group
@@ -201,7 +202,7 @@ def test_the_longest_time_of_all():
     s = scenario()
     s.at(10)
     s.commit("tool", {"t": {0: 5}}, api_version=4, retention_time_ms=2**63 - 1)
-    assert s.published()[GROUP, "t", 0]["expire_timestamp_ms"] == 2**63 - 1
+    assert s.published()[GROUP, "t", 0]["expire_timestamp_ms"] == LATEST_MS
     s.at(100 * MINUTE)
     assert s.fetch() == {"t": {0: (5, -1, "")}}
 
