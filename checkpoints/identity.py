@@ -31,6 +31,7 @@ __all__ = [
     "RESTORING",
     "CheckpointError",
     "Identity",
+    "check_topics",
     "known_identity",
     "not_a_checkpoint",
     "open_checkpoint",
@@ -115,7 +116,7 @@ def open_checkpoint(
         raise CheckpointError(
             f"checkpoint {checkpoint} was made with a member.id.secret of its own: set member.id.secret"
         )
-    _check_topics(checkpoint, found, topic_ids)
+    check_topics(checkpoint, found.topic_ids, topic_ids)
     _check_log(spark, files, found)
     _complete(files, found, topic_ids)
     return (secret or found.secret).encode()
@@ -181,11 +182,12 @@ def _compare(checkpoint: str, name: str, found: object, wanted: object) -> None:
         )
 
 
-def _check_topics(checkpoint: str, found: Identity, topic_ids: Mapping[str, str]) -> None:
-    for topic, before, now in made_anew(found.topic_ids, topic_ids):
+def check_topics(checkpoint: str, known: Mapping[str, str], now: Mapping[str, str]) -> None:
+    """Raise `CheckpointError` if the id of a topic `now` is not the one that is `known`."""
+    for topic, before, topic_id in made_anew(known, now):
         raise CheckpointError(
             f"topic {topic} is not the one that checkpoint {checkpoint} was made with (its id is "
-            f"{now}, and was {before}). It was deleted and made again, so the checkpoint's offsets "
+            f"{topic_id}, and was {before}). It was deleted and made again, so the checkpoint's offsets "
             "mean nothing in it. To keep the groups, run `group-coordinator checkpoint export` and "
             "`restore`; to begin without them, choose a new checkpoint"
         )

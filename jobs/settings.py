@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import msgspec
 
-from group_coordinator.coordinator_state.config import GroupConfig
+from group_coordinator.coordinator_state.config import INT32_MAX, GroupConfig
 from group_coordinator.coordinator_state.step import Channel
 from group_coordinator.coordinator_state.topics import (
     CLOCK,
@@ -142,7 +142,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid
                 )
         settings: Self = _convert(values, cls)
         _check(settings)
-        return msgspec.structs.replace(settings, group=_convert(group, GroupConfig))
+        settings = msgspec.structs.replace(settings, group=_convert(group, GroupConfig))
+        _check_sizes(settings)
+        return settings
 
     @property
     def stall_ms(self) -> int:
@@ -235,6 +237,23 @@ def _check(settings: Settings) -> None:
         raise SettingsError(
             f"responses.topics names {min(taken)}, where the coordinator has something else: name another"
         )
+
+
+def _check_sizes(settings: Settings) -> None:
+    """Refuse limits of groups with which a record could be decided that cannot be written."""
+    largest = settings.group.max_record_bytes
+    if largest > INT32_MAX:
+        raise SettingsError(
+            f"max.group.bytes and max.request.bytes allow records of {largest} bytes, and Kafka takes "
+            f"{INT32_MAX} at most: lower them"
+        )
+    for name in ("max.request.size", "buffer.memory"):
+        given = settings.kafka.get(name, "")
+        if given.isdecimal() and int(given) < largest:
+            raise SettingsError(
+                f"kafka.{name} is {given}, and max.group.bytes and max.request.bytes allow records of "
+                f"{largest} bytes: raise kafka.{name}, or leave it out"
+            )
 
 
 def _convert(values: Mapping[str, object], into: type[Any]) -> Any:

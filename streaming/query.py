@@ -44,6 +44,8 @@ __all__ = [
 ]
 
 QUERY_NAME = "group-coordinator"
+_BUFFER_BYTES = 32 * 1024 * 1024
+"""`buffer.memory` of Kafka's producer, unless records are larger than usual."""
 
 
 class Until(Enum):
@@ -70,6 +72,8 @@ def start_query(
         .option("checkpointLocation", settings.checkpoint)
         .option("kafka.acks", "all")
         .option("kafka.max.request.size", settings.group.max_record_bytes)
+        # A record that is larger than the producer's buffer would end the query.
+        .option("kafka.buffer.memory", max(2 * settings.group.max_record_bytes, _BUFFER_BYTES))
         .options(**kafka_options(settings))
     )
     match until:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from prometheus_client import CollectorRegistry, ProcessCollector
 
 from group_coordinator.checkpoints.files import CheckpointFiles
-from group_coordinator.checkpoints.identity import open_checkpoint
+from group_coordinator.checkpoints.identity import check_topics, open_checkpoint
 from group_coordinator.checkpoints.topics import read_topic_ids
 from group_coordinator.jobs.batch_metrics import BatchMetrics
 from group_coordinator.jobs.batches import BatchWatch
@@ -27,6 +27,7 @@ from group_coordinator.streaming.metrics import DecisionMetrics, GroupMetrics, J
 from group_coordinator.streaming.query import QUERY_NAME, start_query
 from group_coordinator.streaming.supervision import Supervision
 from group_coordinator.streaming.ticks import TickReader
+from group_coordinator.streaming.topic_watch import TopicWatch
 from group_coordinator.streaming.topics import prepare_topics
 
 if TYPE_CHECKING:
@@ -106,6 +107,8 @@ def _coordinate(
     say: Callable[[str], None],
 ) -> None:
     """Open the checkpoint, and run queries from it until asked to stop."""
+    read = (settings.topics_requests, settings.topics_clock)
+    topic_ids = read_topic_ids(client_config, read)
     secret = open_checkpoint(
         spark,
         settings.checkpoint,
@@ -113,7 +116,7 @@ def _coordinate(
         clock_topic=settings.topics_clock,
         state_partitions=settings.state_partitions,
         secret=settings.member_id_secret,
-        topic_ids=read_topic_ids(client_config, (settings.topics_requests, settings.topics_clock)),
+        topic_ids=topic_ids,
     )
     files = CheckpointFiles(spark, settings.checkpoint)
 
@@ -123,4 +126,8 @@ def _coordinate(
         count = cast("Callable[[StepResult], None]", counts.add)
         return start_query(spark, settings, arguments, count, until)
 
-    Supervision(settings, client_config, files, spark, start, leadership, watch, say).run()
+    def check() -> None:
+        check_topics(settings.checkpoint, topic_ids, read_topic_ids(client_config, read))
+
+    with TopicWatch(check) as topics:
+        Supervision(settings, files, spark, start, leadership, watch, topics, say).run()

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafka.errors import AuthorizationError, KafkaError, SaslAuthenticationFailedError
 from pyspark.errors import PySparkException
@@ -23,6 +23,7 @@ from group_coordinator.checkpoints.offset_log import newest_planned
 from group_coordinator.checkpoints.outages import note_outage, read_outages
 from group_coordinator.jobs.health import Activity
 from group_coordinator.jobs.java_errors import first_line, with_stack
+from group_coordinator.jobs.kafka_config import python_client_config
 from group_coordinator.jobs.stopping import stop_after_batch
 from group_coordinator.streaming.clock import Clock, ClockStoppedError
 from group_coordinator.streaming.errors import CoordinatorError
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from group_coordinator.jobs.settings import Settings
     from group_coordinator.streaming.leadership import Leadership
     from group_coordinator.streaming.metrics import Watch
+    from group_coordinator.streaming.topic_watch import TopicWatch
 
 __all__ = ["Supervision"]
 
@@ -68,21 +70,22 @@ class Supervision:
     def __init__(
         self,
         settings: Settings,
-        client_config: dict[str, Any],
         files: CheckpointFiles,
         spark: SparkSession,
         start: Callable[[list[Outage], Until], StreamingQuery],
         leadership: Leadership,
         watch: Watch,
+        topics: TopicWatch,
         say: Callable[[str], None],
     ) -> None:
         self._settings = settings
-        self._client_config = client_config
+        self._client_config = python_client_config(settings.bootstrap_servers, settings.kafka)
         self._files = files
         self._spark = spark
         self._start = start
         self._leadership = leadership
         self._batches, self._health, self._metrics = watch
+        self._topics = topics
         self._say = say
         self._stopping = leadership.stopping
         self._look_from: int | None = None
@@ -195,13 +198,20 @@ class Supervision:
         return query
 
     def _watch(self, query: StreamingQuery, clock: Clock) -> str | None:
-        """Return why the query has to restart; None when asked to stop, or when it has caught up."""
+        """Return why the query has to restart; None when asked to stop, or when it has caught up.
+
+        Raises `CheckpointError` if a topic is not the one that the checkpoint is about.
+        """
         is_catching_up = self._activity is Activity.CATCHING_UP
         while not self._stopping.wait(_LOOK_WHILE_CATCHING_UP_S if is_catching_up else _LOOK_S):
             self._health.does(self._activity, self._patience_ms[self._activity])
             if self._batches.groups is not None:
                 self._conflicts = 0
                 self._patience_ms[self._activity] = self._least_ms[self._activity]
+            if self._topics.failure is not None:
+                clock.stop()
+                query.stop()
+                raise self._topics.failure
             failure = clock.failure
             if failure is not None:
                 if self._batches.groups is None and not self._keeps_up():

@@ -9,19 +9,21 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 from kafka import KafkaConsumer, TopicPartition
+from kafka.errors import KafkaError
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from group_coordinator.coordinator_state.classic.states import GroupState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from prometheus_client.core import Metric
 
 __all__ = ["GroupMetrics"]
 
 _log = logging.getLogger(__name__)
+_PAUSE_S = 5.0
 
 
 class _Picture(msgspec.Struct):
@@ -35,6 +37,7 @@ class GroupMetrics(Collector):
     """Groups by state, and members, as of the newest pictures."""
 
     def __init__(self, topic: str, client_config: Mapping[str, Any]) -> None:
+        self._topic = topic
         self._groups: dict[bytes, tuple[str, int]] = {}
         self._lock = threading.Lock()
         self._stopping = threading.Event()
@@ -69,10 +72,20 @@ class GroupMetrics(Collector):
             "group_coordinator_members", "Members.", sum(members for _, members in groups)
         )
 
+    def _poll(self) -> Collection[list[Any]]:
+        try:
+            polled: dict[TopicPartition, list[Any]] = self._consumer.poll(timeout_ms=500)
+        except KafkaError as error:
+            # Such as rights that were taken away. The metrics are old until it can be read again.
+            _log.warning("topic %s cannot be read, trying again: %s", self._topic, error)
+            self._stopping.wait(_PAUSE_S)
+            return ()
+        return polled.values()
+
     def _read(self) -> None:
         decoder = msgspec.json.Decoder(_Picture)
         while not self._stopping.is_set():
-            for records in self._consumer.poll(timeout_ms=500).values():
+            for records in self._poll():
                 with self._lock:
                     for record in records:
                         if record.value is None:

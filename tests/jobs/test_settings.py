@@ -223,6 +223,19 @@ def test_a_value_out_of_range(name: str, value: int) -> None:
     assert f"`{name}`" in message
 
 
+@pytest.mark.parametrize(
+    ("given", "advice"),
+    [
+        ({"max.group.bytes": 2**30}, "and Kafka takes 2147483647 at most: lower them"),
+        ({"kafka.max.request.size": "11999999"}, "raise kafka.max.request.size, or leave it out"),
+        ({"kafka.buffer.memory": 1_000}, "raise kafka.buffer.memory, or leave it out"),
+    ],
+)
+def test_sizes_that_cannot_work_together(given: dict[str, object], advice: str) -> None:
+    assert refusal(None, {}, NEEDED | given).endswith(advice)
+    assert load(**{"kafka.max.request.size": "12000000", "kafka.buffer.memory": "12000000"})
+
+
 def test_starting_offsets_that_spark_does_not_know() -> None:
     message = refusal(None, {}, NEEDED | {"starting.offsets": "newest"})
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from kafka import KafkaProducer
+from kafka.errors import TopicAuthorizationFailedError
 from prometheus_client import CollectorRegistry
 
 from group_coordinator.coordinator_state.events import RebalanceCause
@@ -15,6 +16,7 @@ from group_coordinator.jobs.batch_metrics import BatchMetrics
 from group_coordinator.jobs.kafka_config import python_client_config
 from group_coordinator.streaming.counts import Counts
 from group_coordinator.streaming.metrics import DecisionMetrics, GroupMetrics, JobMetrics
+from group_coordinator.streaming.metrics import groups as metrics_of_groups
 from tests.patience import wait_for
 from tests.streaming.registry import create_topic, samples
 
@@ -205,6 +207,26 @@ def test_what_is_no_picture_is_passed_over(
     with GroupMetrics(topic, python_client_config(bootstrap_servers, {})) as metrics:
         registry.register(metrics)
         wait_for(lambda: groups(registry) == ({"Stable": 1}, 1))
+
+
+@pytest.mark.spark
+def test_an_error_of_kafkas_does_not_end_them(
+    topic: str, producer: KafkaProducer, bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer.send(topic, key=b"a", value=picture("Stable", 1))
+    registry = CollectorRegistry()
+    metrics = GroupMetrics(topic, python_client_config(bootstrap_servers, {}))
+    poll, errors = metrics._consumer.poll, iter([TopicAuthorizationFailedError({topic})])
+    monkeypatch.setattr(metrics_of_groups, "_PAUSE_S", 0)
+    monkeypatch.setattr(metrics._consumer, "poll", lambda **how: fail_with(next(errors, None)) or poll(**how))
+    with metrics:
+        registry.register(metrics)
+        wait_for(lambda: groups(registry) == ({"Stable": 1}, 1))
+
+
+def fail_with(error: Exception | None) -> None:
+    if error is not None:
+        raise error
 
 
 @pytest.mark.spark

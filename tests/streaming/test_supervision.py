@@ -12,6 +12,7 @@ import pytest
 from kafka.errors import KafkaConnectionError, KafkaError
 from prometheus_client import CollectorRegistry
 
+from group_coordinator.checkpoints.errors import CheckpointError
 from group_coordinator.jobs.batches import BatchWatch
 from group_coordinator.jobs.health import Health
 from group_coordinator.jobs.settings import Settings
@@ -86,13 +87,14 @@ class Stage:
             coordinator="me", stopping=self.stopping, await_turn=lambda ticks: None
         )
         nothing: Any = None
+        self.topics: Any = SimpleNamespace(failure=None)
         monkeypatch.setattr(supervision.Clock, "of", lambda *arguments: FakeClock(arguments[3]))
         monkeypatch.setattr(supervision, "TickReader", lambda *_: FakeClock(lambda: True))
         monkeypatch.setattr(supervision, "newest_planned", lambda _: None)
         monkeypatch.setattr(supervision, "note_outage", self.note)
         monkeypatch.setattr(supervision, "stop_after_batch", lambda *_: True)
         self.under_test = Supervision(
-            settings, {}, nothing, nothing, self.start, leadership, watch, self.said.append
+            settings, nothing, nothing, self.start, leadership, watch, self.topics, self.said.append
         )
 
     def wait(self, timeout_s: float) -> bool:
@@ -119,6 +121,17 @@ class Stage:
 @pytest.fixture
 def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
     return Stage(monkeypatch)
+
+
+def test_a_topic_that_is_another_one_ends_it(stage: Stage) -> None:
+    def script() -> None:
+        if stage.now_s > 60:
+            stage.topics.failure = CheckpointError("topic t is not the one")
+
+    stage.script = script
+    with pytest.raises(CheckpointError, match="topic t is not the one"):
+        stage.under_test.run()
+    assert not any(query.isActive for query in stage.queries)
 
 
 RESTARTED = "restarting the query: no batch has ended in time"
