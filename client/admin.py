@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from kafka.admin import MemberToRemove
 from kafka.errors import (
+    CoordinatorLoadInProgressError,
     InvalidRequestError,
     KafkaError,
     KafkaTimeoutError,
@@ -112,7 +113,8 @@ class AdminClient(Closing):
 
     The result has an error for each group, member or partition: kafka-python's class for Kafka's error code,
     or NoError. Methods raise an error that concerns everything: NoAnswerError, InvalidRequestError for a
-    limit of the coordinator, or another KafkaError. Nothing is sent twice.
+    limit of the coordinator, or another KafkaError. A question that the coordinator puts off is asked again.
+    Nothing else is sent twice.
 
     Raises MissingTopicError, ValueError for a setting that kafka-python does not have, or a KafkaError.
     """
@@ -350,6 +352,8 @@ class AdminClient(Closing):
             self._channel.send(request)
         awaited = {request.request_id: request.group_id for request in requests}
         answers: dict[str, ResponseT] = {}
+        by_id = {request.request_id: request for request in requests}
+        put_off: set[str] = set()
         deadline = time.monotonic() + self._timeout_ms / 1000
         while awaited:
             left_ms = int((deadline - time.monotonic()) * 1000)
@@ -358,11 +362,19 @@ class AdminClient(Closing):
             for answer in self._channel.receive(min(left_ms, _POLL_MS)):
                 if answer.request_id not in awaited:  # a repeated one, or too late
                     continue
+                if answer.error_code == CoordinatorLoadInProgressError.errno:
+                    put_off.add(answer.request_id)
+                    continue
                 group_id = awaited.pop(answer.request_id)
                 if answer.error_code == InvalidRequestError.errno or not isinstance(answer, kind):
                     raise InvalidRequestError(f"group {group_id!r}: {answer.error_message}")
                 answers[answer.request_id] = answer
                 deadline = time.monotonic() + self._timeout_ms / 1000
+            if len(put_off) == len(awaited):
+                # All others are answered, so a batch of the coordinator has ended since these were put off.
+                for request_id in put_off:
+                    self._channel.send(by_id[request_id])
+                put_off.clear()
         return [answers[request.request_id] for request in requests]
 
 

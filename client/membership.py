@@ -156,7 +156,9 @@ class Membership:
         """The assignment of this member by the leader; None unless Stable."""
         self.failure: MembershipError | None = None
         """Why the state is Failed."""
-        self.offset_calls = OffsetCalls(settings.group_id, lambda: self._envelope(_OFFSETS), self._send)
+        self.offset_calls = OffsetCalls(
+            settings.group_id, lambda: self._envelope(_OFFSETS), self._send, settings.retry_backoff_ms
+        )
         """The commits and fetches. Closing the membership ends them."""
 
         self._request_prefix = f"{settings.client_id}-{instance}-"
@@ -473,7 +475,7 @@ class Membership:
                 self._fail_with(answer)
 
     def _on_offsets(self, answer: OffsetAnswer, now_ms: int) -> None:
-        self.offset_calls.receive(answer)
+        self.offset_calls.receive(answer, now_ms)
         if not isinstance(answer, OffsetCommitResponse) or answer.error_code not in _OF_GENERATION:
             return  # what else it was refused for is its own affair
         if self._is_of_generation(answer.request_id, _OFFSETS):

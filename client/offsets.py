@@ -5,7 +5,7 @@ outcome is plain data as well, so that no callback runs in here.
 
 A commit that was sent is never sent again. It is in the log and will be read, and a repeat could undo a newer
 commit. It waits for its answer, however long the coordinator is away; only who waits for it may lose
-patience. A fetch has a time by which it ends, and can be asked again.
+patience. A fetch has a time by which it ends. It is asked again if the coordinator puts it off.
 
 Source: ConsumerCoordinator.java of Apache Kafka 4 (OffsetCommitResponseHandler, OffsetFetchResponseHandler).
 """
@@ -72,7 +72,11 @@ class OffsetCalls:
     """The calls of one member. `envelope`: makes what every request carries; `send`: sends one."""
 
     def __init__(
-        self, group_id: str, envelope: Callable[[], dict[str, Any]], send: Callable[[AnyRequest], None]
+        self,
+        group_id: str,
+        envelope: Callable[[], dict[str, Any]],
+        send: Callable[[AnyRequest], None],
+        retry_backoff_ms: int,
     ) -> None:
         self._group_id = group_id
         self._envelope = envelope
@@ -80,6 +84,9 @@ class OffsetCalls:
         # By request id.
         self._calls: dict[str, _Call] = {}
         self._outcomes: list[Outcome] = []
+        self._retry_backoff_ms = retry_backoff_ms
+        self._put_off: list[tuple[int, _Call]] = []
+        """Fetches that the coordinator has put off, and when they are asked again."""
 
     # -- calls -----------------------------------------------------------------------------------------
 
@@ -115,14 +122,16 @@ class OffsetCalls:
 
     def fetch(self, units: Iterable[Unit], token: Any, expires_at: int) -> None:
         """Ask what is committed for `units`; an answer after `expires_at` (ms) comes too late."""
-        by_partition = {partition_of(unit): unit for unit in units}
+        self._fetch(_Call(token, {partition_of(unit): unit for unit in units}, expires_at))
+
+    def _fetch(self, call: _Call) -> None:
         topics = defaultdict(list)
-        for topic, partition in by_partition:
+        for topic, partition in call.units:
             topics[topic].append(partition)
         request = OffsetFetchRequest(
             **self._envelope(), topics=[OffsetFetchTopic(*each) for each in topics.items()]
         )
-        self._calls[request.request_id] = _Call(token, by_partition, expires_at)
+        self._calls[request.request_id] = call
         self._send(request)
 
     def refuse(self, token: Any, error: Exception) -> None:
@@ -131,9 +140,10 @@ class OffsetCalls:
 
     def end(self, error: Exception) -> None:
         """End all calls: no answer is going to be read any more."""
-        for call in self._calls.values():
+        for call in (*self._calls.values(), *(call for _, call in self._put_off)):
             self.refuse(call.token, error)
         self._calls.clear()
+        self._put_off.clear()
 
     # -- answers ---------------------------------------------------------------------------------------
 
@@ -146,9 +156,15 @@ class OffsetCalls:
         """Whether an answer to any commit is to come."""
         return any(call.expires_at is None for call in self._calls.values())
 
-    def receive(self, answer: OffsetAnswer) -> None:
+    def receive(self, answer: OffsetAnswer, now_ms: int) -> None:
         """Take an answer that was to come."""
         call = self._calls.pop(answer.request_id)
+        if (
+            isinstance(answer, OffsetFetchResponse)
+            and answer.error_code == Errors.COORDINATOR_LOAD_IN_PROGRESS
+        ):
+            self._put_off.append((now_ms + self._retry_backoff_ms, call))
+            return
         error = self._error(answer, call)
         if isinstance(answer, OffsetFetchResponse) and error is None:
             self._outcomes.append(Outcome(call.token, _told(answer, call)))
@@ -183,12 +199,16 @@ class OffsetCalls:
     # -- time ------------------------------------------------------------------------------------------
 
     def next_timer(self) -> int | None:
-        """When the next fetch ends for want of an answer."""
-        ends = (call.expires_at for call in self._calls.values())
-        return min((end for end in ends if end is not None), default=None)
+        """When the next fetch ends for want of an answer, or is asked again."""
+        ends = [call.expires_at for call in self._calls.values() if call.expires_at is not None]
+        return min([*ends, *(at_ms for at_ms, _ in self._put_off)], default=None)
 
     def handle_timer(self, now_ms: int) -> None:
-        """End the fetches whose time is over."""
+        """End the fetches whose time is over, and ask again what was put off."""
+        due = [call for at_ms, call in self._put_off if at_ms <= now_ms]
+        self._put_off = [each for each in self._put_off if each[0] > now_ms]
+        for call in due:
+            self._fetch(call)
         for request_id, call in list(self._calls.items()):
             if call.expires_at is not None and now_ms >= call.expires_at:
                 del self._calls[request_id]

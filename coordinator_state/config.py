@@ -52,6 +52,10 @@ class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Most committed offsets of one group. Together they may also take no more than `max_group_bytes` in the
     answer that lists them all."""
 
+    max_read_bytes: _NotNegative = 16_000_000
+    """Bytes of answers to describe_group and offset_fetch about one group in one batch. Once there are more,
+    the other such requests are answered COORDINATOR_LOAD_IN_PROGRESS, after which clients ask again."""
+
     max_id_length: _NotNegative = 255
     """Longest group id, client id, request id, client host, protocol name and topic name; in characters."""
 

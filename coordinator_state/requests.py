@@ -100,6 +100,8 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     """Lowest and highest `api_version` that is understood; all between them are."""
     STATIC_VERSION: ClassVar[int]
     """Lowest `api_version` in which a `group_instance_id` is given or told (KIP-345)."""
+    IS_READING: ClassVar[bool] = False
+    """Whether it only asks, so that it may be put off (`max.read.bytes`)."""
     NEEDS_GROUP_ID: ClassVar[bool] = False
     """Whether the group without a name is refused: it can have offsets, but no members."""
     RESPONSE: ClassVar[type[Response]]
@@ -342,6 +344,7 @@ class LeaveGroupRequest(Request, frozen=True, tag="leave_group"):
 class DescribeGroupRequest(Request, frozen=True, tag="describe_group"):
     """DescribeGroups (api key 15), of the one group that the record is about."""
 
+    IS_READING: ClassVar[bool] = True
     RESPONSE: ClassVar[type[Response]] = DescribeGroupResponse
     NEWEST_VERSION: ClassVar[int] = 6
     STATIC_VERSION: ClassVar[int] = 4
@@ -403,6 +406,7 @@ class OffsetFetchRequest(Request, frozen=True, tag="offset_fetch"):
     `require_stable` (KIP-447) would wait for transactions; there are none, so every offset is stable.
     """
 
+    IS_READING: ClassVar[bool] = True
     RESPONSE: ClassVar[type[Response]] = OffsetFetchResponse
     OLDEST_VERSION: ClassVar[int] = 1
     NEWEST_VERSION: ClassVar[int] = 9

@@ -6,7 +6,8 @@ The query runs it for each group of a batch, a replay for a whole log, and the t
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -15,6 +16,7 @@ from group_coordinator.coordinator_state.layout import UNMEASURED, Layout
 from group_coordinator.coordinator_state.log import in_log_order
 from group_coordinator.coordinator_state.offsets.committed import offset_key
 from group_coordinator.coordinator_state.outages import NO_OUTAGES
+from group_coordinator.coordinator_state.requests import HeartbeatRequest
 from group_coordinator.coordinator_state.stored import decode_group, encode_group
 from group_coordinator.coordinator_state.turn import Reply, Turn
 from group_coordinator.coordinator_state.wire import Rejection, read_request, rejected_record
@@ -34,7 +36,13 @@ __all__ = [
     "Output",
     "StepResult",
     "step",
+    "steps",
 ]
+
+# A part of a result that has so many bytes of outputs, or so many records that were read, is large enough.
+_PART_BYTES = 4_000_000
+_PART_RECORDS = 10_000
+_HEARTBEATS_PER_LOOK = 256
 
 
 class Channel(Enum):
@@ -57,7 +65,7 @@ class Output(NamedTuple):
 
 
 class StepResult(NamedTuple):
-    """The result of one call.
+    """The result of one call, or a part of it.
 
     `state`: the group to be stored, None if there is none (any more). `deadline_ms`: when to call again if
     nothing comes; later than everything the call has seen. `requests`: the requests that were read.
@@ -71,6 +79,9 @@ class StepResult(NamedTuple):
     replies: list[Reply]
     events: list[Event]
     rejections: list[tuple[Record, Rejection]]
+
+
+_LISTS = ("outputs", "requests", "replies", "events", "rejections")
 
 
 def step(
@@ -90,40 +101,113 @@ def step(
     same result, to the byte. An outage that begins after all records changes no output. So a batch that runs
     again after such an outage, which its first run could not know, gives the same.
     """
+    parts = list(steps(key, state, records, watermark_ms, config, secret, outages, layout))
+    whole: dict[str, Any] = {
+        name: list(chain.from_iterable(getattr(part, name) for part in parts)) for name in _LISTS
+    }
+    return parts[-1]._replace(**whole)
+
+
+def steps(
+    key: bytes | None,
+    state: bytes | None,
+    records: Iterable[Record],
+    watermark_ms: int,
+    config: GroupConfig,
+    secret: bytes,
+    outages: Outages = NO_OUTAGES,
+    layout: Layout = UNMEASURED,
+) -> Iterator[StepResult]:
+    """Do what `step` does, and give the result in parts, so that nobody has to hold all of it.
+
+    A part ends with the request that fills it. Only the last has the state, the deadline and the pictures.
+    """
     group = decode_group(state) if state is not None else None
     turn = Turn(_group_id(key), group, config, outages, layout)
     coordinator = GroupCoordinator(turn, secret)
-    requests: list[AnyRequest] = []
-    rejections: list[tuple[Record, Rejection]] = []
+    part = _Part(turn, config)
 
     for record in in_log_order(records):
         coordinator.advance(record.timestamp_ms)
         request = read_request(record, config, layout)
         if isinstance(request, Rejection):
-            rejections.append((record, request))
-            if request.response is not None:
-                turn.replies.append(Reply(request.response, request.reply_partition))
+            part.reject(record, request)
         else:
-            requests.append(request)
+            part.requests.append(request)
             coordinator.handle(request, record)
+            # Heartbeats are many, and their answers small.
+            if isinstance(request, HeartbeatRequest) and len(part.requests) % _HEARTBEATS_PER_LOOK:
+                continue
+        size = part.encode()
+        if not isinstance(request, Rejection) and request.IS_READING:
+            turn.read_bytes += size
+        if part.size >= _PART_BYTES or part.records >= _PART_RECORDS:
+            yield part.end()
+            part = _Part(turn, config)
     coordinator.advance(watermark_ms)
 
-    outputs = [_response(reply) for reply in turn.replies]
-    outputs += [_event(event) for event in turn.events]
-    outputs += [_rejected(record, rejection.reason, config) for record, rejection in rejections]
+    part.encode()
+    outputs = part.outputs
     if turn.is_changed:
         value = _json(turn.group.picture()) if turn.exists else None
         outputs.append(Output(Channel.GROUPS, key, value))
     outputs += _offset_pictures(turn)
-    return StepResult(
+    yield part.end()._replace(
         state=encode_group(turn.stored_group()) if turn.exists else None,
         deadline_ms=turn.deadlines.next_ms() if turn.exists else None,
-        outputs=outputs,
-        requests=requests,
-        replies=turn.replies,
-        events=turn.events,
-        rejections=rejections,
     )
+
+
+class _Part:
+    """The decisions since the last part."""
+
+    def __init__(self, turn: Turn[AnyGroup], config: GroupConfig) -> None:
+        self._turn, self._config = turn, config
+        turn.replies, turn.events = [], []
+        self._replies_encoded = self._events_encoded = 0
+        self.requests: list[AnyRequest] = []
+        self.rejections: list[tuple[Record, Rejection]] = []
+        self.outputs: list[Output] = []
+        self.size = 0
+        """Bytes of the outputs."""
+
+    @property
+    def records(self) -> int:
+        """How many records were read."""
+        return len(self.requests) + len(self.rejections)
+
+    def reject(self, record: Record, rejection: Rejection) -> None:
+        """Take a record that is no request."""
+        self.rejections.append((record, rejection))
+        if rejection.response is not None:
+            self._turn.replies.append(Reply(rejection.response, rejection.reply_partition))
+        self.encode()
+        self._add([_rejected(record, rejection.reason, self._config)])
+
+    def encode(self) -> int:
+        """Make outputs of what was decided since the last call; return how many bytes they have."""
+        before = self.size
+        replies, events = self._turn.replies, self._turn.events
+        self._add([_response(reply) for reply in replies[self._replies_encoded :]])
+        self._add([_event(event) for event in events[self._events_encoded :]])
+        self._replies_encoded, self._events_encoded = len(replies), len(events)
+        return self.size - before
+
+    def _add(self, outputs: list[Output]) -> None:
+        self.outputs += outputs
+        self.size += sum([len(output.value or b"") for output in outputs])
+
+    def end(self) -> StepResult:
+        """Give out the part."""
+        return StepResult(
+            state=None,
+            deadline_ms=None,
+            outputs=self.outputs,
+            requests=self.requests,
+            replies=self._turn.replies,
+            events=self._turn.events,
+            rejections=self.rejections,
+        )
 
 
 _json = msgspec.json.Encoder().encode

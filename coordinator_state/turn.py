@@ -65,6 +65,8 @@ class Turn(Generic[GroupT_co]):
         self.now_ms = group.now_ms if group else 0
         self.replies: list[Reply] = []
         self.events: list[Event] = []
+        self.read_bytes = 0
+        """Bytes of the answers to requests that only read."""
         self.is_changed = False
         """Whether anything has changed that the group's picture shows."""
         self._group: Group | None = group

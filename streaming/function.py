@@ -10,7 +10,7 @@ import pandas as pd
 from group_coordinator.coordinator_state.layout import Layout
 from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.outages import Outage, Outages
-from group_coordinator.coordinator_state.step import Channel, step
+from group_coordinator.coordinator_state.step import Channel, steps
 from group_coordinator.streaming.decision_log import DecisionLog
 
 if TYPE_CHECKING:
@@ -104,18 +104,22 @@ class StatefulFunction:
         self, key: tuple[bytes | None], frames: Iterable[pd.DataFrame], state: GroupState
     ) -> Iterator[pd.DataFrame]:
         """As Spark calls it."""
-        rows = self.rows(key, chain.from_iterable(map(_plain, frames)), state)
-        if rows:
-            # dtype object keeps a missing partition a null instead of making the column float.
-            yield pd.DataFrame(rows, columns=_OUTPUT_COLUMNS, dtype=object)
+        for rows in self.parts(key, chain.from_iterable(map(_plain, frames)), state):
+            if rows:
+                # dtype object keeps a missing partition a null instead of making the column float.
+                yield pd.DataFrame(rows, columns=_OUTPUT_COLUMNS, dtype=object)
 
-    def rows(
+    def parts(
         self, key: tuple[bytes | None], records: Iterable[tuple[Any, ...]], state: GroupState
-    ) -> list[Row]:
-        """Do the same without pandas, for the project's own worker: `records` have `INPUT_COLUMNS`."""
+    ) -> Iterator[list[Row]]:
+        """Do the same without pandas, for the project's own worker: `records` have `INPUT_COLUMNS`.
+
+        All parts have to be taken: `state` is as it is to be after the last one.
+        """
         arguments = self._arguments
         raw_key = None if key[0] is None else bytes(key[0])
-        result = step(
+        topics = arguments.topics_for(raw_key)
+        for result in steps(
             raw_key,
             bytes(state.get[0]) if state.exists else None,
             (
@@ -127,7 +131,12 @@ class StatefulFunction:
             arguments.secret,
             self._outages,
             arguments.layout,
-        )
+        ):
+            self._count(result)
+            self._log.write(result)
+            yield [
+                (topics[channel], key, value, partition) for channel, key, value, partition in result.outputs
+            ]
         if result.state is not None:
             state.update((result.state,))
             # Later than the watermark, or Spark refuses it and the query ends: step() has fired the rest.
@@ -135,10 +144,6 @@ class StatefulFunction:
                 state.setTimeoutTimestamp(result.deadline_ms)
         elif state.exists:
             state.remove()
-        self._count(result)
-        self._log.write(result)
-        topics = arguments.topics_for(raw_key)
-        return [(topics[channel], key, value, partition) for channel, key, value, partition in result.outputs]
 
 
 def _plain(frame: pd.DataFrame) -> Iterator[tuple[Any, ...]]:

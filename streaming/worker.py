@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 __all__ = ["install"]
 
+_BATCH_BYTES = 16_000_000
 _READ = frozenset({"key", *INPUT_COLUMNS})
 
 # Neither typed nor meant for others: see `streaming.daemon.TESTED_VERSIONS`.
@@ -64,7 +65,8 @@ class _Column(NamedTuple):
 class _Decided(NamedTuple):
     """What the function has made of one group."""
 
-    rows: list[Row]
+    parts: Iterator[list[Row]]
+    """To be taken before the next group is."""
     state: GroupState
     schema: StructType
 
@@ -115,16 +117,23 @@ class _Serializer:
     # -- out -------------------------------------------------------------------------------------
 
     def _batches(self, groups: Iterable[_Decided]) -> Iterator[pa.RecordBatch]:
-        """A batch ends after the rows with which it has more than enough, and before their group's state."""
+        """A batch ends after the rows with which it has more than enough, and before their group's state.
+
+        Enough is pyspark's number of rows, or `_BATCH_BYTES`: a column of 2 GiB would end the query.
+        """
         rows: list[Row] = []
         states: list[GroupState] = []
         schema = None
+        size = 0
         for decided in groups:
             schema = decided.schema
-            rows += decided.rows
-            if decided.rows and len(rows) > self._pysparks.arrow_max_records_per_batch:
-                yield self._batch(rows, states, schema)
-                rows, states = [], []
+            for part in decided.parts:
+                rows += part
+                size += sum([len(value or b"") for _, _, value, _ in part])
+                is_full = len(rows) > self._pysparks.arrow_max_records_per_batch or size > _BATCH_BYTES
+                if part and is_full:
+                    yield self._batch(rows, states, schema)
+                    rows, states, size = [], [], 0
             states.append(decided.state)
         if schema is not None and (rows or states):
             yield self._batch(rows, states, schema)
@@ -171,8 +180,8 @@ class _Decide:
     def __call__(self, keys: list[_Column], chunks: Iterable[list[_Column]], state: GroupState) -> _Decided:
         # Of a group that has timed out there is one row, of nulls.
         records = () if state.hasTimedOut else chain.from_iterable(map(_records, chunks))
-        rows = self.function.rows(tuple(values[0] for _, values in keys), records, state)
-        return _Decided(rows, state, self.schema)
+        parts = self.function.parts(tuple(values[0] for _, values in keys), records, state)
+        return _Decided(parts, state, self.schema)
 
 
 def _wrap(function: Callable[..., Any], schema: StructType, runner_conf: Any) -> Callable[..., Any]:

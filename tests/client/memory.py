@@ -36,6 +36,7 @@ class Coordinator:
         self.unread = []
         self.offset = 0
         self.paused = False
+        self.config = CONFIG
         self.log = []
         self.topics = {"a": 4, "b": 2}
         self.channels = defaultdict(list)
@@ -57,7 +58,7 @@ class Coordinator:
             records, self.unread = self.unread, []
             for key in {record.key for record in records} | set(self.states):
                 own = [record for record in records if record.key == key]
-                result = step(key, self.states.get(key), own, now_ms(), CONFIG, b"secret")
+                result = step(key, self.states.get(key), own, now_ms(), self.config, b"secret")
                 self.states[key] = result.state
                 if result.state is None:
                     del self.states[key]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from kafka.admin import MemberToRemove, OffsetSpec
@@ -22,6 +23,7 @@ from group_coordinator.client import admin as admin_module
 from group_coordinator.client.admin import AdminClient, GroupListing, NoAnswerError, ResetOutcome
 from group_coordinator.client.channel import MissingTopicError
 from group_coordinator.client.log_offsets import Log
+from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.requests import (
     DeleteGroupRequest,
     DescribeGroupRequest,
@@ -34,7 +36,7 @@ from group_coordinator.coordinator_state.requests import (
 )
 from group_coordinator.coordinator_state.responses import HeartbeatResponse, InvalidRequestResponse
 from tests.client.memory import MemoryChannel, member_maker
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, wait_for
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 NOTHING = OffsetAndMetadata(-1, "", -1)
@@ -423,3 +425,18 @@ def test_closing_closes_the_channel(channel):
     AdminClient(client_id="admin", channel=channel).close()
 
     assert channel.closed
+
+
+def test_what_is_put_off_is_asked_again(admin, coordinator, make_member):
+    make_member(topics=["a"])
+    # Of one batch the first request that reads is answered.
+    coordinator.config = GroupConfig(max_read_bytes=0)
+    coordinator.paused = True
+    with ThreadPoolExecutor() as thread:
+        asked = thread.submit(admin.describe_groups_and_offsets, ["orders"])
+        wait_for(lambda: len(coordinator.unread) >= 2)
+        coordinator.paused = False
+        coordinator.read()
+        description, offsets = asked.result(PATIENCE_S)["orders"]
+    assert (description.group_state, offsets) == ("Stable", {})
+    assert len(coordinator.requests(OffsetFetchRequest)) == 2

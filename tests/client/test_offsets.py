@@ -284,6 +284,29 @@ def test_answer_of_another_kind_is_ignored(script):
     assert script.member.state is MemberState.STABLE
 
 
+def test_a_fetch_that_is_put_off_is_asked_again(script):
+    calls = script.member.offset_calls
+    script.answer(fetch(script), Errors.COORDINATOR_LOAD_IN_PROGRESS)
+    assert (calls.take_outcomes(), calls.next_timer()) == ([], script.now + 500)
+
+    calls.handle_timer(script.now + 499)
+    assert script.sent() == []
+    calls.handle_timer(script.now + 500)
+    (again,) = script.sent()
+    assert calls.awaits(again.request_id)
+    script.answer(again, topics=[FetchedOffsetsOfTopic("a", [FetchedOffset(partition_index=0)])])
+    assert outcome(script) == Outcome("fetch", {A0: None})
+
+
+def test_a_fetch_that_is_put_off_for_ever_ends_in_time(script):
+    calls = script.member.offset_calls
+    script.answer(fetch(script, expires_in=600), Errors.COORDINATOR_LOAD_IN_PROGRESS)
+    calls.handle_timer(script.now + 500)
+    script.answer(script.sent()[0], Errors.COORDINATOR_LOAD_IN_PROGRESS)
+    calls.handle_timer(script.now + 1_000)
+    assert type(outcome(script).error) is kafka.KafkaTimeoutError
+
+
 # -- commits that are not sent -----------------------------------------------------------------------
 
 

@@ -449,6 +449,32 @@ def test_a_bad_request_is_answered_if_its_sender_can_be_made_out(harness: Harnes
     assert "INVALID_REQUEST" == harness.answer("mine")["error"]
 
 
+@pytest.mark.verify
+def test_a_flood_of_questions_about_a_large_group_ends_nothing(harness: Harness) -> None:
+    """Their answers are 2 GB together, of which a batch gives 16 MB. The others are told to ask again."""
+    harness.start_and_warm_up()
+    for first in range(0, 20_000, 1_000):
+        partitions = [
+            {"partition_index": first + number, "committed_offset": 5, "committed_metadata": "m" * 60}
+            for number in range(1_000)
+        ]
+        committed = harness.call("offset_commit", "large", topics=[{"name": "t", "partitions": partitions}])
+        assert committed["error"] == "NONE"
+    ids = [f"flood-{number}" for number in range(750)]
+    for request_id in ids:
+        request = {"api": "offset_fetch", "request_id": request_id, "client_id": "c1", "group_id": "large"}
+        harness.producer.send(
+            harness.settings.topics_requests, key=b"large", value=json.dumps(request).encode()
+        )
+    harness.producer.flush()
+
+    told = Counter(harness.answer(request_id)["error"] for request_id in ids)
+    assert told.keys() == {"NONE", "COORDINATOR_LOAD_IN_PROGRESS"}
+    assert told["COORDINATOR_LOAD_IN_PROGRESS"] > 700
+    # A member of the same group is served, and so is who asks again.
+    assert harness.call("offset_fetch", "large")["error"] == "NONE"
+
+
 def test_answers_come_on_the_partition_asked_for(harness: Harness) -> None:
     """Without one, on the partition that Kafka's default partitioner gives the client id."""
     harness.start()

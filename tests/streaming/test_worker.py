@@ -361,7 +361,7 @@ def test_any_task_is_done_alike(batches: list[list[Chunk]], most: int) -> None:
 
 
 class _Failing(StatefulFunction):
-    def rows(self, *_: Any) -> Any:
+    def parts(self, *_: Any) -> Any:
         raise ZeroDivisionError("as bad as can be")
 
 

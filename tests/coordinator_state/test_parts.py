@@ -1,0 +1,71 @@
+"""Results in parts, and the limit for requests that only read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import msgspec
+import pytest
+
+from group_coordinator.coordinator_state import step as module
+from group_coordinator.coordinator_state.config import GroupConfig
+from group_coordinator.coordinator_state.log import Record
+from group_coordinator.coordinator_state.step import Channel, StepResult, step, steps
+
+METADATA = "m" * 1_000
+
+
+def commit(number: int) -> dict[str, Any]:
+    partition = {"partition_index": number, "committed_offset": 5, "committed_metadata": METADATA}
+    return {"api": "offset_commit", "topics": [{"name": "t", "partitions": [partition]}]}
+
+
+FETCH = {"api": "offset_fetch"}
+HEARTBEAT = {"api": "heartbeat", "generation_id": 1, "member_id": "m"}
+LOG = [*map(commit, range(4)), *[FETCH] * 6, {"api": "fly"}, commit(9), HEARTBEAT, FETCH]
+
+
+def records(requests: list[dict[str, Any]]) -> list[Record]:
+    names = {"client_id": "c", "group_id": "g"}
+    values = [msgspec.json.encode(each | names | {"request_id": f"{n}"}) for n, each in enumerate(requests)]
+    return [Record("requests", 0, n, 1_000 + n, b"g", value) for n, value in enumerate(values)]
+
+
+def parts(config: GroupConfig) -> list[StepResult]:
+    return list(steps(b"g", None, records(LOG), 2_000, config, b"secret"))
+
+
+@pytest.mark.parametrize(
+    ("most_bytes", "most_records", "expected"), [(1, 99, 14), (9_000, 99, 5), (10**6, 3, 5)]
+)
+def test_parts_are_the_whole(
+    monkeypatch: pytest.MonkeyPatch, most_bytes: int, most_records: int, expected: int
+) -> None:
+    config = GroupConfig()
+    whole = step(b"g", None, records(LOG), 2_000, config, b"secret")
+    monkeypatch.setattr(module, "_PART_BYTES", most_bytes)
+    monkeypatch.setattr(module, "_PART_RECORDS", most_records)
+    made = parts(config)
+
+    assert len(made) == expected
+    assert step(b"g", None, records(LOG), 2_000, config, b"secret") == whole
+    assert [each.state for each in made[:-1]] == [None] * (len(made) - 1)
+    largest = max(len(output.value or b"") for output in whole.outputs)
+    for each in made:
+        decided = [output for output in each.outputs if output.channel is not Channel.OFFSETS]
+        assert sum(len(output.value or b"") for output in decided) < most_bytes + 2 * largest
+        assert len(each.requests) + len(each.rejections) <= most_records
+
+
+def test_reading_beyond_the_limit_is_put_off_and_nothing_else_is() -> None:
+    config = GroupConfig(max_read_bytes=10_000)
+    result = step(b"g", None, records(LOG), 2_000, config, b"secret")
+
+    told = Counter((reply.response.__struct_config__.tag, reply.response.error) for reply in result.replies)
+    assert told["offset_commit", "NONE"] == 5
+    assert told["offset_fetch", "NONE"] == 3
+    assert told["offset_fetch", "COORDINATOR_LOAD_IN_PROGRESS"] == 4
+    # The limit is for what is asked at once.
+    (later,) = step(b"g", result.state, records([FETCH]), 3_000, config, b"secret").replies
+    assert later.response.error == "NONE"
