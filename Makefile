@@ -67,6 +67,10 @@ simulate: $(READY) ## Members, network and coordinator with all kinds of faults,
 faults: $(READY) ## Kill, pause and starve the running coordinator under load, with new seeds (MINUTES=10)
 	@$(BIN)/python -m tests.faults --minutes $(MINUTES)
 
+.PHONY: clients
+clients: $(READY) ## Kafka clients in Go, JavaScript and C at the gateway, those whose toolchain is there (ten minutes)
+	@$(BIN)/python -m tests.foreign
+
 .PHONY: package
 package: $(READY) ## Pack the coordinator for spark-submit into dist/
 	@$(BIN)/python -m group_coordinator.deploy.submit

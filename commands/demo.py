@@ -34,15 +34,16 @@ def demo(*, keep: bool) -> None:
     """Kill workers and the coordinator, and see the work go on.
 
     The demo starts a real Kafka broker, the coordinator as it runs in production, and workers as processes of
-    their own. Everything is in a temporary directory on this machine. The demo takes a minute and a half, or
-    twice as long on a busy machine. The exit code is 0 if all promises were kept.
+    their own. Some of them are Kafka's own console consumers, behind the gateway. Everything is in a
+    temporary directory on this machine. The demo takes a minute and a half, or twice as long on a busy
+    machine. The exit code is 0 if all promises were kept.
     """
     start = time.monotonic()
     need_spark()
     from group_coordinator.deploy.jars import JarError, fetch
 
     try:
-        fetch("broker", "spark", "local", progress=True)
+        fetch("broker", "tools", "spark", "local", progress=True)
     except JarError as error:
         fail(error)
     # An event, not an exception, so that nothing is lost halfway through being started or ended.

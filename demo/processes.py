@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["Child", "end_all", "end_of"]
+__all__ = ["Child", "Tail", "end_all", "end_of"]
 
 _KILL_TIMEOUT_S = 10.0
 _POLL_S = 0.02
@@ -83,6 +83,22 @@ class Child:
             time.sleep(_POLL_S)
         self._watcher.kill()
         self._watcher.communicate()
+
+
+class Tail:
+    """The lines of a file that grows; those that are there `at` the start are left out."""
+
+    def __init__(self, path: Path, at: int = 0) -> None:
+        self._path = path
+        self._at = at
+
+    def lines(self) -> list[str]:
+        """Return the whole lines that are new since the last call."""
+        with self._path.open("rb") as file:
+            file.seek(self._at)
+            whole, newline, _ = file.read().rpartition(b"\n")
+        self._at += len(whole + newline)
+        return whole.decode(errors="replace").split("\n") if newline else []
 
 
 def end_all(children: Iterable[Child], timeout_s: float) -> None:

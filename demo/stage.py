@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -19,11 +20,12 @@ from kafka.admin import NewTopic, OffsetSpec
 from group_coordinator.coordinator_state.events import AnyEvent, MemberRemoved
 from group_coordinator.coordinator_state.responses import GroupPicture
 from group_coordinator.coordinator_state.topics import RESPONSES
+from group_coordinator.demo.console import ConsoleOutput, console_command
 from group_coordinator.demo.narration import Narration
 from group_coordinator.demo.observer import Observer, partitions_in
 from group_coordinator.demo.orders import Orders
 from group_coordinator.demo.probe import Probe
-from group_coordinator.demo.processes import Child, end_all
+from group_coordinator.demo.processes import Child, Tail, end_all
 from group_coordinator.demo.screen import Screen
 from group_coordinator.demo.store import OrderStore
 from group_coordinator.deploy.broker import EmbeddedBroker
@@ -39,6 +41,8 @@ _SCENE_ORDERS = 3 * _ORDERS_PER_S
 _SESSION_TIMEOUT_MS = 6_000  # the least that the coordinator allows
 
 _DESCRIBED = ("TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CLIENT-ID")
+_GATEWAY_LISTENS = "clients find the gateway at "
+_JAVA_OBEYED = 128 + signal.SIGTERM
 _JAVA = "JAVA_TOOL_OPTIONS"
 _TICK_S = 0.1
 _START_TIMEOUT_S = 120
@@ -76,7 +80,9 @@ class Stage:
         self._orders: Orders | None = None
         self._observer: Observer | None = None
         self._coordinator: Child | None = None
-        self._heard = 0
+        self._coordinator_says: Tail | None = None
+        self._gateway = ""
+        self._consoles: list[ConsoleOutput] = []
         self._probe: Probe | None = None
         # Ended in the opposite order: processes first, then the broker that they need.
         self._stack = ExitStack()
@@ -137,7 +143,7 @@ class Stage:
         """Start the real command line, and return when it answers."""
         self.screen.status.coordinator = "starting"
         # A second one writes to the same file.
-        self._heard = self._coordinator.log.stat().st_size if self._coordinator else 0
+        written = self._coordinator.log.stat().st_size if self._coordinator else 0
         scratch = self._directory / "scratch"
         scratch.mkdir(exist_ok=True)
         self._coordinator = self._start(
@@ -153,6 +159,7 @@ class Stage:
                 _JAVA: f"{os.environ.get(_JAVA, '')} -Djava.io.tmpdir={scratch} -XX:-UsePerfData",
             },
         )
+        self._coordinator_says = Tail(self._coordinator.log, written)
         self.wait_for("the coordinator's topics", self._topics_exist, _START_TIMEOUT_S)
         if self._probe is None:
             self._probe = Probe(self._broker.bootstrap_servers, _GROUP)
@@ -164,6 +171,23 @@ class Stage:
             self._observer = self._stack.enter_context(observer)
         self.screen.status.coordinator = "running"
         self.screen.note("the coordinator answers")
+
+    def start_gateway(self) -> None:
+        """Start the real command line, and return when clients of Kafka's can use it."""
+        gateway = self._start(
+            "gateway",
+            *("group_coordinator", "gateway", "--bootstrap-server", self._broker.bootstrap_servers),
+            *("--listen", "127.0.0.1:0", "--advertised-host", "127.0.0.1", "--metrics-port", "-1"),
+        )
+        says = Tail(gateway.log)
+
+        def address() -> str:
+            found = (line.partition(_GATEWAY_LISTENS) for line in says.lines())
+            self._gateway = next((address for _, mark, address in found if mark), "")
+            return self._gateway
+
+        self.wait_for("the gateway to listen", address, _START_TIMEOUT_S)
+        self.screen.note(f"the gateway is at {self._gateway}")
 
     def kill_coordinator(self) -> None:
         """Kill it, with Spark and everything else it started."""
@@ -187,6 +211,19 @@ class Stage:
                 *("--store", str(self._directory / "orders.sqlite")),
             )
 
+    def start_console(self, name: str) -> None:
+        """Start Kafka's own console consumer as a worker, behind the gateway."""
+        command = console_command(
+            self._directory,
+            name=name,
+            group=_GROUP,
+            topic=_TOPIC,
+            bootstrap_servers=self._gateway,
+            session_timeout_ms=_SESSION_TIMEOUT_MS,
+        )
+        self.workers[name] = child = self._run(name, command)
+        self._consoles.append(ConsoleOutput(name, child.log, self.store))
+
     def end_workers(self, *names: str) -> None:
         """Ask workers to end, and return when they have left."""
         leaving = [self.workers.pop(name) for name in names]
@@ -198,7 +235,7 @@ class Stage:
             _REBALANCE_TIMEOUT_S,
         )
         for child in leaving:
-            if child.exit_code:
+            if child.exit_code not in (0, _JAVA_OBEYED):
                 raise StoryError(
                     f"{child.name} did not leave in order: exit code {child.exit_code}", child.log
                 )
@@ -287,6 +324,8 @@ class Stage:
         for child in self._children:
             if child.exit_code is not None and not child.ending:
                 raise StoryError(f"{child.name} ended by itself, with exit code {child.exit_code}", child.log)
+        for console in self._consoles:
+            console.take()
         if self.screen.status.coordinator == "starting":
             self._hear_coordinator()
         status, totals = self.screen.status, self.store.totals()
@@ -302,13 +341,7 @@ class Stage:
 
     def _hear_coordinator(self) -> None:
         """Tell what the coordinator says of its start, which takes it long."""
-        if self._coordinator is None:
-            return
-        with self._coordinator.log.open("rb") as log:
-            log.seek(self._heard)
-            whole_lines, newline, _ = log.read().rpartition(b"\n")
-        self._heard += len(whole_lines + newline)
-        for line in whole_lines.splitlines():
+        for line in self._coordinator_says.lines() if self._coordinator_says else ():
             # Other lines are Java's, or have a logger or a group: those are for operators.
             with suppress(msgspec.DecodeError):
                 told = msgspec.json.decode(line, type=dict[str, Any])
@@ -318,7 +351,9 @@ class Stage:
     def _start(
         self, name: str, *module_and_arguments: str, environment: dict[str, str] | None = None
     ) -> Child:
-        command = [sys.executable, "-m", *module_and_arguments]
+        return self._run(name, [sys.executable, "-m", *module_and_arguments], environment)
+
+    def _run(self, name: str, command: list[str], environment: dict[str, str] | None = None) -> Child:
         child = Child(name, command, self._directory / f"{name}.log", environment)
         self._children.append(child)
         return child

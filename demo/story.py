@@ -25,20 +25,27 @@ def tell_story(stage: Stage) -> History:
     say("The coordinator starts: `group-coordinator run`, a Spark stream from Kafka to Kafka.")
     stage.start_coordinator()
 
-    say("Three workers join. A new group waits a few seconds for more members, as in Kafka.")
-    stage.start_workers("worker-1", "worker-2", "worker-3")
+    say("The gateway starts: `group-coordinator gateway`, a bootstrap server for Kafka's own clients.")
+    stage.start_gateway()
+
+    say(
+        "Three workers join; java-2 is Kafka's own console consumer. "
+        "A new group waits a few seconds for more members, as in Kafka."
+    )
+    stage.start_console("java-2")
+    stage.start_workers("worker-1", "worker-3")
     stage.wait_for_work()
 
-    say("worker-2 is killed (SIGKILL). It cannot leave the group, so its session of 6 s has to expire.")
-    stage.kill_worker("worker-2")
+    say("java-2 is killed (SIGKILL). It cannot leave the group, so its session of 6 s has to expire.")
+    stage.kill_worker("java-2")
     stage.wait_for_work()
 
     say("worker-3 is told to end (SIGTERM). It leaves the group, so nobody has to wait for a session.")
     stage.end_workers("worker-3")
     stage.wait_for_work()
 
-    say("worker-4 joins.")
-    stage.start_workers("worker-4")
+    say("java-4 joins: another of Kafka's console consumers takes the place of the one that was killed.")
+    stage.start_console("java-4")
     stage.wait_for_work()
 
     say("How far they are: `group-coordinator groups --describe`, without the columns that do not fit here.")
@@ -63,7 +70,7 @@ def tell_story(stage: Stage) -> History:
         ownership=stage.store.ownership(),
         events=stage.events,
         outage=outage,
-        killed="worker-2",
+        killed="java-2",
         end=stage.picture,
     )
 

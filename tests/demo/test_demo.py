@@ -72,10 +72,10 @@ def test_the_story_ends_well(audience: Audience) -> None:
     for line in (
         "Kafka is at 127.0.0.1:",
         "coordinator: catching up with the log",
-        "Stable -> PreparingRebalance: session of worker-2 expired",
+        "Stable -> PreparingRebalance: session of java-2 expired",
         "Stable -> PreparingRebalance: worker-3 left",
-        "Stable -> PreparingRebalance: worker-4 joined",
-        "the group now:    Stable, generation 4, worker-1, worker-4",
+        "Stable -> PreparingRebalance: java-4 joined",
+        "the group now:    Stable, generation 4, java-4, worker-1",
         "Stable -> PreparingRebalance: worker-5 joined",
         "PreparingRebalance -> Empty: no members are left",
         "0 missing",
@@ -93,7 +93,7 @@ def test_the_story_ends_well(audience: Audience) -> None:
     (picture,) = audience.left_files()
     assert str(audience.directory / picture) in told.replace("\n", "")
     drawn = (audience.directory / picture).read_text()
-    for name in ("worker-1", "worker-2", "worker-3", "worker-4", "worker-5", "no coordinator for"):
+    for name in ("worker-1", "java-2", "worker-3", "java-4", "worker-5", "no coordinator for"):
         assert name in drawn
 
 

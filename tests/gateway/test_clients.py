@@ -2,35 +2,30 @@
 
 from __future__ import annotations
 
-import os
 import re
 import socket
-import subprocess
 import urllib.request
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from typing import Any
 
 import pytest
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import NewTopic
 from kafka.protocol.admin.cluster import DescribeClusterRequest
 from kafka.protocol.admin.groups import ListGroupsRequest
 from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
 
 from group_coordinator import GroupConsumer
-from group_coordinator.deploy.jars import fetch
-from group_coordinator.deploy.java import find_java
 from group_coordinator.gateway import codec
 from group_coordinator.gateway.apis import APIS
+from tests.gateway.clients import Librdkafka, console_consumer, groups_tool, kafka_python, polling
 from tests.gateway.conftest import Running
-from tests.patience import PATIENCE_S, wait_for
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.spark
 
 TOPIC = "gateway-orders"
 RECORDS = 40
-TOOLS = "org.apache.kafka.tools.consumer"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -44,64 +39,8 @@ def _topic(running: Running) -> None:
         producer.flush()
 
 
-def consumer(running: Running, group_id: str, **config: Any) -> KafkaConsumer:
-    return KafkaConsumer(
-        TOPIC,
-        bootstrap_servers=running.gateway,
-        group_id=group_id,
-        auto_offset_reset="earliest",
-        session_timeout_ms=10_000,
-        heartbeat_interval_ms=500,
-        **config,
-    )
-
-
-def polling(*consumers: Any) -> Callable[[Callable[[], object]], None]:
-    """Wait until something is so, while these consumers poll."""
-
-    def until(condition: Callable[[], object]) -> None:
-        def polled() -> object:
-            for each in consumers:
-                each.poll(timeout_ms=50)
-            return condition()
-
-        wait_for(polled)
-
-    return until
-
-
-def java(main: str, *arguments: str) -> list[str]:
-    classpath = os.pathsep.join(map(str, fetch("broker", "tools")))
-    flags = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", classpath]
-    return [str(find_java()), *flags, f"{TOOLS}.{main}", *arguments]
-
-
-def tool(running: Running, *arguments: str) -> str:
-    """What Kafka's own kafka-consumer-groups.sh says."""
-    command = java("group.ConsumerGroupCommand", "--bootstrap-server", running.gateway, *arguments)
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-@contextmanager
-def console_consumer(running: Running, group_id: str) -> Iterator[subprocess.Popen[str]]:
-    """Kafka's console consumer, killed at the end."""
-    command = java(
-        "ConsoleConsumer",
-        *("--bootstrap-server", running.gateway, "--topic", TOPIC, "--group", group_id, "--from-beginning"),
-        *("--command-property", "group.protocol=classic", "--command-property", "session.timeout.ms=3000"),
-        *("--command-property", "heartbeat.interval.ms=500"),
-    )
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
 def test_a_consumer_reads_commits_and_leaves(running: Running) -> None:
-    with closing(consumer(running, "python")) as first:
+    with closing(kafka_python(running.gateway, [TOPIC], "python")) as first:
         found: list[bytes] = []
         while len(found) < RECORDS:
             for records in first.poll(timeout_ms=500).values():
@@ -115,7 +54,7 @@ def test_a_consumer_reads_commits_and_leaves(running: Running) -> None:
 
 
 def test_members_of_all_kinds_share_one_group(running: Running) -> None:
-    """An unmodified Kafka consumer, one in Java, and one of this project's own."""
+    """Unmodified Kafka consumers in Python, C and Java, and one of this project's own."""
     own = GroupConsumer(
         TOPIC,
         bootstrap_servers=running.broker,
@@ -126,38 +65,82 @@ def test_members_of_all_kinds_share_one_group(running: Running) -> None:
         session_timeout_ms=10_000,
         heartbeat_interval_ms=500,
     )
-    with closing(own), closing(consumer(running, "mixed")) as theirs:
-        until = polling(own, theirs)
-        until(lambda: len(own.assignment()) == 2 and len(theirs.assignment()) == 2)
-        assert not own.assignment() & theirs.assignment()
-        with console_consumer(running, "mixed"):
-            until(lambda: len(own.assignment()) + len(theirs.assignment()) < 4)
-            told = tool(running, "--describe", "--group", "mixed", "--members")
-            assert len(re.findall(r"^mixed ", told, re.MULTILINE)) == 3
+    theirs = kafka_python(running.gateway, [TOPIC], "mixed")
+    rdkafka = Librdkafka(running.gateway, [TOPIC], "mixed", partition_assignment_strategy="range")
+    with closing(own), closing(theirs), closing(rdkafka):
+        members = (own, theirs, rdkafka)
+        until = polling(*members)
+        until(lambda: sorted(len(each.assignment()) for each in members) == [1, 1, 2])
+        with console_consumer(running.gateway, TOPIC, "mixed"):
+            until(lambda: [len(each.assignment()) for each in members] == [1, 1, 1])
+            told = groups_tool(running.gateway, "--describe", "--group", "mixed", "--members")
+            assert len(re.findall(r"^mixed ", told, re.MULTILINE)) == 4
+            owned = {each.partition for member in (own, theirs) for each in member.assignment()}
+            assert len(owned | rdkafka.assignment()) == 3
         # It was killed, and could not leave: its session ends.
-        until(lambda: len(own.assignment()) == 2 and len(theirs.assignment()) == 2)
+        until(lambda: sorted(len(each.assignment()) for each in members) == [1, 1, 2])
+
+
+def test_librdkafka_is_static_and_cooperative_beside_java(running: Running) -> None:
+    def static() -> Librdkafka:
+        strategy = "cooperative-sticky"
+        return Librdkafka(
+            running.gateway, [TOPIC], "c", partition_assignment_strategy=strategy, group_instance_id="one"
+        )
+
+    every = {0, 1, 2, 3}
+    strategy = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
+    with closing(static()) as member:
+        until = polling(member)
+        until(lambda: len(member.read) == RECORDS)
+        member.consumer.commit(asynchronous=False)
+        assert member.committed() == dict.fromkeys(every, RECORDS // 4)
+        # Of its partitions it gives up those that the other gets, and no more.
+        with console_consumer(
+            running.gateway, TOPIC, "c", **{"partition.assignment.strategy": strategy}
+        ) as java:
+            until(lambda: len(member.assignment()) == 2)
+            assert member.moves[:2] == [("assigned", every), ("revoked", every - member.assignment())]
+            # It leaves, and nobody waits for its session.
+            java.terminate()
+            until(lambda: member.assignment() == every)
+        assert "lost" not in dict(member.moves)
+    # A static member that closes keeps its place: it has its partitions again, and rereads nothing.
+    assert re.search(
+        r"^c +one-\S+ +one ",
+        groups_tool(running.gateway, "--describe", "--group", "c", "--members"),
+        re.MULTILINE,
+    )
+    with closing(static()) as again:
+        polling(again)(lambda: again.assignment() == every)
+        assert again.committed() == dict.fromkeys(every, RECORDS // 4)
+        assert again.read == []
 
 
 def test_kafkas_own_tool_cannot_tell_the_difference(running: Running) -> None:
-    with closing(consumer(running, "tools")) as member:
+    with closing(kafka_python(running.gateway, [TOPIC], "tools")) as member:
         until = polling(member)
         until(member.assignment)
         until(lambda: all(member.position(each) == RECORDS / 4 for each in member.assignment()))
         member.commit()
-        told = tool(running, "--describe", "--group", "tools", "--state")
+        told = groups_tool(running.gateway, "--describe", "--group", "tools", "--state")
         host, _, _ = running.gateway.partition(":")
         assert re.search(rf"^tools +{host}:\d+ +\(\d+\) +range +Stable +1", told, re.MULTILINE), told
-    assert {"python", "tools"} <= set(tool(running, "--list").split())
-    told = tool(running, "--describe", "--group", "tools")
+    assert {"python", "tools"} <= set(groups_tool(running.gateway, "--list").split())
+    told = groups_tool(running.gateway, "--describe", "--group", "tools")
     assert re.findall(rf"^tools +{TOPIC} +(\d) +(\d+) +(\d+) +(\d+)", told, re.MULTILINE) == [
         (str(partition), "10", "10", "0") for partition in range(4)
     ]
-    tool(running, "--group", "tools", "--topic", TOPIC, "--reset-offsets", "--to-earliest", "--execute")
-    told = tool(running, "--describe", "--group", "tools")
+    groups_tool(
+        running.gateway, "--group", "tools", "--topic", TOPIC, "--reset-offsets", "--to-earliest", "--execute"
+    )
+    told = groups_tool(running.gateway, "--describe", "--group", "tools")
     assert re.findall(rf"^tools +{TOPIC} +\d +(\d+) ", told, re.MULTILINE) == ["0"] * 4
-    assert "Successful" in tool(running, "--delete-offsets", "--group", "tools", "--topic", TOPIC)
-    assert "was successful" in tool(running, "--delete", "--group", "tools")
-    assert "tools" not in tool(running, "--list").split()
+    assert "Successful" in groups_tool(
+        running.gateway, "--delete-offsets", "--group", "tools", "--topic", TOPIC
+    )
+    assert "was successful" in groups_tool(running.gateway, "--delete", "--group", "tools")
+    assert "tools" not in groups_tool(running.gateway, "--list").split()
 
 
 def test_what_it_counts(running: Running) -> None:

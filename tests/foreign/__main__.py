@@ -1,0 +1,255 @@
+"""Runs clients that need another toolchain than Python and Java against a gateway, each as its users run it.
+
+python -m tests.foreign               # all that this machine can run
+python -m tests.foreign kafkajs kcat  # some
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from kafka import KafkaAdminClient, KafkaProducer
+from kafka.admin import NewTopic
+
+from group_coordinator.deploy.broker import EmbeddedBroker
+from tests.commands.job import Job
+from tests.gateway.conftest import start_gateway
+from tests.patience import PATIENCE_S, wait_for
+
+HERE = Path(__file__).parent
+TOPIC = "foreign-orders"
+PARTITIONS = 4
+RECORDS = 40
+EVERY = set(range(PARTITIONS))
+
+Command = Callable[[str, str], list[str]]
+"""The command of a member, from the gateway's address and the group."""
+
+
+class Missing(Exception):  # noqa: N818 - a reason to skip, not an error
+    """What is not on this machine; the message says what to install."""
+
+
+class Client(NamedTuple):
+    """A client, how it is made ready in a directory, and the strategies that it divides partitions by."""
+
+    name: str
+    prepare: Callable[[Path], Callable[[str], Command]]
+    strategies: tuple[str, ...]
+
+
+class Member:
+    """A process that is a member, and what it has said."""
+
+    def __init__(self, command: list[str], said: Path) -> None:
+        self._said = said
+        with said.open("ab") as output:
+            self._process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    @property
+    def said(self) -> str:
+        return self._said.read_text(errors="replace").rpartition("\n")[0]
+
+    @property
+    def owns(self) -> set[int]:
+        """What it owns. kcat has words of its own."""
+        found: set[int] = set()
+        for line in self.said.splitlines():
+            if line.startswith("owns"):
+                found = {int(each) for each in line.split()[1:]}
+            elif kcat := re.search(r"rebalanced \(.*\): (assigned|revoked): (.*)", line):
+                moved = {int(each) for each in re.findall(r"\[(\d+)\]", kcat[2])}
+                found = found | moved if kcat[1] == "assigned" else found - moved
+        return found
+
+    @property
+    def read(self) -> int:
+        """How many records it has read."""
+        return int((re.findall(r"^committed (\d+)$", self.said, re.MULTILINE) or ["0"])[-1])
+
+    def terminate(self) -> None:
+        self._process.terminate()
+        exit_code = self._process.wait(PATIENCE_S)
+        assert exit_code in (0, 128 + signal.SIGTERM), f"exit code {exit_code}\n{self.said}"
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+def go(client: str) -> Callable[[Path], Callable[[str], Command]]:
+    """Build tests/foreign/go."""
+
+    def prepare(directory: Path) -> Callable[[str], Command]:
+        binary = build_go(directory)
+        return lambda strategy: lambda address, group: [binary, client, address, TOPIC, group, strategy]
+
+    return prepare
+
+
+def build_go(directory: Path) -> str:
+    need("go", "Go 1.26 or newer")
+    binary = directory / "member"
+    if not binary.exists():
+        subprocess.run(["go", "build", "-o", str(binary), "."], cwd=HERE / "go", check=True)
+    return str(binary)
+
+
+def node(directory: Path) -> Callable[[str], Command]:
+    """Install tests/foreign/js."""
+    need("node", "Node.js 18 or newer")
+    need("npm", "npm, which comes with Node.js")
+    shutil.copytree(HERE / "js", directory / "js", dirs_exist_ok=True)
+    subprocess.run(["npm", "ci", "--no-audit", "--no-fund", "--silent"], cwd=directory / "js", check=True)
+    script = str(directory / "js" / "kafkajs.js")
+    return lambda _: lambda address, group: ["node", script, address, TOPIC, group]
+
+
+def kcat(_: Path) -> Callable[[str], Command]:
+    """Use Debian's."""
+    need("kcat", "Debian's package kcat")
+
+    def command(strategy: str) -> Command:
+        settings = {
+            "auto.offset.reset": "earliest",
+            "session.timeout.ms": 6000,
+            "heartbeat.interval.ms": 500,
+            "auto.commit.interval.ms": 200,
+            "partition.assignment.strategy": strategy,
+        }
+        options = [word for name, it in settings.items() for word in ("-X", f"{name}={it}")]
+        return lambda address, group: ["kcat", "-b", address, "-u", *options, "-G", group, TOPIC]
+
+    return command
+
+
+def need(program: str, what: str) -> None:
+    if shutil.which(program) is None:
+        raise Missing(f"install {what}: there is no {program} in the PATH")
+
+
+CLIENTS = (
+    Client("franz-go", go("franz-go"), ("range", "roundrobin", "sticky", "cooperative-sticky")),
+    Client("sarama", go("sarama"), ("range", "roundrobin", "sticky")),
+    Client("kafkajs", node, ("roundrobin",)),
+    Client("kcat", kcat, ("range", "roundrobin")),
+)
+
+
+def tell(command: Command, address: str, group: str, directory: Path) -> None:
+    """Two members share a group; one is killed, comes back and leaves; what was read is committed."""
+
+    def start(name: str) -> Member:
+        return Member(command(address, group), directory / f"{group}-{name}")
+
+    def until(condition: Callable[[], object]) -> None:
+        wait_for(condition, said=lambda: "\n".join(each.said[-2000:] for each in (first, second) if each))
+
+    second: Member | None = None
+    with start("first") as first:
+        until(lambda: first.owns == EVERY)
+        with closing(KafkaAdminClient(bootstrap_servers=address)) as admin:
+            until(lambda: committed(admin, group) == RECORDS)
+        for end in ("killed", "leaves"):
+            with start(end) as second:
+                until(lambda: len(first.owns) == len(second.owns) == PARTITIONS // 2)
+                assert first.owns | second.owns == EVERY
+                if end == "killed":
+                    second.kill()
+                else:
+                    second.terminate()
+                until(lambda: first.owns == EVERY)
+        assert first.read in (0, RECORDS), "it has read a record twice"
+        first.terminate()
+    with closing(KafkaAdminClient(bootstrap_servers=address)) as admin:
+        until(lambda: "Empty" in str(admin.describe_groups([group])))
+        assert committed(admin, group) == RECORDS
+
+
+def committed(admin: KafkaAdminClient, group: str) -> int:
+    """The sum of the group's offsets."""
+    told = admin.list_group_offsets([group])[group]
+    return sum(each.offset for each in told.values() if each.offset > 0)
+
+
+def exporter(address: str, group: str, directory: Path) -> None:
+    """Ask for the lag as exporters do."""
+    done = subprocess.run(
+        [build_go(directory), "lag", address, group], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "lag Empty 0\n", done.stdout
+
+
+def main() -> int:
+    """Run the clients that the arguments name; 1 if something went wrong."""
+    parser = argparse.ArgumentParser(prog="python -m tests.foreign", description=__doc__.splitlines()[0])
+    names = [client.name for client in CLIENTS]
+    parser.add_argument("clients", nargs="*", metavar="CLIENT", help=f"of {', '.join(names)} (default: all)")
+    chosen = set(parser.parse_args().clients) or set(names)
+    if unknown := chosen - set(names):
+        parser.error(f"no such client: {', '.join(sorted(unknown))}. Choose from: {', '.join(names)}.")
+    # So that nothing is left running: by default Python ends without a word.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    results = []
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="foreign-")))
+        ready: list[tuple[Client, Callable[[str], Command]]] = []
+        for client in (each for each in CLIENTS if each.name in chosen):
+            try:
+                ready.append((client, client.prepare(directory)))
+            except Missing as missing:
+                results.append(f"{client.name}: skipped; {missing}")
+        address = stack.enter_context(_gateway(directory)) if ready else ""
+        for client, command in ready:
+            for strategy in client.strategies:
+                group = f"{client.name}-{strategy}"
+                try:
+                    tell(command(strategy), address, group, directory)
+                    if client.name == "franz-go":
+                        exporter(address, group, directory)
+                except (AssertionError, subprocess.CalledProcessError) as error:
+                    results.append(f"{group}: FAILED\n{error}")
+                else:
+                    results.append(f"{group}: passed")
+                print(results[-1], flush=True)
+    print("\n".join(["", *results]))
+    return int(any("FAILED" in result for result in results))
+
+
+@contextmanager
+def _gateway(directory: Path) -> Iterator[str]:
+    """A gateway before a broker with a filled topic; the address."""
+    with ExitStack() as stack:
+        broker = stack.enter_context(EmbeddedBroker(directory / "kafka")).bootstrap_servers
+        job = Job(broker, directory, "foreign")
+        stack.callback(job.kill)
+        with closing(KafkaAdminClient(bootstrap_servers=broker)) as admin:
+            admin.create_topics([NewTopic(TOPIC, num_partitions=PARTITIONS, replication_factor=1)])
+        with closing(KafkaProducer(bootstrap_servers=broker, acks="all")) as producer:
+            for number in range(RECORDS):
+                producer.send(TOPIC, b"%d" % number, partition=number % PARTITIONS)
+            producer.flush()
+        job.wait_for("the coordinator is running")
+        gateway = start_gateway(directory, broker, job)
+        stack.callback(gateway.kill)
+        yield gateway.wait_for("clients find the gateway at ")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

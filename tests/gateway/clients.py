@@ -1,0 +1,187 @@
+"""Clients that know nothing of this project, as tests start and ask them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+import confluent_kafka
+from kafka import KafkaConsumer
+
+from group_coordinator.deploy.jars import fetch
+from group_coordinator.deploy.java import find_java
+from tests.patience import PATIENCE_S, wait_for
+
+TOOLS = "org.apache.kafka.tools"
+
+
+def kafka_python(address: str, topics: list[str], group_id: str, **config: Any) -> KafkaConsumer:
+    return KafkaConsumer(
+        *topics,
+        bootstrap_servers=address,
+        group_id=group_id,
+        auto_offset_reset="earliest",
+        session_timeout_ms=10_000,
+        heartbeat_interval_ms=500,
+        **config,
+    )
+
+
+def polling(*consumers: Any) -> Callable[[Callable[[], object]], None]:
+    """Wait until something is so, while these consumers poll."""
+
+    def until(condition: Callable[[], object]) -> None:
+        def polled() -> object:
+            for each in consumers:
+                each.poll(timeout_ms=50)
+            return condition()
+
+        wait_for(polled)
+
+    return until
+
+
+def java(main: str, *arguments: str) -> list[str]:
+    """A command with a program of Kafka's own, from the package of its tools."""
+    classpath = os.pathsep.join(map(str, fetch("broker", "tools")))
+    flags = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", classpath]
+    return [str(find_java()), *flags, f"{TOOLS}.{main}", *arguments]
+
+
+def run(main: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run such a program until it ends."""
+    return subprocess.run(
+        java(main, *arguments), capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+
+
+def groups_tool(address: str, *arguments: str) -> str:
+    """What Kafka's own kafka-consumer-groups.sh says."""
+    done = run("consumer.group.ConsumerGroupCommand", "--bootstrap-server", address, *arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@contextmanager
+def console_consumer(
+    address: str, topic: str, group_id: str, **properties: str
+) -> Iterator[subprocess.Popen[str]]:
+    """Kafka's console consumer, killed at the end."""
+    given = {
+        "group.protocol": "classic",
+        "session.timeout.ms": "3000",
+        "heartbeat.interval.ms": "500",
+    } | properties
+    command = java(
+        "consumer.ConsoleConsumer",
+        *("--bootstrap-server", address, "--topic", topic, "--group", group_id, "--from-beginning"),
+        *(word for name, it in given.items() for word in ("--command-property", f"{name}={it}")),
+    )
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+class VerifiableConsumer:
+    """Kafka's own consumer for tests, which says as JSON what happens to it. As a context it is killed."""
+
+    def __init__(self, directory: Path, address: str, topic: str, group_id: str, *arguments: str) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self._said = directory / "said"
+        config = directory / "consumer.properties"
+        config.write_text("heartbeat.interval.ms=500\n")
+        command = java(
+            "VerifiableConsumer",
+            *("--bootstrap-server", address, "--topic", topic, "--group-id", group_id),
+            *("--group-protocol", "classic", "--session-timeout", "3000", "--command-config", str(config)),
+            *arguments,
+        )
+        with self._said.open("w") as said:
+            self._process = subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    def poll(self, timeout_ms: int) -> None:
+        """It polls by itself."""
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """All that it has said so far in whole lines."""
+        lines = self._said.read_text().rpartition("\n")[0].splitlines()
+        return [json.loads(line) for line in lines if line.startswith("{")]
+
+    def assignment(self) -> set[int]:
+        """The partitions that it has."""
+        owned: set[int] = set()
+        for event in self.events:
+            partitions = {each["partition"] for each in event.get("partitions", []) if "partition" in each}
+            if event["name"] == "partitions_assigned":
+                owned |= partitions
+            elif event["name"] in ("partitions_revoked", "partitions_lost"):
+                owned -= partitions
+        return owned
+
+    def close(self) -> None:
+        """End it in order, in which it leaves the group."""
+        self._process.terminate()
+        assert self._process.wait(PATIENCE_S) == 0, self._said.read_text()
+
+    def kill(self) -> None:
+        """Kill it, in which it leaves nothing."""
+        self._process.kill()
+        self._process.wait()
+
+
+class Librdkafka:
+    """librdkafka's consumer, with kafka-python's names; `moves` has each call of its listener."""
+
+    def __init__(self, address: str, topics: list[str], group_id: str, **config: Any) -> None:
+        given = {
+            "bootstrap.servers": address,
+            "group.id": group_id,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "session.timeout.ms": 10_000,
+            "heartbeat.interval.ms": 500,
+        }
+        self.moves: list[tuple[str, set[int]]] = []
+        self.read: list[bytes] = []
+        self.consumer = confluent_kafka.Consumer(
+            given | {name.replace("_", "."): it for name, it in config.items()}
+        )
+        self.consumer.subscribe(
+            topics,
+            on_assign=self._moved("assigned"),
+            on_revoke=self._moved("revoked"),
+            on_lost=self._moved("lost"),
+        )
+
+    def _moved(self, kind: str) -> Callable[[Any, list[confluent_kafka.TopicPartition]], None]:
+        return lambda _, partitions: self.moves.append((kind, {each.partition for each in partitions}))
+
+    def poll(self, timeout_ms: int) -> None:
+        for record in self.consumer.consume(100, timeout_ms / 1000):
+            assert record.error() is None, record.error()
+            value = record.value()
+            assert value is not None
+            self.read.append(value)
+
+    def assignment(self) -> set[int]:
+        return {each.partition for each in self.consumer.assignment()}
+
+    def committed(self) -> dict[int, int]:
+        return {each.partition: each.offset for each in self.consumer.committed(self.consumer.assignment())}
+
+    def close(self) -> None:
+        self.consumer.close()
