@@ -40,6 +40,12 @@ __all__ = ["Client", "Local", "Nodes"]
 
 _BATCH_FIND_VERSION = 4
 _NOWHERE = {"node_id": -1, "host": "", "port": -1}
+_FOUND_TEXTS = {
+    Errors.NONE.value: "NONE",
+    Errors.INVALID_GROUP_ID.value: "The configured groupId is invalid.",
+    Errors.COORDINATOR_NOT_AVAILABLE.value: "The coordinator is not available.",
+}
+"""Kafka's texts (org.apache.kafka.common.protocol.Errors) for what FindCoordinator is answered."""
 _LONGEST_ID = 255
 """Characters of an id or name (`max.id.length`)."""
 _LARGEST_REQUEST = 1_000_000
@@ -150,12 +156,14 @@ class Local:
     def _found(self, request: Request) -> Any:
         version, message = request.head.api_version, request.message
         if version < _BATCH_FIND_VERSION:
-            return FindCoordinatorResponse(
-                version=version, throttle_time_ms=0, **self._coordinator(message.key)
-            )
+            found = self._coordinator(message.key)
+            # As Kafka does, which has a text for no error, and none for any in later versions.
+            text = _FOUND_TEXTS[found["error_code"]]
+            return FindCoordinatorResponse(version=version, throttle_time_ms=0, error_message=text, **found)
         entry = FindCoordinatorResponse.Coordinator
         coordinators = [
-            entry(version=version, key=key, **self._coordinator(key)) for key in message.coordinator_keys
+            entry(version=version, key=key, error_message="", **self._coordinator(key))
+            for key in message.coordinator_keys
         ]
         return FindCoordinatorResponse(version=version, throttle_time_ms=0, coordinators=coordinators)
 
@@ -163,11 +171,11 @@ class Local:
         node_id = self._nodes.coordinator_of(group_id)
         address = None if node_id is None else self._nodes.addresses().get(node_id)
         if not group_id:
-            return {"error_code": Errors.INVALID_GROUP_ID.value, "error_message": None, **_NOWHERE}
+            return {"error_code": Errors.INVALID_GROUP_ID.value, **_NOWHERE}
         if address is None:
-            return {"error_code": Errors.COORDINATOR_NOT_AVAILABLE.value, "error_message": None, **_NOWHERE}
+            return {"error_code": Errors.COORDINATOR_NOT_AVAILABLE.value, **_NOWHERE}
         at = {"node_id": node_id, "host": address.host, "port": address.port}
-        return {"error_code": Errors.NONE.value, "error_message": None, **at}
+        return {"error_code": Errors.NONE.value, **at}
 
     def _next_request_id(self) -> str:
         return f"{self._prefix}{next(self._numbers)}"

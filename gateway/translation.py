@@ -378,8 +378,10 @@ def _described(message: Any, version: int, responses: Sequence[Any]) -> Any:
                 )
                 for member in each.members
             ],
-            # None is Kafka's smallest int32, which says that nobody has asked.
-            authorized_operations=ALL_OPERATIONS if message.include_authorized_operations else None,
+            # None is Kafka's smallest int32, which says that nobody has asked. With an error it is the same.
+            authorized_operations=(
+                ALL_OPERATIONS if message.include_authorized_operations and not each.error_code else None
+            ),
         )
         for each in responses
     ]

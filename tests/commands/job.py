@@ -42,6 +42,11 @@ class Process:
     def said(self) -> list[str]:
         return self._log.read_text(errors="replace").splitlines()
 
+    @property
+    def pid(self) -> int:
+        """The main process."""
+        return self._process.pid
+
     def wait_for(self, line: str) -> str:
         """Wait until it has said a line that begins so, and return the rest of that line."""
 

@@ -46,9 +46,9 @@ class KnownDifference(NamedTuple):
 class Known:
     """What is not counted as a difference: all that is in the list, except for `shows`."""
 
-    def __init__(self, shows: KnownDifference | None = None) -> None:
-        self._differences = [each for each in DIFFERENCES if each is not shows]
-        self.shows_clients = shows is CLIENT_OF_A_STATIC_MEMBER
+    def __init__(self, *shows: KnownDifference | None) -> None:
+        self._differences = [each for each in DIFFERENCES if each not in shows]
+        self.shows_clients = CLIENT_OF_A_STATIC_MEMBER in shows
         """Whether it counts who a static member's client is."""
 
     def begins(self, group: ClassicGroup | None, request: dict[str, Any], setup: Setup) -> str | None:

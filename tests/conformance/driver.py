@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, NoReturn
 from tests.conformance.compare import Difference
 from tests.conformance.core import RACE_MS
 from tests.conformance.game import Game, Inconclusive, Look
-from tests.conformance.wire import now_ms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -46,7 +45,7 @@ async def play(
 
     `partition` is where the requests lie for the core.
     """
-    start_ms = now_ms()
+    start_ms = broker.clock.now_ms()
     game = Game(sequence, group_id, known, start_ms, partition)
     driver = _Driver(game, broker, start_ms)
     try:
@@ -65,7 +64,7 @@ class _Driver:
     def __init__(self, game: Game, broker: BrokerClient, start_ms: int) -> None:
         self._game = game
         self._core = game.core
-        self._broker = broker
+        self._broker, self._clock = broker, broker.clock
         self._start_ms = start_ms
         self._open: dict[str, Question] = {}
 
@@ -87,15 +86,15 @@ class _Driver:
         # What the request has done is not looked at when there is a deadline so soon that it may have passed.
         if (next_ms := _next_deadline(outcomes)) is not None and next_ms <= question.at_ms + MARGIN_MS:
             shown_ms, outcomes = self._pass_closely(next_ms, since=outcomes)
-            await _sleep_until(shown_ms + SETTLE_MS)
+            await self._sleep_until(shown_ms + SETTLE_MS)
         await self._compare(outcomes, question.at_ms, shown_ms)
 
     async def finish(self) -> None:
         """Let the deadlines pass that are left, so that what was done last has its consequences."""
-        await self._pass_time(now_ms() + _AT_END_MS, until_none=True)
+        await self._pass_time(self._clock.now_ms() + _AT_END_MS, until_none=True)
         await self._keep_clear()
-        await self._pass_time(now_ms() + SETTLE_MS)
-        await self._look(now_ms())
+        await self._pass_time(self._clock.now_ms() + SETTLE_MS)
+        await self._look(self._clock.now_ms())
 
     def close(self) -> None:
         """Leave no parked connection behind."""
@@ -106,42 +105,47 @@ class _Driver:
 
     async def _pause(self, pause: str) -> None:
         deadline_ms = self._core.next_deadline()
-        left_ms = max((deadline_ms or 0) - now_ms(), 0)
+        left_ms = max((deadline_ms or 0) - self._clock.now_ms(), 0)
         if left_ms > _ALL_MS:
             left_ms = 0
         match pause:
             case "":
                 pass
             case "short":
-                await self._pass_time(now_ms() + _SHORT_MS)
+                await self._pass_time(self._clock.now_ms() + _SHORT_MS)
             case "half":
-                await self._pass_time(now_ms() + left_ms // 2)
+                await self._pass_time(self._clock.now_ms() + left_ms // 2)
             case "almost":
-                await self._pass_time(now_ms() + max(left_ms - MARGIN_MS - 2 * _SHORT_MS, 0))
+                await self._pass_time(self._clock.now_ms() + max(left_ms - MARGIN_MS - 2 * _SHORT_MS, 0))
             case "next":
-                await self._pass_time(now_ms() + left_ms)
+                await self._pass_time(self._clock.now_ms() + left_ms)
             case "all":
-                await self._pass_time(now_ms() + _ALL_MS, until_none=True)
+                await self._pass_time(self._clock.now_ms() + _ALL_MS, until_none=True)
             case _:
-                await self._pass_time(now_ms() + int(pause))
+                await self._pass_time(self._clock.now_ms() + int(pause))
 
     async def _keep_clear(self) -> None:
         """Wait until no deadline is near."""
-        while (deadline_ms := self._core.next_deadline()) is not None and deadline_ms <= now_ms() + MARGIN_MS:
+        while (
+            deadline_ms := self._core.next_deadline()
+        ) is not None and deadline_ms <= self._clock.now_ms() + MARGIN_MS:
             await self._pass_time(deadline_ms)
+
+    async def _sleep_until(self, at_ms: int) -> None:
+        await self._clock.sleep(max(at_ms - self._clock.now_ms(), 0) / 1_000)
 
     async def _pass_time(self, until_ms: int, *, until_none: bool = False) -> None:
         """Let the time until `until_ms` pass, and compare what the deadlines in it bring about."""
         while (first_ms := self._core.next_deadline()) is not None and first_ms <= until_ms:
-            if (quiet_ms := first_ms - MARGIN_MS) > now_ms():
-                await _sleep_until(quiet_ms)
+            if (quiet_ms := first_ms - MARGIN_MS) > self._clock.now_ms():
+                await self._sleep_until(quiet_ms)
                 await self._look(quiet_ms)
             last_ms, outcomes = self._pass_closely(first_ms)
             self._game.tell("the time passes", last_ms)
-            await _sleep_until(last_ms + SETTLE_MS)
+            await self._sleep_until(last_ms + SETTLE_MS)
             await self._compare(outcomes, first_ms, last_ms)
         if not until_none:
-            await _sleep_until(until_ms)
+            await self._sleep_until(until_ms)
 
     def _pass_closely(self, first_ms: int, since: list[Outcome] | None = None) -> tuple[int, list[Outcome]]:
         """Let the deadline at `first_ms` pass, and those too close behind to look between.
@@ -188,7 +192,7 @@ class _Driver:
         Mostly that is so when the description comes, but a broker's timer takes its time even for no delay.
         """
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + _ANSWER_LIMIT_S
+        deadline = loop.time() + _ANSWER_LIMIT_S * self._clock.slowness
         while True:
             missing = [
                 [raw for request_id in outcome.answers if not (raw := self._open[request_id].raw).done()]
@@ -217,8 +221,8 @@ class _Driver:
         outcomes = list(outcomes)
         before = {request_id for request_id, question in self._open.items() if question.is_answered}
         for _ in range(_LOOKS):
-            await asyncio.sleep(_LOOK_S)
-            if self._game.is_one_of(outcomes, look := await self._shown(now_ms())):
+            await self._clock.sleep(_LOOK_S)
+            if self._game.is_one_of(outcomes, look := await self._shown(self._clock.now_ms())):
                 raise Inconclusive("the broker was late", difference)
         for request_id in look.answers.keys() - before:
             self._game.tell(f"  later the broker answers {request_id}", self._open[request_id].result().at_ms)
@@ -231,7 +235,3 @@ class _Driver:
 def _next_deadline(outcomes: list[Outcome]) -> int | None:
     deadlines = [outcome.deadline_ms for outcome in outcomes if outcome.deadline_ms is not None]
     return min(deadlines, default=None)
-
-
-async def _sleep_until(at_ms: int) -> None:
-    await asyncio.sleep(max(at_ms - now_ms(), 0) / 1_000)

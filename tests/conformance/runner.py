@@ -53,10 +53,17 @@ def _start(broker: EmbeddedBroker) -> None:
 
 
 class Runner:
-    """Plays sequences, and counts."""
+    """Plays sequences, and counts. `connect` makes the client of an address."""
 
-    def __init__(self, addresses: Mapping[str, str], concurrency: int = CONCURRENCY) -> None:
-        self._clients = {name: BrokerClient(address) for name, address in addresses.items()}
+    def __init__(
+        self,
+        addresses: Mapping[str, str],
+        concurrency: int = CONCURRENCY,
+        connect: Callable[[str], BrokerClient] = BrokerClient,
+        known: Callable[[KnownDifference | None], Known] = Known,
+    ) -> None:
+        self._clients = {name: connect(address) for name, address in addresses.items()}
+        self._known = known
         self._watchers: list[asyncio.Task[None]] = []
         self._concurrency = concurrency
         self._slots = asyncio.Semaphore(concurrency)
@@ -101,7 +108,7 @@ class Runner:
             for _ in range(_TRIES):
                 async with self._group_id(sequence) as group_id:
                     client = self._clients[sequence.setup]
-                    result = await play(sequence, client, group_id, Known(shows), partition)
+                    result = await play(sequence, client, group_id, self._known(shows), partition)
                 self.comparisons += result.comparisons
                 self.answered += result.answered
                 if result.verdict != "inconclusive":

@@ -26,15 +26,27 @@ FETCH_VERSION = 9
 _COMMIT_VERSION = 9
 _DELETE_VERSION = 2
 _GROUP_ID_NOT_FOUND = 69
+_TIMES = ("session_timeout_ms", "rebalance_timeout_ms", "retention_time_ms")
+_LONGEST_MS = 2**63 - 1
 _WATCH_S = 0.01
 _NOTED_MS = 10
 _READY_TIMEOUT_S = 30
 _READY_POLL_S = 0.1
 
 
-def now_ms() -> int:
-    """Say the time of the harness: ms that never go back."""
-    return time.monotonic_ns() // 1_000_000
+class Clock:
+    """The time of the harness: ms that never go back. Each takes as long as `slowness` of the machine's."""
+
+    def __init__(self, slowness: int = 1) -> None:
+        self.slowness = slowness
+
+    def now_ms(self) -> int:
+        """Say the time."""
+        return time.monotonic_ns() // (1_000_000 * self.slowness)
+
+    async def sleep(self, seconds: float) -> None:
+        """Let time pass."""
+        await asyncio.sleep(seconds * self.slowness)
 
 
 class Answer(NamedTuple):
@@ -47,8 +59,8 @@ class Answer(NamedTuple):
 class _Connection(asyncio.Protocol):
     """One connection, with at most one request on it."""
 
-    def __init__(self, idle: list[_Connection]) -> None:
-        self._idle = idle
+    def __init__(self, idle: list[_Connection], clock: Clock) -> None:
+        self._idle, self._clock = idle, clock
         self._received = b""
         self._answer: asyncio.Future[tuple[int, bytes]] | None = None
         self.transport: asyncio.Transport | None = None
@@ -77,7 +89,7 @@ class _Connection(asyncio.Protocol):
         received, self._received = self._received, b""
         if answer is not None:
             self._idle.append(self)
-            answer.set_result((now_ms(), received))
+            answer.set_result((self._clock.now_ms(), received))
 
     def connection_lost(self, error: Exception | None) -> None:
         if self in self._idle:
@@ -115,7 +127,9 @@ class Question:
 class BrokerClient:
     """Asks a broker, on as many connections as there are open questions."""
 
-    def __init__(self, bootstrap_servers: str) -> None:
+    def __init__(self, bootstrap_servers: str, slowness: int = 1) -> None:
+        """`slowness`: how much slower than a broker it is; all times of its groups are that much longer."""
+        self.clock = Clock(slowness)
         host, _, port = bootstrap_servers.rpartition(":")
         self._address = (host, int(port))
         self._idle: list[_Connection] = []
@@ -184,7 +198,7 @@ class BrokerClient:
             # The pause, too: this process may be held up at any time.
             with self._timed(_WATCH_S * 1_000):
                 await self._told("watched", "describe_group", DESCRIBE_VERSION)
-                await asyncio.sleep(_WATCH_S)
+                await self.clock.sleep(_WATCH_S)
 
     def held_up_ms(self, since_ms: int) -> int:
         """For how long at most the broker, or this process, was held up since then."""
@@ -200,9 +214,9 @@ class BrokerClient:
     @contextmanager
     def _timed(self, expected_ms: float = 0) -> Iterator[None]:
         """Note it if what is done in this context takes longer than it ought to."""
-        asked_ms = now_ms()
+        asked_ms = self.clock.now_ms()
         yield
-        took_ms = round(now_ms() - asked_ms - expected_ms)
+        took_ms = round(self.clock.now_ms() - asked_ms - expected_ms)
         if took_ms >= _NOTED_MS:
             self._held_up.append((asked_ms, took_ms))
 
@@ -216,14 +230,22 @@ class BrokerClient:
 
     async def _ask(self, request: dict[str, Any]) -> Question:
         connection = await self._connection()
-        question = Question(request, now_ms(), connection.ask(frame(request)))
+        sent = frame(request | self._slowed(request))
+        question = Question(request, self.clock.now_ms(), connection.ask(sent))
         self._open[id(question)] = (question, connection)
         return question
+
+    def _slowed(self, request: dict[str, Any]) -> dict[str, int]:
+        """The times in a request, as long as they are for this broker."""
+        times = {name: request[name] for name in _TIMES if request.get(name, -1) > 0}
+        return {name: min(time_ms * self.clock.slowness, _LONGEST_MS) for name, time_ms in times.items()}
 
     async def _connection(self) -> _Connection:
         if self._idle:
             return self._idle.pop()
         loop = asyncio.get_running_loop()
-        _, connection = await loop.create_connection(lambda: _Connection(self._idle), *self._address)
+        _, connection = await loop.create_connection(
+            lambda: _Connection(self._idle, self.clock), *self._address
+        )
         self._all.append(connection)
         return connection

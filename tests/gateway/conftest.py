@@ -19,7 +19,9 @@ class Running(NamedTuple):
     process: Process
 
 
-def start_gateway(directory: Path, broker: str, job: Job) -> Process:
+def start_gateway(
+    directory: Path, broker: str, job: Job, listen: str = "127.0.0.1:0", advertised: str = "localhost"
+) -> Process:
     topics = [
         *("--request-topic", job.topics["requests"]),
         *("--response-topic", job.topics["responses"]),
@@ -31,14 +33,16 @@ def start_gateway(directory: Path, broker: str, job: Job) -> Process:
         "--bootstrap-servers",
         broker,
         "--listen",
-        "127.0.0.1:0",
+        listen,
+        "--advertised-host",
+        advertised,
         *topics,
         "--metrics-port",
         "0",
     )
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def running(tmp_path_factory: pytest.TempPathFactory, bootstrap_servers: str) -> Iterator[Running]:
     directory = tmp_path_factory.mktemp("gateway")
     with ExitStack() as stack:

@@ -149,7 +149,6 @@ def test_what_it_counts(running: Running) -> None:
     assert found[f"{prefix}requests_total", "JoinGroup", "stream"] > 0
     assert found[f"{prefix}requests_total", "Fetch", "passed"] > 0
     assert found[f"{prefix}request_seconds_count", "Heartbeat"] > 0
-    assert found[f"{prefix}frame_errors_total",] == 0
     address = running.process.wait_for("metrics are at ")
     with urllib.request.urlopen(address.replace("metrics", "readyz"), timeout=PATIENCE_S) as answer:
         assert answer.read().startswith(b"serving clients")

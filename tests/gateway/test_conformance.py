@@ -1,0 +1,132 @@
+"""The gateway does over the wire what live brokers have done, but for what the contract has otherwise.
+
+The harness of tests/conformance plays its scripts with the gateway as the broker. It compares with the core,
+which repeats all that brokers were recorded to do (tests/coordinator_state/test_recorded.py). The stream
+takes its time for an answer, so all times of a script are that much longer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from kafka import KafkaAdminClient
+
+from tests.commands.job import Job
+from tests.conformance.differences import DIFFERENCES, Known
+from tests.conformance.recorded import PLAYED
+from tests.conformance.runner import Runner
+from tests.conformance.scripted import PATIENT
+from tests.conformance.sequence import PARTITIONS, TOPICS
+from tests.conformance.setups import SETUPS
+from tests.conformance.wire import BrokerClient, Question
+from tests.gateway.conftest import start_gateway
+
+pytestmark = pytest.mark.spark
+
+SLOWNESS = 20
+USUAL_MS = 40
+"""How long an answer may take, in the harness's time, before the machine counts as held up."""
+AT_A_TIME = 100
+# A group without an id is refused: the gateway has no key for its records.
+ALL = [name for name, sequence in PLAYED.items() if name not in PATIENT and not sequence.nameless]
+SOME = [
+    name
+    for name in ALL
+    if PLAYED[name].setup == "plain"
+    and len(PLAYED[name].steps) <= 8
+    and not any(step.pause for step in PLAYED[name].steps)
+][::8]
+"""Short ones, for half a minute."""
+
+
+class GatewayClient(BrokerClient):
+    """Asks the gateway as if it were a broker."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        super().__init__(bootstrap_servers, SLOWNESS)
+
+    async def ask(self, request: dict[str, Any]) -> Question:
+        """Send a request; a list is asked for once it has heard of what the group has become."""
+        if request["api"] == "list_groups":
+            await self._listed(request["group_id"])
+        return await super().ask(request)
+
+    async def _listed(self, group_id: str) -> None:
+        while True:
+            described = await self._told(group_id, "describe_group", 5)
+            listed = await self._told(group_id, "list_groups", 5, states_filter=[])
+            states = [each["group_state"] for each in listed["groups"]]
+            if states == [described["group_state"]] or (not states and described["group_state"] == "Dead"):
+                return
+
+    @contextmanager
+    def _timed(self, expected_ms: float = 0) -> Iterator[None]:
+        with super()._timed(expected_ms + USUAL_MS):
+            yield
+
+
+def as_the_core(_shows: object) -> Known:
+    """All differences between the core and Kafka are to be seen at the gateway."""
+    return Known(*DIFFERENCES)
+
+
+@contextmanager
+def gateway(directory: Path, broker: str, setup: str) -> Iterator[str]:
+    """The address of a gateway, behind which is a coordinator with the settings of the setup."""
+    wanted = msgspec.to_builtins(SETUPS[setup].core)
+    options = []
+    for name, value in wanted.items():
+        longer = value * SLOWNESS if name.endswith(("_ms", "_minutes")) else value
+        options += ["--set", f"{name.replace('_', '.')}={min(longer, 2**31 - 1)}"]
+    with ExitStack() as stack:
+        job = Job(broker, directory, f"conformance-{setup}", *options)
+        stack.callback(job.kill)
+        job.wait_for("the coordinator is running")
+        process = start_gateway(directory, broker, job)
+        stack.callback(process.kill)
+        yield process.wait_for("clients find the gateway at ")
+
+
+def play(directory: Path, broker: str, setup: str, names: list[str]) -> dict[str, str]:
+    """Return what is wrong with each of the scripts, empty if nothing is."""
+
+    async def play_all(address: str) -> dict[str, str]:
+        async with Runner({setup: address}, AT_A_TIME, GatewayClient, as_the_core) as runner:
+            async with asyncio.TaskGroup() as group:
+                tasks = {name: group.create_task(runner.run(PLAYED[name])) for name in names}
+            results = {name: task.result() for name, task in tasks.items()}
+        return {name: "" if it.verdict == "same" else str(it) for name, it in results.items()}
+
+    admin = KafkaAdminClient(bootstrap_servers=broker)
+    if absent := set(TOPICS) - set(admin.list_topics()):
+        admin.create_topics({topic: {"num_partitions": PARTITIONS} for topic in absent})
+    admin.close()
+    with gateway(directory, broker, setup) as address:
+        return asyncio.run(play_all(address))
+
+
+def complaints(directory: Path, broker: str, setup: str, names: list[str]) -> str:
+    found = play(directory, broker, setup, names)
+    assert len(found) == len(names)
+    return "\n".join(f"{name}: {wrong}" for name, wrong in found.items() if wrong)
+
+
+def test_the_gateway_does_what_brokers_do(tmp_path: Path, bootstrap_servers: str) -> None:
+    wrong = complaints(tmp_path, bootstrap_servers, "plain", SOME)
+    assert not wrong, wrong
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("setup", SETUPS)
+def test_the_gateway_does_what_brokers_do_in_all_scripts(
+    setup: str, tmp_path: Path, bootstrap_servers: str
+) -> None:
+    names = [name for name in ALL if PLAYED[name].setup == setup]
+    wrong = complaints(tmp_path, bootstrap_servers, setup, names)
+    assert not wrong, wrong
