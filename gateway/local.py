@@ -8,6 +8,7 @@ answered then. Time is an argument, in seconds of a clock that does not go back.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -46,8 +47,9 @@ _LARGEST_REQUEST = 1_000_000
 """Bytes of a contract request (`max.request.bytes`)."""
 
 
-class Client(NamedTuple):
-    """The client: its host as Kafka shows it ("/10.0.0.7"), and the node whose port was connected to."""
+@dataclass(frozen=True, eq=False)
+class Client:
+    """A client's connection: its host as Kafka shows it ("/10.0.0.7"), and the node whose port it is at."""
 
     host: str
     node_id: int
@@ -141,11 +143,15 @@ class Local:
             )
 
         patience_s, error = _patience(accepted)
-        self._waiting.ask(accepted, now_s + patience_s, error, answered)
+        self._waiting.ask(accepted, now_s + patience_s, error, answered, client, _joining(accepted))
         for each in accepted:
             # What comes after a group's beats must not overtake them.
             self._flush(each.group_id, now_s)
             self._put(each, now_s)
+
+    def gone(self, client: Client) -> None:
+        """The client's connection has ended: what it has asked stays in the log, and nobody is answered."""
+        self._waiting.forget(client)
 
     def _found(self, request: Request) -> Any:
         version, message = request.head.api_version, request.message
@@ -200,6 +206,7 @@ class Local:
         """Kafka has taken these requests."""
         for each in request_ids:
             self._beats.acknowledged(each, now_s)
+        self._waiting.acknowledged(request_ids)
 
     def refused(self, request_ids: Sequence[str]) -> None:
         """Kafka has not taken these requests, and never will."""
@@ -246,7 +253,7 @@ def _patience(asked: Sequence[AnyRequest]) -> tuple[float, Errors]:
     """How long the stream has for an answer, in seconds, and what is answered after that."""
     match asked:
         case [JoinGroupRequest() as join]:
-            timeout_ms = max(join.session_timeout_ms, join.effective_rebalance_timeout_ms)
+            timeout_ms = max(join.session_timeout_ms, join.effective_rebalance_timeout_ms, 0)
             return timeout_ms / 1000 + 5, Errors.COORDINATOR_NOT_AVAILABLE
         case [SyncGroupRequest()]:
             # Never 14: Java's client throws it into the user's poll.
@@ -259,3 +266,12 @@ def _patience(asked: Sequence[AnyRequest]) -> tuple[float, Errors]:
             return 8, Errors.COORDINATOR_LOAD_IN_PROGRESS
         case _:
             return 8, Errors.COORDINATOR_NOT_AVAILABLE
+
+
+def _joining(asked: Sequence[AnyRequest]) -> tuple[str, str] | None:
+    """The member whose join it is, if it has an id already."""
+    match asked:
+        case [JoinGroupRequest(group_id=group_id, member_id=member_id)] if member_id:
+            return group_id, member_id
+        case _:
+            return None

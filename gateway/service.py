@@ -225,6 +225,7 @@ class Gateway:
 
     def closed(self, connection: ClientConnection, reason: str) -> None:
         """A connection has gone."""
+        self._local.gone(connection.client)
         self._connections.discard(connection)
         self.metrics.connections.set(len(self._connections))
         self.metrics.connections_closed.labels(reason).inc()

@@ -32,8 +32,11 @@ log = logging.getLogger(__name__)
 _POLL_MS = 500
 _MOST_BLOCKED_MS = 100
 """How long the event loop waits at most where the producer's buffer is full."""
-_DELIVERY_MS = 5_000
-"""A request that Kafka has not taken by then is never sent: a late commit would take a group back."""
+_DELIVERY_MS = 4_500
+"""A request that Kafka has not taken by then is never sent: a late commit would take a group back.
+
+It is shorter than any request waits for its answer, so none is answered before its fate is known.
+"""
 
 
 class Listener(NamedTuple):

@@ -53,7 +53,8 @@ class Gateway:
                 codec.decode_response(request.head.api_key, request.head.api_version, written)
             )
 
-        self.local.answer(request, Client("/10.0.0.7", node_id), self.now_s, reply)
+        self.client = Client("/10.0.0.7", node_id)
+        self.local.answer(request, self.client, self.now_s, reply)
 
     def coordinate(self) -> None:
         """Let the coordinator read the log, and time pass until now."""
@@ -172,6 +173,7 @@ def test_while_the_coordinator_is_away(gateway: Gateway) -> None:
     gateway.ask(commit(member_id))
     gateway.ask(SyncGroupRequest(version=3, group_id="orders", generation_id=1, member_id=member_id))
     gateway.ask(LeaveGroupRequest(version=4, group_id="orders", members=[kind(member_id=member_id)]))
+    gateway.local.acknowledged([each.request_id for each in gateway.log], gateway.now_s)
     assert gateway.passes(2.9) == []
     assert gateway.passes(0.1) == [0], "the heartbeat: it stands in the log"
     assert gateway.passes(2) == [0], "the leave: it will be done"
@@ -182,6 +184,31 @@ def test_while_the_coordinator_is_away(gateway: Gateway) -> None:
     gateway.answered.clear()
     assert gateway.passes(17) == [15], "the join"
     assert gateway.passes(35) == [27], "the sync"
+
+
+def test_a_leave_whose_client_goes_at_once_is_done_and_after_the_beats_that_came_before(
+    gateway: Gateway,
+) -> None:
+    member_id = member_of(gateway)
+    gateway.ask(beat(member_id))
+    gateway.ask(LeaveGroupRequest(version=0, group_id="orders", member_id=member_id))
+    gateway.local.gone(gateway.client)
+    assert ([type(each).__name__ for each in gateway.log], gateway.local.waiting) == (
+        ["HeartbeatRequest", "LeaveGroupRequest"],
+        0,
+    )
+    gateway.coordinate()
+    assert [each.error_code for each in gateway.answered] == [0], "the beat, before the leave"
+    gateway.answered.clear()
+    assert gateway.tell(beat(member_id)).error_code == 25
+
+
+def test_an_older_join_of_a_member_is_told_to_join_again(gateway: Gateway) -> None:
+    member_id = member_of(gateway)
+    for _ in range(2):
+        gateway.ask(join(member_id))
+    gateway.local.acknowledged([each.request_id for each in gateway.log], gateway.now_s)
+    assert sorted(gateway.passes(25)) == [15, 27]
 
 
 def test_what_the_log_has_not_taken(gateway: Gateway) -> None:
