@@ -65,12 +65,14 @@ class _Verdict(NamedTuple):
 
 
 class _Record:
-    """Beats that have become one record."""
+    """Beats that have become one record. Once they are answered it holds nothing of the clients any more."""
 
-    __slots__ = ("beats", "due_s", "is_acknowledged", "is_answered")
+    __slots__ = ("_answers", "beating", "due_s", "is_acknowledged", "is_answered")
 
     def __init__(self, beats: list[Beat]) -> None:
-        self.beats = beats
+        self.beating = [(beat.key, beat.generation_id) for beat in beats]
+        """The members, and their generations."""
+        self._answers = [beat.answer for beat in beats]
         self.due_s = 0.0
         """When something happens if nothing comes: the deadlines that were set before are of the past."""
         self.is_acknowledged = False
@@ -78,8 +80,9 @@ class _Record:
 
     def answer(self, errors: list[int]) -> None:
         self.is_answered = True
-        for beat, error in zip(self.beats, errors, strict=True):
-            beat.answer(error)
+        answers, self._answers = self._answers, []
+        for answer, error in zip(answers, errors, strict=True):
+            answer(error)
 
 
 class Beats:
@@ -156,7 +159,7 @@ class Beats:
     def refused(self, request_id: str) -> None:
         """Kafka has not taken the record, and never will."""
         if (record := self._sent.pop(request_id, None)) is not None and not record.is_answered:
-            record.answer([Errors.COORDINATOR_NOT_AVAILABLE.value] * len(record.beats))
+            record.answer([Errors.COORDINATOR_NOT_AVAILABLE.value] * len(record.beating))
 
     def take(self, response: Any, now_s: float) -> bool:
         """Take what the stream says; returns whether that is about heartbeats of this gateway."""
@@ -166,15 +169,17 @@ class Beats:
         # What cannot be read is answered as a whole.
         members = getattr(response, "members", msgspec.UNSET)
         if members is msgspec.UNSET or not members:
-            errors = [response.error_code] * len(record.beats)
+            errors = [response.error_code] * len(record.beating)
         else:
             errors = [each.error_code for each in members]
-        if not record.is_answered:
+        is_late = record.is_answered
+        if not is_late:
             record.answer(errors)
-            return True
-        for beat, error in zip(record.beats, errors, strict=True):
-            self._verdicts.pop(beat.key, None)
-            self._verdicts[beat.key] = _Verdict(now_s, beat.generation_id, error)
+        for (key, generation_id), error in zip(record.beating, errors, strict=True):
+            # This one is newer than any that is kept.
+            self._verdicts.pop(key, None)
+            if is_late:
+                self._verdicts[key] = _Verdict(now_s, generation_id, error)
         return True
 
     def expire(self, now_s: float) -> None:
@@ -188,8 +193,8 @@ class Beats:
                 # Its verdict has not come for so long that it will answer nothing any more.
                 del self._sent[request_id]
             elif record.is_acknowledged:
-                self.answered_early += len(record.beats)
-                record.answer([Errors.NONE.value] * len(record.beats))
+                self.answered_early += len(record.beating)
+                record.answer([Errors.NONE.value] * len(record.beating))
                 self._await(request_id, now_s + _KEPT_S)
             else:
                 self.refused(request_id)

@@ -41,6 +41,10 @@ __all__ = ["Client", "Local", "Nodes"]
 
 _BATCH_FIND_VERSION = 4
 _NOWHERE = {"node_id": -1, "host": "", "port": -1}
+_LEAST_SYNC_S = 8.0
+"""A sync waits this long at least: the stream needs a batch for its answer."""
+_REMEMBERED = 10_000
+"""Members whose rebalance timeouts are remembered: as many as a process has connections."""
 _LONGEST_ID = 255
 """Characters of an id or name (`max.id.length`)."""
 _LARGEST_REQUEST = 1_000_000
@@ -84,6 +88,8 @@ class Local:
         self._groups, self._nodes, self._write = groups, nodes, write
         self._waiting = Waiting()
         self._silent_since_s: float | None = None
+        self._rebalance_timeouts_s: dict[tuple[str, str], float] = {}
+        """Of members by group and id, the last to join last."""
         own = Sender(f"gateway-{instance}", "", reply_partition, self._next_request_id)
         self._beats = Beats(own)
 
@@ -135,6 +141,8 @@ class Local:
             for each, response in zip(accepted, responses, strict=True):
                 if isinstance(each, (JoinGroupRequest, SyncGroupRequest)):
                     self._beats.joined(each.group_id, getattr(response, "member_id", each.member_id))
+                if isinstance(each, JoinGroupRequest) and not response.error_code:
+                    self._remember(each, response.member_id)
             reply(
                 to_kafka(
                     request,
@@ -142,12 +150,39 @@ class Local:
                 )
             )
 
-        patience_s, error = _patience(accepted)
+        patience_s, error = self._patience(accepted)
         self._waiting.ask(accepted, now_s + patience_s, error, answered, client, _joining(accepted))
         for each in accepted:
             # What comes after a group's beats must not overtake them.
             self._flush(each.group_id, now_s)
             self._put(each, now_s)
+
+    def _patience(self, asked: Sequence[AnyRequest]) -> tuple[float, Errors]:
+        """How long the stream has for an answer, in seconds, and what is answered after that."""
+        match asked:
+            case [JoinGroupRequest() as join]:
+                timeout_ms = max(join.session_timeout_ms, join.effective_rebalance_timeout_ms, 0)
+                return timeout_ms / 1000 + 5, Errors.COORDINATOR_NOT_AVAILABLE
+            case [SyncGroupRequest() as sync]:
+                timeout_s = self._rebalance_timeouts_s.get((sync.group_id, sync.member_id), 60)
+                # Never 14: Java's client throws it into the user's poll.
+                return max(timeout_s, _LEAST_SYNC_S), Errors.REBALANCE_IN_PROGRESS
+            case [LeaveGroupRequest()]:
+                # It stands in the log, and will be done.
+                return 5, Errors.NONE
+            case [OffsetCommitRequest() | OffsetFetchRequest(), *_]:
+                # Not 15: Java's client would drop the connection with all that is in flight.
+                return 8, Errors.COORDINATOR_LOAD_IN_PROGRESS
+            case _:
+                return 8, Errors.COORDINATOR_NOT_AVAILABLE
+
+    def _remember(self, join: JoinGroupRequest, member_id: str) -> None:
+        """Remember how long the group waits for this member's sync, of the last to join."""
+        known = self._rebalance_timeouts_s
+        known.pop((join.group_id, member_id), None)
+        known[join.group_id, member_id] = join.effective_rebalance_timeout_ms / 1000
+        if len(known) > _REMEMBERED:
+            del known[next(iter(known))]
 
     def gone(self, client: Client) -> None:
         """The client's connection has ended: what it has asked stays in the log, and nobody is answered."""
@@ -247,25 +282,6 @@ def _refuses(asked: AnyRequest) -> Errors | None:
             case _:
                 return Errors.INVALID_REQUEST
     return None
-
-
-def _patience(asked: Sequence[AnyRequest]) -> tuple[float, Errors]:
-    """How long the stream has for an answer, in seconds, and what is answered after that."""
-    match asked:
-        case [JoinGroupRequest() as join]:
-            timeout_ms = max(join.session_timeout_ms, join.effective_rebalance_timeout_ms, 0)
-            return timeout_ms / 1000 + 5, Errors.COORDINATOR_NOT_AVAILABLE
-        case [SyncGroupRequest()]:
-            # Never 14: Java's client throws it into the user's poll.
-            return 60, Errors.REBALANCE_IN_PROGRESS
-        case [LeaveGroupRequest()]:
-            # It stands in the log, and will be done.
-            return 5, Errors.NONE
-        case [OffsetCommitRequest() | OffsetFetchRequest(), *_]:
-            # Not 15: Java's client would drop the connection with all that is in flight.
-            return 8, Errors.COORDINATOR_LOAD_IN_PROGRESS
-        case _:
-            return 8, Errors.COORDINATOR_NOT_AVAILABLE
 
 
 def _joining(asked: Sequence[AnyRequest]) -> tuple[str, str] | None:

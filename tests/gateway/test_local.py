@@ -182,8 +182,32 @@ def test_while_the_coordinator_is_away(gateway: Gateway) -> None:
     (committed,) = gateway.answered
     assert committed.topics[0].partitions[0].error_code == 14
     gateway.answered.clear()
-    assert gateway.passes(17) == [15], "the join"
-    assert gateway.passes(35) == [27], "the sync"
+    assert gateway.passes(12) == [27], "the sync"
+    assert gateway.passes(5) == [15], "the join"
+
+
+@pytest.mark.parametrize(
+    ("rebalance_timeout_ms", "waits_s"), [(20_000, 20), (90_000, 90), (-1, 8), (None, 60)]
+)
+def test_a_sync_waits_for_as_long_as_the_group_waits_for_it(
+    gateway: Gateway, rebalance_timeout_ms: int | None, waits_s: int
+) -> None:
+    member_id = "joined through another gateway"
+    if rebalance_timeout_ms is not None:
+        member_id = gateway.tell(join(version=3, rebalance_timeout_ms=rebalance_timeout_ms)).member_id
+    gateway.ask(SyncGroupRequest(version=3, group_id="orders", generation_id=1, member_id=member_id))
+    gateway.local.acknowledged([each.request_id for each in gateway.log], gateway.now_s)
+    assert gateway.passes(waits_s - 0.1) == []
+    assert gateway.passes(0.1) == [27]
+
+
+def test_of_the_members_only_the_last_to_join_are_remembered(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("group_coordinator.gateway.local._REMEMBERED", 2)
+    ids = [gateway.tell(join(version=3, group_id=f"g{n}")).member_id for n in range(3)]
+    gateway.tell(join(ids[1], version=3, group_id="g1"))
+    assert list(gateway.local._rebalance_timeouts_s) == [("g2", ids[2]), ("g1", ids[1])]
 
 
 def test_a_leave_whose_client_goes_at_once_is_done_and_after_the_beats_that_came_before(
