@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 __all__ = ["Beat", "Beats", "next_instant"]
 
 _MOST_TOGETHER = 1_000
-"""So many fit into one request, with long ids as well."""
+_HEAD_BYTES = 10_000
+"""As much as the group's and other ids may take in a record, and more."""
 _KEPT_S = 60.0
 """How long a verdict is kept that came after its beat had been answered."""
 _Key = tuple[str, str]
@@ -49,6 +50,12 @@ class Beat(NamedTuple):
     def key(self) -> _Key:
         """Whose it is."""
         return self.request.group_id, self.request.member_named
+
+    @property
+    def most_bytes(self) -> int:
+        """How much it takes in a record at most: six bytes a character, as JSON writes some."""
+        (member,) = self.request.beats
+        return 100 + 6 * (len(member.member_id) + len(member.group_instance_id or ""))
 
     @property
     def generation_id(self) -> int:
@@ -88,12 +95,13 @@ class _Record:
 class Beats:
     """The heartbeats of all groups at one gateway.
 
-    `sender`: the name in which combined heartbeats go to the log. `wait_s`: how long a heartbeat waits for
-    its verdict once Kafka has taken it. `refuse_s`: how long Kafka has for that.
+    `sender`: the name in which combined heartbeats go to the log. `most_bytes`: the largest record that the
+    coordinator reads. `wait_s`: how long a heartbeat waits for its verdict once Kafka has taken it.
+    `refuse_s`: how long Kafka has for that.
     """
 
-    def __init__(self, sender: Sender, wait_s: float = 3.0, refuse_s: float = 5.0) -> None:
-        self._sender = sender
+    def __init__(self, sender: Sender, most_bytes: int, wait_s: float = 3.0, refuse_s: float = 5.0) -> None:
+        self._sender, self._most_bytes = sender, most_bytes
         self._wait_s, self._refuse_s = wait_s, refuse_s
         self._lingering: defaultdict[str, list[Beat]] = defaultdict(list)
         """By group, in the order in which they came."""
@@ -128,13 +136,25 @@ class Beats:
 
     def flush(self, group_id: str, now_s: float) -> Iterator[HeartbeatRequest]:
         """The records of a group's heartbeats, to be written now. Later requests must not overtake them."""
-        beats = self._lingering.pop(group_id, [])
-        for first in range(0, len(beats), _MOST_TOGETHER):
-            together = beats[first : first + _MOST_TOGETHER]
+        for together in self._together(self._lingering.pop(group_id, [])):
             request = together[0].request if len(together) == 1 else self._combined(group_id, together)
             self._sent[request.request_id] = _Record(together)
             self._await(request.request_id, now_s + self._refuse_s)
             yield request
+
+    def _together(self, beats: list[Beat]) -> Iterator[list[Beat]]:
+        """Cut into what the coordinator reads: it would refuse a larger record with all that is in it."""
+        together: list[Beat] = []
+        room = self._most_bytes - _HEAD_BYTES
+        for beat in beats:
+            size = beat.most_bytes
+            if together and (len(together) == _MOST_TOGETHER or size > room):
+                yield together
+                together, room = [], self._most_bytes - _HEAD_BYTES
+            together.append(beat)
+            room -= size
+        if together:
+            yield together
 
     def _combined(self, group_id: str, beats: list[Beat]) -> HeartbeatRequest:
         members: list[BeatingMember] = [member for beat in beats for member in beat.request.beats]

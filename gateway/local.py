@@ -17,6 +17,7 @@ from kafka.protocol.admin.groups import ListGroupsResponse
 from kafka.protocol.metadata import FindCoordinatorResponse
 
 from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.requests import (
     HeartbeatRequest,
     JoinGroupRequest,
@@ -25,6 +26,7 @@ from group_coordinator.coordinator_state.requests import (
     OffsetFetchRequest,
     SyncGroupRequest,
 )
+from group_coordinator.coordinator_state.wire import Rejection, read_request
 from group_coordinator.gateway.answers import Waiting
 from group_coordinator.gateway.beats import Beat, Beats
 from group_coordinator.gateway.translation import Sender, refusal, to_contract, to_kafka
@@ -32,23 +34,22 @@ from group_coordinator.gateway.translation import Sender, refusal, to_contract, 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from group_coordinator.coordinator_state.config import GroupConfig
     from group_coordinator.coordinator_state.requests import AnyRequest
     from group_coordinator.gateway.addresses import Address
     from group_coordinator.gateway.codec import Request
     from group_coordinator.gateway.groups import Groups
 
-__all__ = ["Client", "Local", "Nodes"]
+__all__ = ["Client", "Local", "LogRecord", "Nodes"]
 
 _BATCH_FIND_VERSION = 4
 _NOWHERE = {"node_id": -1, "host": "", "port": -1}
 _LEAST_SYNC_S = 8.0
 """A sync waits this long at least: the stream needs a batch for its answer."""
+_MADE_UP = 37
+"""Characters that the coordinator puts behind a client or instance id to make a member id of it."""
 _REMEMBERED = 10_000
 """Members whose rebalance timeouts are remembered: as many as a process has connections."""
-_LONGEST_ID = 255
-"""Characters of an id or name (`max.id.length`)."""
-_LARGEST_REQUEST = 1_000_000
-"""Bytes of a contract request (`max.request.bytes`)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,10 +69,19 @@ class Nodes(NamedTuple):
     """The node that is said to coordinate a group."""
 
 
+class LogRecord(NamedTuple):
+    """A contract request as it goes to the log. Its key is the group id."""
+
+    request_id: str
+    key: bytes
+    value: bytes
+
+
 class Local:
     """Answers local requests. `write` puts a contract request on its way to the log.
 
-    `instance` makes request ids this gateway's own; `reply_partition` is where their answers come.
+    `instance` makes request ids this gateway's own; `reply_partition` is where their answers come. `rules`:
+    the coordinator's, by which it reads requests.
     """
 
     def __init__(
@@ -80,18 +90,19 @@ class Local:
         reply_partition: int,
         groups: Groups,
         nodes: Nodes,
-        write: Callable[[AnyRequest], None],
+        write: Callable[[LogRecord], None],
+        rules: GroupConfig,
     ) -> None:
         self._prefix = f"{instance}-"
         self._numbers = count()
         self._reply_partition = reply_partition
-        self._groups, self._nodes, self._write = groups, nodes, write
+        self._groups, self._nodes, self._write, self._rules = groups, nodes, write, rules
         self._waiting = Waiting()
         self._silent_since_s: float | None = None
         self._rebalance_timeouts_s: dict[tuple[str, str], float] = {}
         """Of members by group and id, the last to join last."""
         own = Sender(f"gateway-{instance}", "", reply_partition, self._next_request_id)
-        self._beats = Beats(own)
+        self._beats = Beats(own, rules.max_request_bytes)
 
     @property
     def beats_answered_early(self) -> int:
@@ -127,10 +138,14 @@ class Local:
 
     def _ask(self, request: Request, client: Client, now_s: float, reply: Callable[[Any], None]) -> None:
         # The id is only shown, and Kafka takes one of any length.
-        client_id = (request.client_id or "")[:_LONGEST_ID]
+        client_id = (request.client_id or "")[: self._rules.max_id_length]
         sender = Sender(client_id, client.host, self._reply_partition, self._next_request_id)
         asked = to_contract(request, sender)
-        refused = {each.request_id: error for each in asked if (error := _refuses(each)) is not None}
+        records = {each.request_id: _record(each) for each in asked}
+        refused: dict[str, Errors] = {}
+        for each in asked:
+            if (error := _refuses(each, records[each.request_id], self._rules)) is not None:
+                refused[each.request_id] = error
         if asked and not refused and isinstance(asked[0], HeartbeatRequest):
             self._beats.add(Beat(asked[0], lambda error: reply(to_kafka(request, [_Verdict(error)]))))
             return
@@ -155,7 +170,7 @@ class Local:
         for each in accepted:
             # What comes after a group's beats must not overtake them.
             self._flush(each.group_id, now_s)
-            self._put(each, now_s)
+            self._put(each, records[each.request_id], now_s)
 
     def _patience(self, asked: Sequence[AnyRequest]) -> tuple[float, Errors]:
         """How long the stream has for an answer, in seconds, and what is answered after that."""
@@ -222,13 +237,13 @@ class Local:
 
     def _flush(self, group_id: str, now_s: float) -> None:
         for request in self._beats.flush(group_id, now_s):
-            self._put(request, now_s)
+            self._put(request, _record(request), now_s)
 
-    def _put(self, request: AnyRequest, now_s: float) -> None:
+    def _put(self, request: AnyRequest, record: LogRecord, now_s: float) -> None:
         if self._silent_since_s is None and not isinstance(request, (JoinGroupRequest, SyncGroupRequest)):
             # Joins and syncs may be kept waiting by the group.
             self._silent_since_s = now_s
-        self._write(request)
+        self._write(record)
 
     def expire(self, now_s: float) -> None:
         """Answer those who have waited long enough."""
@@ -265,14 +280,18 @@ class _Verdict:
         self.error_code = error_code
 
 
-def _refuses(asked: AnyRequest) -> Errors | None:
-    """What to answer to a request that the contract cannot take, or that the stream would refuse unread."""
+def _record(asked: AnyRequest) -> LogRecord:
+    return LogRecord(asked.request_id, asked.group_id.encode(), msgspec.json.encode(asked))
+
+
+def _refuses(asked: AnyRequest, record: LogRecord, rules: GroupConfig) -> Errors | None:
+    """What to answer to a request that the contract cannot take, or that the stream could not read.
+
+    It is not left to the stream: what it cannot read it refuses as a whole, heartbeats of others included.
+    """
     if not asked.group_id:
         return Errors.INVALID_GROUP_ID
-    names = (asked.group_id, asked.member_named, *asked.names.values())
-    if max(map(len, names)) > _LONGEST_ID:
-        return Errors.INVALID_REQUEST
-    if len(msgspec.json.encode(asked)) > _LARGEST_REQUEST:
+    if len(record.value) > rules.max_request_bytes or asked.partitions_named > rules.max_request_partitions:
         match asked:
             case JoinGroupRequest():
                 return Errors.GROUP_MAX_SIZE_REACHED
@@ -281,7 +300,10 @@ def _refuses(asked: AnyRequest) -> Errors | None:
                 return Errors.UNKNOWN_SERVER_ERROR
             case _:
                 return Errors.INVALID_REQUEST
-    return None
+    if len(asked.member_named) > rules.max_id_length + _MADE_UP:
+        return Errors.INVALID_REQUEST
+    read = read_request(Record("", 0, 0, 0, record.key, record.value), rules)
+    return Errors.INVALID_REQUEST if isinstance(read, Rejection) else None
 
 
 def _joining(asked: Sequence[AnyRequest]) -> tuple[str, str] | None:

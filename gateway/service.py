@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from kafka import KafkaAdminClient
 from kafka.structs import TopicPartition
 
+from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.gateway.addresses import Address, Addresses, coordinator_of
 from group_coordinator.gateway.beats import next_instant
 from group_coordinator.gateway.connection import ClientConnection
@@ -140,7 +141,7 @@ class Gateway:
         writer = Writer(loop, listener, settings.request_topic, self._kafka_config)
         stack.callback(writer.close, _DRAIN_S)
         nodes = Nodes(self._advertised, lambda group_id: coordinator_of(group_id, self._brokers))
-        self._local = Local(self._instance, partition, self._groups, nodes, writer.write)
+        self._local = Local(self._instance, partition, self._groups, nodes, writer.write, GroupConfig())
         self.metrics.watch(self._local)
 
     async def _keep_time(self, stopping: asyncio.Event) -> None:

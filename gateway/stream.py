@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from group_coordinator.coordinator_state.requests import AnyRequest
+    from group_coordinator.gateway.local import LogRecord
 
 __all__ = ["Listener", "Reader", "Writer"]
 
@@ -88,18 +88,16 @@ class Writer:
         self._producer.partitions_for(topic)
         self._producer.config["max_block_ms"] = _MOST_BLOCKED_MS
 
-    def write(self, request: AnyRequest) -> None:
+    def write(self, record: LogRecord) -> None:
         """Put a request on its way, and return at once."""
         try:
-            future = self._producer.send(
-                self._topic, key=request.group_id.encode(), value=msgspec.json.encode(request)
-            )
+            future = self._producer.send(self._topic, key=record.key, value=record.value)
         except KafkaError as error:
             log.warning("a request cannot be written: %s", error)
-            self._loop.call(self._listener.refused, [request.request_id])
+            self._loop.call(self._listener.refused, [record.request_id])
             return
-        future.add_callback(lambda _: self._tell(request.request_id, is_taken=True))
-        future.add_errback(lambda _: self._tell(request.request_id, is_taken=False))
+        future.add_callback(lambda _: self._tell(record.request_id, is_taken=True))
+        future.add_errback(lambda _: self._tell(record.request_id, is_taken=False))
 
     def close(self, timeout_s: float) -> None:
         """Wait for what is on its way, and disconnect."""

@@ -6,6 +6,7 @@ import weakref
 from itertools import count
 from typing import Any
 
+import msgspec
 import pytest
 
 from group_coordinator.coordinator_state.errors import Errors
@@ -14,6 +15,7 @@ from group_coordinator.coordinator_state.responses import HeartbeatResponse, Mem
 from group_coordinator.gateway.beats import Beat, Beats, next_instant
 from group_coordinator.gateway.translation import Sender
 
+MOST_BYTES = 1_000_000
 NONE, UNKNOWN, AWAY = 0, Errors.UNKNOWN_MEMBER_ID.value, Errors.COORDINATOR_NOT_AVAILABLE.value
 
 
@@ -22,7 +24,7 @@ class Members:
 
     def __init__(self) -> None:
         numbers = count()
-        self.beats = Beats(Sender("gateway", "", 0, lambda: f"g-{next(numbers)}"))
+        self.beats = Beats(Sender("gateway", "", 0, lambda: f"g-{next(numbers)}"), MOST_BYTES)
         self.answered: list[tuple[str, int]] = []
         self._numbers = count()
 
@@ -75,6 +77,14 @@ def test_a_record_has_no_more_than_a_thousand(members: Members) -> None:
     for number in range(2_001):
         members.beat(f"m{number}")
     assert [len(each.beats) for each in members.flush()] == [1_000, 1_000, 1]
+
+
+def test_a_record_is_no_larger_than_the_coordinator_reads(members: Members) -> None:
+    for number in range(1_000):
+        members.beat(f"{number:04}".ljust(255, "\x01"), group_id="\x01" * 255)
+    records = members.flush()
+    assert sum(len(each.beats) for each in records) == 1_000
+    assert 900_000 < max(len(msgspec.json.encode(each)) for each in records) <= MOST_BYTES
 
 
 def test_a_beat_whose_verdict_is_late_is_answered_none(members: Members) -> None:

@@ -24,7 +24,7 @@ from group_coordinator.coordinator_state.step import step
 from group_coordinator.gateway import codec
 from group_coordinator.gateway.addresses import Address
 from group_coordinator.gateway.groups import Groups, ListedGroup
-from group_coordinator.gateway.local import Client, Local, Nodes
+from group_coordinator.gateway.local import Client, Local, LogRecord, Nodes
 
 CONFIG = GroupConfig(group_initial_rebalance_delay_ms=0)
 NODES = {1: Address("gateway", 20_001), 2: Address("gateway", 20_002)}
@@ -37,11 +37,16 @@ class Gateway:
         self.groups = Groups()
         nodes = Nodes(lambda: NODES, lambda group_id: 2 if group_id else None)
         self.log: list[AnyRequest] = []
-        self.local = Local("gw", 0, self.groups, nodes, self.log.append)
+        self.local = Local("gw", 0, self.groups, nodes, self._write, CONFIG)
         self.now_s = 0.0
         self.answered: list[Any] = []
         self._states: dict[str, bytes | None] = {}
         self._offset = 0
+
+    def _write(self, record: LogRecord) -> None:
+        request = msgspec.json.decode(record.value, type=AnyRequest)
+        assert (record.key, record.request_id) == (request.group_id.encode(), request.request_id)
+        self.log.append(request)
 
     def ask(self, message: Any, node_id: int = 1, client_id: str | None = "c1") -> None:
         frame = codec.encode_request(message, 7, client_id)
@@ -249,7 +254,15 @@ def test_what_the_log_has_not_taken(gateway: Gateway) -> None:
         (join(group_id=""), 24),
         (join(group_id="g" * 256), 42),
         (join(group_instance_id="i" * 256), 42),
-        (HeartbeatRequest(version=0, group_id="g", member_id="m" * 256), 42),
+        (HeartbeatRequest(version=0, group_id="g", member_id="m" * 293), 42),
+        (
+            LeaveGroupRequest(
+                version=3,
+                group_id="g",
+                members=[LeaveGroupRequest.MemberIdentity(member_id="")] * 10_001,
+            ),
+            42,
+        ),
         (
             join(
                 protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=bytes(800_000))]
@@ -263,10 +276,35 @@ def test_what_the_contract_cannot_take_is_refused_at_once(gateway: Gateway, mess
     assert ([each.error_code for each in gateway.answered], gateway.log) == ([error], [])
 
 
+def test_a_heartbeat_that_the_stream_cannot_read_does_not_spoil_those_of_others(gateway: Gateway) -> None:
+    member_id = member_of(gateway)
+    bad = HeartbeatRequest(version=4, group_id="orders", generation_id=1, member_id="m", group_instance_id="")
+    gateway.ask(beat(member_id))
+    gateway.ask(bad)
+    longest = "\x01" * 255
+    for number in range(1_000):
+        gateway.ask(
+            HeartbeatRequest(
+                version=4,
+                group_id="orders",
+                generation_id=number,
+                member_id=longest,
+                group_instance_id=longest,
+            )
+        )
+    gateway.local.flush(gateway.now_s)
+    gateway.coordinate()
+    assert [each.error_code for each in gateway.answered] == [42, 0, *[25] * 1_000]
+
+
 def test_a_client_id_of_any_length_is_taken(gateway: Gateway) -> None:
-    gateway.ask(join(), client_id="c" * 1_000)
     gateway.ask(join(), client_id=None)
-    assert [each.client_id for each in gateway.log] == ["c" * 255, ""]
+    gateway.ask(join(), client_id="c" * 1_000)
+    assert [each.client_id for each in gateway.log] == ["", "c" * 255]
+    gateway.coordinate()
+    member_id = gateway.answered[1].member_id
+    gateway.answered.clear()
+    assert (len(member_id), gateway.tell(join(member_id)).error_code) == (292, 0)
 
 
 def test_of_several_groups_one_may_be_refused(gateway: Gateway) -> None:
