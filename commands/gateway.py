@@ -65,13 +65,18 @@ def _address(text: str) -> tuple[str, int]:
     help="Time that heartbeats wait for those of other members, in ms.",
 )
 @click.option(
+    "--commit-unknown-topics",
+    is_flag=True,
+    help="Let members commit for topics and partitions that do not exist; brokers answer 3 to that.",
+)
+@click.option(
     "--metrics-port",
     type=click.IntRange(min=-1, max=65_535),
     default=9467,
     show_default=True,
     help="Port for Prometheus and probes; 0: any free one, -1: none.",
 )
-def gateway(
+def gateway(  # noqa: PLR0913 - one for each option
     *,
     bootstrap_servers: str,
     listen: tuple[str, int],
@@ -80,6 +85,7 @@ def gateway(
     response_topic: str,
     groups_topic: str,
     beats_linger_ms: int,
+    commit_unknown_topics: bool,
     metrics_port: int,
 ) -> None:
     """Let Kafka's own clients use the coordinator.
@@ -109,6 +115,7 @@ def gateway(
         response_topic=response_topic,
         groups_topic=groups_topic,
         beats_linger_ms=beats_linger_ms,
+        commit_unknown_topics=commit_unknown_topics,
     )
     logging.getLogger("group_coordinator.gateway").setLevel(logging.INFO)
     servers = [server.strip() for server in bootstrap_servers.split(",")]

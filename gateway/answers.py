@@ -57,7 +57,7 @@ class _Question:
 
 
 class Waiting:
-    """The questions that the stream has not answered yet. What is answered or forgotten holds no memory."""
+    """The questions that the stream has not answered yet. An ended question holds no memory."""
 
     def __init__(self) -> None:
         self._open: dict[int, _Question] = {}

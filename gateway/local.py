@@ -29,6 +29,8 @@ from group_coordinator.coordinator_state.requests import (
 from group_coordinator.coordinator_state.wire import Rejection, read_request
 from group_coordinator.gateway.answers import Waiting
 from group_coordinator.gateway.beats import Beat, Beats
+from group_coordinator.gateway.lanes import Lanes
+from group_coordinator.gateway.topics import Topics, divided, merged, needed_by
 from group_coordinator.gateway.translation import Sender, refusal, to_contract, to_kafka
 
 if TYPE_CHECKING:
@@ -77,11 +79,20 @@ class LogRecord(NamedTuple):
     value: bytes
 
 
+class _Outgoing(NamedTuple):
+    """A request on its way to the log."""
+
+    request: AnyRequest
+    record: LogRecord
+    since_s: float
+
+
 class Local:
     """Answers local requests. `write` puts a contract request on its way to the log.
 
     `instance` makes request ids this gateway's own; `reply_partition` is where their answers come. `rules`:
-    the coordinator's, by which it reads requests.
+    the coordinator's, by which it reads requests. `topics`: what Kafka has; without them all commits are let
+    pass.
     """
 
     def __init__(
@@ -92,11 +103,14 @@ class Local:
         nodes: Nodes,
         write: Callable[[LogRecord], None],
         rules: GroupConfig,
+        topics: Topics | None = None,
     ) -> None:
         self._prefix = f"{instance}-"
         self._numbers = count()
         self._reply_partition = reply_partition
         self._groups, self._nodes, self._write, self._rules = groups, nodes, write, rules
+        self._topics = topics
+        self._lanes = Lanes(self._put)
         self._waiting = Waiting()
         self._silent_since_s: float | None = None
         self._rebalance_timeouts_s: dict[tuple[str, str], float] = {}
@@ -121,7 +135,7 @@ class Local:
     @property
     def waiting(self) -> int:
         """Requests that wait for the stream, without heartbeats."""
-        return len(self._waiting)
+        return len(self._waiting) + (0 if self._topics is None else len(self._topics))
 
     # -- a client asks -------------------------------------------------------------------------------
 
@@ -141,14 +155,69 @@ class Local:
         client_id = (request.client_id or "")[: self._rules.max_id_length]
         sender = Sender(client_id, client.host, self._reply_partition, self._next_request_id)
         asked = to_contract(request, sender)
+
+        def respond(responses: list[Any]) -> None:
+            reply(to_kafka(request, responses))
+
+        match asked:
+            case [OffsetCommitRequest() as commit] if self._may_look_up(commit):
+                self._commit(commit, client, now_s, respond)
+            case [HeartbeatRequest() as beat] if _refuses(beat, _record(beat), self._rules) is None:
+                self._beats.add(Beat(beat, lambda error: respond([_Verdict(error)])))
+            case _:
+                self._send(asked, client, now_s, respond)
+
+    def _may_look_up(self, commit: OffsetCommitRequest) -> bool:
+        if self._topics is None or not commit.group_id:
+            return False
+        return commit.partitions_named <= self._rules.max_request_partitions
+
+    def _commit(
+        self,
+        commit: OffsetCommitRequest,
+        client: Client,
+        now_s: float,
+        respond: Callable[[list[Any]], None],
+    ) -> None:
+        """Commit for the topics and partitions that exist, once that is known."""
+        self._flush(commit.group_id, now_s)
+        place = self._lanes.hold(commit.group_id)
+
+        def judged(counts: Mapping[str, int]) -> None:
+            there, absent = divided(commit, counts)
+
+            def answered(responses: list[Any]) -> None:
+                (response,) = responses
+                response.topics = merged(absent, response.topics)
+                respond(responses)
+
+            if there.topics:
+                self._send([there], client, now_s, answered, place)
+            else:
+                # Like a broker, which does not ask the coordinator then.
+                place([])
+                answered([commit.refused(Errors.NONE, None)])
+
+        assert self._topics is not None  # noqa: S101 - as `_may_look_up` has seen
+        self._topics.count(needed_by(commit), now_s, judged)
+
+    def _send(
+        self,
+        asked: Sequence[AnyRequest],
+        client: Client,
+        now_s: float,
+        respond: Callable[[list[Any]], None],
+        place: Callable[[Sequence[_Outgoing]], None] | None = None,
+    ) -> None:
+        """Ask the stream, and respond with what it says to each, or with what is to be said in its place.
+
+        `place`: the place in the group's lane that the one request has already.
+        """
         records = {each.request_id: _record(each) for each in asked}
         refused: dict[str, Errors] = {}
         for each in asked:
             if (error := _refuses(each, records[each.request_id], self._rules)) is not None:
                 refused[each.request_id] = error
-        if asked and not refused and isinstance(asked[0], HeartbeatRequest):
-            self._beats.add(Beat(asked[0], lambda error: reply(to_kafka(request, [_Verdict(error)]))))
-            return
         accepted = [each for each in asked if each.request_id not in refused]
 
         def answered(responses: list[Any]) -> None:
@@ -158,19 +227,18 @@ class Local:
                     self._beats.joined(each.group_id, getattr(response, "member_id", each.member_id))
                 if isinstance(each, JoinGroupRequest) and not response.error_code:
                     self._remember(each, response.member_id)
-            reply(
-                to_kafka(
-                    request,
-                    [by_id.get(each.request_id) or refusal(each, refused[each.request_id]) for each in asked],
-                )
-            )
+            respond([by_id.get(each.request_id) or refusal(each, refused[each.request_id]) for each in asked])
 
         patience_s, error = self._patience(accepted)
         self._waiting.ask(accepted, now_s + patience_s, error, answered, client, _joining(accepted))
-        for each in accepted:
+        outgoing = [_Outgoing(each, records[each.request_id], now_s) for each in accepted]
+        if place is not None:
+            place(outgoing)
+            return
+        for out in outgoing:
             # What comes after a group's beats must not overtake them.
-            self._flush(each.group_id, now_s)
-            self._put(each, records[each.request_id], now_s)
+            self._flush(out.request.group_id, now_s)
+            self._lanes.put(out.request.group_id, out)
 
     def _patience(self, asked: Sequence[AnyRequest]) -> tuple[float, Errors]:
         """How long the stream has for an answer, in seconds, and what is answered after that."""
@@ -237,16 +305,19 @@ class Local:
 
     def _flush(self, group_id: str, now_s: float) -> None:
         for request in self._beats.flush(group_id, now_s):
-            self._put(request, _record(request), now_s)
+            self._lanes.put(group_id, _Outgoing(request, _record(request), now_s))
 
-    def _put(self, request: AnyRequest, record: LogRecord, now_s: float) -> None:
-        if self._silent_since_s is None and not isinstance(request, (JoinGroupRequest, SyncGroupRequest)):
+    def _put(self, each: _Outgoing) -> None:
+        is_silent = self._silent_since_s is not None
+        if not is_silent and not isinstance(each.request, (JoinGroupRequest, SyncGroupRequest)):
             # Joins and syncs may be kept waiting by the group.
-            self._silent_since_s = now_s
-        self._write(record)
+            self._silent_since_s = each.since_s
+        self._write(each.record)
 
     def expire(self, now_s: float) -> None:
         """Answer those who have waited long enough."""
+        if self._topics is not None:
+            self._topics.expire(now_s)
         self._waiting.expire(now_s)
         self._beats.expire(now_s)
 

@@ -19,7 +19,8 @@ from group_coordinator.gateway.beats import next_instant
 from group_coordinator.gateway.connection import ClientConnection
 from group_coordinator.gateway.groups import Groups, ListedGroup
 from group_coordinator.gateway.local import Client, Local, Nodes
-from group_coordinator.gateway.stream import Listener, Reader, Writer
+from group_coordinator.gateway.stream import Listener, Lookup, Reader, Writer
+from group_coordinator.gateway.topics import Topics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -61,6 +62,7 @@ class Gateway:
         self._settings, self._kafka_config = settings, kafka_config
         self._instance = secrets.token_hex(6)
         self._groups = Groups()
+        self._topics: Topics | None = None
         self._addresses = Addresses(self._address_of)
         self._brokers: dict[int, Address] = {}
         """The brokers' own addresses, by node id."""
@@ -141,7 +143,13 @@ class Gateway:
         writer = Writer(loop, listener, settings.request_topic, self._kafka_config)
         stack.callback(writer.close, _DRAIN_S)
         nodes = Nodes(self._advertised, lambda group_id: coordinator_of(group_id, self._brokers))
-        self._local = Local(self._instance, partition, self._groups, nodes, writer.write, GroupConfig())
+        if not settings.commit_unknown_topics:
+            lookup = Lookup(loop, self._topics_told, self._kafka_config)
+            stack.callback(lookup.close)
+            self._topics = Topics(lookup.ask)
+        self._local = Local(
+            self._instance, partition, self._groups, nodes, writer.write, GroupConfig(), self._topics
+        )
         self.metrics.watch(self._local)
 
     async def _keep_time(self, stopping: asyncio.Event) -> None:
@@ -241,6 +249,10 @@ class Gateway:
 
     def _responses(self, responses: Sequence[Any]) -> None:
         self._local.take(responses, time.monotonic())
+
+    def _topics_told(self, counts: Mapping[str, int]) -> None:
+        if self._topics is not None:
+            self._topics.told(counts, time.monotonic())
 
     def _groups_changed(
         self,

@@ -19,6 +19,8 @@ class GatewaySettings(NamedTuple):
     response_topic: str = "coordinator.responses"
     groups_topic: str = "coordinator.groups"
     beats_linger_ms: int = 200
+    commit_unknown_topics: bool = False
+    """Whether commits for topics and partitions that do not exist are let pass."""
 
     def node_port(self, node_id: int) -> int:
         """The port that stands for this broker; 0 if any does."""

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import logging
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
-from kafka import KafkaConsumer, KafkaProducer
-from kafka.errors import KafkaError
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from kafka.errors import InvalidTopicError, KafkaError, NoError, UnknownTopicOrPartitionError, for_code
 from kafka.structs import TopicPartition
 
 from group_coordinator.client.channel import settings_of
@@ -25,14 +26,15 @@ if TYPE_CHECKING:
 
     from group_coordinator.gateway.local import LogRecord
 
-__all__ = ["Listener", "Reader", "Writer"]
+__all__ = ["Listener", "Lookup", "Reader", "Writer"]
 
 log = logging.getLogger(__name__)
 
 _POLL_MS = 500
+_LOOKUP_MS = 2_000
 _MOST_BLOCKED_MS = 100
 """How long the event loop waits at most where the producer's buffer is full."""
-_DELIVERY_MS = 4_500
+_DELIVERY_MS = 4_000
 """A request that Kafka has not taken by then is never sent: a late commit would take a group back.
 
 It is shorter than any request waits for its answer, so none is answered before its fate is known.
@@ -120,6 +122,49 @@ class Writer:
             self._listener.acknowledged(done[True])
         if done[False]:
             self._listener.refused(done[False])
+
+
+class Lookup:
+    """Asks Kafka how many partitions topics have, one question at a time, for `Topics`."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        told: Callable[[Mapping[str, int]], Any],
+        kafka_config: Mapping[str, Any],
+    ) -> None:
+        self._loop, self._told = _Loop(loop), told
+        config = settings_of(KafkaAdminClient, kafka_config) | {"request_timeout_ms": _LOOKUP_MS}
+        self._admin = KafkaAdminClient(**config)
+        self._thread = ThreadPoolExecutor(1, "gateway's lookup")
+        self._is_failing = False
+
+    def ask(self, topics: list[str]) -> None:
+        """Look topics up, and return at once."""
+        self._thread.submit(self._ask, topics)
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._thread.shutdown(cancel_futures=True)
+        self._admin.close()
+
+    def _ask(self, topics: list[str]) -> None:
+        counts = {}
+        try:
+            described = self._admin.describe_topics(topics)
+            self._is_failing = False
+            for each in described:
+                error = for_code(each["error_code"])
+                if error is NoError:
+                    counts[each["name"]] = len(each["partitions"])
+                elif error in (UnknownTopicOrPartitionError, InvalidTopicError):
+                    counts[each["name"]] = 0
+        except KafkaError as error:
+            if not self._is_failing:
+                log.warning("topics cannot be looked up, commits are let pass until they can: %s", error)
+            self._is_failing = True
+        finally:
+            self._loop.call(self._told, counts)
 
 
 # -- from the coordinator --------------------------------------------------------------------------------

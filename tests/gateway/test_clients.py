@@ -16,6 +16,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.admin import NewTopic
 from kafka.protocol.admin.cluster import DescribeClusterRequest
 from kafka.protocol.admin.groups import ListGroupsRequest
+from kafka.protocol.consumer.group import OffsetCommitRequest
 from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
 
 from group_coordinator import GroupConsumer
@@ -189,6 +190,31 @@ def receive(connection: socket.socket) -> bytes:
         assert more, "the gateway has closed the connection"
         data += more
     return data
+
+
+def test_a_commit_needs_a_partition_that_exists(running: Running) -> None:
+    kind = OffsetCommitRequest.OffsetCommitRequestTopic
+    lost, found = (
+        kind.OffsetCommitRequestPartition(partition_index=each, committed_offset=1) for each in (4, 0)
+    )
+
+    def committed(name: str) -> list[tuple[str, int, int]]:
+        topics = [kind(name=name, partitions=[lost, found]), kind(name="n o", partitions=[found])]
+        told = codec.decode_response(
+            8, 8, ask(running.gateway, OffsetCommitRequest(version=8, group_id="commits", topics=topics))
+        )
+        return [
+            (topic.name, each.partition_index, each.error_code)
+            for topic in told.topics
+            for each in topic.partitions
+        ]
+
+    # Where Kafka cannot tell in time, commits pass.
+    wait_for(lambda: committed(TOPIC) == [(TOPIC, 4, 3), (TOPIC, 0, 0), ("n o", 0, 3)])
+    wait_for(lambda: committed("later") == [("later", 4, 3), ("later", 0, 3), ("n o", 0, 3)])
+    with closing(KafkaAdminClient(bootstrap_servers=running.gateway)) as admin:
+        admin.create_topics([NewTopic("later", num_partitions=5, replication_factor=1)])
+    wait_for(lambda: committed("later") == [("n o", 0, 3), ("later", 4, 0), ("later", 0, 0)])
 
 
 def test_every_api_of_a_broker_has_a_row(running: Running) -> None:

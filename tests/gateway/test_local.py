@@ -25,6 +25,7 @@ from group_coordinator.gateway import codec
 from group_coordinator.gateway.addresses import Address
 from group_coordinator.gateway.groups import Groups, ListedGroup
 from group_coordinator.gateway.local import Client, Local, LogRecord, Nodes
+from group_coordinator.gateway.topics import Topics
 
 CONFIG = GroupConfig(group_initial_rebalance_delay_ms=0)
 NODES = {1: Address("gateway", 20_001), 2: Address("gateway", 20_002)}
@@ -238,6 +239,35 @@ def test_an_older_join_of_a_member_is_told_to_join_again(gateway: Gateway) -> No
         gateway.ask(join(member_id))
     gateway.local.acknowledged([each.request_id for each in gateway.log], gateway.now_s)
     assert sorted(gateway.passes(25)) == [15, 27]
+
+
+def test_a_commit_for_what_does_not_exist_is_refused_like_at_a_broker(gateway: Gateway) -> None:
+    member_id = member_of(gateway)
+    looked_up: list[list[str]] = []
+    gateway.local._topics = topics = Topics(looked_up.append)
+    asked = commit(member_id)
+    kind = OffsetCommitRequest.OffsetCommitRequestTopic
+    lost = kind.OffsetCommitRequestPartition(partition_index=7, committed_offset=5)
+    asked.topics[0].partitions.insert(0, lost)
+    asked.topics.append(kind(name="", partitions=[lost]))
+    gateway.ask(asked)
+    gateway.ask(LeaveGroupRequest(version=0, group_id="orders", member_id=member_id))
+    assert (gateway.log, gateway.local.waiting) == ([], 2), "the leave does not overtake the commit"
+    gateway.local.gone(gateway.client)
+    topics.told({"t": 1, "": 0}, gateway.now_s)
+    gateway.coordinate()
+    assert [
+        [(each.partition_index, each.error_code) for each in topic.partitions]
+        for topic in gateway.answered[0].topics
+    ] == [[(7, 3), (0, 0)], [(7, 3)]]
+    gateway.answered.clear()
+    asked.topics.pop(0)
+    gateway.ask(asked)
+    topics.told({"": 0}, gateway.now_s)
+    assert gateway.answered[0].topics[0].partitions[0].error_code == 3
+    assert (gateway.log, list(map(sorted, looked_up))) == ([], [["", "t"], [""]]), (
+        "the coordinator is not asked"
+    )
 
 
 def test_what_the_log_has_not_taken(gateway: Gateway) -> None:
