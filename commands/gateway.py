@@ -45,10 +45,12 @@ def _address(text: str) -> tuple[str, int]:
 @request_topic_option()
 @click.option(
     "--response-topic",
-    default=RESPONSES,
+    "response_topics",
+    multiple=True,
+    default=[RESPONSES],
     show_default=True,
     envvar="GROUP_COORDINATOR_TOPICS_RESPONSES",
-    help="Topic that the coordinator answers on.",
+    help="Topic that the coordinator answers on (repeatable, for the groups of several tenants).",
 )
 @click.option(
     "--groups-topic",
@@ -56,6 +58,11 @@ def _address(text: str) -> tuple[str, int]:
     show_default=True,
     envvar="GROUP_COORDINATOR_TOPICS_GROUPS",
     help="Topic with the newest picture of each group.",
+)
+@click.option(
+    "--groups-prefix",
+    default="",
+    help="Text that the gateway puts before the ids of all groups, such as the prefix of a tenant.",
 )
 @click.option(
     "--beats-linger-ms",
@@ -82,8 +89,9 @@ def gateway(  # noqa: PLR0913 - one for each option
     listen: tuple[str, int],
     advertised_host: str,
     request_topic: str,
-    response_topic: str,
+    response_topics: tuple[str, ...],
     groups_topic: str,
+    groups_prefix: str,
     beats_linger_ms: int,
     commit_unknown_topics: bool,
     metrics_port: int,
@@ -112,8 +120,9 @@ def gateway(  # noqa: PLR0913 - one for each option
         port=port,
         advertised_host=advertised_host,
         request_topic=request_topic,
-        response_topic=response_topic,
+        response_topics=response_topics,
         groups_topic=groups_topic,
+        groups_prefix=groups_prefix,
         beats_linger_ms=beats_linger_ms,
         commit_unknown_topics=commit_unknown_topics,
     )

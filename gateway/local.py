@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from group_coordinator.gateway.codec import Request
     from group_coordinator.gateway.groups import Groups
 
-__all__ = ["Client", "Local", "LogRecord", "Nodes"]
+__all__ = ["Client", "Local", "LogRecord", "Nodes", "Origin"]
 
 _BATCH_FIND_VERSION = 4
 _NOWHERE = {"node_id": -1, "host": "", "port": -1}
@@ -60,6 +60,17 @@ class Client:
 
     host: str
     node_id: int
+
+
+class Origin(NamedTuple):
+    """The fields of requests that are this gateway's own."""
+
+    instance: str
+    """A part of its request ids, by which it knows the answers to them."""
+    reply_partition: int
+    """Where the answers come."""
+    group_prefix: str = ""
+    """A text before the ids of groups in the log, which clients do not see."""
 
 
 class Nodes(NamedTuple):
@@ -90,24 +101,21 @@ class _Outgoing(NamedTuple):
 class Local:
     """Answers local requests. `write` puts a contract request on its way to the log.
 
-    `instance` makes request ids this gateway's own; `reply_partition` is where their answers come. `rules`:
-    the coordinator's, by which it reads requests. `topics`: what Kafka has; without them all commits are let
-    pass.
+    `rules`: the coordinator's, by which it reads requests. `topics`: what Kafka has; without them all commits
+    are let pass.
     """
 
     def __init__(
         self,
-        instance: str,
-        reply_partition: int,
+        origin: Origin,
         groups: Groups,
         nodes: Nodes,
         write: Callable[[LogRecord], None],
         rules: GroupConfig,
         topics: Topics | None = None,
     ) -> None:
-        self._prefix = f"{instance}-"
+        self._origin, self._prefix = origin, f"{origin.instance}-"
         self._numbers = count()
-        self._reply_partition = reply_partition
         self._groups, self._nodes, self._write, self._rules = groups, nodes, write, rules
         self._topics = topics
         self._lanes = Lanes(self._put)
@@ -115,8 +123,7 @@ class Local:
         self._silent_since_s: float | None = None
         self._rebalance_timeouts_s: dict[tuple[str, str], float] = {}
         """Of members by group and id, the last to join last."""
-        own = Sender(f"gateway-{instance}", "", reply_partition, self._next_request_id)
-        self._beats = Beats(own, rules.max_request_bytes)
+        self._beats = Beats(self._sender(f"gateway-{origin.instance}", ""), rules.max_request_bytes)
 
     @property
     def beats_answered_early(self) -> int:
@@ -153,8 +160,7 @@ class Local:
     def _ask(self, request: Request, client: Client, now_s: float, reply: Callable[[Any], None]) -> None:
         # The id is only shown, and Kafka takes one of any length.
         client_id = (request.client_id or "")[: self._rules.max_id_length]
-        sender = Sender(client_id, client.host, self._reply_partition, self._next_request_id)
-        asked = to_contract(request, sender)
+        asked = to_contract(request, self._sender(client_id, client.host))
 
         def respond(responses: list[Any]) -> None:
             reply(to_kafka(request, responses))
@@ -162,13 +168,19 @@ class Local:
         match asked:
             case [OffsetCommitRequest() as commit] if self._may_look_up(commit):
                 self._commit(commit, client, now_s, respond)
-            case [HeartbeatRequest() as beat] if _refuses(beat, _record(beat), self._rules) is None:
+            case [HeartbeatRequest() as beat] if self._refuses(beat, _record(beat)) is None:
                 self._beats.add(Beat(beat, lambda error: respond([_Verdict(error)])))
             case _:
                 self._send(asked, client, now_s, respond)
 
+    def _sender(self, client_id: str, client_host: str) -> Sender:
+        origin = self._origin
+        return Sender(
+            client_id, client_host, origin.reply_partition, self._next_request_id, origin.group_prefix
+        )
+
     def _may_look_up(self, commit: OffsetCommitRequest) -> bool:
-        if self._topics is None or not commit.group_id:
+        if self._topics is None or commit.group_id == self._origin.group_prefix:
             return False
         return commit.partitions_named <= self._rules.max_request_partitions
 
@@ -216,7 +228,7 @@ class Local:
         records = {each.request_id: _record(each) for each in asked}
         refused: dict[str, Errors] = {}
         for each in asked:
-            if (error := _refuses(each, records[each.request_id], self._rules)) is not None:
+            if (error := self._refuses(each, records[each.request_id])) is not None:
                 refused[each.request_id] = error
         accepted = [each for each in asked if each.request_id not in refused]
 
@@ -239,6 +251,29 @@ class Local:
             # What comes after a group's beats must not overtake them.
             self._flush(out.request.group_id, now_s)
             self._lanes.put(out.request.group_id, out)
+
+    def _refuses(self, asked: AnyRequest, record: LogRecord) -> Errors | None:
+        """What to answer to a request that the contract cannot take, or that the stream could not read.
+
+        It is not left to the stream, which would refuse a record as a whole, with others' heartbeats in it.
+        """
+        if asked.group_id == self._origin.group_prefix:
+            return Errors.INVALID_GROUP_ID
+        rules = self._rules
+        is_too_long = len(record.value) > rules.max_request_bytes
+        if is_too_long or asked.partitions_named > rules.max_request_partitions:
+            match asked:
+                case JoinGroupRequest():
+                    return Errors.GROUP_MAX_SIZE_REACHED
+                case SyncGroupRequest() | OffsetCommitRequest():
+                    # As Kafka does when a record is too large.
+                    return Errors.UNKNOWN_SERVER_ERROR
+                case _:
+                    return Errors.INVALID_REQUEST
+        if len(asked.member_named) > rules.max_id_length + _MADE_UP:
+            return Errors.INVALID_REQUEST
+        read = read_request(Record("", 0, 0, 0, record.key, record.value), rules)
+        return Errors.INVALID_REQUEST if isinstance(read, Rejection) else None
 
     def _patience(self, asked: Sequence[AnyRequest]) -> tuple[float, Errors]:
         """How long the stream has for an answer, in seconds, and what is answered after that."""
@@ -284,7 +319,7 @@ class Local:
         return FindCoordinatorResponse(version=version, throttle_time_ms=0, coordinators=coordinators)
 
     def _coordinator(self, group_id: str) -> dict[str, Any]:
-        node_id = self._nodes.coordinator_of(group_id)
+        node_id = self._nodes.coordinator_of(self._origin.group_prefix + group_id)
         address = None if node_id is None else self._nodes.addresses().get(node_id)
         if not group_id:
             return {"error_code": Errors.INVALID_GROUP_ID.value, "error_message": None, **_NOWHERE}
@@ -353,28 +388,6 @@ class _Verdict:
 
 def _record(asked: AnyRequest) -> LogRecord:
     return LogRecord(asked.request_id, asked.group_id.encode(), msgspec.json.encode(asked))
-
-
-def _refuses(asked: AnyRequest, record: LogRecord, rules: GroupConfig) -> Errors | None:
-    """What to answer to a request that the contract cannot take, or that the stream could not read.
-
-    It is not left to the stream: what it cannot read it refuses as a whole, heartbeats of others included.
-    """
-    if not asked.group_id:
-        return Errors.INVALID_GROUP_ID
-    if len(record.value) > rules.max_request_bytes or asked.partitions_named > rules.max_request_partitions:
-        match asked:
-            case JoinGroupRequest():
-                return Errors.GROUP_MAX_SIZE_REACHED
-            case SyncGroupRequest() | OffsetCommitRequest():
-                # As Kafka does when a record is too large.
-                return Errors.UNKNOWN_SERVER_ERROR
-            case _:
-                return Errors.INVALID_REQUEST
-    if len(asked.member_named) > rules.max_id_length + _MADE_UP:
-        return Errors.INVALID_REQUEST
-    read = read_request(Record("", 0, 0, 0, record.key, record.value), rules)
-    return Errors.INVALID_REQUEST if isinstance(read, Rejection) else None
 
 
 def _joining(asked: Sequence[AnyRequest]) -> tuple[str, str] | None:

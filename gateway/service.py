@@ -18,7 +18,7 @@ from group_coordinator.gateway.addresses import Address, Addresses, coordinator_
 from group_coordinator.gateway.beats import next_instant
 from group_coordinator.gateway.connection import ClientConnection
 from group_coordinator.gateway.groups import Groups, ListedGroup
-from group_coordinator.gateway.local import Client, Local, Nodes
+from group_coordinator.gateway.local import Client, Local, Nodes, Origin
 from group_coordinator.gateway.stream import Listener, Lookup, Reader, Writer
 from group_coordinator.gateway.topics import Topics
 
@@ -61,7 +61,7 @@ class Gateway:
         self._health = health
         self._settings, self._kafka_config = settings, kafka_config
         self._instance = secrets.token_hex(6)
-        self._groups = Groups()
+        self._groups = Groups(settings.groups_prefix)
         self._topics: Topics | None = None
         self._addresses = Addresses(self._address_of)
         self._brokers: dict[int, Address] = {}
@@ -112,7 +112,7 @@ class Gateway:
     ) -> dict[str, int]:
         """Wait until the coordinator has made its topics; returns how many partitions each has."""
         settings = self._settings
-        topics = [settings.request_topic, settings.response_topic, settings.groups_topic]
+        topics = [settings.request_topic, *settings.response_topics, settings.groups_topic]
         was_said = False
         while not stopping.is_set():
             self._health.moves()
@@ -133,12 +133,13 @@ class Gateway:
     ) -> None:
         """Stand ready to read before anything is written."""
         settings = self._settings
-        partition = secrets.randbelow(partitions[settings.response_topic])
+        # The coordinator sees to it that they have equally many.
+        partition = secrets.randbelow(min(partitions[topic] for topic in settings.response_topics))
         groups = [
             TopicPartition(settings.groups_topic, each) for each in range(partitions[settings.groups_topic])
         ]
         listener = Listener(self._acknowledged, self._refused, self._responses, self._groups_changed)
-        reader = Reader(loop, listener, [settings.response_topic], partition, groups, self._kafka_config)
+        reader = Reader(loop, listener, settings.response_topics, partition, groups, self._kafka_config)
         stack.callback(reader.close)
         writer = Writer(loop, listener, settings.request_topic, self._kafka_config)
         stack.callback(writer.close, _DRAIN_S)
@@ -147,9 +148,8 @@ class Gateway:
             lookup = Lookup(loop, self._topics_told, self._kafka_config)
             stack.callback(lookup.close)
             self._topics = Topics(lookup.ask)
-        self._local = Local(
-            self._instance, partition, self._groups, nodes, writer.write, GroupConfig(), self._topics
-        )
+        origin = Origin(self._instance, partition, settings.groups_prefix)
+        self._local = Local(origin, self._groups, nodes, writer.write, GroupConfig(), self._topics)
         self.metrics.watch(self._local)
 
     async def _keep_time(self, stopping: asyncio.Event) -> None:

@@ -17,12 +17,19 @@ class Running(NamedTuple):
     gateway: str
     job: Job
     process: Process
+    directory: Path
 
 
-def start_gateway(directory: Path, broker: str, job: Job) -> Process:
+TENANT = "tenant-"
+TENANT_TOPIC = "through-gateway.tenant"
+"""Groups whose ids begin so are answered on a topic of their own."""
+
+
+def start_gateway(directory: Path, broker: str, job: Job, *arguments: str) -> Process:
     topics = [
         *("--request-topic", job.topics["requests"]),
         *("--response-topic", job.topics["responses"]),
+        *("--response-topic", TENANT_TOPIC),
         *("--groups-topic", job.topics["groups"]),
     ]
     return Process(
@@ -35,6 +42,7 @@ def start_gateway(directory: Path, broker: str, job: Job) -> Process:
         *topics,
         "--metrics-port",
         "0",
+        *arguments,
     )
 
 
@@ -42,12 +50,13 @@ def start_gateway(directory: Path, broker: str, job: Job) -> Process:
 def running(tmp_path_factory: pytest.TempPathFactory, bootstrap_servers: str) -> Iterator[Running]:
     directory = tmp_path_factory.mktemp("gateway")
     with ExitStack() as stack:
-        job = Job(bootstrap_servers, directory, "through-gateway")
+        tenant = f"responses.topics.{TENANT}={TENANT_TOPIC}"
+        job = Job(bootstrap_servers, directory, "through-gateway", "--set", tenant)
         stack.callback(job.kill)
         job.wait_for("the coordinator is running")
         process = start_gateway(directory, bootstrap_servers, job)
         stack.callback(process.kill)
         address = process.wait_for("clients find the gateway at ")
-        yield Running(bootstrap_servers, address, job, process)
+        yield Running(bootstrap_servers, address, job, process, directory)
         process.terminate()
         assert process.exit_code() == 0, process.said

@@ -16,7 +16,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.admin import NewTopic
 from kafka.protocol.admin.cluster import DescribeClusterRequest
 from kafka.protocol.admin.groups import ListGroupsRequest
-from kafka.protocol.consumer.group import OffsetCommitRequest
+from kafka.protocol.consumer.group import OffsetCommitRequest, OffsetFetchRequest
 from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
 
 from group_coordinator import GroupConsumer
@@ -24,7 +24,7 @@ from group_coordinator.deploy.jars import fetch
 from group_coordinator.deploy.java import find_java
 from group_coordinator.gateway import codec
 from group_coordinator.gateway.apis import APIS
-from tests.gateway.conftest import Running
+from tests.gateway.conftest import TENANT, Running, start_gateway
 from tests.patience import PATIENCE_S, wait_for
 
 pytestmark = pytest.mark.spark
@@ -215,6 +215,25 @@ def test_a_commit_needs_a_partition_that_exists(running: Running) -> None:
     with closing(KafkaAdminClient(bootstrap_servers=running.gateway)) as admin:
         admin.create_topics([NewTopic("later", num_partitions=5, replication_factor=1)])
     wait_for(lambda: committed("later") == [("n o", 0, 3), ("later", 4, 0), ("later", 0, 0)])
+
+
+def test_a_tenant_has_names_and_answers_of_its_own(running: Running) -> None:
+    kind = OffsetCommitRequest.OffsetCommitRequestTopic
+    partition = kind.OffsetCommitRequestPartition(partition_index=0, committed_offset=7)
+    topics = [kind(name=TOPIC, partitions=[partition])]
+    tenant = start_gateway(running.directory, running.broker, running.job, "--groups-prefix", TENANT)
+    try:
+        address = tenant.wait_for("clients find the gateway at ")
+        committed = OffsetCommitRequest(version=8, group_id="reports", topics=topics)
+        told = codec.decode_response(8, 8, ask(address, committed))
+        assert told.topics[0].partitions[0].error_code == 0
+        with closing(KafkaAdminClient(bootstrap_servers=address)) as admin:
+            wait_for(lambda: [each["group_id"] for each in admin.list_groups()] == ["reports"])
+    finally:
+        tenant.kill()
+    fetched = OffsetFetchRequest(version=7, group_id=f"{TENANT}reports", topics=None)
+    told = codec.decode_response(9, 7, ask(running.gateway, fetched))
+    assert told.topics[0].partitions[0].committed_offset == 7
 
 
 def test_every_api_of_a_broker_has_a_row(running: Running) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from kafka.protocol.admin.groups import DescribeGroupsRequest, ListGroupsRequest
+from kafka.protocol.admin.groups import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
 from kafka.protocol.consumer.group import (
     HeartbeatRequest,
     JoinGroupRequest,
@@ -24,7 +24,7 @@ from group_coordinator.coordinator_state.step import step
 from group_coordinator.gateway import codec
 from group_coordinator.gateway.addresses import Address
 from group_coordinator.gateway.groups import Groups, ListedGroup
-from group_coordinator.gateway.local import Client, Local, LogRecord, Nodes
+from group_coordinator.gateway.local import Client, Local, LogRecord, Nodes, Origin
 from group_coordinator.gateway.topics import Topics
 
 CONFIG = GroupConfig(group_initial_rebalance_delay_ms=0)
@@ -34,11 +34,11 @@ NODES = {1: Address("gateway", 20_001), 2: Address("gateway", 20_002)}
 class Gateway:
     """`Local`, a log, and a coordinator that reads it whenever it is told to."""
 
-    def __init__(self) -> None:
-        self.groups = Groups()
-        nodes = Nodes(lambda: NODES, lambda group_id: 2 if group_id else None)
+    def __init__(self, prefix: str = "") -> None:
+        self.groups = Groups(prefix)
+        nodes = Nodes(lambda: NODES, lambda group_id: 2 if group_id == f"{prefix}orders" else 1)
         self.log: list[AnyRequest] = []
-        self.local = Local("gw", 0, self.groups, nodes, self._write, CONFIG)
+        self.local = Local(Origin("gw", 0, prefix), self.groups, nodes, self._write, CONFIG)
         self.now_s = 0.0
         self.answered: list[Any] = []
         self._states: dict[str, bytes | None] = {}
@@ -75,9 +75,9 @@ class Gateway:
             self._states[each.group_id] = result.state
             self.local.take([reply.response for reply in result.replies], self.now_s)
 
-    def tell(self, message: Any) -> Any:
+    def tell(self, message: Any, node_id: int = 1) -> Any:
         """Ask, and have the coordinator answer; the one response that comes of it."""
-        self.ask(message)
+        self.ask(message, node_id)
         self.local.flush(self.now_s)
         self.coordinate()
         (response,) = self.answered
@@ -355,6 +355,38 @@ def test_where_a_coordinator_is(gateway: Gateway, version: int) -> None:
         gateway.ask(FindCoordinatorRequest(version=version, key="orders"))
         (told,) = gateway.answered
         assert (told.error_code, told.node_id, told.host, told.port) == (0, 2, "gateway", 20_002)
+
+
+def test_a_tenant_sees_its_groups_only_and_by_its_own_names() -> None:
+    gateway = Gateway("tenant-a-")
+    member_of(gateway)
+    gateway.ask(beat("somebody"))
+    gateway.ask(beat("else"))
+    gateway.ask(commit("somebody"))
+    assert {each.group_id for each in gateway.log} == {"tenant-a-orders"}
+    gateway.log.clear()
+    gateway.answered.clear()
+    asked = ["orders", "none", ""]
+    described = gateway.tell(DescribeGroupsRequest(version=6, groups=asked)).groups
+    assert [(each.group_id, each.error_code, each.error_message) for each in described] == [
+        ("orders", 0, None),
+        ("none", 69, "Group none not found."),
+        ("", 24, None),
+    ]
+    kind = OffsetFetchRequest.OffsetFetchRequestGroup
+    groups = [kind(group_id=each, topics=None) for each in asked]
+    fetched = gateway.tell(OffsetFetchRequest(version=8, groups=groups)).groups
+    assert [(each.group_id, each.error_code) for each in fetched] == [("orders", 0), ("none", 0), ("", 24)]
+    deleted = gateway.tell(DeleteGroupsRequest(version=2, groups_names=[*asked, *asked])).results
+    assert {each.group_id: each.error_code for each in deleted} == {"orders": 68, "none": 69, "": 24}
+    for group_id in ("tenant-a-orders", "tenant-b-orders", "orders"):
+        gateway.groups.put(group_id, ListedGroup("Stable", "consumer"))
+    gateway.groups.is_ready = True
+    listed = [gateway.tell(ListGroupsRequest(version=4), node_id).groups for node_id in (1, 2)]
+    assert [[each.group_id for each in groups] for groups in listed] == [[], ["orders"]]
+    found = gateway.tell(FindCoordinatorRequest(version=3, key="orders"))
+    assert (found.error_code, found.node_id) == (0, 2)
+    assert gateway.tell(FindCoordinatorRequest(version=3, key="")).error_code == 24
 
 
 def test_a_node_lists_the_groups_that_it_is_said_to_coordinate(gateway: Gateway) -> None:
