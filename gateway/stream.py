@@ -11,13 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.errors import InvalidTopicError, KafkaError, NoError, UnknownTopicOrPartitionError, for_code
 from kafka.structs import TopicPartition
 
-from group_coordinator.client.channel import settings_of
-from group_coordinator.coordinator_state.responses import AnyResponse, InvalidRequestResponse
+from group_coordinator.client.channel import read_answer, settings_of
+from group_coordinator.client.groups_log import read_listing
 from group_coordinator.gateway.groups import ListedGroup
 
 if TYPE_CHECKING:
@@ -224,7 +223,8 @@ class Reader:
             self._take([record for records in by_partition.values() for record in records])
 
     def _take(self, records: list[Any]) -> None:
-        responses = [_read_response(each.value) for each in records if each.topic in self._responses]
+        answered = [each.value for each in records if each.topic in self._responses]
+        responses = [read_answer(each) for each in answered if each is not None]
         told = [_read_group(each) for each in records if each.topic not in self._responses]
         was_unread = bool(self._unread)
         for each in list(self._unread):
@@ -237,45 +237,14 @@ class Reader:
             self._loop.call(self._listener.groups, groups, not self._unread)
 
 
-class _Picture(msgspec.Struct):
-    """As much of a `GroupPicture` as a list shows."""
-
-    state: str
-    protocol_type: str | None
-
-
-_responses: msgspec.json.Decoder[AnyResponse] = msgspec.json.Decoder(AnyResponse)
-_unread = msgspec.json.Decoder(InvalidRequestResponse)
-_pictures = msgspec.json.Decoder(_Picture)
-
-
-def _read_response(value: bytes | None) -> Any:
-    if value is None:
-        return None
-    try:
-        return _responses.decode(value)
-    except msgspec.ValidationError:
-        pass  # it may be the answer to a request that could not be read
-    except msgspec.DecodeError:
-        return None
-    try:
-        return _unread.decode(value)
-    except msgspec.ValidationError:
-        return None
-
-
 def _read_group(record: Any) -> tuple[str, ListedGroup | None] | None:
     if record.key is None:
         return None
     group_id = record.key.decode(errors="replace")
     if record.value is None:
         return group_id, None
-    try:
-        picture = _pictures.decode(record.value)
-    except msgspec.DecodeError:
-        log.warning("%s-%s-%s is no picture of a group", record.topic, record.partition, record.offset)
-        return None
-    return group_id, ListedGroup(picture.state, picture.protocol_type or "")
+    listing = read_listing(record)
+    return None if listing is None else (group_id, ListedGroup(listing.group_state, listing.protocol_type))
 
 
 # -- kafka-python's settings ---------------------------------------------------------------------------
