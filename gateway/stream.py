@@ -261,7 +261,11 @@ _CONSUMER_SETTINGS: dict[str, Any] = {
 }
 _PRODUCER_SETTINGS: dict[str, Any] = {
     "acks": "all",
-    "enable_idempotence": True,
+    # An idempotent producer of kafka-python 3.0 never sends anything again once a request in flight has been
+    # there for longer than the delivery timeout. The coordinator can take what a retry writes twice. With one
+    # request in flight retries keep the order.
+    "enable_idempotence": False,
+    "max_in_flight_requests_per_connection": 1,
     "allow_auto_create_topics": False,
     "linger_ms": 0,
     "request_timeout_ms": _DELIVERY_MS - 500,
