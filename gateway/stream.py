@@ -31,8 +31,8 @@ log = logging.getLogger(__name__)
 
 _POLL_MS = 500
 _LOOKUP_MS = 2_000
-_MOST_BLOCKED_MS = 100
-"""How long the event loop waits at most where the producer's buffer is full."""
+_MOST_BLOCKED_MS = 5
+"""How long the event loop waits at most, for each request, if the request topic is gone."""
 _DELIVERY_MS = 4_000
 """A request that Kafka has not taken by then is never sent: a late commit would take a group back.
 
