@@ -12,6 +12,7 @@ from kafka.protocol.consumer.group import (
     JoinGroupRequest,
     LeaveGroupRequest,
     OffsetCommitRequest,
+    OffsetDeleteRequest,
     OffsetFetchRequest,
     SyncGroupRequest,
 )
@@ -190,6 +191,43 @@ def test_while_the_coordinator_is_away(gateway: Gateway) -> None:
     gateway.answered.clear()
     assert gateway.passes(12) == [27], "the sync"
     assert gateway.passes(5) == [15], "the join"
+
+
+def error_of(response: Any) -> int:
+    """The one error in a response, wherever it stands."""
+    for name in ("error_code", "groups", "results", "topics", "partitions"):
+        if isinstance(found := getattr(response, name, None), int) and (found or name == "error_code"):
+            return found
+        if found:
+            return error_of(found[0])
+    raise AssertionError(response)
+
+
+@pytest.mark.parametrize("is_written", [True, False])
+@pytest.mark.parametrize(
+    ("message", "waits_s", "error"),
+    [
+        (LeaveGroupRequest(version=2, group_id="g", member_id="m"), 5, 0),
+        (OffsetFetchRequest(version=7, group_id="g", topics=None), 8, 14),
+        (OffsetDeleteRequest(version=0, group_id="g", topics=[]), 8, 15),
+        (DescribeGroupsRequest(version=5, groups=["g"]), 8, 15),
+        (DeleteGroupsRequest(version=2, groups_names=["g"]), 8, 15),
+        (join("m", rebalance_timeout_ms=-1, session_timeout_ms=-1), 5, 15),
+    ],
+)
+def test_how_long_a_request_waits_for_the_coordinator(
+    gateway: Gateway, message: Any, waits_s: float, error: int, is_written: bool
+) -> None:
+    gateway.ask(message)
+    if is_written:
+        gateway.local.acknowledged([each.request_id for each in gateway.log], gateway.now_s)
+    assert gateway.passes(waits_s - 0.1) == []
+    gateway.now_s += 0.1
+    gateway.local.expire(gateway.now_s)
+    assert [error_of(each) for each in gateway.answered] == [error if is_written else 15]
+    gateway.answered.clear()
+    gateway.coordinate()
+    assert (gateway.answered, gateway.local.late_answers) == ([], 1), "nobody is answered twice"
 
 
 @pytest.mark.parametrize(
