@@ -19,7 +19,7 @@ from group_coordinator.coordinator_state.partitioning import partition_for_key
 from group_coordinator.coordinator_state.requests import AnyRequest
 from group_coordinator.coordinator_state.responses import AnyResponse, InvalidRequestResponse
 
-__all__ = ["Channel", "KafkaChannel", "MissingTopicError", "settings_of"]
+__all__ = ["Channel", "KafkaChannel", "MissingTopicError", "read_answer", "settings_of"]
 
 log = logging.getLogger(__name__)
 
@@ -142,18 +142,7 @@ class KafkaChannel:
         # Other members share the partition, so most records are not worth decoding.
         if key not in self._keys or value is None or self._instance not in value:
             return None
-        try:
-            return _answers.decode(value)
-        except msgspec.ValidationError:
-            pass  # not one of the known APIs: it may be the answer to a request that could not be read
-        except msgspec.DecodeError as error:
-            log.warning("an answer is not JSON and is ignored: %s", error)
-            return None
-        try:
-            return _unread_answers.decode(value)
-        except msgspec.ValidationError as error:
-            log.warning("an answer is not as the contract has it and is ignored: %s", error)
-            return None
+        return read_answer(value)
 
     def partition_counts(self, topics: Collection[str]) -> Mapping[str, int]:
         """See `Channel`."""
@@ -184,6 +173,22 @@ class KafkaChannel:
 
 _answers: msgspec.json.Decoder[AnyResponse] = msgspec.json.Decoder(AnyResponse)
 _unread_answers = msgspec.json.Decoder(InvalidRequestResponse)
+
+
+def read_answer(value: bytes) -> AnyAnswer | None:
+    """Read a record of a response topic; None, with a warning, if it is not as the contract has it."""
+    try:
+        return _answers.decode(value)
+    except msgspec.ValidationError:
+        pass  # not one of the known APIs: it may be the answer to a request that could not be read
+    except (ValueError, RecursionError) as error:
+        log.warning("an answer is not JSON and is ignored: %s", error)
+        return None
+    try:
+        return _unread_answers.decode(value)
+    except (ValueError, RecursionError) as error:
+        log.warning("an answer is not as the contract has it and is ignored: %s", error)
+        return None
 
 
 class _Delivery:

@@ -13,7 +13,7 @@ from kafka import KafkaConsumer
 from kafka.errors import KafkaTimeoutError
 from kafka.structs import TopicPartition
 
-__all__ = ["GroupListing", "read_groups"]
+__all__ = ["GroupListing", "read_groups", "read_listing"]
 
 log = logging.getLogger(__name__)
 
@@ -87,9 +87,15 @@ def _take(newest: dict[bytes, GroupListing], record: Any) -> None:
     if record.value is None:
         newest.pop(record.key, None)
         return
+    if (listing := read_listing(record)) is not None:
+        newest[record.key] = listing
+
+
+def read_listing(record: Any) -> GroupListing | None:
+    """Read the picture of a group; None, with a warning, if the record has none."""
     try:
         picture = _pictures.decode(record.value)
-    except msgspec.DecodeError as error:
+    except (ValueError, RecursionError) as error:
         log.warning(
             "%s, partition %d, offset %d is no picture of a group and is skipped: %s",
             record.topic,
@@ -97,5 +103,5 @@ def _take(newest: dict[bytes, GroupListing], record: Any) -> None:
             record.offset,
             error,
         )
-        return
-    newest[record.key] = GroupListing(picture.group_id, picture.state, picture.protocol_type or "")
+        return None
+    return GroupListing(picture.group_id, picture.state, picture.protocol_type or "")

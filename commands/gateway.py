@@ -45,10 +45,12 @@ def _address(text: str) -> tuple[str, int]:
 @request_topic_option()
 @click.option(
     "--response-topic",
-    default=RESPONSES,
+    "response_topics",
+    multiple=True,
+    default=[RESPONSES],
     show_default=True,
     envvar="GROUP_COORDINATOR_TOPICS_RESPONSES",
-    help="Topic that the coordinator answers on.",
+    help="Topic that the coordinator answers on (repeatable, for the groups of several tenants).",
 )
 @click.option(
     "--groups-topic",
@@ -58,11 +60,21 @@ def _address(text: str) -> tuple[str, int]:
     help="Topic with the newest picture of each group.",
 )
 @click.option(
+    "--groups-prefix",
+    default="",
+    help="Text that the gateway puts before the ids of all groups, such as the prefix of a tenant.",
+)
+@click.option(
     "--beats-linger-ms",
     type=click.IntRange(min=1, max=10_000),
     default=200,
     show_default=True,
     help="Time that heartbeats wait for those of other members, in ms.",
+)
+@click.option(
+    "--commit-unknown-topics",
+    is_flag=True,
+    help="Let members commit for topics and partitions that do not exist; brokers answer 3 to that.",
 )
 @click.option(
     "--metrics-port",
@@ -71,15 +83,17 @@ def _address(text: str) -> tuple[str, int]:
     show_default=True,
     help="Port for Prometheus and probes; 0: any free one, -1: none.",
 )
-def gateway(
+def gateway(  # noqa: PLR0913 - one for each option
     *,
     bootstrap_servers: str,
     listen: tuple[str, int],
     advertised_host: str,
     request_topic: str,
-    response_topic: str,
+    response_topics: tuple[str, ...],
     groups_topic: str,
+    groups_prefix: str,
     beats_linger_ms: int,
+    commit_unknown_topics: bool,
     metrics_port: int,
 ) -> None:
     """Let Kafka's own clients use the coordinator.
@@ -106,9 +120,11 @@ def gateway(
         port=port,
         advertised_host=advertised_host,
         request_topic=request_topic,
-        response_topic=response_topic,
+        response_topics=response_topics,
         groups_topic=groups_topic,
+        groups_prefix=groups_prefix,
         beats_linger_ms=beats_linger_ms,
+        commit_unknown_topics=commit_unknown_topics,
     )
     logging.getLogger("group_coordinator.gateway").setLevel(logging.INFO)
     servers = [server.strip() for server in bootstrap_servers.split(",")]

@@ -3,6 +3,7 @@
     waiting.ask(requests, ..., answer)   `answer` is called once: with the responses, or when time is over
     waiting.take(response)               a response has come, perhaps one that nobody waits for any more
     waiting.expire(now_s)                time has passed
+    waiting.forget(asker)                nobody is there any more to be answered
 
 Time is an argument, in seconds of any clock that does not go back.
 """
@@ -10,7 +11,7 @@ Time is an argument, in seconds of any clock that does not go back.
 from __future__ import annotations
 
 import logging
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from group_coordinator.coordinator_state.responses import InvalidRequestResponse
 from group_coordinator.gateway.translation import refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     from group_coordinator.coordinator_state.requests import AnyRequest
 
@@ -27,41 +28,53 @@ __all__ = ["Waiting"]
 
 log = logging.getLogger(__name__)
 
+_FEW = 1_000
+"""So many deadlines of questions that have been answered are not worth clearing away."""
+
 
 class _Question:
     """Contract requests that one request of Kafka's has become."""
 
-    __slots__ = ("answer", "error", "missing", "requests", "responses")
+    __slots__ = ("answer", "asker", "error", "join", "requests", "responses", "unwritten")
 
     def __init__(
-        self, requests: Sequence[AnyRequest], error: Errors, answer: Callable[[list[Any]], None]
+        self,
+        requests: Sequence[AnyRequest],
+        error: Errors,
+        answer: Callable[[list[Any]], None],
+        asker: Hashable,
+        join: Hashable | None,
     ) -> None:
         self.requests = requests
         self.responses: dict[str, Any] = {}
-        self.missing = len(requests)
-        self.error = error
-        self.answer = answer
+        self.unwritten = {each.request_id for each in requests}
+        """Those that Kafka has not taken yet, as far as is known."""
+        self.error, self.answer, self.asker, self.join = error, answer, asker, join
 
-    def end(self) -> None:
+    def end(self, error: Errors) -> None:
         """Answer; what has not been answered by the stream is refused."""
-        self.answer(
-            [self.responses.get(each.request_id) or refusal(each, self.error) for each in self.requests]
-        )
+        self.answer([self.responses.get(each.request_id) or refusal(each, error) for each in self.requests])
 
 
 class Waiting:
-    """The questions that the stream has not answered yet, by the ids of their requests."""
+    """The questions that the stream has not answered yet. An ended question holds no memory."""
 
     def __init__(self) -> None:
-        self._questions: dict[str, _Question] = {}
-        self._deadlines: list[tuple[float, int, _Question]] = []
-        self._numbers = count()
+        self._open: dict[int, _Question] = {}
+        """By number, in the order in which they were asked."""
+        self._numbers: dict[str, int] = {}
+        """The questions' numbers by the ids of the requests that have no answer."""
+        self._askers: dict[Hashable, set[int]] = {}
+        self._joins: dict[Hashable, int] = {}
+        """The newest join of each member that waits for one."""
+        self._deadlines: list[tuple[float, int]] = []
+        self._next = count()
         self.late = 0
         """Answers that nobody waited for: they came twice, or too late."""
 
     def __len__(self) -> int:
         """How many contract requests wait for their answers."""
-        return len(self._questions)
+        return len(self._numbers)
 
     def ask(
         self,
@@ -69,52 +82,83 @@ class Waiting:
         until_s: float,
         error: Errors,
         answer: Callable[[list[Any]], None],
+        asker: Hashable = None,
+        join: Hashable | None = None,
     ) -> None:
-        """Wait for the answers to `requests` until `until_s`; those that are missing then are `error`."""
-        question = _Question(requests, error, answer)
+        """Wait for the answers to `requests` until `until_s`; those that are missing then are `error`.
+
+        `join`: the member whose join it is. The stream answers its newest join only.
+        """
+        question = _Question(requests, error, answer, asker, join)
         if not requests:
-            question.end()
+            question.end(error)
             return
+        number = next(self._next)
+        self._open[number] = question
         for each in requests:
-            self._questions[each.request_id] = question
-        heappush(self._deadlines, (until_s, next(self._numbers), question))
+            self._numbers[each.request_id] = number
+        self._askers.setdefault(asker, set()).add(number)
+        if join is not None:
+            if (older := self._joins.get(join)) is not None:
+                self._open[older].error = Errors.REBALANCE_IN_PROGRESS
+            self._joins[join] = number
+        heappush(self._deadlines, (until_s, number))
+
+    def acknowledged(self, request_ids: Sequence[str]) -> None:
+        """Kafka has taken these requests."""
+        for request_id in request_ids:
+            if (number := self._numbers.get(request_id)) is not None:
+                self._open[number].unwritten.discard(request_id)
 
     def take(self, response: Any) -> None:
         """Take what the stream says. It may have been said before, or come too late: then it is dropped."""
-        question = self._questions.pop(response.request_id, None)
-        if question is None:
+        number = self._numbers.pop(response.request_id, None)
+        if number is None:
             self.late += 1
             return
+        question = self._open[number]
         if isinstance(response, InvalidRequestResponse):
             log.error("the coordinator cannot read a request of the gateway's: %s", response.error_message)
             asked = next(each for each in question.requests if each.request_id == response.request_id)
             response = refusal(asked, Errors.INVALID_REQUEST)
         question.responses[response.request_id] = response
-        question.missing -= 1
-        if not question.missing:
-            question.end()
+        if len(question.responses) == len(question.requests):
+            self._close(number)
+            question.end(question.error)
 
     def refuse(self, request_ids: Sequence[str], error: Errors) -> None:
         """The log has not taken these requests: whoever waits for one of them is refused with `error`."""
         for request_id in request_ids:
-            if (question := self._questions.get(request_id)) is not None:
-                self._end(question, error)
+            if (number := self._numbers.get(request_id)) is not None:
+                self._close(number).end(error)
 
     def expire(self, now_s: float) -> None:
         """Refuse whoever has waited long enough."""
         while self._deadlines and self._deadlines[0][0] <= now_s:
-            _, _, question = heappop(self._deadlines)
-            if question.missing:
-                self._end(question, question.error)
+            _, number = heappop(self._deadlines)
+            if number in self._open:
+                question = self._close(number)
+                # The error that was asked for is that of a request in the log.
+                is_written = not question.unwritten
+                question.end(question.error if is_written else Errors.COORDINATOR_NOT_AVAILABLE)
+        if len(self._deadlines) > 2 * len(self._open) + _FEW:
+            # A client may ask for days: an answered question must not stay for so long.
+            self._deadlines = [each for each in self._deadlines if each[1] in self._open]
+            heapify(self._deadlines)
 
-    def next_s(self) -> float | None:
-        """When `expire` has something to do, at the earliest."""
-        while self._deadlines and not self._deadlines[0][2].missing:
-            heappop(self._deadlines)
-        return self._deadlines[0][0] if self._deadlines else None
+    def forget(self, asker: Hashable) -> None:
+        """Nobody waits any more for what `asker` has asked."""
+        for number in list(self._askers.get(asker, ())):
+            self._close(number)
 
-    def _end(self, question: _Question, error: Errors) -> None:
+    def _close(self, number: int) -> _Question:
+        question = self._open.pop(number)
         for each in question.requests:
-            self._questions.pop(each.request_id, None)
-        question.error, question.missing = error, 0
-        question.end()
+            self._numbers.pop(each.request_id, None)
+        others = self._askers[question.asker]
+        others.discard(number)
+        if not others:
+            del self._askers[question.asker]
+        if self._joins.get(question.join) == number:
+            del self._joins[question.join]
+        return question

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 __all__ = ["Beat", "Beats", "next_instant"]
 
 _MOST_TOGETHER = 1_000
-"""So many fit into one request, with long ids as well."""
+_HEAD_BYTES = 10_000
+"""As much as the group's and other ids may take in a record, and more."""
 _KEPT_S = 60.0
 """How long a verdict is kept that came after its beat had been answered."""
 _Key = tuple[str, str]
@@ -51,6 +52,12 @@ class Beat(NamedTuple):
         return self.request.group_id, self.request.member_named
 
     @property
+    def most_bytes(self) -> int:
+        """How much it takes in a record at most: six bytes a character, as JSON writes some."""
+        (member,) = self.request.beats
+        return 100 + 6 * (len(member.member_id) + len(member.group_instance_id or ""))
+
+    @property
     def generation_id(self) -> int:
         """In which generation."""
         return self.request.beats[0].generation_id
@@ -65,12 +72,14 @@ class _Verdict(NamedTuple):
 
 
 class _Record:
-    """Beats that have become one record."""
+    """Beats that have become one record. Once they are answered it holds nothing of the clients any more."""
 
-    __slots__ = ("beats", "due_s", "is_acknowledged", "is_answered")
+    __slots__ = ("_answers", "beating", "due_s", "is_acknowledged", "is_answered")
 
     def __init__(self, beats: list[Beat]) -> None:
-        self.beats = beats
+        self.beating = [(beat.key, beat.generation_id) for beat in beats]
+        """The members, and their generations."""
+        self._answers = [beat.answer for beat in beats]
         self.due_s = 0.0
         """When something happens if nothing comes: the deadlines that were set before are of the past."""
         self.is_acknowledged = False
@@ -78,19 +87,21 @@ class _Record:
 
     def answer(self, errors: list[int]) -> None:
         self.is_answered = True
-        for beat, error in zip(self.beats, errors, strict=True):
-            beat.answer(error)
+        answers, self._answers = self._answers, []
+        for answer, error in zip(answers, errors, strict=True):
+            answer(error)
 
 
 class Beats:
     """The heartbeats of all groups at one gateway.
 
-    `sender`: the name in which combined heartbeats go to the log. `wait_s`: how long a heartbeat waits for
-    its verdict once Kafka has taken it. `refuse_s`: how long Kafka has for that.
+    `sender`: the name in which combined heartbeats go to the log. `most_bytes`: the largest record that the
+    coordinator reads. `wait_s`: how long a heartbeat waits for its verdict once Kafka has taken it.
+    `refuse_s`: how long Kafka has for that.
     """
 
-    def __init__(self, sender: Sender, wait_s: float = 3.0, refuse_s: float = 5.0) -> None:
-        self._sender = sender
+    def __init__(self, sender: Sender, most_bytes: int, wait_s: float = 3.0, refuse_s: float = 5.0) -> None:
+        self._sender, self._most_bytes = sender, most_bytes
         self._wait_s, self._refuse_s = wait_s, refuse_s
         self._lingering: defaultdict[str, list[Beat]] = defaultdict(list)
         """By group, in the order in which they came."""
@@ -125,13 +136,25 @@ class Beats:
 
     def flush(self, group_id: str, now_s: float) -> Iterator[HeartbeatRequest]:
         """The records of a group's heartbeats, to be written now. Later requests must not overtake them."""
-        beats = self._lingering.pop(group_id, [])
-        for first in range(0, len(beats), _MOST_TOGETHER):
-            together = beats[first : first + _MOST_TOGETHER]
+        for together in self._together(self._lingering.pop(group_id, [])):
             request = together[0].request if len(together) == 1 else self._combined(group_id, together)
             self._sent[request.request_id] = _Record(together)
             self._await(request.request_id, now_s + self._refuse_s)
             yield request
+
+    def _together(self, beats: list[Beat]) -> Iterator[list[Beat]]:
+        """Cut into what the coordinator reads: it would refuse a larger record with all that is in it."""
+        together: list[Beat] = []
+        room = self._most_bytes - _HEAD_BYTES
+        for beat in beats:
+            size = beat.most_bytes
+            if together and (len(together) == _MOST_TOGETHER or size > room):
+                yield together
+                together, room = [], self._most_bytes - _HEAD_BYTES
+            together.append(beat)
+            room -= size
+        if together:
+            yield together
 
     def _combined(self, group_id: str, beats: list[Beat]) -> HeartbeatRequest:
         members: list[BeatingMember] = [member for beat in beats for member in beat.request.beats]
@@ -156,7 +179,7 @@ class Beats:
     def refused(self, request_id: str) -> None:
         """Kafka has not taken the record, and never will."""
         if (record := self._sent.pop(request_id, None)) is not None and not record.is_answered:
-            record.answer([Errors.COORDINATOR_NOT_AVAILABLE.value] * len(record.beats))
+            record.answer([Errors.COORDINATOR_NOT_AVAILABLE.value] * len(record.beating))
 
     def take(self, response: Any, now_s: float) -> bool:
         """Take what the stream says; returns whether that is about heartbeats of this gateway."""
@@ -166,15 +189,17 @@ class Beats:
         # What cannot be read is answered as a whole.
         members = getattr(response, "members", msgspec.UNSET)
         if members is msgspec.UNSET or not members:
-            errors = [response.error_code] * len(record.beats)
+            errors = [response.error_code] * len(record.beating)
         else:
             errors = [each.error_code for each in members]
-        if not record.is_answered:
+        is_late = record.is_answered
+        if not is_late:
             record.answer(errors)
-            return True
-        for beat, error in zip(record.beats, errors, strict=True):
-            self._verdicts.pop(beat.key, None)
-            self._verdicts[beat.key] = _Verdict(now_s, beat.generation_id, error)
+        for (key, generation_id), error in zip(record.beating, errors, strict=True):
+            # This one is newer than any that is kept.
+            self._verdicts.pop(key, None)
+            if is_late:
+                self._verdicts[key] = _Verdict(now_s, generation_id, error)
         return True
 
     def expire(self, now_s: float) -> None:
@@ -188,8 +213,8 @@ class Beats:
                 # Its verdict has not come for so long that it will answer nothing any more.
                 del self._sent[request_id]
             elif record.is_acknowledged:
-                self.answered_early += len(record.beats)
-                record.answer([Errors.NONE.value] * len(record.beats))
+                self.answered_early += len(record.beating)
+                record.answer([Errors.NONE.value] * len(record.beating))
                 self._await(request_id, now_s + _KEPT_S)
             else:
                 self.refused(request_id)

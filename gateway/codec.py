@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from kafka.protocol.schemas.fields import BaseField
 
 __all__ = [
+    "MOST_GROUPS",
     "Request",
     "decode_request",
     "decode_response",
@@ -98,6 +99,8 @@ _MESSAGES: dict[int, tuple[type[ApiMessage], type[ApiMessage]]] = {
         (DescribeClusterRequest, DescribeClusterResponse),
     )
 }
+MOST_GROUPS = 10_000
+"""Groups that one request may name: each becomes a record, while all other clients wait."""
 _API_VERSIONS = ApiVersionsRequest.API_KEY
 _PRODUCE = ProduceRequest.API_KEY
 _TRANSACTIONAL_PRODUCE = 3
@@ -127,7 +130,11 @@ def decode_request(frame: bytes) -> Request:
         client_id = None if is_null else str(data[start + 2 : position], "utf-8")
         if is_flexible(head.api_key, head.api_version):
             position = _skip_tags(data, position, {})
-        return Request(head, client_id, _decode(kind, head.api_version, data, position))
+        request = Request(head, client_id, _decode(kind, head.api_version, data, position))
+    for name in ("groups", "groups_names", "coordinator_keys"):
+        if len(getattr(request.message, name, None) or ()) > MOST_GROUPS:
+            raise FrameError(f"names more than {MOST_GROUPS} groups: ask for fewer at a time")
+    return request
 
 
 def decode_response(api_key: int, api_version: int, frame: bytes) -> Any:

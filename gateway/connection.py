@@ -95,6 +95,11 @@ class ClientConnection(asyncio.Protocol):
         self._reason = "client"
 
     @property
+    def client(self) -> Client:
+        """The client, as those know it who answer its requests."""
+        return self._client
+
+    @property
     def is_owed(self) -> bool:
         """Whether the client waits for anything."""
         return len(self._slots) > 0

@@ -28,14 +28,20 @@ class ListedGroup(NamedTuple):
 
 
 class Groups:
-    """The groups by id. It is ready once it has read what there was when the gateway started."""
+    """The groups by id. It is ready once it has read what there was when the gateway started.
 
-    def __init__(self) -> None:
+    `prefix`: groups without it are other people's, and it is not shown.
+    """
+
+    def __init__(self, prefix: str = "") -> None:
+        self._prefix = prefix
         self._groups: dict[str, ListedGroup] = {}
         self.is_ready = False
 
     def put(self, group_id: str, group: ListedGroup | None) -> None:
         """Take a newer picture of a group; None: it has been deleted."""
+        if not group_id.startswith(self._prefix):
+            return
         if group is None:
             self._groups.pop(group_id, None)
         else:
@@ -51,7 +57,7 @@ class Groups:
         groups = [
             entry(
                 version=version,
-                group_id=group_id,
+                group_id=group_id.removeprefix(self._prefix),
                 protocol_type=group.protocol_type,
                 group_state=group.state,
                 group_type=_KIND,

@@ -8,6 +8,7 @@ answered then. Time is an argument, in seconds of a clock that does not go back.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,6 +17,7 @@ from kafka.protocol.admin.groups import ListGroupsResponse
 from kafka.protocol.metadata import FindCoordinatorResponse
 
 from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.requests import (
     HeartbeatRequest,
     JoinGroupRequest,
@@ -24,19 +26,23 @@ from group_coordinator.coordinator_state.requests import (
     OffsetFetchRequest,
     SyncGroupRequest,
 )
+from group_coordinator.coordinator_state.wire import Rejection, read_request
 from group_coordinator.gateway.answers import Waiting
 from group_coordinator.gateway.beats import Beat, Beats
+from group_coordinator.gateway.lanes import Lanes
+from group_coordinator.gateway.topics import Topics, divided, merged, needed_by
 from group_coordinator.gateway.translation import Sender, refusal, to_contract, to_kafka
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from group_coordinator.coordinator_state.config import GroupConfig
     from group_coordinator.coordinator_state.requests import AnyRequest
     from group_coordinator.gateway.addresses import Address
     from group_coordinator.gateway.codec import Request
     from group_coordinator.gateway.groups import Groups
 
-__all__ = ["Client", "Local", "Nodes"]
+__all__ = ["Client", "Local", "LogRecord", "Nodes", "Origin"]
 
 _BATCH_FIND_VERSION = 4
 _NOWHERE = {"node_id": -1, "host": "", "port": -1}
@@ -46,17 +52,31 @@ _FOUND_TEXTS = {
     Errors.COORDINATOR_NOT_AVAILABLE.value: "The coordinator is not available.",
 }
 """Kafka's texts (org.apache.kafka.common.protocol.Errors) for what FindCoordinator is answered."""
-_LONGEST_ID = 255
-"""Characters of an id or name (`max.id.length`)."""
-_LARGEST_REQUEST = 1_000_000
-"""Bytes of a contract request (`max.request.bytes`)."""
+_LEAST_SYNC_S = 8.0
+"""A sync waits this long at least: the stream needs a batch for its answer."""
+_MADE_UP = 37
+"""Characters that the coordinator puts behind a client or instance id to make a member id of it."""
+_REMEMBERED = 10_000
+"""Members whose rebalance timeouts are remembered: as many as a process has connections."""
 
 
-class Client(NamedTuple):
-    """The client: its host as Kafka shows it ("/10.0.0.7"), and the node whose port was connected to."""
+@dataclass(frozen=True, eq=False)
+class Client:
+    """A client's connection: its host as Kafka shows it ("/10.0.0.7"), and the node whose port it is at."""
 
     host: str
     node_id: int
+
+
+class Origin(NamedTuple):
+    """The fields of requests that are this gateway's own."""
+
+    instance: str
+    """A part of its request ids, by which it knows the answers to them."""
+    reply_partition: int
+    """Where the answers come."""
+    group_prefix: str = ""
+    """A text before the ids of groups in the log, which clients do not see."""
 
 
 class Nodes(NamedTuple):
@@ -68,28 +88,48 @@ class Nodes(NamedTuple):
     """The node that is said to coordinate a group."""
 
 
+class LogRecord(NamedTuple):
+    """A contract request as it goes to the log. Its key is the group id."""
+
+    request_id: str
+    key: bytes
+    value: bytes
+
+
+class _Outgoing(NamedTuple):
+    """A request on its way to the log."""
+
+    request: AnyRequest
+    record: LogRecord
+    since_s: float
+
+
 class Local:
     """Answers local requests. `write` puts a contract request on its way to the log.
 
-    `instance` makes request ids this gateway's own; `reply_partition` is where their answers come.
+    `rules`: the coordinator's, by which it reads requests. `topics`: what Kafka has; without them all commits
+    are let pass.
     """
 
     def __init__(
         self,
-        instance: str,
-        reply_partition: int,
+        origin: Origin,
         groups: Groups,
         nodes: Nodes,
-        write: Callable[[AnyRequest], None],
+        write: Callable[[LogRecord], None],
+        rules: GroupConfig,
+        topics: Topics | None = None,
     ) -> None:
-        self._prefix = f"{instance}-"
+        self._origin, self._prefix = origin, f"{origin.instance}-"
         self._numbers = count()
-        self._reply_partition = reply_partition
-        self._groups, self._nodes, self._write = groups, nodes, write
+        self._groups, self._nodes, self._write, self._rules = groups, nodes, write, rules
+        self._topics = topics
+        self._lanes = Lanes(self._put)
         self._waiting = Waiting()
         self._silent_since_s: float | None = None
-        own = Sender(f"gateway-{instance}", "", reply_partition, self._next_request_id)
-        self._beats = Beats(own)
+        self._rebalance_timeouts_s: dict[tuple[str, str], float] = {}
+        """Of members by group and id, the last to join last."""
+        self._beats = Beats(self._sender(f"gateway-{origin.instance}", ""), rules.max_request_bytes)
 
     @property
     def beats_answered_early(self) -> int:
@@ -108,7 +148,7 @@ class Local:
     @property
     def waiting(self) -> int:
         """Requests that wait for the stream, without heartbeats."""
-        return len(self._waiting)
+        return len(self._waiting) + (0 if self._topics is None else len(self._topics))
 
     # -- a client asks -------------------------------------------------------------------------------
 
@@ -125,13 +165,77 @@ class Local:
 
     def _ask(self, request: Request, client: Client, now_s: float, reply: Callable[[Any], None]) -> None:
         # The id is only shown, and Kafka takes one of any length.
-        client_id = (request.client_id or "")[:_LONGEST_ID]
-        sender = Sender(client_id, client.host, self._reply_partition, self._next_request_id)
-        asked = to_contract(request, sender)
-        refused = {each.request_id: error for each in asked if (error := _refuses(each)) is not None}
-        if asked and not refused and isinstance(asked[0], HeartbeatRequest):
-            self._beats.add(Beat(asked[0], lambda error: reply(to_kafka(request, [_Verdict(error)]))))
-            return
+        client_id = (request.client_id or "")[: self._rules.max_id_length]
+        asked = to_contract(request, self._sender(client_id, client.host))
+
+        def respond(responses: list[Any]) -> None:
+            reply(to_kafka(request, responses))
+
+        match asked:
+            case [OffsetCommitRequest() as commit] if self._may_look_up(commit):
+                self._commit(commit, client, now_s, respond)
+            case [HeartbeatRequest() as beat] if self._refuses(beat, _record(beat)) is None:
+                self._beats.add(Beat(beat, lambda error: respond([_Verdict(error)])))
+            case _:
+                self._send(asked, client, now_s, respond)
+
+    def _sender(self, client_id: str, client_host: str) -> Sender:
+        origin = self._origin
+        return Sender(
+            client_id, client_host, origin.reply_partition, self._next_request_id, origin.group_prefix
+        )
+
+    def _may_look_up(self, commit: OffsetCommitRequest) -> bool:
+        if self._topics is None or commit.group_id == self._origin.group_prefix:
+            return False
+        return commit.partitions_named <= self._rules.max_request_partitions
+
+    def _commit(
+        self,
+        commit: OffsetCommitRequest,
+        client: Client,
+        now_s: float,
+        respond: Callable[[list[Any]], None],
+    ) -> None:
+        """Commit for the topics and partitions that exist, once that is known."""
+        self._flush(commit.group_id, now_s)
+        place = self._lanes.hold(commit.group_id)
+
+        def judged(counts: Mapping[str, int]) -> None:
+            there, absent = divided(commit, counts)
+
+            def answered(responses: list[Any]) -> None:
+                (response,) = responses
+                response.topics = merged(absent, response.topics)
+                respond(responses)
+
+            if there.topics:
+                self._send([there], client, now_s, answered, place)
+            else:
+                # Like a broker, which does not ask the coordinator then.
+                place([])
+                answered([commit.refused(Errors.NONE, None)])
+
+        assert self._topics is not None  # noqa: S101 - as `_may_look_up` has seen
+        self._topics.count(needed_by(commit), now_s, judged)
+
+    def _send(
+        self,
+        asked: Sequence[AnyRequest],
+        client: Client,
+        now_s: float,
+        respond: Callable[[list[Any]], None],
+        place: Callable[[Sequence[_Outgoing]], None] | None = None,
+    ) -> None:
+        """Ask the stream, and respond with what it says to each, or with what is to be said in its place.
+
+        `place`: the place in the group's lane that the one request has already.
+        """
+        records = {each.request_id: _record(each) for each in asked}
+        refused: dict[str, Errors] = {}
+        for each in asked:
+            if (error := self._refuses(each, records[each.request_id])) is not None:
+                refused[each.request_id] = error
         accepted = [each for each in asked if each.request_id not in refused]
 
         def answered(responses: list[Any]) -> None:
@@ -139,19 +243,74 @@ class Local:
             for each, response in zip(accepted, responses, strict=True):
                 if isinstance(each, (JoinGroupRequest, SyncGroupRequest)):
                     self._beats.joined(each.group_id, getattr(response, "member_id", each.member_id))
-            reply(
-                to_kafka(
-                    request,
-                    [by_id.get(each.request_id) or refusal(each, refused[each.request_id]) for each in asked],
-                )
-            )
+                if isinstance(each, JoinGroupRequest) and not response.error_code:
+                    self._remember(each, response.member_id)
+            respond([by_id.get(each.request_id) or refusal(each, refused[each.request_id]) for each in asked])
 
-        patience_s, error = _patience(accepted)
-        self._waiting.ask(accepted, now_s + patience_s, error, answered)
-        for each in accepted:
+        patience_s, error = self._patience(accepted)
+        self._waiting.ask(accepted, now_s + patience_s, error, answered, client, _joining(accepted))
+        outgoing = [_Outgoing(each, records[each.request_id], now_s) for each in accepted]
+        if place is not None:
+            place(outgoing)
+            return
+        for out in outgoing:
             # What comes after a group's beats must not overtake them.
-            self._flush(each.group_id, now_s)
-            self._put(each, now_s)
+            self._flush(out.request.group_id, now_s)
+            self._lanes.put(out.request.group_id, out)
+
+    def _refuses(self, asked: AnyRequest, record: LogRecord) -> Errors | None:
+        """What to answer to a request that the contract cannot take, or that the stream could not read.
+
+        It is not left to the stream, which would refuse a record as a whole, with others' heartbeats in it.
+        """
+        if asked.group_id == self._origin.group_prefix:
+            return Errors.INVALID_GROUP_ID
+        rules = self._rules
+        is_too_long = len(record.value) > rules.max_request_bytes
+        if is_too_long or asked.partitions_named > rules.max_request_partitions:
+            match asked:
+                case JoinGroupRequest():
+                    return Errors.GROUP_MAX_SIZE_REACHED
+                case SyncGroupRequest() | OffsetCommitRequest():
+                    # As Kafka does when a record is too large.
+                    return Errors.UNKNOWN_SERVER_ERROR
+                case _:
+                    return Errors.INVALID_REQUEST
+        if len(asked.member_named) > rules.max_id_length + _MADE_UP:
+            return Errors.INVALID_REQUEST
+        read = read_request(Record("", 0, 0, 0, record.key, record.value), rules)
+        return Errors.INVALID_REQUEST if isinstance(read, Rejection) else None
+
+    def _patience(self, asked: Sequence[AnyRequest]) -> tuple[float, Errors]:
+        """How long the stream has for an answer, in seconds, and what is answered after that."""
+        match asked:
+            case [JoinGroupRequest() as join]:
+                timeout_ms = max(join.session_timeout_ms, join.effective_rebalance_timeout_ms, 0)
+                return timeout_ms / 1000 + 5, Errors.COORDINATOR_NOT_AVAILABLE
+            case [SyncGroupRequest() as sync]:
+                timeout_s = self._rebalance_timeouts_s.get((sync.group_id, sync.member_id), 60)
+                # Never 14: Java's client throws it into the user's poll.
+                return max(timeout_s, _LEAST_SYNC_S), Errors.REBALANCE_IN_PROGRESS
+            case [LeaveGroupRequest()]:
+                # It stands in the log, and will be done.
+                return 5, Errors.NONE
+            case [OffsetCommitRequest() | OffsetFetchRequest(), *_]:
+                # Not 15: Java's client would drop the connection with all that is in flight.
+                return 8, Errors.COORDINATOR_LOAD_IN_PROGRESS
+            case _:
+                return 8, Errors.COORDINATOR_NOT_AVAILABLE
+
+    def _remember(self, join: JoinGroupRequest, member_id: str) -> None:
+        """Remember how long the group waits for this member's sync, of the last to join."""
+        known = self._rebalance_timeouts_s
+        known.pop((join.group_id, member_id), None)
+        known[join.group_id, member_id] = join.effective_rebalance_timeout_ms / 1000
+        if len(known) > _REMEMBERED:
+            del known[next(iter(known))]
+
+    def gone(self, client: Client) -> None:
+        """The client's connection has ended: what it has asked stays in the log, and nobody is answered."""
+        self._waiting.forget(client)
 
     def _found(self, request: Request) -> Any:
         version, message = request.head.api_version, request.message
@@ -168,7 +327,7 @@ class Local:
         return FindCoordinatorResponse(version=version, throttle_time_ms=0, coordinators=coordinators)
 
     def _coordinator(self, group_id: str) -> dict[str, Any]:
-        node_id = self._nodes.coordinator_of(group_id)
+        node_id = self._nodes.coordinator_of(self._origin.group_prefix + group_id)
         address = None if node_id is None else self._nodes.addresses().get(node_id)
         if not group_id:
             return {"error_code": Errors.INVALID_GROUP_ID.value, **_NOWHERE}
@@ -189,16 +348,19 @@ class Local:
 
     def _flush(self, group_id: str, now_s: float) -> None:
         for request in self._beats.flush(group_id, now_s):
-            self._put(request, now_s)
+            self._lanes.put(group_id, _Outgoing(request, _record(request), now_s))
 
-    def _put(self, request: AnyRequest, now_s: float) -> None:
-        if self._silent_since_s is None and not isinstance(request, (JoinGroupRequest, SyncGroupRequest)):
+    def _put(self, each: _Outgoing) -> None:
+        is_silent = self._silent_since_s is not None
+        if not is_silent and not isinstance(each.request, (JoinGroupRequest, SyncGroupRequest)):
             # Joins and syncs may be kept waiting by the group.
-            self._silent_since_s = now_s
-        self._write(request)
+            self._silent_since_s = each.since_s
+        self._write(each.record)
 
     def expire(self, now_s: float) -> None:
         """Answer those who have waited long enough."""
+        if self._topics is not None:
+            self._topics.expire(now_s)
         self._waiting.expire(now_s)
         self._beats.expire(now_s)
 
@@ -208,6 +370,7 @@ class Local:
         """Kafka has taken these requests."""
         for each in request_ids:
             self._beats.acknowledged(each, now_s)
+        self._waiting.acknowledged(request_ids)
 
     def refused(self, request_ids: Sequence[str]) -> None:
         """Kafka has not taken these requests, and never will."""
@@ -231,39 +394,14 @@ class _Verdict:
         self.error_code = error_code
 
 
-def _refuses(asked: AnyRequest) -> Errors | None:
-    """What to answer to a request that the contract cannot take, or that the stream would refuse unread."""
-    if not asked.group_id:
-        return Errors.INVALID_GROUP_ID
-    names = (asked.group_id, asked.member_named, *asked.names.values())
-    if max(map(len, names)) > _LONGEST_ID:
-        return Errors.INVALID_REQUEST
-    if len(msgspec.json.encode(asked)) > _LARGEST_REQUEST:
-        match asked:
-            case JoinGroupRequest():
-                return Errors.GROUP_MAX_SIZE_REACHED
-            case SyncGroupRequest() | OffsetCommitRequest():
-                # As Kafka does when a record is too large.
-                return Errors.UNKNOWN_SERVER_ERROR
-            case _:
-                return Errors.INVALID_REQUEST
-    return None
+def _record(asked: AnyRequest) -> LogRecord:
+    return LogRecord(asked.request_id, asked.group_id.encode(), msgspec.json.encode(asked))
 
 
-def _patience(asked: Sequence[AnyRequest]) -> tuple[float, Errors]:
-    """How long the stream has for an answer, in seconds, and what is answered after that."""
+def _joining(asked: Sequence[AnyRequest]) -> tuple[str, str] | None:
+    """The member whose join it is, if it has an id already."""
     match asked:
-        case [JoinGroupRequest() as join]:
-            timeout_ms = max(join.session_timeout_ms, join.effective_rebalance_timeout_ms)
-            return timeout_ms / 1000 + 5, Errors.COORDINATOR_NOT_AVAILABLE
-        case [SyncGroupRequest()]:
-            # Never 14: Java's client throws it into the user's poll.
-            return 60, Errors.REBALANCE_IN_PROGRESS
-        case [LeaveGroupRequest()]:
-            # It stands in the log, and will be done.
-            return 5, Errors.NONE
-        case [OffsetCommitRequest() | OffsetFetchRequest(), *_]:
-            # Not 15: Java's client would drop the connection with all that is in flight.
-            return 8, Errors.COORDINATOR_LOAD_IN_PROGRESS
+        case [JoinGroupRequest(group_id=group_id, member_id=member_id)] if member_id:
+            return group_id, member_id
         case _:
-            return 8, Errors.COORDINATOR_NOT_AVAILABLE
+            return None

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 from kafka import KafkaAdminClient
 from kafka.structs import TopicPartition
 
+from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.gateway.addresses import Address, Addresses, coordinator_of
 from group_coordinator.gateway.beats import next_instant
 from group_coordinator.gateway.connection import ClientConnection
 from group_coordinator.gateway.groups import Groups, ListedGroup
-from group_coordinator.gateway.local import Client, Local, Nodes
-from group_coordinator.gateway.stream import Listener, Reader, Writer
+from group_coordinator.gateway.local import Client, Local, Nodes, Origin
+from group_coordinator.gateway.stream import Listener, Lookup, Reader, Writer
+from group_coordinator.gateway.topics import Topics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -59,7 +61,8 @@ class Gateway:
         self._health = health
         self._settings, self._kafka_config = settings, kafka_config
         self._instance = secrets.token_hex(6)
-        self._groups = Groups()
+        self._groups = Groups(settings.groups_prefix)
+        self._topics: Topics | None = None
         self._addresses = Addresses(self._address_of)
         self._brokers: dict[int, Address] = {}
         """The brokers' own addresses, by node id."""
@@ -109,7 +112,7 @@ class Gateway:
     ) -> dict[str, int]:
         """Wait until the coordinator has made its topics; returns how many partitions each has."""
         settings = self._settings
-        topics = [settings.request_topic, settings.response_topic, settings.groups_topic]
+        topics = [settings.request_topic, *settings.response_topics, settings.groups_topic]
         was_said = False
         while not stopping.is_set():
             self._health.moves()
@@ -130,17 +133,23 @@ class Gateway:
     ) -> None:
         """Stand ready to read before anything is written."""
         settings = self._settings
-        partition = secrets.randbelow(partitions[settings.response_topic])
+        # The coordinator sees to it that they have equally many.
+        partition = secrets.randbelow(min(partitions[topic] for topic in settings.response_topics))
         groups = [
             TopicPartition(settings.groups_topic, each) for each in range(partitions[settings.groups_topic])
         ]
         listener = Listener(self._acknowledged, self._refused, self._responses, self._groups_changed)
-        reader = Reader(loop, listener, [settings.response_topic], partition, groups, self._kafka_config)
+        reader = Reader(loop, listener, settings.response_topics, partition, groups, self._kafka_config)
         stack.callback(reader.close)
         writer = Writer(loop, listener, settings.request_topic, self._kafka_config)
         stack.callback(writer.close, _DRAIN_S)
         nodes = Nodes(self._advertised, lambda group_id: coordinator_of(group_id, self._brokers))
-        self._local = Local(self._instance, partition, self._groups, nodes, writer.write)
+        if not settings.commit_unknown_topics:
+            lookup = Lookup(loop, self._topics_told, self._kafka_config)
+            stack.callback(lookup.close)
+            self._topics = Topics(lookup.ask)
+        origin = Origin(self._instance, partition, settings.groups_prefix)
+        self._local = Local(origin, self._groups, nodes, writer.write, GroupConfig(), self._topics)
         self.metrics.watch(self._local)
 
     async def _keep_time(self, stopping: asyncio.Event) -> None:
@@ -225,6 +234,7 @@ class Gateway:
 
     def closed(self, connection: ClientConnection, reason: str) -> None:
         """A connection has gone."""
+        self._local.gone(connection.client)
         self._connections.discard(connection)
         self.metrics.connections.set(len(self._connections))
         self.metrics.connections_closed.labels(reason).inc()
@@ -239,6 +249,10 @@ class Gateway:
 
     def _responses(self, responses: Sequence[Any]) -> None:
         self._local.take(responses, time.monotonic())
+
+    def _topics_told(self, counts: Mapping[str, int]) -> None:
+        if self._topics is not None:
+            self._topics.told(counts, time.monotonic())
 
     def _groups_changed(
         self,

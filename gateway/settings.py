@@ -16,9 +16,14 @@ class GatewaySettings(NamedTuple):
     advertised_host: str = "localhost"
     """The host that clients are told to connect to."""
     request_topic: str = "coordinator.requests"
-    response_topic: str = "coordinator.responses"
+    response_topics: tuple[str, ...] = ("coordinator.responses",)
+    """Where the coordinator answers: one topic, and those of tenants."""
     groups_topic: str = "coordinator.groups"
+    groups_prefix: str = ""
+    """A text that the gateway puts before the ids of all groups; clients do not see it."""
     beats_linger_ms: int = 200
+    commit_unknown_topics: bool = False
+    """Whether commits for topics and partitions that do not exist are let pass."""
 
     def node_port(self, node_id: int) -> int:
         """The port that stands for this broker; 0 if any does."""

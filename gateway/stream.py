@@ -7,33 +7,37 @@ from __future__ import annotations
 
 import logging
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
-from kafka import KafkaConsumer, KafkaProducer
-from kafka.errors import KafkaError
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from kafka.errors import InvalidTopicError, KafkaError, NoError, UnknownTopicOrPartitionError, for_code
 from kafka.structs import TopicPartition
 
-from group_coordinator.client.channel import settings_of
-from group_coordinator.coordinator_state.responses import AnyResponse, InvalidRequestResponse
+from group_coordinator.client.channel import read_answer, settings_of
+from group_coordinator.client.groups_log import read_listing
 from group_coordinator.gateway.groups import ListedGroup
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from group_coordinator.coordinator_state.requests import AnyRequest
+    from group_coordinator.gateway.local import LogRecord
 
-__all__ = ["Listener", "Reader", "Writer"]
+__all__ = ["Listener", "Lookup", "Reader", "Writer"]
 
 log = logging.getLogger(__name__)
 
 _POLL_MS = 500
-_MOST_BLOCKED_MS = 100
-"""How long the event loop waits at most where the producer's buffer is full."""
-_DELIVERY_MS = 5_000
-"""A request that Kafka has not taken by then is never sent: a late commit would take a group back."""
+_LOOKUP_MS = 2_000
+_MOST_BLOCKED_MS = 5
+"""How long the event loop waits at most, for each request, if the request topic is gone."""
+_DELIVERY_MS = 4_000
+"""A request that Kafka has not taken by then is never sent: a late commit would take a group back.
+
+It is shorter than any request waits for its answer, so none is answered before its fate is known.
+"""
 
 
 class Listener(NamedTuple):
@@ -85,18 +89,16 @@ class Writer:
         self._producer.partitions_for(topic)
         self._producer.config["max_block_ms"] = _MOST_BLOCKED_MS
 
-    def write(self, request: AnyRequest) -> None:
+    def write(self, record: LogRecord) -> None:
         """Put a request on its way, and return at once."""
         try:
-            future = self._producer.send(
-                self._topic, key=request.group_id.encode(), value=msgspec.json.encode(request)
-            )
+            future = self._producer.send(self._topic, key=record.key, value=record.value)
         except KafkaError as error:
             log.warning("a request cannot be written: %s", error)
-            self._loop.call(self._listener.refused, [request.request_id])
+            self._loop.call(self._listener.refused, [record.request_id])
             return
-        future.add_callback(lambda _: self._tell(request.request_id, is_taken=True))
-        future.add_errback(lambda _: self._tell(request.request_id, is_taken=False))
+        future.add_callback(lambda _: self._tell(record.request_id, is_taken=True))
+        future.add_errback(lambda _: self._tell(record.request_id, is_taken=False))
 
     def close(self, timeout_s: float) -> None:
         """Wait for what is on its way, and disconnect."""
@@ -119,6 +121,49 @@ class Writer:
             self._listener.acknowledged(done[True])
         if done[False]:
             self._listener.refused(done[False])
+
+
+class Lookup:
+    """Asks Kafka how many partitions topics have, one question at a time, for `Topics`."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        told: Callable[[Mapping[str, int]], Any],
+        kafka_config: Mapping[str, Any],
+    ) -> None:
+        self._loop, self._told = _Loop(loop), told
+        config = settings_of(KafkaAdminClient, kafka_config) | {"request_timeout_ms": _LOOKUP_MS}
+        self._admin = KafkaAdminClient(**config)
+        self._thread = ThreadPoolExecutor(1, "gateway's lookup")
+        self._is_failing = False
+
+    def ask(self, topics: list[str]) -> None:
+        """Look topics up, and return at once."""
+        self._thread.submit(self._ask, topics)
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._thread.shutdown(cancel_futures=True)
+        self._admin.close()
+
+    def _ask(self, topics: list[str]) -> None:
+        counts = {}
+        try:
+            described = self._admin.describe_topics(topics)
+            self._is_failing = False
+            for each in described:
+                error = for_code(each["error_code"])
+                if error is NoError:
+                    counts[each["name"]] = len(each["partitions"])
+                elif error in (UnknownTopicOrPartitionError, InvalidTopicError):
+                    counts[each["name"]] = 0
+        except KafkaError as error:
+            if not self._is_failing:
+                log.warning("topics cannot be looked up, commits are let pass until they can: %s", error)
+            self._is_failing = True
+        finally:
+            self._loop.call(self._told, counts)
 
 
 # -- from the coordinator --------------------------------------------------------------------------------
@@ -178,7 +223,8 @@ class Reader:
             self._take([record for records in by_partition.values() for record in records])
 
     def _take(self, records: list[Any]) -> None:
-        responses = [_read_response(each.value) for each in records if each.topic in self._responses]
+        answered = [each.value for each in records if each.topic in self._responses]
+        responses = [read_answer(each) for each in answered if each is not None]
         told = [_read_group(each) for each in records if each.topic not in self._responses]
         was_unread = bool(self._unread)
         for each in list(self._unread):
@@ -191,45 +237,14 @@ class Reader:
             self._loop.call(self._listener.groups, groups, not self._unread)
 
 
-class _Picture(msgspec.Struct):
-    """As much of a `GroupPicture` as a list shows."""
-
-    state: str
-    protocol_type: str | None
-
-
-_responses: msgspec.json.Decoder[AnyResponse] = msgspec.json.Decoder(AnyResponse)
-_unread = msgspec.json.Decoder(InvalidRequestResponse)
-_pictures = msgspec.json.Decoder(_Picture)
-
-
-def _read_response(value: bytes | None) -> Any:
-    if value is None:
-        return None
-    try:
-        return _responses.decode(value)
-    except msgspec.ValidationError:
-        pass  # it may be the answer to a request that could not be read
-    except msgspec.DecodeError:
-        return None
-    try:
-        return _unread.decode(value)
-    except msgspec.ValidationError:
-        return None
-
-
 def _read_group(record: Any) -> tuple[str, ListedGroup | None] | None:
     if record.key is None:
         return None
     group_id = record.key.decode(errors="replace")
     if record.value is None:
         return group_id, None
-    try:
-        picture = _pictures.decode(record.value)
-    except msgspec.DecodeError:
-        log.warning("%s-%s-%s is no picture of a group", record.topic, record.partition, record.offset)
-        return None
-    return group_id, ListedGroup(picture.state, picture.protocol_type or "")
+    listing = read_listing(record)
+    return None if listing is None else (group_id, ListedGroup(listing.group_state, listing.protocol_type))
 
 
 # -- kafka-python's settings ---------------------------------------------------------------------------
@@ -246,7 +261,11 @@ _CONSUMER_SETTINGS: dict[str, Any] = {
 }
 _PRODUCER_SETTINGS: dict[str, Any] = {
     "acks": "all",
-    "enable_idempotence": True,
+    # An idempotent producer of kafka-python 3.0 never sends anything again once a request in flight has been
+    # there for longer than the delivery timeout. The coordinator can take what a retry writes twice. With one
+    # request in flight retries keep the order.
+    "enable_idempotence": False,
+    "max_in_flight_requests_per_connection": 1,
     "allow_auto_create_topics": False,
     "linger_ms": 0,
     "request_timeout_ms": _DELIVERY_MS - 500,

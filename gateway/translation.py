@@ -32,7 +32,7 @@ from kafka.protocol.consumer.group import (
 
 from group_coordinator.coordinator_state import requests as contract
 from group_coordinator.coordinator_state import responses as answers
-from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.coordinator_state.errors import Errors, not_found
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -46,6 +46,7 @@ __all__ = ["ALL_OPERATIONS", "Sender", "refusal", "to_contract", "to_kafka"]
 
 ALL_OPERATIONS = {3, 6, 8, 10, 11}
 """The operations on a group where everybody may do everything: READ, DELETE, DESCRIBE and its configs."""
+_NOT_FOUND = Errors.GROUP_ID_NOT_FOUND.value
 _BATCH_LEAVE_VERSION = 3
 _BATCH_FETCH_VERSION = 8
 _FETCH_ERROR_VERSION = 2
@@ -59,6 +60,8 @@ class Sender(NamedTuple):
     client_host: str
     reply_partition: int
     next_request_id: Callable[[], str]
+    group_prefix: str = ""
+    """A text before the ids of groups in the log. Kafka's responses name groups as their requests do."""
 
 
 def to_contract(request: Request, sender: Sender) -> list[contract.AnyRequest]:
@@ -71,7 +74,7 @@ def to_contract(request: Request, sender: Sender) -> list[contract.AnyRequest]:
             "client_id": sender.client_id,
             "client_host": sender.client_host,
             "reply_partition": sender.reply_partition,
-            "group_id": group_id,
+            "group_id": sender.group_prefix + group_id,
             "api_version": version,
         }
 
@@ -303,11 +306,11 @@ def _fetched(message: Any, version: int, responses: Sequence[Any]) -> Any:
     groups = [
         group(
             version=version,
-            group_id=each.group_id,
+            group_id=named.group_id,
             topics=_fetched_topics(version, kind, kind.OffsetFetchResponsePartitions, each.topics),
             error_code=each.error_code,
         )
-        for each in responses
+        for named, each in zip(message.groups, responses, strict=True)
     ]
     return OffsetFetchResponse(version=version, throttle_time_ms=0, groups=groups)
 
@@ -361,8 +364,8 @@ def _described(message: Any, version: int, responses: Sequence[Any]) -> Any:
         kind(
             version=version,
             error_code=each.error_code,
-            error_message=each.error_message,
-            group_id=each.group_id,
+            error_message=not_found(group_id)[1] if each.error_code == _NOT_FOUND else each.error_message,
+            group_id=group_id,
             group_state=each.group_state,
             protocol_type=each.protocol_type,
             protocol_data=each.protocol_data,
@@ -383,15 +386,16 @@ def _described(message: Any, version: int, responses: Sequence[Any]) -> Any:
                 ALL_OPERATIONS if message.include_authorized_operations and not each.error_code else None
             ),
         )
-        for each in responses
+        for group_id, each in zip(message.groups, responses, strict=True)
     ]
     return DescribeGroupsResponse(version=version, throttle_time_ms=0, groups=groups)
 
 
-def _deleted(_message: Any, version: int, responses: Sequence[Any]) -> Any:
+def _deleted(message: Any, version: int, responses: Sequence[Any]) -> Any:
     entry = DeleteGroupsResponse.DeletableGroupResult
     results = [
-        entry(version=version, group_id=each.group_id, error_code=each.error_code) for each in responses
+        entry(version=version, group_id=group_id, error_code=each.error_code)
+        for group_id, each in zip(dict.fromkeys(message.groups_names), responses, strict=True)
     ]
     return DeleteGroupsResponse(version=version, throttle_time_ms=0, results=results)
 

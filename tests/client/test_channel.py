@@ -354,3 +354,20 @@ def test_close_closes_everything_and_ends_a_wait(kafka):
         ("FakeConsumer", "close"),
         ("FakeAdmin", "close"),
     ]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"",
+        b"[]",
+        b"\xff",
+        b'{"api":"\xff"}',
+        b'{"request_id":"\xff"}',
+        b'{"a":' + b"[" * 100_000,
+        b'{"api":"heartbeat","a":' + b"[" * 100_000,
+    ],
+)
+def test_an_answer_that_cannot_be_read_is_ignored_with_a_warning(caplog, value):
+    assert channel_module.read_answer(value) is None
+    assert "is ignored" in caplog.text

@@ -17,10 +17,22 @@ class Running(NamedTuple):
     gateway: str
     job: Job
     process: Process
+    directory: Path
+
+
+TENANT = "tenant-"
+TENANT_TOPIC = "through-gateway.tenant"
+"""Groups whose ids begin so are answered on a topic of their own."""
+TENANTS = ("--response-topic", TENANT_TOPIC)
 
 
 def start_gateway(
-    directory: Path, broker: str, job: Job, listen: str = "127.0.0.1:0", advertised: str = "localhost"
+    directory: Path,
+    broker: str,
+    job: Job,
+    *arguments: str,
+    listen: str = "127.0.0.1:0",
+    advertised: str = "localhost",
 ) -> Process:
     topics = [
         *("--request-topic", job.topics["requests"]),
@@ -39,6 +51,7 @@ def start_gateway(
         *topics,
         "--metrics-port",
         "0",
+        *arguments,
     )
 
 
@@ -46,12 +59,13 @@ def start_gateway(
 def running(tmp_path_factory: pytest.TempPathFactory, bootstrap_servers: str) -> Iterator[Running]:
     directory = tmp_path_factory.mktemp("gateway")
     with ExitStack() as stack:
-        job = Job(bootstrap_servers, directory, "through-gateway")
+        tenant = f"responses.topics.{TENANT}={TENANT_TOPIC}"
+        job = Job(bootstrap_servers, directory, "through-gateway", "--set", tenant)
         stack.callback(job.kill)
         job.wait_for("the coordinator is running")
-        process = start_gateway(directory, bootstrap_servers, job)
+        process = start_gateway(directory, bootstrap_servers, job, *TENANTS)
         stack.callback(process.kill)
         address = process.wait_for("clients find the gateway at ")
-        yield Running(bootstrap_servers, address, job, process)
+        yield Running(bootstrap_servers, address, job, process, directory)
         process.terminate()
         assert process.exit_code() == 0, process.said

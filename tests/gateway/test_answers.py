@@ -23,9 +23,17 @@ class Asked:
         self.waiting = Waiting()
         self.answered: list[list[tuple[str, str]]] = []
 
-    def ask(self, *request_ids: str, until_s: float = 10) -> None:
+    def ask(self, *request_ids: str, until_s: float = 10, asker: object = None, join: object = None) -> None:
         error = Errors.COORDINATOR_LOAD_IN_PROGRESS
-        self.waiting.ask([ask(each) for each in request_ids], until_s, error, self._answer)
+        asked = [ask(each) for each in request_ids]
+        self.waiting.ask(asked, until_s, error, self._answer, asker, join)
+        self.waiting.acknowledged(request_ids)
+
+    @property
+    def held(self) -> list[int]:
+        """How much the books hold."""
+        waiting = self.waiting
+        return [len(waiting._open), len(waiting), len(waiting._askers), len(waiting._joins)]
 
     def _answer(self, responses: list[Any]) -> None:
         self.answered.append([(each.request_id, each.error) for each in responses])
@@ -60,11 +68,11 @@ def test_what_has_not_come_in_time_is_refused_and_the_rest_is_told() -> None:
     asked.ask("3", until_s=4)
     asked.waiting.take(say("1"))
     asked.waiting.expire(3.9)
-    assert (asked.answered, asked.waiting.next_s()) == ([], 4)
+    assert asked.answered == []
     asked.waiting.expire(8)
     late = "COORDINATOR_LOAD_IN_PROGRESS"
     assert asked.answered == [[("3", late)], [("1", "NONE"), ("2", late)]]
-    assert (len(asked.waiting), asked.waiting.next_s()) == (0, None)
+    assert asked.held == [0, 0, 0, 0]
     asked.waiting.take(say("2"))
     assert (len(asked.answered), asked.waiting.late) == (2, 1)
 
@@ -86,3 +94,36 @@ def test_a_request_that_the_stream_could_not_read_is_answered() -> None:
         )
     )
     assert asked.answered == [[("1", "INVALID_REQUEST")]]
+
+
+def test_what_the_log_may_not_have_is_not_answered_as_if_it_had() -> None:
+    asked = Asked()
+    asked.waiting.ask([ask("1")], 5, Errors.NONE, asked._answer)
+    asked.waiting.expire(5)
+    assert asked.answered == [[("1", "COORDINATOR_NOT_AVAILABLE")]]
+
+
+def test_of_two_joins_of_a_member_the_older_is_told_to_join_again() -> None:
+    asked = Asked()
+    asked.ask("1", join="m", asker="a")
+    asked.ask("2", join="m", asker="b", until_s=20)
+    asked.ask("3", join="other")
+    asked.waiting.take(say("2"))
+    asked.waiting.expire(10)
+    late = "COORDINATOR_LOAD_IN_PROGRESS"
+    assert asked.answered == [[("2", "NONE")], [("1", "REBALANCE_IN_PROGRESS")], [("3", late)]]
+    assert asked.held == [0, 0, 0, 0]
+
+
+def test_ten_thousand_that_join_and_disconnect_leave_nothing_behind() -> None:
+    asked = Asked()
+    asked.ask("stays", asker="stays", join="m")
+    for number in range(10_000):
+        asked.ask(f"{number}", f"{number}b", asker=number, join=number % 2 or "m", until_s=1e9)
+        asked.waiting.forget(number)
+        asked.waiting.expire(0)
+    assert asked.held == [1, 1, 1, 0]
+    assert len(asked.waiting._deadlines) < 2_000
+    asked.waiting.take(say("5"))
+    asked.waiting.take(say("stays"))
+    assert asked.answered == [[("stays", "NONE")]]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import weakref
 from itertools import count
 from typing import Any
 
+import msgspec
 import pytest
 
 from group_coordinator.coordinator_state.errors import Errors
@@ -13,6 +15,7 @@ from group_coordinator.coordinator_state.responses import HeartbeatResponse, Mem
 from group_coordinator.gateway.beats import Beat, Beats, next_instant
 from group_coordinator.gateway.translation import Sender
 
+MOST_BYTES = 1_000_000
 NONE, UNKNOWN, AWAY = 0, Errors.UNKNOWN_MEMBER_ID.value, Errors.COORDINATOR_NOT_AVAILABLE.value
 
 
@@ -21,7 +24,7 @@ class Members:
 
     def __init__(self) -> None:
         numbers = count()
-        self.beats = Beats(Sender("gateway", "", 0, lambda: f"g-{next(numbers)}"))
+        self.beats = Beats(Sender("gateway", "", 0, lambda: f"g-{next(numbers)}"), MOST_BYTES)
         self.answered: list[tuple[str, int]] = []
         self._numbers = count()
 
@@ -76,6 +79,14 @@ def test_a_record_has_no_more_than_a_thousand(members: Members) -> None:
     assert [len(each.beats) for each in members.flush()] == [1_000, 1_000, 1]
 
 
+def test_a_record_is_no_larger_than_the_coordinator_reads(members: Members) -> None:
+    for number in range(1_000):
+        members.beat(f"{number:04}".ljust(255, "\x01"), group_id="\x01" * 255)
+    records = members.flush()
+    assert sum(len(each.beats) for each in records) == 1_000
+    assert 900_000 < max(len(msgspec.json.encode(each)) for each in records) <= MOST_BYTES
+
+
 def test_a_beat_whose_verdict_is_late_is_answered_none(members: Members) -> None:
     members.beat("a")
     (request,) = members.flush(0)
@@ -99,6 +110,45 @@ def test_the_late_verdict_answers_the_next_beat_which_goes_to_the_log(members: M
     (again,) = members.flush(21)
     members.say(again, 21, a=NONE)
     assert members.answers() == [], "it has been answered"
+
+
+def test_a_late_verdict_does_not_survive_a_newer_one_that_was_answered(members: Members) -> None:
+    members.beat("a")
+    (first,) = members.flush(0)
+    members.beats.acknowledged(first.request_id, 0)
+    members.beats.expire(3)
+    members.beat("a")
+    (second,) = members.flush(4)
+    members.say(first, 5, a=UNKNOWN)
+    members.say(second, 5)
+    assert members.answers() == [("a", NONE), ("a", NONE)]
+    members.beat("a")
+    assert members.answers() == [], "it waits for its own verdict"
+
+
+def test_a_member_that_beats_twice_in_one_record_is_answered_twice(members: Members) -> None:
+    members.beat("a")
+    members.beat("a", generation_id=2)
+    (together,) = members.flush()
+    assert [each.generation_id for each in together.beats] == [1, 2]
+    members.say(together, 1)
+    assert members.answers() == [("a", NONE), ("a", NONE)]
+
+
+def test_what_waits_for_a_late_verdict_holds_nothing_of_the_client(members: Members) -> None:
+    class Client:
+        def __call__(self, error: int) -> None:
+            assert error == NONE
+
+    client = Client()
+    known = weakref.ref(client)
+    request = HeartbeatRequest(request_id="b", client_id="c", group_id="g", generation_id=1, member_id="m")
+    members.beats.add(Beat(request, client))
+    (sent,) = members.flush(0)
+    members.beats.acknowledged(sent.request_id, 0)
+    members.beats.expire(3)
+    del client
+    assert known() is None
 
 
 @pytest.mark.parametrize("how", ["joined since", "another generation", "too old"])

@@ -13,14 +13,15 @@ from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import NewTopic
 from kafka.protocol.admin.cluster import DescribeClusterRequest
 from kafka.protocol.admin.groups import ListGroupsRequest
+from kafka.protocol.consumer.group import OffsetCommitRequest, OffsetFetchRequest
 from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
 
 from group_coordinator import GroupConsumer
 from group_coordinator.gateway import codec
 from group_coordinator.gateway.apis import APIS
 from tests.gateway.clients import Librdkafka, console_consumer, groups_tool, kafka_python, polling
-from tests.gateway.conftest import Running
-from tests.patience import PATIENCE_S
+from tests.gateway.conftest import TENANT, TENANTS, Running, start_gateway
+from tests.patience import PATIENCE_S, wait_for
 
 pytestmark = pytest.mark.spark
 
@@ -171,6 +172,52 @@ def receive(connection: socket.socket) -> bytes:
         assert more, "the gateway has closed the connection"
         data += more
     return data
+
+
+def test_a_commit_needs_a_partition_that_exists(running: Running) -> None:
+    kind = OffsetCommitRequest.OffsetCommitRequestTopic
+    lost, found = (
+        kind.OffsetCommitRequestPartition(partition_index=each, committed_offset=1) for each in (4, 0)
+    )
+
+    def committed(name: str) -> list[tuple[str, int, int]]:
+        topics = [kind(name=name, partitions=[lost, found]), kind(name="n o", partitions=[found])]
+        told = codec.decode_response(
+            8, 8, ask(running.gateway, OffsetCommitRequest(version=8, group_id="commits", topics=topics))
+        )
+        return [
+            (topic.name, each.partition_index, each.error_code)
+            for topic in told.topics
+            for each in topic.partitions
+        ]
+
+    # Where Kafka cannot tell in time, commits pass.
+    wait_for(lambda: committed(TOPIC) == [(TOPIC, 4, 3), (TOPIC, 0, 0), ("n o", 0, 3)])
+    wait_for(lambda: committed("later") == [("later", 4, 3), ("later", 0, 3), ("n o", 0, 3)])
+    with closing(KafkaAdminClient(bootstrap_servers=running.gateway)) as admin:
+        admin.create_topics([NewTopic("later", num_partitions=5, replication_factor=1)])
+    wait_for(lambda: committed("later") == [("n o", 0, 3), ("later", 4, 0), ("later", 0, 0)])
+
+
+def test_a_tenant_has_names_and_answers_of_its_own(running: Running) -> None:
+    kind = OffsetCommitRequest.OffsetCommitRequestTopic
+    partition = kind.OffsetCommitRequestPartition(partition_index=0, committed_offset=7)
+    topics = [kind(name=TOPIC, partitions=[partition])]
+    tenant = start_gateway(
+        running.directory, running.broker, running.job, *TENANTS, "--groups-prefix", TENANT
+    )
+    try:
+        address = tenant.wait_for("clients find the gateway at ")
+        committed = OffsetCommitRequest(version=8, group_id="reports", topics=topics)
+        told = codec.decode_response(8, 8, ask(address, committed))
+        assert told.topics[0].partitions[0].error_code == 0
+        with closing(KafkaAdminClient(bootstrap_servers=address)) as admin:
+            wait_for(lambda: [each["group_id"] for each in admin.list_groups()] == ["reports"])
+    finally:
+        tenant.kill()
+    fetched = OffsetFetchRequest(version=7, group_id=f"{TENANT}reports", topics=None)
+    told = codec.decode_response(9, 7, ask(running.gateway, fetched))
+    assert told.topics[0].partitions[0].committed_offset == 7
 
 
 def test_every_api_of_a_broker_has_a_row(running: Running) -> None:

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kafka.protocol.consumer.group import HeartbeatRequest, JoinGroupRequest
-from kafka.protocol.metadata import ApiVersionsResponse
+from kafka.protocol.admin.groups import DeleteGroupsRequest, DescribeGroupsRequest
+from kafka.protocol.consumer.group import HeartbeatRequest, JoinGroupRequest, OffsetFetchRequest
+from kafka.protocol.metadata import ApiVersionsResponse, FindCoordinatorRequest
 from kafka.protocol.producer import ProduceRequest
 
 from group_coordinator.gateway import codec
@@ -129,3 +132,22 @@ def test_how_many_acknowledgements_a_produce_wants(version: int, acks: int) -> N
 def test_every_class_is_read_by_some_version() -> None:
     assert {key for key, _, _ in VERSIONS} == {0, 3, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 42, 47, 60}
     assert kind_of(11, 0) is JoinGroupRequest
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda names: DescribeGroupsRequest(version=5, groups=names),
+        lambda names: DeleteGroupsRequest(version=2, groups_names=names),
+        lambda names: FindCoordinatorRequest(version=4, coordinator_keys=names),
+        lambda names: OffsetFetchRequest(
+            version=8,
+            groups=[OffsetFetchRequest.OffsetFetchRequestGroup(group_id=each, topics=None) for each in names],
+        ),
+    ],
+)
+def test_a_request_names_so_many_groups_and_no_more(ask: Callable[[list[str]], Any]) -> None:
+    frame = codec.encode_request(ask(["g"] * codec.MOST_GROUPS), 1, "c")
+    assert codec.decode_request(frame).client_id == "c"
+    with pytest.raises(FrameError, match="names more than 10000 groups"):
+        codec.decode_request(codec.encode_request(ask(["g"] * (codec.MOST_GROUPS + 1)), 1, "c"))

@@ -119,7 +119,7 @@ def test_answers_come_in_the_order_of_the_questions() -> None:
         assert await read(reader) == response(1)
         gateway.asked[0]()
         assert [int.from_bytes((await read(reader))[4:8]) for _ in range(3)] == [2, 3, 4]
-        assert gateway.clients[0] == Client("/127.0.0.1", 1)
+        assert (gateway.clients[0].host, gateway.clients[0].node_id) == ("/127.0.0.1", 1)
         to_gateway.close()
 
     play(story)

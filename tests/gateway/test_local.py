@@ -6,12 +6,13 @@ from typing import Any
 
 import msgspec
 import pytest
-from kafka.protocol.admin.groups import DescribeGroupsRequest, ListGroupsRequest
+from kafka.protocol.admin.groups import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
 from kafka.protocol.consumer.group import (
     HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,
     OffsetCommitRequest,
+    OffsetDeleteRequest,
     OffsetFetchRequest,
     SyncGroupRequest,
 )
@@ -24,7 +25,8 @@ from group_coordinator.coordinator_state.step import step
 from group_coordinator.gateway import codec
 from group_coordinator.gateway.addresses import Address
 from group_coordinator.gateway.groups import Groups, ListedGroup
-from group_coordinator.gateway.local import Client, Local, Nodes
+from group_coordinator.gateway.local import Client, Local, LogRecord, Nodes, Origin
+from group_coordinator.gateway.topics import Topics
 
 CONFIG = GroupConfig(group_initial_rebalance_delay_ms=0)
 NODES = {1: Address("gateway", 20_001), 2: Address("gateway", 20_002)}
@@ -33,15 +35,20 @@ NODES = {1: Address("gateway", 20_001), 2: Address("gateway", 20_002)}
 class Gateway:
     """`Local`, a log, and a coordinator that reads it whenever it is told to."""
 
-    def __init__(self) -> None:
-        self.groups = Groups()
-        nodes = Nodes(lambda: NODES, lambda group_id: 2 if group_id else None)
+    def __init__(self, prefix: str = "") -> None:
+        self.groups = Groups(prefix)
+        nodes = Nodes(lambda: NODES, lambda group_id: 2 if group_id == f"{prefix}orders" else 1)
         self.log: list[AnyRequest] = []
-        self.local = Local("gw", 0, self.groups, nodes, self.log.append)
+        self.local = Local(Origin("gw", 0, prefix), self.groups, nodes, self._write, CONFIG)
         self.now_s = 0.0
         self.answered: list[Any] = []
         self._states: dict[str, bytes | None] = {}
         self._offset = 0
+
+    def _write(self, record: LogRecord) -> None:
+        request = msgspec.json.decode(record.value, type=AnyRequest)
+        assert (record.key, record.request_id) == (request.group_id.encode(), request.request_id)
+        self.log.append(request)
 
     def ask(self, message: Any, node_id: int = 1, client_id: str | None = "c1") -> None:
         frame = codec.encode_request(message, 7, client_id)
@@ -53,7 +60,8 @@ class Gateway:
                 codec.decode_response(request.head.api_key, request.head.api_version, written)
             )
 
-        self.local.answer(request, Client("/10.0.0.7", node_id), self.now_s, reply)
+        self.client = Client("/10.0.0.7", node_id)
+        self.local.answer(request, self.client, self.now_s, reply)
 
     def coordinate(self) -> None:
         """Let the coordinator read the log, and time pass until now."""
@@ -68,9 +76,9 @@ class Gateway:
             self._states[each.group_id] = result.state
             self.local.take([reply.response for reply in result.replies], self.now_s)
 
-    def tell(self, message: Any) -> Any:
+    def tell(self, message: Any, node_id: int = 1) -> Any:
         """Ask, and have the coordinator answer; the one response that comes of it."""
-        self.ask(message)
+        self.ask(message, node_id)
         self.local.flush(self.now_s)
         self.coordinate()
         (response,) = self.answered
@@ -172,6 +180,7 @@ def test_while_the_coordinator_is_away(gateway: Gateway) -> None:
     gateway.ask(commit(member_id))
     gateway.ask(SyncGroupRequest(version=3, group_id="orders", generation_id=1, member_id=member_id))
     gateway.ask(LeaveGroupRequest(version=4, group_id="orders", members=[kind(member_id=member_id)]))
+    gateway.local.acknowledged([each.request_id for each in gateway.log], gateway.now_s)
     assert gateway.passes(2.9) == []
     assert gateway.passes(0.1) == [0], "the heartbeat: it stands in the log"
     assert gateway.passes(2) == [0], "the leave: it will be done"
@@ -180,8 +189,123 @@ def test_while_the_coordinator_is_away(gateway: Gateway) -> None:
     (committed,) = gateway.answered
     assert committed.topics[0].partitions[0].error_code == 14
     gateway.answered.clear()
-    assert gateway.passes(17) == [15], "the join"
-    assert gateway.passes(35) == [27], "the sync"
+    assert gateway.passes(12) == [27], "the sync"
+    assert gateway.passes(5) == [15], "the join"
+
+
+def error_of(response: Any) -> int:
+    """The one error in a response, wherever it stands."""
+    for name in ("error_code", "groups", "results", "topics", "partitions"):
+        if isinstance(found := getattr(response, name, None), int) and (found or name == "error_code"):
+            return found
+        if found:
+            return error_of(found[0])
+    raise AssertionError(response)
+
+
+@pytest.mark.parametrize("is_written", [True, False])
+@pytest.mark.parametrize(
+    ("message", "waits_s", "error"),
+    [
+        (LeaveGroupRequest(version=2, group_id="g", member_id="m"), 5, 0),
+        (OffsetFetchRequest(version=7, group_id="g", topics=None), 8, 14),
+        (OffsetDeleteRequest(version=0, group_id="g", topics=[]), 8, 15),
+        (DescribeGroupsRequest(version=5, groups=["g"]), 8, 15),
+        (DeleteGroupsRequest(version=2, groups_names=["g"]), 8, 15),
+        (join("m", rebalance_timeout_ms=-1, session_timeout_ms=-1), 5, 15),
+    ],
+)
+def test_how_long_a_request_waits_for_the_coordinator(
+    gateway: Gateway, message: Any, waits_s: float, error: int, is_written: bool
+) -> None:
+    gateway.ask(message)
+    if is_written:
+        gateway.local.acknowledged([each.request_id for each in gateway.log], gateway.now_s)
+    assert gateway.passes(waits_s - 0.1) == []
+    gateway.now_s += 0.1
+    gateway.local.expire(gateway.now_s)
+    assert [error_of(each) for each in gateway.answered] == [error if is_written else 15]
+    gateway.answered.clear()
+    gateway.coordinate()
+    assert (gateway.answered, gateway.local.late_answers) == ([], 1), "nobody is answered twice"
+
+
+@pytest.mark.parametrize(
+    ("rebalance_timeout_ms", "waits_s"), [(20_000, 20), (90_000, 90), (-1, 8), (None, 60)]
+)
+def test_a_sync_waits_for_as_long_as_the_group_waits_for_it(
+    gateway: Gateway, rebalance_timeout_ms: int | None, waits_s: int
+) -> None:
+    member_id = "joined through another gateway"
+    if rebalance_timeout_ms is not None:
+        member_id = gateway.tell(join(version=3, rebalance_timeout_ms=rebalance_timeout_ms)).member_id
+    gateway.ask(SyncGroupRequest(version=3, group_id="orders", generation_id=1, member_id=member_id))
+    gateway.local.acknowledged([each.request_id for each in gateway.log], gateway.now_s)
+    assert gateway.passes(waits_s - 0.1) == []
+    assert gateway.passes(0.1) == [27]
+
+
+def test_of_the_members_only_the_last_to_join_are_remembered(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("group_coordinator.gateway.local._REMEMBERED", 2)
+    ids = [gateway.tell(join(version=3, group_id=f"g{n}")).member_id for n in range(3)]
+    gateway.tell(join(ids[1], version=3, group_id="g1"))
+    assert list(gateway.local._rebalance_timeouts_s) == [("g2", ids[2]), ("g1", ids[1])]
+
+
+def test_a_leave_whose_client_goes_at_once_is_done_and_after_the_beats_that_came_before(
+    gateway: Gateway,
+) -> None:
+    member_id = member_of(gateway)
+    gateway.ask(beat(member_id))
+    gateway.ask(LeaveGroupRequest(version=0, group_id="orders", member_id=member_id))
+    gateway.local.gone(gateway.client)
+    assert ([type(each).__name__ for each in gateway.log], gateway.local.waiting) == (
+        ["HeartbeatRequest", "LeaveGroupRequest"],
+        0,
+    )
+    gateway.coordinate()
+    assert [each.error_code for each in gateway.answered] == [0], "the beat, before the leave"
+    gateway.answered.clear()
+    assert gateway.tell(beat(member_id)).error_code == 25
+
+
+def test_an_older_join_of_a_member_is_told_to_join_again(gateway: Gateway) -> None:
+    member_id = member_of(gateway)
+    for _ in range(2):
+        gateway.ask(join(member_id))
+    gateway.local.acknowledged([each.request_id for each in gateway.log], gateway.now_s)
+    assert sorted(gateway.passes(25)) == [15, 27]
+
+
+def test_a_commit_for_what_does_not_exist_is_refused_like_at_a_broker(gateway: Gateway) -> None:
+    member_id = member_of(gateway)
+    looked_up: list[list[str]] = []
+    gateway.local._topics = topics = Topics(looked_up.append)
+    asked = commit(member_id)
+    kind = OffsetCommitRequest.OffsetCommitRequestTopic
+    lost = kind.OffsetCommitRequestPartition(partition_index=7, committed_offset=5)
+    asked.topics[0].partitions.insert(0, lost)
+    asked.topics.append(kind(name="", partitions=[lost]))
+    gateway.ask(asked)
+    gateway.ask(LeaveGroupRequest(version=0, group_id="orders", member_id=member_id))
+    assert (gateway.log, gateway.local.waiting) == ([], 2), "the leave does not overtake the commit"
+    gateway.local.gone(gateway.client)
+    topics.told({"t": 1, "": 0}, gateway.now_s)
+    gateway.coordinate()
+    assert [
+        [(each.partition_index, each.error_code) for each in topic.partitions]
+        for topic in gateway.answered[0].topics
+    ] == [[(7, 3), (0, 0)], [(7, 3)]]
+    gateway.answered.clear()
+    asked.topics.pop(0)
+    gateway.ask(asked)
+    topics.told({"": 0}, gateway.now_s)
+    assert gateway.answered[0].topics[0].partitions[0].error_code == 3
+    assert (gateway.log, list(map(sorted, looked_up))) == ([], [["", "t"], [""]]), (
+        "the coordinator is not asked"
+    )
 
 
 def test_what_the_log_has_not_taken(gateway: Gateway) -> None:
@@ -198,7 +322,15 @@ def test_what_the_log_has_not_taken(gateway: Gateway) -> None:
         (join(group_id=""), 24),
         (join(group_id="g" * 256), 42),
         (join(group_instance_id="i" * 256), 42),
-        (HeartbeatRequest(version=0, group_id="g", member_id="m" * 256), 42),
+        (HeartbeatRequest(version=0, group_id="g", member_id="m" * 293), 42),
+        (
+            LeaveGroupRequest(
+                version=3,
+                group_id="g",
+                members=[LeaveGroupRequest.MemberIdentity(member_id="")] * 10_001,
+            ),
+            42,
+        ),
         (
             join(
                 protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=bytes(800_000))]
@@ -212,10 +344,35 @@ def test_what_the_contract_cannot_take_is_refused_at_once(gateway: Gateway, mess
     assert ([each.error_code for each in gateway.answered], gateway.log) == ([error], [])
 
 
+def test_a_heartbeat_that_the_stream_cannot_read_does_not_spoil_those_of_others(gateway: Gateway) -> None:
+    member_id = member_of(gateway)
+    bad = HeartbeatRequest(version=4, group_id="orders", generation_id=1, member_id="m", group_instance_id="")
+    gateway.ask(beat(member_id))
+    gateway.ask(bad)
+    longest = "\x01" * 255
+    for number in range(1_000):
+        gateway.ask(
+            HeartbeatRequest(
+                version=4,
+                group_id="orders",
+                generation_id=number,
+                member_id=longest,
+                group_instance_id=longest,
+            )
+        )
+    gateway.local.flush(gateway.now_s)
+    gateway.coordinate()
+    assert [each.error_code for each in gateway.answered] == [42, 0, *[25] * 1_000]
+
+
 def test_a_client_id_of_any_length_is_taken(gateway: Gateway) -> None:
-    gateway.ask(join(), client_id="c" * 1_000)
     gateway.ask(join(), client_id=None)
-    assert [each.client_id for each in gateway.log] == ["c" * 255, ""]
+    gateway.ask(join(), client_id="c" * 1_000)
+    assert [each.client_id for each in gateway.log] == ["", "c" * 255]
+    gateway.coordinate()
+    member_id = gateway.answered[1].member_id
+    gateway.answered.clear()
+    assert (len(member_id), gateway.tell(join(member_id)).error_code) == (292, 0)
 
 
 def test_of_several_groups_one_may_be_refused(gateway: Gateway) -> None:
@@ -236,6 +393,38 @@ def test_where_a_coordinator_is(gateway: Gateway, version: int) -> None:
         gateway.ask(FindCoordinatorRequest(version=version, key="orders"))
         (told,) = gateway.answered
         assert (told.error_code, told.node_id, told.host, told.port) == (0, 2, "gateway", 20_002)
+
+
+def test_a_tenant_sees_its_groups_only_and_by_its_own_names() -> None:
+    gateway = Gateway("tenant-a-")
+    member_of(gateway)
+    gateway.ask(beat("somebody"))
+    gateway.ask(beat("else"))
+    gateway.ask(commit("somebody"))
+    assert {each.group_id for each in gateway.log} == {"tenant-a-orders"}
+    gateway.log.clear()
+    gateway.answered.clear()
+    asked = ["orders", "none", ""]
+    described = gateway.tell(DescribeGroupsRequest(version=6, groups=asked)).groups
+    assert [(each.group_id, each.error_code, each.error_message) for each in described] == [
+        ("orders", 0, None),
+        ("none", 69, "Group none not found."),
+        ("", 24, None),
+    ]
+    kind = OffsetFetchRequest.OffsetFetchRequestGroup
+    groups = [kind(group_id=each, topics=None) for each in asked]
+    fetched = gateway.tell(OffsetFetchRequest(version=8, groups=groups)).groups
+    assert [(each.group_id, each.error_code) for each in fetched] == [("orders", 0), ("none", 0), ("", 24)]
+    deleted = gateway.tell(DeleteGroupsRequest(version=2, groups_names=[*asked, *asked])).results
+    assert {each.group_id: each.error_code for each in deleted} == {"orders": 68, "none": 69, "": 24}
+    for group_id in ("tenant-a-orders", "tenant-b-orders", "orders"):
+        gateway.groups.put(group_id, ListedGroup("Stable", "consumer"))
+    gateway.groups.is_ready = True
+    listed = [gateway.tell(ListGroupsRequest(version=4), node_id).groups for node_id in (1, 2)]
+    assert [[each.group_id for each in groups] for groups in listed] == [[], ["orders"]]
+    found = gateway.tell(FindCoordinatorRequest(version=3, key="orders"))
+    assert (found.error_code, found.node_id) == (0, 2)
+    assert gateway.tell(FindCoordinatorRequest(version=3, key="")).error_code == 24
 
 
 def test_a_node_lists_the_groups_that_it_is_said_to_coordinate(gateway: Gateway) -> None:

@@ -1,0 +1,48 @@
+"""The order in which requests go to the log: of each group that of arrival, though one may have to wait."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+__all__ = ["Lanes"]
+
+T = TypeVar("T")
+
+
+class Lanes(Generic[T]):
+    """Writes at once, but for groups of which something waits: what comes after it waits as well."""
+
+    def __init__(self, write: Callable[[T], None]) -> None:
+        self._write = write
+        self._lanes: dict[str, deque[list[Sequence[T]]]] = {}
+        """Places of groups by id. An empty place waits to be filled."""
+
+    def put(self, group_id: str, each: T) -> None:
+        """Write something, after all that came before it."""
+        if (lane := self._lanes.get(group_id)) is None:
+            self._write(each)
+        else:
+            lane.append([(each,)])
+
+    def hold(self, group_id: str) -> Callable[[Sequence[T]], None]:
+        """Take a place for what is not known yet; returns the function that fills it, or leaves it empty."""
+        place: list[Sequence[T]] = []
+        self._lanes.setdefault(group_id, deque()).append(place)
+
+        def fill(these: Sequence[T]) -> None:
+            place.append(these)
+            self._move(group_id)
+
+        return fill
+
+    def _move(self, group_id: str) -> None:
+        lane = self._lanes[group_id]
+        while lane and lane[0]:
+            for each in lane.popleft()[0]:
+                self._write(each)
+        if not lane:
+            del self._lanes[group_id]

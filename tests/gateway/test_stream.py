@@ -1,0 +1,90 @@
+"""The way to the log while Kafka is away, with a broker that is stopped and goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from kafka import KafkaAdminClient, KafkaConsumer
+from kafka.admin import NewTopic
+from kafka.structs import TopicPartition
+
+from group_coordinator.deploy.broker import EmbeddedBroker
+from group_coordinator.gateway import stream, topics
+from group_coordinator.gateway.local import LogRecord
+from group_coordinator.gateway.stream import Listener, Writer
+from tests.patience import PATIENCE_S
+
+LEAST_PATIENCE_S = 5.0
+"""No request waits for a shorter time (`docs/gateway.md`)."""
+
+
+def test_no_request_is_answered_before_its_fate_is_known() -> None:
+    assert topics._PATIENCE_S + stream._DELIVERY_MS / 1000 <= LEAST_PATIENCE_S
+    assert stream._PRODUCER_SETTINGS["delivery_timeout_ms"] == stream._DELIVERY_MS
+
+
+@pytest.mark.spark
+@pytest.mark.verify
+def test_what_kafka_has_not_taken_in_time_never_comes_and_all_is_well_again_after(tmp_path: Path) -> None:
+    with EmbeddedBroker(tmp_path) as broker:
+        with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as admin:
+            admin.create_topics([NewTopic("requests", num_partitions=1, replication_factor=1)])
+        taken, refused = asyncio.run(_outage(broker))
+        assert refused == ["in flight", "waiting"]
+        with closing(KafkaConsumer(bootstrap_servers=broker.bootstrap_servers)) as consumer:
+            partition = TopicPartition("requests", 0)
+            consumer.assign([partition])
+            consumer.seek_to_beginning()
+            read: list[str] = []
+            while consumer.position(partition) < consumer.end_offsets([partition])[partition]:
+                for records in consumer.poll(timeout_ms=500).values():
+                    read += [each.value.decode() for each in records]
+    # Nobody can take back what the broker has received: it may write that when it goes on.
+    assert [each for each in read if each != "in flight"] == taken
+    assert (taken[0], taken[-1][:5]) == ("before", "after")
+
+
+async def _outage(broker: EmbeddedBroker) -> tuple[list[str], list[str]]:
+    """Write before, while and after the broker stands still; returns what was taken, and what was refused."""
+    taken: list[str] = []
+    refused: list[str] = []
+    listener = Listener(taken.extend, refused.extend, print, print)
+    kafka = {"bootstrap_servers": broker.bootstrap_servers}
+    writer = Writer(asyncio.get_running_loop(), listener, "requests", kafka)
+    assert broker.pid is not None
+
+    def write(text: str) -> None:
+        writer.write(LogRecord(text, b"g", text.encode()))
+
+    write("before")
+    await _until(lambda: taken)
+    os.kill(broker.pid, signal.SIGSTOP)
+    try:
+        write("in flight")
+        # The next one goes into a batch of its own.
+        await asyncio.sleep(0.5)
+        write("waiting")
+        await _until(lambda: len(refused) == 2)
+    finally:
+        os.kill(broker.pid, signal.SIGCONT)
+    for number in range(round(PATIENCE_S)):
+        # Until the producer has found the broker again, requests may be refused.
+        done = len(taken) + len(refused)
+        write(f"after {number}")
+        await _until(lambda done=done: len(taken) + len(refused) > done)  # type: ignore[misc]
+        if len(taken) > 1:
+            break
+    writer.close(PATIENCE_S)
+    return taken, refused[:2]
+
+
+async def _until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not condition():  # noqa: ASYNC110 - it is about anything
+            await asyncio.sleep(0.01)
