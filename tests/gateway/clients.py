@@ -135,7 +135,8 @@ class VerifiableConsumer:
     def close(self) -> None:
         """End it in order, in which it leaves the group."""
         self._process.terminate()
-        assert self._process.wait(PATIENCE_S) == 0, self._said.read_text()
+        self._process.wait(PATIENCE_S)
+        assert self.events[-1]["name"] == "shutdown_complete", self._said.read_text()
 
     def kill(self) -> None:
         """Kill it, in which it leaves nothing."""
