@@ -55,6 +55,9 @@ class GatewayMetrics:
 
         self.connections = gauge("connections", "Clients that are connected.")
         self.connections_closed = counter("connections_closed", "Connections that have ended.", "reason")
+        for reason in ("too many", "unfinished requests"):
+            # Prometheus sees an increase only of what was there before, and an alert looks at these.
+            self.connections_closed.labels(reason)
         requests = counter("requests", "Requests of clients.", "api", "way")
         self.requests = {
             key: requests.labels(api.name, api.way.name.lower())
