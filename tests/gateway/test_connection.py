@@ -131,6 +131,14 @@ def play(story: Story) -> Gateway:
     return asyncio.run(played())
 
 
+MOST_HELD = 2 * Limits.unwritten
+"""Of one connection in one direction: what asyncio reads at a time comes on top of the limit."""
+
+
+def held(transport: Any) -> int:
+    return int(transport.get_write_buffer_size())
+
+
 def beat(correlation_id: int) -> bytes:
     return codec.encode_request(BEAT, correlation_id, "c")
 
@@ -220,9 +228,26 @@ def test_a_client_that_does_not_read_holds_up_its_broker_and_nobody_else() -> No
         with pytest.raises(TimeoutError):
             # What fits into the buffers of the sockets and of the gateway is a small part of it.
             await asyncio.wait_for(to_gateway.drain(), 1)
+        (connection,) = gateway.connections
+        assert Limits.unwritten < held(connection._transport) <= MOST_HELD
+        assert connection._slots.take() == [], "nothing waits beside that"
         async with asyncio.timeout(PATIENCE_S):
             assert len(await reader.readexactly(8 + sent)) == 8 + sent
         to_gateway.close()
+
+    play(story)
+
+
+def test_a_broker_that_does_not_read_holds_up_its_client() -> None:
+    async def story(gateway: Gateway, _reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(fetch(1, bytes(64 * 1024 * 1024)))
+        _, to_gateway = await gateway.broker()
+        to_gateway.transport.pause_reading()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(writer.drain(), 1)
+        (connection,) = gateway.connections
+        assert Limits.unwritten < held(connection._upstream._transport) <= MOST_HELD
+        to_gateway.transport.abort()
 
     play(story)
 
