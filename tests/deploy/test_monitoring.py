@@ -354,7 +354,8 @@ def test_rebalances_of_a_real_group_are_measured(scraping: Prometheus) -> None:
     completed = {found["cause"]: count for found, count in scraping.query(f"{name}_count > 0")}
     begun = {found["cause"] for found, _ in scraping.query("group_coordinator_rebalances_total > 0")}
 
-    assert completed.keys() == {"member_joined", "member_left"}
+    # The client at the gateway may join again, when it hears of its topic.
+    assert completed.keys() - {"leader_rejoined"} == {"member_joined", "member_left"}
     assert completed["member_joined"] >= 2
     assert begun == completed.keys()
     ((_, longest),) = scraping.query(f"max({name}_sum)")
