@@ -3,143 +3,114 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import signal
+from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from group_coordinator.commands.arguments import parsed
-from group_coordinator.commands.terminal import bootstrap_option, fail, need, request_topic_option, say
-from group_coordinator.coordinator_state.topics import GROUPS, RESPONSES
+from group_coordinator.commands.terminal import (
+    at_terminal,
+    bootstrap_option,
+    config_option,
+    fail,
+    need,
+    overriding,
+    say,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from group_coordinator.gateway.service import Gateway
 
 __all__ = ["gateway"]
 
 
-def _address(text: str) -> tuple[str, int]:
-    """Read HOST:PORT."""
-    host, colon, port = text.rpartition(":")
-    if not (colon and port.isascii() and port.isdecimal() and int(port) < 2**16):
-        raise ValueError(f"{text!r} is no address: write HOST:PORT, such as 0.0.0.0:19092")
-    return host.strip("[]"), int(port)
-
-
 @click.command()
-@bootstrap_option("localhost:9092")
+@bootstrap_option()
 @click.option(
     "--listen",
-    default="0.0.0.0:19092",
-    show_default=True,
-    callback=parsed(_address),
-    help="Address that clients use as bootstrap server. The port of a broker is this one + 1 + its id.",
+    metavar="HOST:PORT",
+    help="Address that clients use as bootstrap server. The port of a broker is this one + 1 + its id.  "
+    "[default: 0.0.0.0:19092]",
 )
-@click.option(
-    "--advertised-host",
-    default="localhost",
-    show_default=True,
-    help="Host that clients are told to connect to.",
-)
-@request_topic_option()
-@click.option(
-    "--response-topic",
-    "response_topics",
-    multiple=True,
-    default=[RESPONSES],
-    show_default=True,
-    envvar="GROUP_COORDINATOR_TOPICS_RESPONSES",
-    help="Topic that the coordinator answers on (repeatable, for the groups of several tenants).",
-)
-@click.option(
-    "--groups-topic",
-    default=GROUPS,
-    show_default=True,
-    envvar="GROUP_COORDINATOR_TOPICS_GROUPS",
-    help="Topic with the newest picture of each group.",
-)
-@click.option(
-    "--groups-prefix",
-    default="",
-    help="Text that the gateway puts before the ids of all groups, such as the prefix of a tenant.",
-)
-@click.option(
-    "--beats-linger-ms",
-    type=click.IntRange(min=1, max=10_000),
-    default=200,
-    show_default=True,
-    help="Time that heartbeats wait for those of other members, in ms.",
-)
-@click.option(
-    "--commit-unknown-topics",
-    is_flag=True,
-    help="Let members commit for topics and partitions that do not exist; brokers answer 3 to that.",
-)
+@click.option("--advertised-host", help="Host that clients are told to connect to.  [default: localhost]")
+@config_option()
 @click.option(
     "--metrics-port",
-    type=click.IntRange(min=-1, max=65_535),
-    default=9467,
-    show_default=True,
-    help="Port for Prometheus and probes; 0: any free one, -1: none.",
+    type=int,
+    help="Port for Prometheus and probes; 0: any free one, -1: none.  [default: 9467]",
 )
-def gateway(  # noqa: PLR0913 - one for each option
+@click.option(
+    "--set",
+    "assignments",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Another setting (repeatable), such as topics.requests=... or gateway.tls.certificate=FILE.",
+)
+def gateway(
     *,
-    bootstrap_servers: str,
-    listen: tuple[str, int],
-    advertised_host: str,
-    request_topic: str,
-    response_topics: tuple[str, ...],
-    groups_topic: str,
-    groups_prefix: str,
-    beats_linger_ms: int,
-    commit_unknown_topics: bool,
-    metrics_port: int,
+    bootstrap_servers: str | None,
+    listen: str | None,
+    advertised_host: str | None,
+    config: Path | None,
+    metrics_port: int | None,
+    assignments: tuple[str, ...],
 ) -> None:
     """Let Kafka's own clients use the coordinator.
 
-    The gateway runs until Ctrl-C or SIGTERM.
+    The gateway runs until Ctrl-C or SIGTERM. It reads its settings as `run` does, and one file may be for
+    both.
 
     \b
     group-coordinator gateway --bootstrap-server kafka:9092 --listen 0.0.0.0:19092
     kafka-console-consumer.sh --bootstrap-server localhost:19092 --group g --topic orders
     """  # noqa: D301 - click's mark for a block that is not to be wrapped is this very character
-    need("gateway", "prometheus_client")
+    need("gateway", "prometheus_client", "structlog")
     from kafka.errors import KafkaError
     from prometheus_client import CollectorRegistry
 
+    from group_coordinator.commands.settings import load_settings
+    from group_coordinator.gateway.errors import GatewayError
     from group_coordinator.gateway.metrics import GatewayHealth, GatewayMetrics
-    from group_coordinator.gateway.service import Gateway, GatewayError
+    from group_coordinator.gateway.service import Gateway
     from group_coordinator.gateway.settings import GatewaySettings
     from group_coordinator.jobs.endpoint import serving
+    from group_coordinator.jobs.kafka_config import python_client_config
+    from group_coordinator.jobs.logs import logging_as
     from group_coordinator.jobs.settings import SettingsError
 
-    host, port = listen
-    settings = GatewaySettings(
-        host=host,
-        port=port,
-        advertised_host=advertised_host,
-        request_topic=request_topic,
-        response_topics=response_topics,
-        groups_topic=groups_topic,
-        groups_prefix=groups_prefix,
-        beats_linger_ms=beats_linger_ms,
-        commit_unknown_topics=commit_unknown_topics,
-    )
-    logging.getLogger("group_coordinator.gateway").setLevel(logging.INFO)
-    servers = [server.strip() for server in bootstrap_servers.split(",")]
-    registry, health = CollectorRegistry(), GatewayHealth()
-    made = Gateway(settings, {"bootstrap_servers": servers}, GatewayMetrics(registry), health)
-    try:
-        with serving(metrics_port, registry, health, say, "--metrics-port"):
-            asyncio.run(_run(made))
-    except (GatewayError, KafkaError, SettingsError) as error:
-        fail(error)
+    options = {
+        "bootstrap.servers": bootstrap_servers,
+        "gateway.listen": listen,
+        "gateway.advertised.host": advertised_host,
+        "gateway.metrics.port": metrics_port,
+    }
+    tell: Callable[[str], None] = say
+    with ExitStack() as stack:
+        try:
+            settings = at_terminal(
+                load_settings(
+                    GatewaySettings, config, overriding(options, assignments), needed=("bootstrap.servers",)
+                )
+            )
+            tell = stack.enter_context(logging_as(settings, say))
+            kafka_config = python_client_config(settings.bootstrap_servers, settings.kafka)
+            registry, health = CollectorRegistry(), GatewayHealth()
+            made = Gateway(settings, kafka_config, GatewayMetrics(registry), health)
+            stack.enter_context(
+                serving(settings.gateway_metrics_port, registry, health, tell, "gateway.metrics.port")
+            )
+            asyncio.run(_run(made, tell))
+        except (GatewayError, KafkaError, SettingsError) as error:
+            fail(error, tell)
 
 
-async def _run(made: Gateway) -> None:
+async def _run(made: Gateway, tell: Callable[[str], None]) -> None:
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for each in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(each, stopping.set)
-    await made.run(say, stopping)
+    await made.run(tell, stopping)

@@ -76,6 +76,7 @@ def run(
     """  # noqa: D301 - click's mark for a block that is not to be wrapped is this very character
     need_spark()
     from group_coordinator.checkpoints.identity import CheckpointError
+    from group_coordinator.commands.settings import load_settings
     from group_coordinator.deploy.broker import BrokerError
     from group_coordinator.deploy.jars import JarError
     from group_coordinator.jobs.logs import logging_as
@@ -100,7 +101,7 @@ def run(
         try:
             if embedded:
                 overrides = _embed(stack, overrides)
-            settings = at_terminal(PageSettings.load(config, os.environ, overrides))
+            settings = at_terminal(load_settings(PageSettings, config, overrides))
             tell = stack.enter_context(logging_as(settings, say))
             try:
                 with serving(settings, tell):

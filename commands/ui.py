@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 from pathlib import Path
@@ -57,6 +56,7 @@ def ui(
     \b
     group-coordinator ui --bootstrap-server kafka:9092 --history-path /var/lib/gc-history
     """  # noqa: D301 - click's mark for a block that is not to be wrapped is this very character
+    from group_coordinator.commands.settings import load_settings
     from group_coordinator.jobs.settings import SettingsError
     from group_coordinator.page.service import serving
     from group_coordinator.page.settings import PageSettings
@@ -69,8 +69,8 @@ def ui(
     }
     stopping = stop_event(signal.SIGTERM, signal.SIGINT)
     try:
-        settings = PageSettings.load(
-            config, os.environ, overriding(options, assignments), needed=("bootstrap.servers",)
+        settings = load_settings(
+            PageSettings, config, overriding(options, assignments), needed=("bootstrap.servers",)
         )
         if settings.ui_port < 0:
             settings = msgspec.structs.replace(settings, ui_port=_PORT)

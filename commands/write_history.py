@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -64,6 +63,7 @@ def write_history(
     """  # noqa: D301 - click's mark for a block that is not to be wrapped is this very character
     need_spark()
     need_delta()
+    from group_coordinator.commands.settings import load_settings
     from group_coordinator.deploy.jars import JarError
     from group_coordinator.history.errors import HistoryError
     from group_coordinator.history.service import write_history as write
@@ -81,7 +81,7 @@ def write_history(
     with ExitStack() as stack:
         try:
             needed = ("bootstrap.servers", "history.path")
-            settings = at_terminal(PageSettings.load(config, os.environ, overrides, needed=needed))
+            settings = at_terminal(load_settings(PageSettings, config, overrides, needed=needed))
             tell = stack.enter_context(logging_as(settings, say))
             write(settings, tell, once=once, progress=True)
         except (HistoryError, JarError, SettingsError) as error:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from group_coordinator.gateway.translation import Sender
 
-__all__ = ["Beat", "Beats", "next_instant"]
+__all__ = ["Beat", "BeatCounts", "Beats", "next_instant"]
 
 _MOST_TOGETHER = 1_000
 _HEAD_BYTES = 10_000
@@ -61,6 +61,17 @@ class Beat(NamedTuple):
     def generation_id(self) -> int:
         """In which generation."""
         return self.request.beats[0].generation_id
+
+
+class BeatCounts:
+    """How many heartbeats there have been, and what has become of them."""
+
+    def __init__(self) -> None:
+        self.taken = 0
+        self.records = 0
+        """Records that they have become."""
+        self.answered_early = 0
+        """Those of them that were answered before their verdicts had come."""
 
 
 class _Verdict(NamedTuple):
@@ -111,12 +122,13 @@ class Beats:
         """Verdicts that came too late for their heartbeats, the oldest first."""
         self._deadlines: list[tuple[float, int, str]] = []
         self._numbers = count()
-        self.answered_early = 0
+        self.counts = BeatCounts()
 
     # -- a member beats ----------------------------------------------------------------------------
 
     def add(self, beat: Beat) -> bool:
         """Take a beat; returns whether it was answered at once, by the verdict on an earlier one."""
+        self.counts.taken += 1
         late = self._verdicts.pop(beat.key, None)
         is_answered = late is not None and late.generation_id == beat.generation_id
         if late is not None and is_answered:
@@ -138,6 +150,7 @@ class Beats:
         """The records of a group's heartbeats, to be written now. Later requests must not overtake them."""
         for together in self._together(self._lingering.pop(group_id, [])):
             request = together[0].request if len(together) == 1 else self._combined(group_id, together)
+            self.counts.records += 1
             self._sent[request.request_id] = _Record(together)
             self._await(request.request_id, now_s + self._refuse_s)
             yield request
@@ -213,7 +226,7 @@ class Beats:
                 # Its verdict has not come for so long that it will answer nothing any more.
                 del self._sent[request_id]
             elif record.is_acknowledged:
-                self.answered_early += len(record.beating)
+                self.counts.answered_early += len(record.beating)
                 record.answer([Errors.NONE.value] * len(record.beating))
                 self._await(request_id, now_s + _KEPT_S)
             else:

@@ -30,6 +30,7 @@ from group_coordinator.gateway.slots import Slots
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from group_coordinator.gateway.limits import Pending
     from group_coordinator.gateway.metrics import GatewayMetrics
 
 __all__ = ["ClientConnection", "Limits", "Services"]
@@ -51,7 +52,7 @@ class Limits:
     first_frame_s = 30.0
     """Until a client has sent its first request."""
     local_frame_s = 60.0
-    """Until a request of a group that has begun is whole."""
+    """Until a request of a group that has begun is whole, however steadily its bytes come."""
     idle_s = 600.0
     """As `connections.max.idle.ms` of a broker."""
 
@@ -68,6 +69,19 @@ class Services(Protocol):
     @property
     def metrics(self) -> GatewayMetrics:
         """The counters of the gateway."""
+
+    @property
+    def pending(self) -> Pending:
+        """The local requests of all clients."""
+
+    def holds(self, connection: ClientConnection, count: int) -> None:
+        """The connection keeps so many bytes of a request that is not whole yet."""
+
+    def finishes(self, connection: ClientConnection) -> None:
+        """A request that the connection has kept is whole."""
+
+    def connected(self, node_id: int, *, is_connected: bool) -> None:
+        """A connection to this broker was made, or could not be."""
 
     def closed(self, connection: ClientConnection, reason: str) -> None:
         """The connection has gone."""
@@ -92,6 +106,11 @@ class ClientConnection(asyncio.Protocol):
         """Whether the broker has gone: what can still be answered is, and then the client is closed."""
         self._heard_s = time.monotonic()
         """When the client last sent something; or connected, if it never did."""
+        self._unfinished_s: float | None = None
+        """Since when a request has been kept that is not whole; None if there is none."""
+        self._stuck_s: float | None = None
+        """Since when the client has not read; None if it does."""
+        self._may_ask = True
         self._reason = "client"
 
     @property
@@ -112,26 +131,40 @@ class ClientConnection(asyncio.Protocol):
         transport.set_write_buffer_limits(high=Limits.unwritten)
         host = (transport.get_extra_info("peername") or ("",))[0]
         self._client = Client(f"/{host}", self._node_id)
+        if self._services.pending.is_full:
+            self.control()
 
     def data_received(self, data: bytes) -> None:
         """The client has sent something."""
         self._heard_s = time.monotonic()
+        self._services.metrics.received.inc(len(data))
         try:
             for piece in self._frames.receive(data):
                 self._take(piece)
         except FrameError as error:
             self._fail(f"{error}")
             return
+        self._hold()
         self._flush()
+
+    def _hold(self) -> None:
+        """Tell of what is kept until more comes."""
+        count = self._frames.bytes_held + sum(map(len, self._held))
+        if count and self._unfinished_s is None:
+            self._unfinished_s = self._heard_s
+        if count or self._unfinished_s is not None:
+            self._services.holds(self, count)
 
     def pause_writing(self) -> None:
         """The client does not read."""
         self._is_writable = False
-        self._control()
+        self._stuck_s = time.monotonic()
+        self.control()
 
     def resume_writing(self) -> None:
         """The client reads again."""
         self._is_writable = True
+        self._stuck_s = None
         self._flush()
 
     def connection_lost(self, _error: Exception | None) -> None:
@@ -142,14 +175,19 @@ class ClientConnection(asyncio.Protocol):
 
     def expire(self, now_s: float) -> None:
         """End the connection if nothing has come for too long. A client that is owed something may wait."""
-        if self._head is None:
-            limit_s = Limits.first_frame_s
-        elif self._frames.bytes_held:
-            limit_s = Limits.local_frame_s
-        else:
-            limit_s = Limits.idle_s
-        if now_s - self._heard_s > limit_s and not self.is_owed:
-            self.close("idle")
+        if not self._may_ask:
+            # While the gateway does not read it, it cannot finish its request.
+            self._unfinished_s = None if self._unfinished_s is None else now_s
+        if self._stuck_s is not None:
+            if now_s - self._stuck_s > Limits.idle_s:
+                self.abort("idle")
+        elif self._unfinished_s is not None:
+            if now_s - self._unfinished_s > Limits.local_frame_s:
+                self.abort("unfinished requests")
+        elif not self.is_owed:
+            limit_s = Limits.first_frame_s if self._head is None else Limits.idle_s
+            if now_s - self._heard_s > limit_s:
+                self.close("idle")
 
     def close(self, reason: str) -> None:
         """End the connection once what has been written is sent."""
@@ -157,11 +195,16 @@ class ClientConnection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
 
+    def abort(self, reason: str) -> None:
+        """End the connection at once."""
+        self._reason = reason
+        if self._transport is not None:
+            self._transport.abort()
+
     def _fail(self, reason: str) -> None:
         log.warning("the connection of %s is closed: %s", self._client.host, reason)
         self._services.metrics.frame_errors.inc()
-        self._reason = "frame error"
-        self._transport.abort()
+        self.abort("frame error")
 
     # -- requests --------------------------------------------------------------------------------------
 
@@ -182,6 +225,9 @@ class ClientConnection(asyncio.Protocol):
     def _take(self, piece: Piece) -> None:
         head = self._head
         assert head is not None  # noqa: S101 - no piece comes before its head
+        if piece.is_last and self._unfinished_s is not None:
+            self._unfinished_s = None
+            self._services.finishes(self)
         api = APIS[head.api_key]
         if not api.offers(head.api_version):
             # ApiVersions alone is answered then.
@@ -204,8 +250,12 @@ class ClientConnection(asyncio.Protocol):
             return
         slot = self._slots.await_local()
         asked_s = time.monotonic()
+        size = len(frame)
+        self._services.pending.add(head.api_key, size)
 
         def reply(message: Any) -> None:
+            self._services.pending.remove(head.api_key, size)
+            self._services.metrics.answered(head.api_key, message, time.monotonic() - asked_s)
             try:
                 frame = codec.encode_response(message, head.correlation_id)
             except Exception:
@@ -213,7 +263,6 @@ class ClientConnection(asyncio.Protocol):
                 log.exception("the response to %s cannot be written", APIS[head.api_key].name)
                 self._fail("a response cannot be written")
                 return
-            self._services.metrics.request_seconds[head.api_key].observe(time.monotonic() - asked_s)
             slot.fill(frame)
 
         self._services.answer(request, self._client, reply)
@@ -227,8 +276,8 @@ class ClientConnection(asyncio.Protocol):
         begin = b"".join(self._held)
         acks = codec.produce_acks(begin, head.api_version)
         if acks is None:
-            if piece.is_last:
-                raise FrameError("Produce ends before its acks")
+            if piece.is_last or len(begin) > Limits.local_frame:
+                raise FrameError(f"Produce has no acks in its first {len(begin)} bytes")
             return
         self._held = []
         if acks != 0:
@@ -257,9 +306,14 @@ class ClientConnection(asyncio.Protocol):
 
     def _pass_on(self, data: bytes | memoryview) -> None:
         if self._upstream is None:
-            self._upstream = _Upstream(self._slots, self._upstream_read, self._upstream_lost, self._control)
+            self._upstream = _Upstream(
+                self._slots, self._upstream_read, self._upstream_lost, self.control, self._upstream_connected
+            )
             self._upstream.connect(self._address)
         self._upstream.write(data)
+
+    def _upstream_connected(self, is_connected: bool) -> None:  # noqa: FBT001 - an answer
+        self._services.connected(self._node_id, is_connected=is_connected)
 
     def _upstream_read(self, error: FrameError | None) -> None:
         if error is None:
@@ -286,18 +340,24 @@ class ClientConnection(asyncio.Protocol):
             return
         if self._is_writable:
             for data in self._slots.take():
+                self._services.metrics.sent.inc(len(data))
                 self._transport.write(data)
         if self._is_ending and not self.is_owed:
             self.close("broker")
             return
-        self._control()
+        self.control()
 
-    def _control(self) -> None:
+    def control(self) -> None:
         """Read from whom what he says can be taken, and from nobody else."""
         upstream = self._upstream
-        may_ask = len(self._slots) < Limits.slots and (upstream is None or upstream.is_writable)
-        may_ask = may_ask and not self._is_ending
-        _set_reading(self._transport, may_ask and self._is_writable)
+        self._may_ask = (
+            self._is_writable
+            and not self._is_ending
+            and not self._services.pending.is_full
+            and len(self._slots) < Limits.slots
+            and (upstream is None or upstream.is_writable)
+        )
+        _set_reading(self._transport, self._may_ask)
         if upstream is not None:
             upstream.set_reading(self._is_writable and self._slots.may_read_upstream)
 
@@ -311,10 +371,12 @@ class _Upstream(asyncio.Protocol):
         on_read: Callable[[FrameError | None], None],
         on_lost: Callable[[str], None],
         on_pressure: Callable[[], None],
+        on_connect: Callable[[bool], None],
     ) -> None:
         self._slots = slots
         self._frames = Frames(RESPONSE_HEAD_BYTES, self._begin)
         self._on_read, self._on_lost, self._on_pressure = on_read, on_lost, on_pressure
+        self._on_connect = on_connect
         self._transport: Any = None
         self._unsent: list[bytes | memoryview] = []
         """Data that waits for the connection."""
@@ -332,6 +394,7 @@ class _Upstream(asyncio.Protocol):
                 asyncio.get_running_loop().create_connection(lambda: self, *address), timeout=10
             )
         except (OSError, TimeoutError) as error:
+            self._on_connect(False)
             self._lose(f"no connection to {address[0]}:{address[1]}: {error}")
 
     def write(self, data: bytes | memoryview) -> None:
@@ -360,6 +423,7 @@ class _Upstream(asyncio.Protocol):
             transport.abort()
             return
         self._transport = transport
+        self._on_connect(True)
         transport.set_write_buffer_limits(high=Limits.unwritten)
         for data in self._unsent:
             transport.write(data)

@@ -1,8 +1,8 @@
-"""The error that closes a connection."""
+"""The errors of a gateway: one closes a connection, the other ends the process."""
 
 from __future__ import annotations
 
-__all__ = ["FrameError"]
+__all__ = ["FrameError", "GatewayError"]
 
 
 class FrameError(Exception):
@@ -10,3 +10,7 @@ class FrameError(Exception):
 
     A broker closes the connection then, and so does the gateway.
     """
+
+
+class GatewayError(Exception):
+    """The gateway cannot start; the message is one line and says what to do."""

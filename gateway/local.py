@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.config import GroupConfig
     from group_coordinator.coordinator_state.requests import AnyRequest
     from group_coordinator.gateway.addresses import Address
+    from group_coordinator.gateway.beats import BeatCounts
     from group_coordinator.gateway.codec import Request
     from group_coordinator.gateway.groups import Groups
 
@@ -132,9 +133,9 @@ class Local:
         self._beats = Beats(self._sender(f"gateway-{origin.instance}", ""), rules.max_request_bytes)
 
     @property
-    def beats_answered_early(self) -> int:
-        """Heartbeats that were answered before their verdicts had come."""
-        return self._beats.answered_early
+    def beats(self) -> BeatCounts:
+        """The heartbeats so far."""
+        return self._beats.counts
 
     def silent_s(self, now_s: float) -> float:
         """For how many seconds somebody has waited for the coordinator, and it has answered nobody."""

@@ -6,16 +6,21 @@ No name of a group, topic or client is a label: there may be any number of them.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client import Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from group_coordinator.gateway.apis import APIS
+from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.gateway.apis import APIS, Way
 from group_coordinator.jobs.health import Verdict
 
 if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry
+    from collections.abc import Iterator
 
+    from prometheus_client import CollectorRegistry, Metric
+
+    from group_coordinator.gateway.limits import Pending
     from group_coordinator.gateway.local import Local
 
 __all__ = ["GatewayHealth", "GatewayMetrics"]
@@ -23,6 +28,19 @@ __all__ = ["GatewayHealth", "GatewayMetrics"]
 _PREFIX = "group_coordinator_gateway_"
 _STANDSTILL_S = 120.0
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+
+
+# Where the errors of responses are that have none of their own.
+_LISTS = {
+    8: ("topics", "partitions"),
+    9: ("groups", "topics", "partitions"),
+    10: ("coordinators",),
+    13: ("members",),
+    15: ("groups",),
+    42: ("results",),
+    47: ("topics", "partitions"),
+}
+_LOCAL = {key for key, api in APIS.items() if api.way in (Way.STREAM, Way.GATEWAY)}
 
 
 class GatewayMetrics:
@@ -37,9 +55,17 @@ class GatewayMetrics:
 
         self.connections = gauge("connections", "Clients that are connected.")
         self.connections_closed = counter("connections_closed", "Connections that have ended.", "reason")
+        for reason in ("too many", "unfinished requests"):
+            # Prometheus sees an increase only of what was there before, and an alert looks at these.
+            self.connections_closed.labels(reason)
         requests = counter("requests", "Requests of clients.", "api", "way")
-        self.requests = {key: requests.labels(api.name, api.way.name.lower()) for key, api in APIS.items()}
+        self.requests = {
+            key: requests.labels(api.name, api.way.name.lower())
+            for key, api in APIS.items()
+            if api.way is not Way.HIDDEN
+        }
         """By API key."""
+        self._responses = counter("responses", "Responses of the gateway's own.", "api", "error")
         seconds = Histogram(
             _PREFIX + "request_seconds",
             "From a request of a group to its response.",
@@ -47,26 +73,71 @@ class GatewayMetrics:
             buckets=_SECONDS,
             registry=registry,
         )
-        self.request_seconds = {key: seconds.labels(api.name) for key, api in APIS.items()}
-        """By API key."""
+        self._seconds = {key: seconds.labels(APIS[key].name) for key in _LOCAL}
+        transferred = counter("bytes", "Bytes from clients and to them.", "direction")
+        self.received, self.sent = transferred.labels("from_clients"), transferred.labels("to_clients")
+        self.brokers_left_out = gauge("brokers_left_out", "Brokers that clients are not told of.")
         self.frame_errors = counter("frame_errors", "Connections closed for what they have sent.")
         self.upstream_errors = counter("upstream_errors", "Connections to brokers that were lost or refused.")
-        self._registry_gauge = gauge
+        self._registry = registry
+        ProcessCollector(registry=registry)
 
-    def watch(self, local: Local) -> None:
-        """Tell of what `local` knows, whenever somebody asks."""
-        self._registry_gauge("waiting", "Requests that wait for the coordinator.").set_function(
-            lambda: local.waiting
+    def answered(self, api_key: int, response: Any, seconds: float) -> None:
+        """A request of a group has been answered, with Kafka's `response`."""
+        self._responses.labels(APIS[api_key].name, _error(response)).inc()
+        self._seconds[api_key].observe(seconds)
+
+    def watch(self, local: Local, pending: Pending) -> None:
+        """Tell of what these know, whenever somebody asks."""
+        self._registry.register(_Known(local, pending))
+
+
+class _Known:
+    """What is counted elsewhere."""
+
+    def __init__(self, local: Local, pending: Pending) -> None:
+        self._local, self._pending = local, pending
+
+    def collect(self) -> Iterator[Metric]:
+        local = self._local
+        waiting = GaugeMetricFamily(
+            _PREFIX + "waiting", "Requests that wait for their answers.", labels=["api"]
         )
-        self._registry_gauge("stream_silent_seconds", "How long somebody has waited in vain.").set_function(
-            lambda: local.silent_s(time.monotonic())
+        for key in _LOCAL:
+            waiting.add_metric([APIS[key].name], self._pending.by_api[key])
+        yield waiting
+        silent_s = local.silent_s(time.monotonic())
+        yield GaugeMetricFamily(
+            _PREFIX + "stream_silent_seconds", "How long somebody has waited in vain.", silent_s
         )
-        self._registry_gauge("late_answers", "Answers that nobody waited for.").set_function(
-            lambda: local.late_answers
-        )
-        self._registry_gauge(
-            "beats_answered_early", "Heartbeats answered before their verdict."
-        ).set_function(lambda: local.beats_answered_early)
+        for name, documentation, value in (
+            ("beats", "Heartbeats of members.", local.beats.taken),
+            ("beat_records", "Records that they have become.", local.beats.records),
+            ("beats_answered_early", "Heartbeats answered before their verdict.", local.beats.answered_early),
+            ("late_answers", "Answers that nobody waited for.", local.late_answers),
+        ):
+            yield CounterMetricFamily(_PREFIX + name, documentation, value)
+
+
+def _error(response: Any) -> str:
+    """The name of the first error in a response, or NONE."""
+    code = _first_error(response, _LISTS.get(response.API_KEY, ()))
+    try:
+        return Errors(code).name
+    except ValueError:
+        return str(code)
+
+
+def _first_error(part: Any, lists: tuple[str, ...]) -> int:
+    code: int = getattr(part, "error_code", 0) or 0
+    if code or not lists:
+        return code
+    name, *rest = lists
+    # OffsetFetch had no groups, and FindCoordinator no list, before some version.
+    each_part = getattr(part, name, None)
+    if each_part is None:
+        return _first_error(part, tuple(rest))
+    return next((found for each in each_part if (found := _first_error(each, tuple(rest)))), 0)
 
 
 class GatewayHealth:

@@ -5,31 +5,36 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-import socket
 import time
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 from kafka import KafkaAdminClient
+from kafka.errors import KafkaError
 from kafka.structs import TopicPartition
 
-from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.gateway.addresses import Address, Addresses, coordinator_of
 from group_coordinator.gateway.beats import next_instant
+from group_coordinator.gateway.brokers import Brokers
+from group_coordinator.gateway.certificates import Certificates
 from group_coordinator.gateway.connection import ClientConnection
+from group_coordinator.gateway.errors import GatewayError
 from group_coordinator.gateway.groups import Groups, ListedGroup
+from group_coordinator.gateway.limits import Pending, Seldom, Unfinished
+from group_coordinator.gateway.listeners import Listeners
 from group_coordinator.gateway.local import Client, Local, Nodes, Origin
 from group_coordinator.gateway.stream import Listener, Lookup, Reader, Writer
 from group_coordinator.gateway.topics import Topics
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable, Mapping, Sequence
 
     from group_coordinator.gateway.codec import Request
     from group_coordinator.gateway.metrics import GatewayHealth, GatewayMetrics
     from group_coordinator.gateway.settings import GatewaySettings
 
-__all__ = ["Gateway", "GatewayError"]
+__all__ = ["Gateway"]
 
 log = logging.getLogger(__name__)
 
@@ -37,13 +42,9 @@ _TICK_S = 0.02
 """How exactly time is kept."""
 _LOOK_EVERY_S = 1.0
 """How often connections are looked at that may be idle, and topics that are not there yet."""
+_REFRESH_EVERY_S = 20.0
+"""How often the brokers are asked which brokers there are."""
 _DRAIN_S = 5.0
-_BACKLOG = 1_024
-"""Clients that may wait to be accepted: all of them come back at once after an outage."""
-
-
-class GatewayError(Exception):
-    """The gateway cannot start; the message is one line and says what to do."""
 
 
 class Gateway:
@@ -61,15 +62,20 @@ class Gateway:
         self._health = health
         self._settings, self._kafka_config = settings, kafka_config
         self._instance = secrets.token_hex(6)
-        self._groups = Groups(settings.groups_prefix)
+        self._groups = Groups(settings.gateway_groups_prefix)
         self._topics: Topics | None = None
         self._addresses = Addresses(self._address_of)
-        self._brokers: dict[int, Address] = {}
-        """The brokers' own addresses, by node id."""
+        self._brokers = Brokers()
         self._ports: dict[int, int] = {}
         """The port that stands for each broker."""
-        self._tasks: list[asyncio.Future[None]] = []
-        self._connections: set[ClientConnection] = set()
+        self._certificates = Certificates(settings) if settings.gateway_tls_certificate else None
+        self._listeners = Listeners(settings, self._certificates, metrics)
+        self._unfinished: Unfinished[ClientConnection] = Unfinished(settings.gateway_max_unfinished_bytes)
+        self._closed_unfinished = Seldom()
+        self.pending = Pending(
+            settings.gateway_max_waiting, settings.gateway_max_waiting_bytes, self._control
+        )
+        """Local requests without an answer."""
 
     async def run(self, say: Callable[[str], None], stopping: asyncio.Event) -> None:
         """Serve until `stopping` is set. Raises `GatewayError`, or a KafkaError if Kafka is out of reach."""
@@ -82,19 +88,26 @@ class Gateway:
             if stopping.is_set():
                 return
             await loop.run_in_executor(None, self._connect, stack, loop, partitions)
-            bound = self._bind(settings.port)
-            for node_id, own in list(self._brokers.items()):
-                self._address_of(node_id, own)
-            self._serve(bound, lambda: min(self._brokers))
+            self._listeners.make_room()
+            bound = self._listeners.bind(settings.listen.port)
+            self._offer_ports()
+            if not self._ports:
+                raise GatewayError(
+                    "no broker has a port: raise gateway.node.ports, or choose other ports with --listen"
+                )
+            self._serve(bound, lambda: secrets.choice(self._brokers.reachable or self._brokers.present))
+            refreshing = loop.create_task(self._keep_brokers(admin))
             self._health.serves(self._local)
             try:
-                say(f"clients find the gateway at {settings.advertised_host}:{bound.getsockname()[1]}")
+                say(
+                    f"clients find the gateway at {settings.gateway_advertised_host}:{bound.getsockname()[1]}"
+                )
                 await self._keep_time(stopping)
                 say("stopping")
             finally:
                 self._health.stops()
-                for each in self._tasks:
-                    each.cancel()
+                refreshing.cancel()
+                self._listeners.close()
                 await self._drain()
                 await loop.run_in_executor(None, stack.pop_all().close)
 
@@ -102,17 +115,27 @@ class Gateway:
 
     def _meet_brokers(self) -> KafkaAdminClient:
         admin = KafkaAdminClient(**self._kafka_config)
-        for each in admin.describe_cluster()["brokers"]:
-            node_id = each["broker_id"] if "broker_id" in each else each["node_id"]
-            self._brokers[node_id] = Address(each["host"], each["port"])
+        self._brokers.replace(_read_brokers(admin), time.monotonic())
         return admin
+
+    async def _keep_brokers(self, admin: KafkaAdminClient) -> None:
+        """Ask again and again which brokers there are, whether clients ask or not."""
+        while True:
+            await asyncio.sleep(_REFRESH_EVERY_S)
+            try:
+                found = await asyncio.get_running_loop().run_in_executor(None, _read_brokers, admin)
+            except KafkaError as error:
+                log.warning("the brokers cannot be asked for each other, trying again: %s", error)
+                continue
+            self._brokers.replace(found, time.monotonic())
+            self._offer_ports()
 
     async def _await_topics(
         self, admin: KafkaAdminClient, say: Callable[[str], None], stopping: asyncio.Event
     ) -> dict[str, int]:
         """Wait until the coordinator has made its topics; returns how many partitions each has."""
         settings = self._settings
-        topics = [settings.request_topic, *settings.response_topics, settings.groups_topic]
+        topics = [settings.topics_requests, *settings.response_topics, settings.topics_groups]
         was_said = False
         while not stopping.is_set():
             self._health.moves()
@@ -136,24 +159,24 @@ class Gateway:
         # The coordinator sees to it that they have equally many.
         partition = secrets.randbelow(min(partitions[topic] for topic in settings.response_topics))
         groups = [
-            TopicPartition(settings.groups_topic, each) for each in range(partitions[settings.groups_topic])
+            TopicPartition(settings.topics_groups, each) for each in range(partitions[settings.topics_groups])
         ]
         listener = Listener(self._acknowledged, self._refused, self._responses, self._groups_changed)
         reader = Reader(loop, listener, settings.response_topics, partition, groups, self._kafka_config)
         stack.callback(reader.close)
-        writer = Writer(loop, listener, settings.request_topic, self._kafka_config)
+        writer = Writer(loop, listener, settings.topics_requests, self._kafka_config)
         stack.callback(writer.close, _DRAIN_S)
-        nodes = Nodes(self._advertised, lambda group_id: coordinator_of(group_id, self._brokers))
-        if not settings.commit_unknown_topics:
+        nodes = Nodes(self._advertised, lambda group_id: coordinator_of(group_id, self._brokers.reachable))
+        if not settings.gateway_commit_unknown_topics:
             lookup = Lookup(loop, self._topics_told, self._kafka_config)
             stack.callback(lookup.close)
             self._topics = Topics(lookup.ask)
-        origin = Origin(self._instance, partition, settings.groups_prefix)
-        self._local = Local(origin, self._groups, nodes, writer.write, GroupConfig(), self._topics)
-        self.metrics.watch(self._local)
+        origin = Origin(self._instance, partition, settings.gateway_groups_prefix)
+        self._local = Local(origin, self._groups, nodes, writer.write, settings.group, self._topics)
+        self.metrics.watch(self._local, self.pending)
 
     async def _keep_time(self, stopping: asyncio.Event) -> None:
-        linger_s = self._settings.beats_linger_ms / 1000
+        linger_s = self._settings.gateway_beats_linger_ms / 1000
         flush_at, look_at = next_instant(time.time(), linger_s), 0.0
         while not stopping.is_set():
             await asyncio.sleep(_TICK_S)
@@ -162,64 +185,73 @@ class Gateway:
             self._local.expire(now_s)
             if now_s >= look_at:
                 look_at = now_s + _LOOK_EVERY_S
-                for connection in list(self._connections):
-                    connection.expire(now_s)
+                self._look(now_s)
             if time.time() >= flush_at:
                 flush_at = next_instant(time.time(), linger_s)
                 self._local.flush(now_s)
+
+    def _look(self, now_s: float) -> None:
+        """Do what is done every second."""
+        if self._certificates is not None:
+            self._certificates.renew()
+        self._brokers.settle(now_s)
+        self.metrics.brokers_left_out.set(self._brokers.left_out)
+        for connection in list(self._listeners.connections):
+            connection.expire(now_s)
 
     async def _drain(self) -> None:
         """Give what waits some time, and end all connections: clients look for another gateway."""
         deadline = time.monotonic() + _DRAIN_S
         self._local.flush(time.monotonic())
-        while time.monotonic() < deadline and any(each.is_owed for each in self._connections):
+        while time.monotonic() < deadline and any(each.is_owed for each in self._listeners.connections):
             await asyncio.sleep(_TICK_S)
             self._local.expire(time.monotonic())
-        for connection in list(self._connections):
+        for connection in list(self._listeners.connections):
             connection.close("gateway stops")
 
     # -- ports -------------------------------------------------------------------------------------
 
-    def _bind(self, port: int) -> socket.socket:
-        """Have a port. From now on clients can connect, though nobody speaks to them yet."""
-        host = self._settings.host
-        try:
-            return socket.create_server((host, port), family=_family(host), backlog=_BACKLOG)
-        except OSError as error:
-            raise GatewayError(
-                f"cannot listen on {host}:{port}: {error.strerror}; choose another port with --listen (each "
-                f"broker has one more: that port + 1 + its node id)"
-            ) from None
-
     def _serve(self, bound: socket.socket, node_id: Callable[[], int]) -> None:
         """Speak to those who connect to the port, as the broker `node_id`."""
 
-        def accept() -> ClientConnection:
+        def make() -> ClientConnection:
             node = node_id()
-            connection = ClientConnection(self, node, self._brokers[node])
-            self._connections.add(connection)
-            self.metrics.connections.set(len(self._connections))
-            return connection
+            return ClientConnection(self, node, self._brokers.address(node))
 
-        self._tasks.append(asyncio.ensure_future(_serving(accept, bound)))
+        self._listeners.serve(bound, make)
+
+    def _offer_ports(self) -> None:
+        """See to it that each broker has a port, also those that had none, which may be free now."""
+        for node_id in self._brokers.present:
+            if node_id not in self._ports:
+                self._offer_port(node_id)
+
+    def _offer_port(self, node_id: int) -> None:
+        port = self._settings.node_port(node_id)
+        try:
+            if port is None:
+                raise GatewayError(  # noqa: TRY301 - as if the port were taken
+                    f"its port would be beyond the {self._settings.gateway_node_ports} of gateway.node.ports"
+                )
+            bound = self._listeners.bind(port)
+        except GatewayError as error:
+            log.error("broker %s is not offered: %s", node_id, error)  # noqa: TRY400 - it is one line
+            self._brokers.offer(node_id, time.monotonic(), is_offered=False)
+            return
+        self._ports[node_id] = bound.getsockname()[1]
+        self._brokers.offer(node_id, time.monotonic(), is_offered=True)
+        self._serve(bound, lambda: node_id)
 
     def _address_of(self, node_id: int, own: Address) -> Address | None:
         """The gateway's address for a broker that is at `own`; None if no port can be had for it."""
-        if self._brokers.get(node_id) != own:
+        if self._brokers.meet(node_id, own, time.monotonic()):
             log.info("broker %s is at %s:%s", node_id, *own)
-            self._brokers[node_id] = own
-        if node_id not in self._ports:
-            try:
-                bound = self._bind(self._settings.node_port(node_id))
-            except GatewayError as error:
-                log.error("broker %s is not offered: %s", node_id, error)  # noqa: TRY400 - it is one line
-                return None
-            self._ports[node_id] = bound.getsockname()[1]
-            self._serve(bound, lambda: node_id)
-        return Address(self._settings.advertised_host, self._ports[node_id])
+            if node_id not in self._ports:
+                self._offer_port(node_id)
+        return self._advertised().get(node_id)
 
     def _advertised(self) -> dict[int, Address]:
-        host = self._settings.advertised_host
+        host = self._settings.gateway_advertised_host
         return {node_id: Address(host, port) for node_id, port in self._ports.items()}
 
     # -- what connections need (`Services`) ----------------------------------------------------------
@@ -232,12 +264,42 @@ class Gateway:
         """Replace the addresses in a broker's response."""
         self._addresses.rewrite(message)
 
+    def holds(self, connection: ClientConnection, count: int) -> None:
+        """A connection keeps so much of a request that is not whole yet."""
+        for each in self._unfinished.hold(connection, count):
+            if happened := self._closed_unfinished.happened(time.monotonic()):
+                log.warning(
+                    "%s connections are closed: unfinished requests are more than "
+                    "gateway.max.unfinished.bytes (%s)",
+                    happened,
+                    self._settings.gateway_max_unfinished_bytes,
+                )
+            each.abort("unfinished requests")
+
+    def finishes(self, connection: ClientConnection) -> None:
+        """A request that a connection has kept is whole."""
+        self._unfinished.ends(connection)
+
+    def connected(self, node_id: int, *, is_connected: bool) -> None:
+        """Somebody has tried to connect to a broker."""
+        self._brokers.connected(node_id, time.monotonic(), is_connected=is_connected)
+
     def closed(self, connection: ClientConnection, reason: str) -> None:
         """A connection has gone."""
         self._local.gone(connection.client)
-        self._connections.discard(connection)
-        self.metrics.connections.set(len(self._connections))
-        self.metrics.connections_closed.labels(reason).inc()
+        self._unfinished.ends(connection)
+        self._listeners.left(connection, reason)
+
+    def _control(self) -> None:
+        """Too many requests wait, or not any more."""
+        log.info(
+            "clients are %s: %s requests of %s bytes wait for the coordinator",
+            "not read" if self.pending.is_full else "read again",
+            self.pending.count,
+            self.pending.bytes,
+        )
+        for each in self._listeners.connections:
+            each.control()
 
     # -- what the log tells (`Listener`) ---------------------------------------------------------------
 
@@ -264,11 +326,8 @@ class Gateway:
         self._groups.is_ready = self._groups.is_ready or is_ready
 
 
-def _family(host: str) -> socket.AddressFamily:
-    return socket.AF_INET6 if ":" in host else socket.AF_INET
-
-
-async def _serving(accept: Callable[[], ClientConnection], bound: socket.socket) -> None:
-    server = await asyncio.get_running_loop().create_server(accept, sock=bound)
-    async with server:
-        await server.serve_forever()
+def _read_brokers(admin: KafkaAdminClient) -> dict[int, Address]:
+    return {
+        each["broker_id"] if "broker_id" in each else each["node_id"]: Address(each["host"], each["port"])
+        for each in admin.describe_cluster()["brokers"]
+    }

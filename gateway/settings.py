@@ -1,30 +1,84 @@
-"""The settings of a gateway."""
+"""The settings of a gateway, beside those that all jobs have."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
-__all__ = ["GatewaySettings"]
+import msgspec
+
+from group_coordinator.jobs.settings import Port, Positive, Settings
+
+__all__ = ["GatewaySettings", "Listen"]
+
+_MOST_PORT = 2**16 - 1
 
 
-class GatewaySettings(NamedTuple):
-    """Where a gateway listens, and which topics are the coordinator's."""
+class Listen(NamedTuple):
+    """The address of the bootstrap port; port 0 is any free one, for the brokers' ports as well."""
 
-    host: str = "0.0.0.0"  # noqa: S104 - a gateway is there to be reached
-    port: int = 19092
-    """The bootstrap port. The ports behind it stand for one broker each: port + 1 + node id. 0: any ports."""
-    advertised_host: str = "localhost"
-    """The host that clients are told to connect to."""
-    request_topic: str = "coordinator.requests"
-    response_topics: tuple[str, ...] = ("coordinator.responses",)
-    """Where the coordinator answers: one topic, and those of tenants."""
-    groups_topic: str = "coordinator.groups"
-    groups_prefix: str = ""
+    host: str
+    port: int
+
+
+class GatewaySettings(Settings, frozen=True, kw_only=True):
+    """Settings of `gateway`. Sizes in bytes, times in ms."""
+
+    gateway_listen: str = "0.0.0.0:19092"
+    """HOST:PORT that clients use as bootstrap server. The port of a broker is this one + 1 + its node id."""
+    gateway_node_ports: Positive = 1_000
+    """Ports behind the bootstrap port that stand for brokers. One with a higher node id is not offered."""
+    gateway_advertised_host: str = "localhost"
+    """Host that clients are told to connect to."""
+    gateway_reuse_port: bool = False
+    """Share the ports with other gateways of this machine, among which the system spreads connections."""
+    gateway_metrics_port: Port = 9467
+    """As `metrics.port`, of the gateway: another one, since both may run on one machine."""
+
+    gateway_tls_certificate: str = ""
+    """PEM file with the gateway's certificate and those that signed it. Empty: clients use plain text."""
+    gateway_tls_key: str = ""
+    """PEM file with the certificate's key; empty: it is in the file of the certificate."""
+    gateway_tls_key_password: str = ""
+    """Decrypts the key, if it is encrypted."""
+    gateway_tls_client_ca: str = ""
+    """PEM file with authorities; if set, a client has to show a certificate that one of them has signed."""
+
+    gateway_beats_linger_ms: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 200
+    """Time that heartbeats wait for those of other members."""
+    gateway_groups_prefix: str = ""
     """A text that the gateway puts before the ids of all groups; clients do not see it."""
-    beats_linger_ms: int = 200
-    commit_unknown_topics: bool = False
+    gateway_commit_unknown_topics: bool = False
     """Whether commits for topics and partitions that do not exist are let pass."""
+    gateway_max_connections: Positive = 10_000
+    """Clients that may be connected; the next one is closed."""
+    gateway_max_unfinished_bytes: Positive = 64_000_000
+    """Of requests of groups that are not whole yet, of all clients together. Beyond that the connection whose
+    request has been unfinished longest is closed."""
+    gateway_max_waiting: Positive = 100_000
+    """Requests that may wait for answers. With as many, clients are not read until a tenth is answered."""
+    gateway_max_waiting_bytes: Positive = 256_000_000
+    """Size of these requests together, with the same consequence."""
 
-    def node_port(self, node_id: int) -> int:
-        """The port that stands for this broker; 0 if any does."""
-        return self.port + 1 + node_id if self.port else 0
+    def __post_init__(self) -> None:
+        """Refuse what the types do not. Raises `ValueError`, of which `load` makes a `SettingsError`."""
+        _, colon, port = self.gateway_listen.rpartition(":")
+        if not (colon and port.isascii() and port.isdecimal() and int(port) <= _MOST_PORT):
+            raise ValueError(
+                f"gateway.listen: {self.gateway_listen!r} is no address: write HOST:PORT, such as "
+                "0.0.0.0:19092"
+            )
+        if not self.gateway_tls_certificate and (self.gateway_tls_key or self.gateway_tls_client_ca):
+            raise ValueError("gateway.tls.certificate is not set, without which there is no TLS")
+
+    @property
+    def listen(self) -> Listen:
+        """Where clients find the gateway."""
+        host, _, port = self.gateway_listen.rpartition(":")
+        return Listen(host.strip("[]"), int(port))
+
+    def node_port(self, node_id: int) -> int | None:
+        """The port that stands for this broker; 0 if any does, None if none does."""
+        if not self.listen.port:
+            return 0
+        port = self.listen.port + 1 + node_id
+        return port if 0 <= node_id < self.gateway_node_ports and port <= _MOST_PORT else None

@@ -11,6 +11,7 @@ own (`HistorySettings`, `PageSettings`), which is loaded in the same way.
 from __future__ import annotations
 
 import difflib
+import re
 import tomllib
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
@@ -123,13 +124,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid
         environment: Mapping[str, str],
         overrides: Mapping[str, object],
         needed: Iterable[str] = ("bootstrap.servers", "checkpoint"),
+        others: Iterable[type[Settings]] = (),
     ) -> Self:
         """Put the settings together; `overrides` (from the command line) are by dotted name.
+
+        One file may be for all commands, so the names of `others` are passed over.
 
         Raises `SettingsError` for a file that cannot be read, an unknown name, a value of the wrong type, or
         one that is missing.
         """
-        names = _Names(cls)
+        names = _Names(cls, others)
         given: dict[str, object] = {} if file is None else _read_file(file)
         given |= _read_environment(environment, names)
         given |= overrides
@@ -170,15 +174,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid
 
 # GroupConfig has Kafka's names for what is Kafka's.
 _GROUP_FIELDS = {_dotted(field): field for field in GroupConfig.__struct_fields__}
+_PLACE = re.compile(r"`\$\.([^`]+)`")
 _NO_SETTINGS = frozenset({"group", "kafka", "responses_topics", "spark"})
 
 
 class _Names:
-    """The names that there are."""
+    """The names that there are: those of `settings`, and those that only `others` have."""
 
-    def __init__(self, settings: type[Settings]) -> None:
-        fields = [field for field in settings.__struct_fields__ if field not in _NO_SETTINGS]
-        self.own = frozenset(map(_dotted, fields))
+    def __init__(self, settings: type[Settings], others: Iterable[type[Settings]]) -> None:
+        self.own = _names_of(settings)
+        self.foreign = frozenset[str]().union(*map(_names_of, others)) - self.own
 
     def sorted(self, given: Mapping[str, object]) -> tuple[dict[str, object], dict[str, object]]:
         """Return what is given as msgspec wants it: the settings, and those of `GroupConfig`."""
@@ -192,6 +197,8 @@ class _Names:
                 group[_GROUP_FIELDS[name]] = value
             elif name in self.own:
                 values[name] = value
+            elif name in self.foreign:
+                continue
             elif name.startswith(_KAFKA_PREFIX):
                 kafka[name.removeprefix(_KAFKA_PREFIX)] = _text(value)
             elif name.startswith(_SPARK_PREFIX):
@@ -205,14 +212,19 @@ class _Names:
     def of_variables(self) -> dict[str, str]:
         """Environment variable -> setting."""
         return {
-            ENVIRONMENT_PREFIX + name.replace(".", "_").upper(): name for name in (*self.own, *_GROUP_FIELDS)
+            ENVIRONMENT_PREFIX + name.replace(".", "_").upper(): name
+            for name in (*self.own, *self.foreign, *_GROUP_FIELDS)
         }
 
     def unknown(self, name: str) -> str:
         """Return what to say of a name that does not exist."""
-        near = difflib.get_close_matches(name, [*sorted(self.own), *_GROUP_FIELDS], n=1)
+        near = difflib.get_close_matches(name, [*sorted(self.own | self.foreign), *_GROUP_FIELDS], n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
         return f"there is no setting {name}{hint}"
+
+
+def _names_of(settings: type[Settings]) -> frozenset[str]:
+    return frozenset(_dotted(field) for field in settings.__struct_fields__ if field not in _NO_SETTINGS)
 
 
 _WORDS = {
@@ -261,7 +273,7 @@ def _convert(values: Mapping[str, object], into: type[Any]) -> Any:
         # strict=False: everything from the environment is text.
         return msgspec.convert(values, into, strict=False)
     except msgspec.ValidationError as error:
-        message = str(error).replace("`$.", "`").replace("_", ".")
+        message = _PLACE.sub(lambda place: f"`{_dotted(place[1])}`", str(error))
         raise SettingsError(f"unusable setting: {message}") from None
 
 

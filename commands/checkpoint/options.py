@@ -41,9 +41,10 @@ def settings_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def load(config: Path | None, assignments: tuple[str, ...], overrides: dict[str, str | None]) -> Settings:
     """The settings as `run` would have them with these options. Raises `SettingsError`."""
+    from group_coordinator.commands.settings import load_settings
     from group_coordinator.page.settings import PageSettings
 
-    return PageSettings.load(config, os.environ, overriding(overrides, assignments))
+    return load_settings(PageSettings, config, overriding(overrides, assignments))
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -219,11 +218,12 @@ def _draw(reader: HistoryReader, group: str, period: Period, file: Path) -> None
 
 
 def _configured(config: Path | None) -> str:
+    from group_coordinator.commands.settings import load_settings
     from group_coordinator.jobs.settings import SettingsError
     from group_coordinator.page.settings import PageSettings
 
     try:
-        return PageSettings.load(config, os.environ, {}, needed=("history.path",)).history_path
+        return load_settings(PageSettings, config, {}, needed=("history.path",)).history_path
     except SettingsError as error:
         fail(error)
 

@@ -16,6 +16,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from group_coordinator.deploy.jars import read_lock
+from group_coordinator.gateway.settings import GatewaySettings
 from group_coordinator.jobs.batches import BatchWatch
 from group_coordinator.jobs.endpoint import serve
 from group_coordinator.jobs.health import Activity, Health
@@ -83,9 +84,13 @@ def test_its_ports_and_its_environment_are_settings() -> None:
     words = (word.split("=", 1) for line in instructions("ENV") for word in shlex.split(line))
     variables = {name: value for name, value in words if name.startswith("GROUP_COORDINATOR_")}
 
-    settings = PageSettings.load(None, variables, {"bootstrap.servers": "kafka:9092"})
+    settings = PageSettings.load(
+        None, variables, {"bootstrap.servers": "kafka:9092"}, others=(GatewaySettings,)
+    )
+    gateway = GatewaySettings.load(None, variables, {}, needed=(), others=(PageSettings,))
+    assert gateway.gateway_metrics_port == METRICS_PORT
     assert settings.checkpoint == "/var/lib/coordinator/checkpoint"
-    # The image's health check and its port are those of either job.
+    # The image's health check and its port are those of any of them.
     assert settings.history_metrics_port == METRICS_PORT
     assert instructions("VOLUME") == ["/var/lib/coordinator"]
 
@@ -144,7 +149,7 @@ def test_the_compose_file_agrees_with_the_image_and_the_lock() -> None:
     targets = re.findall(
         r'targets: \["(\w+):(\d+)"\]', (DEPLOY / "prometheus" / "prometheus.yml").read_text()
     )
-    assert targets == [("coordinator", str(METRICS_PORT)), ("history", str(METRICS_PORT))]
+    assert targets == [(name, str(METRICS_PORT)) for name in ("coordinator", "history", "gateway")]
     services = re.findall(r"^  (\w+):\n    (?:build|image):", COMPOSE, re.MULTILINE)
     assert {service for service, _ in targets} < set(services)
 
@@ -152,7 +157,14 @@ def test_the_compose_file_agrees_with_the_image_and_the_lock() -> None:
 def test_the_compose_files_environment_is_settings() -> None:
     variables = dict(re.findall(r'(GROUP_COORDINATOR_\w+): "?([^"\n]*)', COMPOSE))
 
-    settings = PageSettings.load(None, variables, {"checkpoint": "c"})
+    settings = PageSettings.load(None, variables, {"checkpoint": "c"}, others=(GatewaySettings,))
+    gateway = GatewaySettings.load(None, variables, {}, others=(PageSettings,), needed=())
+    published = re.findall(
+        r'"127\.0\.0\.1:(\d+):\1"', COMPOSE.partition("\n  gateway:\n")[2].partition("\n  prom")[0]
+    )
+    assert published == [str(gateway.listen.port), str(gateway.node_port(1))]
+    assert "KAFKA_NODE_ID: 1\n" in COMPOSE
+    assert gateway.gateway_advertised_host == "localhost"
     assert (settings.bootstrap_servers, settings.create_topics) == ("kafka:29092", True)
     assert f"INTERNAL://{settings.bootstrap_servers}," in COMPOSE
     # On the volume, which is where the image's user may write.
@@ -174,6 +186,19 @@ def test_a_manifests_settings_are_settings(name: str, tmp_path: Path) -> None:
         settings = PageSettings.load(file, variables, {}, needed=("bootstrap.servers", "history.path"))
         # It has no use for it, so it is not told.
         assert settings.member_id_secret == ""
+    elif name == "gateway.yaml":
+        gateway = GatewaySettings.load(
+            file, variables, {}, needed=("bootstrap.servers",), others=(PageSettings,)
+        )
+        assert f"\n  name: {gateway.gateway_advertised_host}\n" in MANIFESTS[name]
+        service = MANIFESTS[name].partition("kind: Service")[2].partition("---")[0]
+        of_nodes = [
+            (f"node-{node}", str(gateway.node_port(node))) for node in range(gateway.gateway_node_ports)
+        ]
+        assert re.findall(r"- name: (\S+)\n +port: (\d+)", service) == [
+            ("bootstrap", str(gateway.listen.port)),
+            *of_nodes,
+        ]
     else:
         assert PageSettings.load(file, variables, {}).member_id_secret == "secret"
 
@@ -205,7 +230,8 @@ def test_a_manifests_versions_and_ports_are_those_of_the_project(name: str) -> N
     assert re.findall(r"image: [\w-]+:(.*)", text) == [PYPROJECT["project"]["version"]]
     assert set(re.findall("sparkVersion: (.*)", text)) <= {version("pyspark")}
     ports = re.findall(r'(?:containerPort|(?<!container)port|io/port): "?(\d+)', text)
-    assert set(ports) == {str(METRICS_PORT)}
+    # Those for clients are held to the settings above.
+    assert {port for port in ports if not port.startswith("190")} == {str(METRICS_PORT)}
 
 
 def test_what_the_spark_application_names_is_in_the_image() -> None:

@@ -1,4 +1,4 @@
-"""Dashboard and alerts, held against a coordinator, its history and a Prometheus that scrapes them."""
+"""Dashboard and alerts, held against a coordinator, its history, a gateway and a Prometheus."""
 
 from __future__ import annotations
 
@@ -9,16 +9,19 @@ import shutil
 import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka import KafkaProducer
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from kafka.admin import NewTopic
 
 from group_coordinator import GroupMember
-from tests.commands.job import HistoryJob, Job
+from tests.commands.job import HistoryJob, Job, Process
 from tests.deploy import prometheus as module
 from tests.deploy.prometheus import NoPrometheusError, Prometheus, promtool
+from tests.gateway.conftest import start_gateway
 from tests.patience import PATIENCE_S, wait_for
 
 ROOT = Path(__file__).parents[2]
@@ -31,6 +34,7 @@ GUIDE = (ROOT / "docs" / "operations.md").read_text()
 FILLED_IN = {
     "$job": "group-coordinator",
     "$history": "group-coordinator-history",
+    "$gateway": "group-coordinator-gateway",
     "$__rate_interval": "5m",
 }
 
@@ -62,7 +66,7 @@ def test_promtool_approves_of_the_rules() -> None:
     done = promtool("check", "rules", RULES)
 
     assert done.returncode == 0, done.stdout
-    assert "SUCCESS: 16 rules found" in done.stdout
+    assert "SUCCESS: 19 rules found" in done.stdout
 
 
 @pytest.mark.verify
@@ -157,12 +161,25 @@ def history(
 
 
 @pytest.fixture(scope="module")
+def gateway(job: Job, bootstrap_servers: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    job.wait_for("topics are ready")
+    gateway = start_gateway(tmp_path_factory.mktemp("gateway"), bootstrap_servers, job)
+    yield gateway
+    gateway.kill()
+
+
+@pytest.fixture(scope="module")
 def scraping(
-    job: Job, history: HistoryJob, bootstrap_servers: str, tmp_path_factory: pytest.TempPathFactory
+    job: Job,
+    history: HistoryJob,
+    gateway: Process,
+    bootstrap_servers: str,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Prometheus]:
-    """A Prometheus that has seen both from the beginning on, and a group that came, changed and went."""
+    """A Prometheus that has seen all from the beginning on, and groups that came, changed and went."""
     ports = [
-        each.wait_for("metrics are at http://localhost:").removesuffix("/metrics") for each in (job, history)
+        each.wait_for("metrics are at http://localhost:").removesuffix("/metrics")
+        for each in (job, history, gateway)
     ]
     directory = tmp_path_factory.mktemp("prometheus")
     shutil.copy(RULES, directory)
@@ -170,6 +187,7 @@ def scraping(
     for old, new in {
         '"coordinator:9464"': f'"127.0.0.1:{ports[0]}"',
         '"history:9464"': f'"127.0.0.1:{ports[1]}"',
+        '"gateway:9464"': f'"127.0.0.1:{ports[2]}"',
         "interval: 15s": "interval: 500ms",
     }.items():
         assert old in text
@@ -178,10 +196,15 @@ def scraping(
     configuration.write_text(text)
     with Prometheus(directory, configuration) as prometheus:
         # Its first samples are from before anything has happened.
-        for first in ("group_coordinator_rebalances_total", "group_coordinator_history_rows_merged_total"):
+        for first in (
+            "group_coordinator_rebalances_total",
+            "group_coordinator_history_rows_merged_total",
+            "group_coordinator_gateway_beats_total",
+        ):
             wait_for(lambda first=first: prometheus.query(first) != [])
         job.wait_for("the coordinator is running")
         happen(bootstrap_servers, job)
+        happen_at_gateway(gateway.wait_for("clients find the gateway at "))
         is_written = f"group_coordinator_history_complete_timestamp_seconds > {time.time()}"
         # Two batches, each of which merges into seven tables.
         wait_for(lambda: prometheus.query(is_written) != [])
@@ -206,6 +229,17 @@ def happen(bootstrap_servers: str, job: Job) -> None:
     wait_for(lambda: job.metrics()["group_coordinator_requests_rejected_total",] == 1)
 
 
+def happen_at_gateway(address: str) -> None:
+    """A client of Kafka's kind comes, beats and goes."""
+    with closing(KafkaAdminClient(bootstrap_servers=address)) as admin:
+        admin.create_topics([NewTopic("seen-by-prometheus", num_partitions=1, replication_factor=1)])
+    consumer = KafkaConsumer(
+        "seen-by-prometheus", bootstrap_servers=address, group_id="k", heartbeat_interval_ms=500
+    )
+    with closing(consumer):
+        wait_for(lambda: consumer.poll(timeout_ms=100) or consumer.assignment())
+
+
 def selectors(expression: str) -> list[tuple[str, set[str]]]:
     """Metrics and the labels that they are chosen by; each metric has to be chosen by some."""
     found = re.findall(r"\b([a-z_]+)\{([^}]*)\}", expression)
@@ -221,8 +255,10 @@ def grouped_by(expression: str) -> set[str]:
 
 @pytest.mark.verify
 @pytest.mark.spark
-def test_promtool_approves_of_the_metrics(scraping: Prometheus, job: Job, history: HistoryJob) -> None:
-    for each in (job, history):
+def test_promtool_approves_of_the_metrics(
+    scraping: Prometheus, job: Job, history: HistoryJob, gateway: Process
+) -> None:
+    for each in (job, history, gateway):
         with urllib.request.urlopen(each.wait_for("metrics are at "), timeout=PATIENCE_S) as answer:
             done = promtool("check", "metrics", text=answer.read().decode())
 
@@ -237,7 +273,7 @@ def test_the_dashboard_is_offered_jobs_that_have_what_it_shows(scraping: Prometh
         (metric,) = re.fullmatch(r"label_values\((\w+), job\)", variable["query"]["query"]).groups()
         offered[f"${variable['name']}"] = scraping.get("label/job/values", **{"match[]": metric})
 
-    assert offered == {name: [FILLED_IN[name]] for name in ("$job", "$history")}
+    assert offered == {name: [FILLED_IN[name]] for name in ("$job", "$history", "$gateway")}
 
 
 @pytest.mark.verify
@@ -289,7 +325,7 @@ def test_every_legend_has_its_labels(scraping: Prometheus) -> None:
 @pytest.mark.spark
 def test_metrics_and_labels_of_every_expression_exist(scraping: Prometheus) -> None:
     alerts = [rule["query"] for group in scraping.get("rules")["groups"] for rule in group["rules"]]
-    assert len(alerts) == 16
+    assert len(alerts) == 19
     for expression in [*alerts, *expressions(DASHBOARD)]:
         labels = set()
         for name, chosen_by in selectors(expression):
@@ -318,7 +354,8 @@ def test_rebalances_of_a_real_group_are_measured(scraping: Prometheus) -> None:
     completed = {found["cause"]: count for found, count in scraping.query(f"{name}_count > 0")}
     begun = {found["cause"] for found, _ in scraping.query("group_coordinator_rebalances_total > 0")}
 
-    assert completed.keys() == {"member_joined", "member_left"}
+    # The client at the gateway may join again, when it hears of its topic.
+    assert completed.keys() - {"leader_rejoined"} == {"member_joined", "member_left"}
     assert completed["member_joined"] >= 2
     assert begun == completed.keys()
     ((_, longest),) = scraping.query(f"max({name}_sum)")

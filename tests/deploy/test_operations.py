@@ -21,6 +21,7 @@ SOURCES = [
     ROOT / "commands" / "run.py",
     ROOT / "page" / "service.py",
 ]
+GATEWAY = [*sorted((ROOT / "gateway").glob("*.py"))]
 # What is only said by `run --embedded`, to somebody who plays.
 PLAYING = "_embed"
 
@@ -39,9 +40,14 @@ def lines_of(source: str) -> set[str]:
 
 def speaks(function: ast.expr) -> bool:
     match function:
-        case ast.Name(id="say" | "CoordinatorError" | "job_error") | ast.Attribute(attr="_say"):
+        case (
+            ast.Name(id="say" | "CoordinatorError" | "GatewayError" | "job_error")
+            | ast.Attribute(attr="_say")
+        ):
             return True
         case ast.Attribute(value=ast.Name(id="_log")):
+            return True
+        case ast.Attribute(value=ast.Name(id="log"), attr="info" | "warning" | "error" | "exception"):
             return True
     return False
 
@@ -76,9 +82,12 @@ def test_lines_are_found() -> None:
     }
 
 
-def test_the_guide_has_every_line_and_no_other() -> None:
-    said = set().union(*(lines_of(path.read_text()) for path in SOURCES))
-    section = GUIDE.partition("\n## What it says\n")[2].partition("\n## ")[0]
+@pytest.mark.parametrize(
+    ("heading", "sources"), [("What it says", SOURCES), ("What a gateway says", GATEWAY)]
+)
+def test_the_guide_has_every_line_and_no_other(heading: str, sources: list[Path]) -> None:
+    said = set().union(*(lines_of(path.read_text()) for path in sources))
+    section = GUIDE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     described = set(re.findall(r"^\| `([^`]+)` \|", section, re.MULTILINE))
 
     assert len(said) >= 10

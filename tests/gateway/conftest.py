@@ -23,7 +23,7 @@ class Running(NamedTuple):
 TENANT = "tenant-"
 TENANT_TOPIC = "through-gateway.tenant"
 """Groups whose ids begin so are answered on a topic of their own."""
-TENANTS = ("--response-topic", TENANT_TOPIC)
+TENANTS = ("--set", f"responses.topics.{TENANT}={TENANT_TOPIC}")
 
 
 def start_gateway(
@@ -35,9 +35,9 @@ def start_gateway(
     advertised: str = "localhost",
 ) -> Process:
     topics = [
-        *("--request-topic", job.topics["requests"]),
-        *("--response-topic", job.topics["responses"]),
-        *("--groups-topic", job.topics["groups"]),
+        argument
+        for name in ("requests", "responses", "groups")
+        for argument in ("--set", f"topics.{name}={job.topics[name]}")
     ]
     return Process(
         directory,

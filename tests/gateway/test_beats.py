@@ -94,7 +94,7 @@ def test_a_beat_whose_verdict_is_late_is_answered_none(members: Members) -> None
     members.beats.expire(3.4)
     assert members.answers() == []
     members.beats.expire(3.5)
-    assert (members.answers(), members.beats.answered_early) == ([("a", NONE)], 1)
+    assert (members.answers(), members.beats.counts.answered_early) == ([("a", NONE)], 1)
 
 
 def test_the_late_verdict_answers_the_next_beat_which_goes_to_the_log(members: Members) -> None:

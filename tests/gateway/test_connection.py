@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
@@ -15,11 +16,14 @@ from prometheus_client import CollectorRegistry
 
 from group_coordinator.gateway import codec
 from group_coordinator.gateway.connection import ClientConnection, Limits
+from group_coordinator.gateway.limits import Pending, Unfinished
 from group_coordinator.gateway.local import Client
 from group_coordinator.gateway.metrics import GatewayMetrics
 from tests.patience import PATIENCE_S
 
 FETCH = 1
+MOST_PENDING = 10
+MOST_UNFINISHED = 1_000
 BEAT = HeartbeatRequest(version=0, group_id="g", generation_id=1, member_id="m")
 
 
@@ -49,6 +53,10 @@ class Gateway:
         """Local requests; call one to answer it."""
         self.clients: list[Client] = []
         self.reasons: list[str] = []
+        self.connections: list[ClientConnection] = []
+        self.connections_to_brokers: list[tuple[int, bool]] = []
+        self.pending = Pending(MOST_PENDING, 1_000_000, self.control)
+        self.unfinished: Unfinished[ClientConnection] = Unfinished(MOST_UNFINISHED)
         self.brokers: asyncio.Queue[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = asyncio.Queue()
 
     def answer(self, _request: codec.Request, client: Client, reply: Callable[[Any], None]) -> None:
@@ -57,6 +65,20 @@ class Gateway:
 
     def rewrite(self, message: Any) -> None:
         raise AssertionError(message)
+
+    def holds(self, connection: ClientConnection, count: int) -> None:
+        for each in self.unfinished.hold(connection, count):
+            each.abort("unfinished requests")
+
+    def finishes(self, connection: ClientConnection) -> None:
+        self.unfinished.ends(connection)
+
+    def connected(self, node_id: int, *, is_connected: bool) -> None:
+        self.connections_to_brokers.append((node_id, is_connected))
+
+    def control(self) -> None:
+        for each in self.connections:
+            each.control()
 
     def closed(self, _connection: ClientConnection, reason: str) -> None:
         self.reasons.append(reason)
@@ -69,7 +91,12 @@ class Gateway:
         loop = asyncio.get_running_loop()
         broker = await asyncio.start_server(accepted, "127.0.0.1", 0)
         address = broker.sockets[0].getsockname()
-        server = await loop.create_server(lambda: ClientConnection(self, 1, address), "127.0.0.1", 0)
+
+        def enter() -> ClientConnection:
+            self.connections.append(ClientConnection(self, 1, address))
+            return self.connections[-1]
+
+        server = await loop.create_server(enter, "127.0.0.1", 0)
         try:
             yield server.sockets[0].getsockname()[1]
         finally:
@@ -102,6 +129,14 @@ def play(story: Story) -> Gateway:
         return gateway
 
     return asyncio.run(played())
+
+
+MOST_HELD = 2 * Limits.unwritten
+"""Of one connection in one direction: what asyncio reads at a time comes on top of the limit."""
+
+
+def held(transport: Any) -> int:
+    return int(transport.get_write_buffer_size())
 
 
 def beat(correlation_id: int) -> bytes:
@@ -193,9 +228,26 @@ def test_a_client_that_does_not_read_holds_up_its_broker_and_nobody_else() -> No
         with pytest.raises(TimeoutError):
             # What fits into the buffers of the sockets and of the gateway is a small part of it.
             await asyncio.wait_for(to_gateway.drain(), 1)
+        (connection,) = gateway.connections
+        assert Limits.unwritten < held(connection._transport) <= MOST_HELD
+        assert connection._slots.take() == [], "nothing waits beside that"
         async with asyncio.timeout(PATIENCE_S):
             assert len(await reader.readexactly(8 + sent)) == 8 + sent
         to_gateway.close()
+
+    play(story)
+
+
+def test_a_broker_that_does_not_read_holds_up_its_client() -> None:
+    async def story(gateway: Gateway, _reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(fetch(1, bytes(64 * 1024 * 1024)))
+        _, to_gateway = await gateway.broker()
+        to_gateway.transport.pause_reading()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(writer.drain(), 1)
+        (connection,) = gateway.connections
+        assert Limits.unwritten < held(connection._upstream._transport) <= MOST_HELD
+        to_gateway.transport.abort()
 
     play(story)
 
@@ -219,23 +271,100 @@ def test_versions_are_those_that_are_offered() -> None:
     play(story)
 
 
+def test_clients_are_not_read_while_too_many_requests_wait() -> None:
+    async def story(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"".join(map(beat, range(MOST_PENDING))))
+        await gateway.until(lambda: gateway.pending.is_full)
+        writer.write(fetch(99))
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(gateway.brokers.get(), 0.2)
+        gateway.asked[0]()
+        from_gateway, to_gateway = await gateway.broker()
+        assert await read(from_gateway) == fetch(99)
+        for answer in gateway.asked[1:]:
+            answer()
+        assert gateway.pending.count == 0
+        to_gateway.close()
+
+    assert play(story).connections_to_brokers == [(1, True)]
+
+
+def test_the_connection_goes_whose_request_has_been_unfinished_longest() -> None:
+    long = codec.encode_request(HeartbeatRequest(version=0, group_id="g" * 800, member_id="m"), 1, "c")
+
+    async def story(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(long + long[:700])
+        await gateway.until(lambda: gateway.unfinished.total == 700)
+        port = writer.get_extra_info("peername")[1]
+        _, other = await asyncio.open_connection("127.0.0.1", port)
+        other.write(long[:500])
+        async with asyncio.timeout(PATIENCE_S):
+            assert await reader.read() == b""
+        other.write(long[500:])
+        await gateway.until(lambda: len(gateway.asked) == 2)
+        assert gateway.unfinished.total == 0
+        other.close()
+        await gateway.until(lambda: len(gateway.reasons) == 2)
+
+    assert play(story).reasons == ["unfinished requests", "client"]
+
+
+class Transport:
+    """Takes what is written, and how the connection ended."""
+
+    ended = ""
+
+    def close(self) -> None:
+        self.ended = "closed"
+
+    def abort(self) -> None:
+        self.ended = "aborted"
+
+    def is_closing(self) -> bool:
+        return bool(self.ended)
+
+    def is_reading(self) -> bool:
+        return True
+
+    def get_extra_info(self, _name: str) -> tuple[str, int]:
+        return "10.0.0.7", 1
+
+    def set_write_buffer_limits(self, high: int) -> None:
+        assert high == Limits.unwritten
+
+
 @pytest.mark.parametrize(
-    ("silent_s", "is_idle"), [(Limits.first_frame_s, False), (Limits.first_frame_s + 1, True)]
+    ("sent", "silent_s", "ended"),
+    [
+        (b"", Limits.first_frame_s, ""),
+        (b"", Limits.first_frame_s + 1, "closed"),
+        # One byte after the other, and so never silent.
+        (beat(1)[:-1], Limits.local_frame_s, ""),
+        (beat(1)[:-1], Limits.local_frame_s + 1, "aborted"),
+    ],
 )
-def test_a_connection_of_which_nothing_comes_is_closed(silent_s: float, is_idle: bool) -> None:
-    class Closing:
-        closed = False
-
-        def close(self) -> None:
-            self.closed = True
-
-        def get_extra_info(self, _name: str) -> tuple[str, int]:
-            return "10.0.0.7", 1
-
-        def set_write_buffer_limits(self, high: int) -> None:
-            assert high == Limits.unwritten
-
-    connection, transport = ClientConnection(Gateway(), 1, ("broker", 9092)), Closing()
+def test_a_connection_of_which_nothing_whole_comes_is_closed(
+    sent: bytes, silent_s: float, ended: str
+) -> None:
+    connection, transport = ClientConnection(Gateway(), 1, ("broker", 9092)), Transport()
     connection.connection_made(transport)
-    connection.expire(connection._heard_s + silent_s)
-    assert transport.closed is is_idle
+    began_s = time.monotonic()
+    for byte in sent:
+        connection.data_received(bytes([byte]))
+    connection._heard_s = began_s + (silent_s if sent else 0)
+    connection._unfinished_s = began_s if connection._unfinished_s else None
+    connection.expire(began_s + silent_s)
+    assert transport.ended == ended
+
+
+def test_a_client_that_does_not_read_goes_though_it_is_owed_something() -> None:
+    connection, transport = ClientConnection(Gateway(), 1, ("broker", 9092)), Transport()
+    connection.connection_made(transport)
+    connection._slots.await_local()
+    now_s = time.monotonic()
+    connection.expire(now_s + 2 * Limits.idle_s)
+    assert transport.ended == ""
+    transport.is_reading = lambda: False
+    connection.pause_writing()
+    connection.expire(now_s + 2 * Limits.idle_s)
+    assert transport.ended == "aborted"

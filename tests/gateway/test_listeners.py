@@ -1,0 +1,208 @@
+"""Ports over real sockets: how many are let in, TLS, and certificates that are replaced."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import socket
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from group_coordinator.gateway import listeners as module
+from group_coordinator.gateway.certificates import Certificates
+from group_coordinator.gateway.errors import GatewayError
+from group_coordinator.gateway.listeners import Listeners
+from group_coordinator.gateway.metrics import GatewayMetrics
+from group_coordinator.gateway.settings import GatewaySettings
+from tests.patience import PATIENCE_S
+from tests.security.certificates import make_client_key
+
+PASSWORD = "of-the-key"
+
+
+class Echo(asyncio.Protocol):
+    def __init__(self, listeners: Listeners) -> None:
+        self._listeners = listeners
+        self._transport: Any = None
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._transport.write(data)
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        self._listeners.left(self, "client")
+
+
+class Door:
+    def __init__(self, **settings: Any) -> None:
+        self.settings = GatewaySettings(gateway_listen="127.0.0.1:0", **settings)
+        self.registry = CollectorRegistry()
+        self.certificates = Certificates(self.settings) if self.settings.gateway_tls_certificate else None
+        self.listeners = Listeners(self.settings, self.certificates, GatewayMetrics(self.registry))
+        self.port = 0
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[Door]:
+        bound = self.listeners.bind(0)
+        self.port = bound.getsockname()[1]
+        self.listeners.serve(bound, lambda: Echo(self.listeners))
+        try:
+            yield self
+        finally:
+            self.listeners.close()
+            await self.until(lambda: not self.listeners.connections)
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            while not condition():  # noqa: ASYNC110 - it is about anything
+                await asyncio.sleep(0.01)
+
+    def closed(self, reason: str) -> float:
+        labels = {"reason": reason}
+        return (
+            self.registry.get_sample_value("group_coordinator_gateway_connections_closed_total", labels) or 0
+        )
+
+    async def say(self, said: bytes, context: ssl.SSLContext | None = None) -> tuple[bytes, str]:
+        """What comes back, and the fingerprint of the certificate that was shown."""
+        async with asyncio.timeout(PATIENCE_S):
+            reader, writer = await asyncio.open_connection("127.0.0.1", self.port, ssl=context)
+            try:
+                writer.write(said)
+                shown = writer.get_extra_info("ssl_object")
+                of = hashlib.sha256(shown.getpeercert(binary_form=True)).hexdigest() if shown else ""
+                return await reader.read(100), of
+            finally:
+                writer.close()
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Three PEM files, each with a certificate that is its own authority, and the key."""
+    return [make_client_key(tmp_path_factory.mktemp("key"), PASSWORD).read_text() for _ in range(3)]
+
+
+def of_client(key: Path | None = None) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    if key is not None:
+        context.load_cert_chain(key, password=PASSWORD)
+    return context
+
+
+def test_the_next_one_is_closed_and_the_one_after_a_place_is_free_is_not(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story() -> None:
+        async with Door(gateway_max_connections=2).open() as door:
+            there = [await asyncio.open_connection("127.0.0.1", door.port) for _ in range(2)]
+            await door.until(lambda: len(door.listeners.connections) == 2)
+            for _ in range(3):
+                assert (await door.say(b""))[0] == b""
+            assert door.closed("too many") == 3
+            there[0][1].close()
+            await door.until(lambda: len(door.listeners.connections) == 1)
+            assert (await door.say(b"hello"))[0] == b"hello"
+            there[1][1].close()
+
+    asyncio.run(story())
+    assert caplog.messages == ["1 connections are refused: there are gateway.max.connections (2)"]
+
+
+def test_new_connections_get_the_new_certificate_and_a_broken_one_is_not_taken(
+    keys: list[str], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "gateway.pem"
+    file.write_text(keys[0])
+    caplog.set_level(logging.INFO)
+
+    async def story() -> None:
+        door = Door(gateway_tls_certificate=str(file), gateway_tls_key_password=PASSWORD)
+        async with door.open():
+            told, first = await door.say(b"hello", of_client())
+            assert told == b"hello"
+            old = await asyncio.open_connection("127.0.0.1", door.port, ssl=of_client())
+            shown = []
+            for text in ("broken", "broken again", keys[1]):
+                file.write_text(text)
+                for _ in range(2):
+                    door.certificates.renew()
+                shown.append((await door.say(b"hello", of_client()))[1])
+            assert shown[:2] == [first, first]
+            assert shown[2] != first
+            old[1].write(b"still here")
+            assert await old[0].read(100) == b"still here"
+            old[1].close()
+
+    asyncio.run(story())
+    said = [each for each in caplog.messages if "certificate" in each]
+    assert [each.partition(",")[0] for each in said[:2]] == ["the certificate is not renewed"] * 2
+    assert said[2:] == [f"the certificate is renewed from {file}"]
+
+
+def test_a_client_has_to_show_a_certificate_if_there_is_an_authority_for_it(
+    keys: list[str], tmp_path: Path
+) -> None:
+    gateway, known, unknown = (tmp_path / name for name in ("gateway.pem", "known.pem", "unknown.pem"))
+    for file, text in zip((gateway, known, unknown), keys, strict=True):
+        file.write_text(text)
+
+    async def story() -> None:
+        door = Door(
+            gateway_tls_certificate=str(gateway),
+            gateway_tls_key_password=PASSWORD,
+            gateway_tls_client_ca=str(known),
+        )
+        async with door.open():
+            assert (await door.say(b"hello", of_client(known)))[0] == b"hello"
+            for refused in (of_client(), of_client(unknown)):
+                # In TLS 1.3 a client learns of it when it reads, by an alert or by the end.
+                with suppress(ssl.SSLError, ConnectionError):
+                    assert (await door.say(b"hello", refused))[0] == b""
+            await door.until(lambda: door.closed("handshake") == 2)
+
+    asyncio.run(story())
+
+
+def test_a_handshake_that_does_not_end_is_ended_and_takes_a_place_until_then(
+    keys: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "gateway.pem"
+    file.write_text(keys[0])
+    monkeypatch.setattr(module, "_HANDSHAKE_S", 0.5)
+
+    async def story() -> None:
+        door = Door(
+            gateway_tls_certificate=str(file),
+            gateway_tls_key_password=PASSWORD,
+            gateway_max_connections=1,
+        )
+        async with door.open():
+            _, silent = await asyncio.open_connection("127.0.0.1", door.port)
+            await door.until(lambda: door.listeners._greeted)
+            assert (await door.say(b""))[0] == b""
+            assert door.closed("too many") == 1
+            await door.until(lambda: door.closed("handshake"))
+            assert (await door.say(b"hello", of_client()))[0] == b"hello"
+            silent.close()
+
+    asyncio.run(story())
+
+
+def test_a_port_may_be_shared_on_purpose_only() -> None:
+    with socket.create_server(("127.0.0.1", 0), reuse_port=True) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(
+            GatewayError, match=rf"cannot listen on 127\.0\.0\.1:{port}: .* gateway\.reuse\.port"
+        ):
+            Door().listeners.bind(port)
+        Door(gateway_reuse_port=True).listeners.bind(port).close()

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kafka.protocol.admin.groups import DeleteGroupsResponse
+from kafka.protocol.consumer import OffsetCommitResponse, OffsetFetchResponse
+from kafka.protocol.consumer.group import HeartbeatResponse
+from kafka.protocol.metadata import FindCoordinatorResponse
+from prometheus_client import CollectorRegistry
+
+from group_coordinator.gateway.metrics import GatewayMetrics
+
+DELETED, FOUND = DeleteGroupsResponse.DeletableGroupResult, FindCoordinatorResponse.Coordinator
+COMMITTED, FETCHED = (
+    OffsetCommitResponse.OffsetCommitResponseTopic,
+    OffsetFetchResponse.OffsetFetchResponseTopic,
+)
+OF_PARTITION = COMMITTED.OffsetCommitResponsePartition
+
+
+def committed(*errors: int) -> Any:
+    partitions = [OF_PARTITION(version=2, partition_index=0, error_code=each) for each in errors]
+    return OffsetCommitResponse(version=2, topics=[COMMITTED(version=2, name="t", partitions=partitions)])
+
+
+@pytest.mark.parametrize(
+    ("response", "api", "error"),
+    [
+        (HeartbeatResponse(version=0, error_code=27), "Heartbeat", "REBALANCE_IN_PROGRESS"),
+        (HeartbeatResponse(version=0, error_code=9_999), "Heartbeat", "9999"),
+        (committed(0, 0), "OffsetCommit", "NONE"),
+        (committed(0, 25, 22), "OffsetCommit", "UNKNOWN_MEMBER_ID"),
+        (
+            OffsetFetchResponse(version=2, topics=[], error_code=14),
+            "OffsetFetch",
+            "COORDINATOR_LOAD_IN_PROGRESS",
+        ),
+        (OffsetFetchResponse(version=8, groups=[]), "OffsetFetch", "NONE"),
+        (FindCoordinatorResponse(version=0, error_code=24), "FindCoordinator", "INVALID_GROUP_ID"),
+        (
+            FindCoordinatorResponse(version=4, coordinators=[FOUND(version=4, error_code=15)]),
+            "FindCoordinator",
+            "COORDINATOR_NOT_AVAILABLE",
+        ),
+        (
+            DeleteGroupsResponse(version=0, results=[DELETED(version=0, group_id="g", error_code=68)]),
+            "DeleteGroups",
+            "NON_EMPTY_GROUP",
+        ),
+    ],
+)
+def test_a_response_counts_by_its_first_error(response: Any, api: str, error: str) -> None:
+    registry = CollectorRegistry()
+    GatewayMetrics(registry).answered(response.API_KEY, response, 0.5)
+    labels = {"api": api, "error": error}
+    assert registry.get_sample_value("group_coordinator_gateway_responses_total", labels) == 1
+    assert registry.get_sample_value("group_coordinator_gateway_request_seconds_sum", {"api": api}) == 0.5

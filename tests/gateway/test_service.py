@@ -1,0 +1,108 @@
+"""The brokers that a gateway offers, without Kafka: what is told of them is scripted."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from kafka.errors import KafkaTimeoutError
+from kafka.protocol.metadata import MetadataResponse
+from prometheus_client import CollectorRegistry
+
+from group_coordinator.gateway import service as module
+from group_coordinator.gateway.metrics import GatewayHealth, GatewayMetrics
+from group_coordinator.gateway.service import Gateway
+from group_coordinator.gateway.settings import GatewaySettings
+from tests.patience import PATIENCE_S
+
+BROKER = MetadataResponse.MetadataResponseBroker
+
+
+class Admin:
+    """Tells what the script says, again and again the last of it."""
+
+    def __init__(self, *script: Any) -> None:
+        self._script = list(script)
+
+    def describe_cluster(self) -> dict[str, Any]:
+        told = self._script.pop(0) if len(self._script) > 1 else self._script[0]
+        if isinstance(told, Exception):
+            raise told
+        return {"brokers": [{"node_id": node_id, "host": f"b{node_id}", "port": 9092} for node_id in told]}
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return int(found.getsockname()[1])
+
+
+def offered(gateway: Gateway, *node_ids: int) -> list[tuple[int, int]]:
+    """Node ids and ports, as a client is told when these brokers are there."""
+    brokers = [BROKER(version=1, node_id=each, host=f"b{each}", port=9092) for each in node_ids]
+    message = MetadataResponse(version=1, brokers=brokers)
+    gateway.rewrite(message)
+    return [(each.node_id, each.port) for each in message.brokers]
+
+
+def play(node_ports: int, story: Callable[[Gateway, int], Any]) -> CollectorRegistry:
+    registry = CollectorRegistry()
+
+    async def played() -> None:
+        port = free_port()
+        settings = GatewaySettings(gateway_listen=f"127.0.0.1:{port}", gateway_node_ports=node_ports)
+        gateway = Gateway(settings, {}, GatewayMetrics(registry), GatewayHealth())
+        try:
+            await story(gateway, port)
+        finally:
+            gateway._look(0)
+            for _ in range(3):
+                # A listener that has not begun yet would not close its port.
+                await asyncio.sleep(0)
+            gateway._listeners.close()
+            await asyncio.gather(*gateway._listeners._tasks, return_exceptions=True)
+
+    asyncio.run(played())
+    return registry
+
+
+def test_a_broker_beyond_the_ports_is_left_out_logged_once_and_counted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story(gateway: Gateway, port: int) -> None:
+        for _ in range(2):
+            assert offered(gateway, 0, 1, 2) == [(0, port + 1), (1, port + 2)]
+        assert gateway._brokers.reachable == (0, 1)
+
+    registry = play(2, story)
+    assert registry.get_sample_value("group_coordinator_gateway_brokers_left_out") == 1
+    assert caplog.messages == [
+        "broker 2 is not offered: its port would be beyond the 2 of gateway.node.ports"
+    ]
+
+
+def test_brokers_come_and_go_and_a_port_that_is_taken_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "_REFRESH_EVERY_S", 0.01)
+
+    async def story(gateway: Gateway, port: int) -> None:
+        async def until(*node_ids: int) -> None:
+            async with asyncio.timeout(PATIENCE_S):
+                while gateway._brokers.reachable != node_ids:  # noqa: ASYNC110 - it is about anything
+                    await asyncio.sleep(0.01)
+
+        with socket.create_server(("127.0.0.1", port + 2)):
+            admin = Admin([0, 1], [], KafkaTimeoutError("away"), [0, 1])
+            asking = asyncio.ensure_future(gateway._keep_brokers(admin))
+            await until(0)
+            assert offered(gateway, 0, 1) == [(0, port + 1)]
+        await until(0, 1)
+        assert offered(gateway, 0, 1) == [(0, port + 1), (1, port + 2)]
+        admin._script = [[1, 3]]
+        await until(1, 3)
+        asking.cancel()
+
+    play(10, story)

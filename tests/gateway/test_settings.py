@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from group_coordinator.commands.settings import load_settings
+from group_coordinator.gateway.settings import GatewaySettings, Listen
+from group_coordinator.jobs.settings import SettingsError
+from group_coordinator.page.settings import PageSettings
+
+FILE = """
+bootstrap.servers = "kafka:9092"
+checkpoint = "/state"
+history.retention.days = 90
+gateway.listen = "[::1]:9000"
+"""
+
+
+def test_one_file_is_for_the_gateway_and_for_the_coordinator(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "coordinator.toml"
+    file.write_text(FILE)
+    monkeypatch.setenv("GROUP_COORDINATOR_GATEWAY_MAX_CONNECTIONS", "7")
+    monkeypatch.setenv("GROUP_COORDINATOR_UI_PORT", "0")
+    gateway = load_settings(GatewaySettings, file, {"gateway.advertised.host": "h"})
+    assert (gateway.listen, gateway.gateway_max_connections) == (Listen("::1", 9000), 7)
+    assert gateway.gateway_advertised_host == "h"
+    page = load_settings(PageSettings, file, {})
+    assert (page.history_retention_days, page.ui_port) == (90, 0)
+    for kind in (GatewaySettings, PageSettings):
+        with pytest.raises(SettingsError, match=r"no setting gateway.listn; did you mean gateway.listen\?"):
+            load_settings(kind, file, {"gateway.listn": "x"})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        *(
+            ("listen", value, f"gateway.listen: {value!r} is no address")
+            for value in ("x_y", "h:", "h:x", "h:70000")
+        ),
+        ("tls.key", "key.pem", "gateway.tls.certificate is not set"),
+        ("max.connections", "0", "Expected `int` >= 1 - at `gateway.max.connections`"),
+        ("beats.linger.ms", "x", "Expected `int`, got `str` - at `gateway.beats.linger.ms`"),
+    ],
+)
+def test_what_cannot_be_used_is_named(name: str, value: str, why: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        GatewaySettings.load(None, {}, {f"gateway.{name}": value}, needed=())
+    assert str(caught.value).startswith(f"unusable setting: {why}")
+
+
+@pytest.mark.parametrize(
+    ("listen", "node_id", "port"),
+    [
+        ("h:0", 70_000, 0),
+        ("h:19092", 1, 19_094),
+        ("h:19092", 999, 20_092),
+        ("h:19092", 1_000, None),
+        ("h:65000", 535, None),
+    ],
+)
+def test_the_port_of_a_broker(listen: str, node_id: int, port: int | None) -> None:
+    assert GatewaySettings(gateway_listen=listen).node_port(node_id) == port
