@@ -102,6 +102,8 @@ def step(
     again after such an outage, which its first run could not know, gives the same.
     """
     parts = list(steps(key, state, records, watermark_ms, config, secret, outages, layout))
+    if len(parts) == 1:
+        return parts[0]
     whole: dict[str, Any] = {
         name: list(chain.from_iterable(getattr(part, name) for part in parts)) for name in _LISTS
     }
@@ -138,7 +140,7 @@ def steps(
             # Heartbeats are many, and their answers small.
             if isinstance(request, HeartbeatRequest) and len(part.requests) % _HEARTBEATS_PER_LOOK:
                 continue
-        size = part.encode()
+        size = part.measure()
         if not isinstance(request, Rejection) and request.IS_READING:
             turn.read_bytes += size
         if part.size >= _PART_BYTES or part.records >= _PART_RECORDS:
@@ -152,14 +154,26 @@ def steps(
         value = _json(turn.group.picture()) if turn.exists else None
         outputs.append(Output(Channel.GROUPS, key, value))
     outputs += _offset_pictures(turn)
-    yield part.end()._replace(
-        state=encode_group(turn.stored_group()) if turn.exists else None,
-        deadline_ms=turn.deadlines.next_ms() if turn.exists else None,
+    yield part.end(
+        encode_group(turn.stored_group()) if turn.exists else None,
+        turn.deadlines.next_ms() if turn.exists else None,
     )
 
 
 class _Part:
     """The decisions since the last part."""
+
+    __slots__ = (
+        "_config",
+        "_events_encoded",
+        "_measured",
+        "_replies_encoded",
+        "_turn",
+        "outputs",
+        "rejections",
+        "requests",
+        "size",
+    )
 
     def __init__(self, turn: Turn[AnyGroup], config: GroupConfig) -> None:
         self._turn, self._config = turn, config
@@ -168,8 +182,8 @@ class _Part:
         self.requests: list[AnyRequest] = []
         self.rejections: list[tuple[Record, Rejection]] = []
         self.outputs: list[Output] = []
-        self.size = 0
-        """Bytes of the outputs."""
+        self.size = self._measured = 0
+        """Bytes of the outputs, as far as they were measured."""
 
     @property
     def records(self) -> int:
@@ -182,26 +196,31 @@ class _Part:
         if rejection.response is not None:
             self._turn.replies.append(Reply(rejection.response, rejection.reply_partition))
         self.encode()
-        self._add([_rejected(record, rejection.reason, self._config)])
+        self.outputs.append(_rejected(record, rejection.reason, self._config))
 
-    def encode(self) -> int:
-        """Make outputs of what was decided since the last call; return how many bytes they have."""
-        before = self.size
+    def encode(self) -> None:
+        """Make outputs of what was decided since the last call."""
         replies, events = self._turn.replies, self._turn.events
-        self._add([_response(reply) for reply in replies[self._replies_encoded :]])
-        self._add([_event(event) for event in events[self._events_encoded :]])
-        self._replies_encoded, self._events_encoded = len(replies), len(events)
-        return self.size - before
+        if len(replies) > self._replies_encoded:
+            self.outputs += [_response(reply) for reply in replies[self._replies_encoded :]]
+            self._replies_encoded = len(replies)
+        if len(events) > self._events_encoded:
+            self.outputs += [_event(event) for event in events[self._events_encoded :]]
+            self._events_encoded = len(events)
 
-    def _add(self, outputs: list[Output]) -> None:
-        self.outputs += outputs
-        self.size += sum([len(output.value or b"") for output in outputs])
+    def measure(self) -> int:
+        """Encode, and return how many bytes of outputs there are that were not measured before."""
+        self.encode()
+        size = sum([len(output.value or b"") for output in self.outputs[self._measured :]])
+        self._measured = len(self.outputs)
+        self.size += size
+        return size
 
-    def end(self) -> StepResult:
+    def end(self, state: bytes | None = None, deadline_ms: int | None = None) -> StepResult:
         """Give out the part."""
         return StepResult(
-            state=None,
-            deadline_ms=None,
+            state=state,
+            deadline_ms=deadline_ms,
             outputs=self.outputs,
             requests=self.requests,
             replies=self._turn.replies,
