@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from group_coordinator.commands.arguments import parsed
+from group_coordinator.commands.command_config import client_config, command_config_option
 from group_coordinator.commands.terminal import bootstrap_option, fail, need, request_topic_option, say
 from group_coordinator.coordinator_state.topics import GROUPS, RESPONSES
 
@@ -77,6 +78,14 @@ def _address(text: str) -> tuple[str, int]:
     help="Let members commit for topics and partitions that do not exist; brokers answer 3 to that.",
 )
 @click.option(
+    "--rights",
+    type=click.Choice(["auto", "on", "off"]),
+    default="auto",
+    show_default=True,
+    help="Whether the brokers are asked what a client may do; auto: where they have SASL or TLS.",
+)
+@command_config_option()
+@click.option(
     "--metrics-port",
     type=click.IntRange(min=-1, max=65_535),
     default=9467,
@@ -94,6 +103,8 @@ def gateway(  # noqa: PLR0913 - one for each option
     groups_prefix: str,
     beats_linger_ms: int,
     commit_unknown_topics: bool,
+    rights: str,
+    command_config: str | None,
     metrics_port: int,
 ) -> None:
     """Let Kafka's own clients use the coordinator.
@@ -125,15 +136,17 @@ def gateway(  # noqa: PLR0913 - one for each option
         groups_prefix=groups_prefix,
         beats_linger_ms=beats_linger_ms,
         commit_unknown_topics=commit_unknown_topics,
+        rights=rights,
     )
     logging.getLogger("group_coordinator.gateway").setLevel(logging.INFO)
-    servers = [server.strip() for server in bootstrap_servers.split(",")]
     registry, health = CollectorRegistry(), GatewayHealth()
-    made = Gateway(settings, {"bootstrap_servers": servers}, GatewayMetrics(registry), health)
     try:
+        made = Gateway(
+            settings, client_config(bootstrap_servers, command_config), GatewayMetrics(registry), health
+        )
         with serving(metrics_port, registry, health, say, "--metrics-port"):
             asyncio.run(_run(made))
-    except (GatewayError, KafkaError, SettingsError) as error:
+    except (GatewayError, KafkaError, SettingsError, ValueError) as error:
         fail(error)
 
 

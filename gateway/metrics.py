@@ -50,6 +50,9 @@ class GatewayMetrics:
         self.request_seconds = {key: seconds.labels(api.name) for key, api in APIS.items()}
         """By API key."""
         self.frame_errors = counter("frame_errors", "Connections closed for what they have sent.")
+        rights = counter("rights_probes", "Rights of clients that brokers were asked for.", "result")
+        granted, denied = rights.labels("granted"), rights.labels("denied")
+        self.right_answered = lambda is_granted: (granted if is_granted else denied).inc()
         self.upstream_errors = counter("upstream_errors", "Connections to brokers that were lost or refused.")
         self._registry_gauge = gauge
 

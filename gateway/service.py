@@ -19,6 +19,7 @@ from group_coordinator.gateway.beats import next_instant
 from group_coordinator.gateway.connection import ClientConnection
 from group_coordinator.gateway.groups import Groups, ListedGroup
 from group_coordinator.gateway.local import Client, Local, Nodes, Origin
+from group_coordinator.gateway.security import security_of
 from group_coordinator.gateway.stream import Listener, Lookup, Reader, Writer
 from group_coordinator.gateway.topics import Topics
 
@@ -60,6 +61,7 @@ class Gateway:
         """The counters of the gateway."""
         self._health = health
         self._settings, self._kafka_config = settings, kafka_config
+        self._security = security_of(kafka_config, settings.rights)
         self._instance = secrets.token_hex(6)
         self._groups = Groups(settings.groups_prefix)
         self._topics: Topics | None = None
@@ -88,6 +90,8 @@ class Gateway:
             self._serve(bound, lambda: min(self._brokers))
             self._health.serves(self._local)
             try:
+                if not self._security.asks_rights:
+                    say("rights are not asked for: whoever reaches the gateway may do anything to any group")
                 say(f"clients find the gateway at {settings.advertised_host}:{bound.getsockname()[1]}")
                 await self._keep_time(stopping)
                 say("stopping")
@@ -196,7 +200,7 @@ class Gateway:
 
         def accept() -> ClientConnection:
             node = node_id()
-            connection = ClientConnection(self, node, self._brokers[node])
+            connection = ClientConnection(self, node, self._brokers[node], self._security)
             self._connections.add(connection)
             self.metrics.connections.set(len(self._connections))
             return connection

@@ -24,6 +24,8 @@ class GatewaySettings(NamedTuple):
     beats_linger_ms: int = 200
     commit_unknown_topics: bool = False
     """Whether commits for topics and partitions that do not exist are let pass."""
+    rights: str = "auto"
+    """Whether the brokers are asked what a client may do: on, off, or auto: where they have SASL or TLS."""
 
     def node_port(self, node_id: int) -> int:
         """The port that stands for this broker; 0 if any does."""

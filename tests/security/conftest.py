@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.commands.job import Process
+from tests.security.rights import rights_of
 from tests.security.secured_broker import SecuredBroker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-USERS = ("coordinator", "member", "operator", "stranger", "tenant-a", "tenant-b")
+USERS = ("coordinator", "gateway", "member", "operator", "stranger", "tenant-a", "tenant-b")
 
 
 @pytest.fixture(scope="session")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
-    with SecuredBroker(tmp_path_factory.mktemp("secured")) as broker:
+    passwords = {user: password_of(user) for user in USERS}
+    with SecuredBroker(tmp_path_factory.mktemp("secured"), passwords) as broker:
         for user in USERS:
             broker.add_user(user, password_of(user))
         yield broker
@@ -32,3 +36,26 @@ def write_settings(file: Path, settings: dict[str, str]) -> Path:
     """A settings file, as passwords should be given; JSON strings are TOML strings."""
     file.write_text("".join(f"{json.dumps(name)} = {json.dumps(it)}\n" for name, it in settings.items()))
     return file
+
+
+@contextmanager
+def gateway_before(secured: SecuredBroker, directory: Path, topics: dict[str, str]) -> Iterator[Process]:
+    """A gateway with the rights that the guide lists and no others. `topics`: of its coordinator."""
+    names = {f"coordinator.{name}": topic for name, topic in topics.items()}
+    secured.grant("gateway", rights_of("The gateway", names))
+    properties = directory / "gateway.properties"
+    java = secured.java_properties("gateway", password_of("gateway"))
+    properties.write_text("".join(f"{name}={value}\n" for name, value in java.items()))
+    process = Process(
+        directory,
+        *("gateway", "--bootstrap-servers", secured.bootstrap_servers, "--listen", "127.0.0.1:0"),
+        *("--command-config", str(properties), "--metrics-port", "0"),
+        *(word for name in ("request", "response") for word in (f"--{name}-topic", topics[f"{name}s"])),
+        *("--groups-topic", topics["groups"]),
+    )
+    try:
+        yield process
+        process.terminate()
+        assert process.exit_code() == 0
+    finally:
+        process.kill()
