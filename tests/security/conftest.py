@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.commands.job import Process
+from tests.security.disguises import disguises
 from tests.security.rights import rights_of
 from tests.security.secured_broker import SecuredBroker
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-USERS = ("coordinator", "gateway", "member", "operator", "stranger", "tenant-a", "tenant-b")
+USERS = ("coordinator", "gateway", "member", "operator", "reader", "stranger", "tenant-a", "tenant-b")
 
 
 @pytest.fixture(scope="session")
@@ -57,5 +58,7 @@ def gateway_before(secured: SecuredBroker, directory: Path, topics: dict[str, st
         yield process
         process.terminate()
         assert process.exit_code() == 0
+        said = "\n".join(process.said).encode()
+        assert not [user for user in USERS for it in disguises(password_of(user)) if it in said]
     finally:
         process.kill()

@@ -32,6 +32,8 @@ __all__ = ["MECHANISM", "SecuredBroker"]
 
 MECHANISM = "SCRAM-SHA-512"
 _HOST = "127.0.0.1"
+_SESSION_MS = 3_600_000
+"""Longer than any test, because kafka-python does not log in again. But a client that does may."""
 
 
 class SecuredBroker:
@@ -64,6 +66,7 @@ class SecuredBroker:
                     "oauthbearer.OAuthBearerLoginModule", unsecuredLoginStringClaim_sub="broker"
                 ),
                 "listener.name.secured.scram-sha-512.sasl.jaas.config": _login("scram.ScramLoginModule"),
+                "listener.name.secured.connections.max.reauth.ms": str(_SESSION_MS),
                 "ssl.keystore.type": "PKCS12",
                 "ssl.keystore.location": str(self.certificates.keystore),
                 "ssl.keystore.password": PASSWORD,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import ssl
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import ACLOperation, ACLResourcePatternType, NewTopic, ResourcePattern, ResourceType
 from kafka.protocol.admin.groups import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
 from kafka.protocol.consumer.group import (
@@ -23,12 +26,16 @@ from kafka.protocol.consumer.group import (
 from kafka.protocol.metadata import FindCoordinatorRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
+from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.deploy.jars import fetch
+from group_coordinator.deploy.java import find_java
 from group_coordinator.gateway import codec
 from group_coordinator.gateway.apis import APIS
 from tests.commands.job import Job
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, wait_for
 from tests.security.conftest import gateway_before, password_of
-from tests.security.rights import Right
+from tests.security.rights import Right, rights_of
+from tests.security.secured_broker import MECHANISM
 
 if TYPE_CHECKING:
     from tests.security.secured_broker import SecuredBroker
@@ -36,6 +43,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.verify]
 
 TOPICS = ("mine", "seen", "hidden")
+BEAT = HeartbeatRequest(version=4, group_id="table", generation_id=1, member_id="nobody")
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +70,9 @@ class Wire:
 
     def log_in(self, user: str) -> None:
         self.ask(SaslHandshakeRequest(version=1, mechanism="PLAIN"))
+        self.authenticate(user)
+
+    def authenticate(self, user: str) -> None:
         token = b"\0%s\0%s" % (user.encode(), password_of(user).encode())
         told = codec.decode_response(36, 2, self.ask(SaslAuthenticateRequest(version=2, auth_bytes=token)))
         assert told.error_code == 0
@@ -203,18 +214,96 @@ def requests() -> list[Any]:
     ]
 
 
+def test_a_login_can_be_renewed_between_requests(secured: SecuredBroker, gateway: str) -> None:
+    secured.grant("stranger", [on_group("READ")])
+    with closing(Wire(gateway, "stranger", None)) as wire:
+        handshake = SaslHandshakeRequest(version=1, mechanism="PLAIN")
+
+        def is_accepted() -> bool:
+            # A broker takes a second login as one only after a second.
+            for each in (BEAT, handshake):
+                wire.send(each)
+            assert codec.decode_response(12, 4, wire.receive()).error_code == Errors.UNKNOWN_MEMBER_ID
+            return codec.decode_response(17, 1, wire.receive()).error_code == 0
+
+        wait_for(is_accepted)
+        wire.authenticate("stranger")
+        assert codec.decode_response(12, 4, wire.ask(BEAT)).error_code == Errors.UNKNOWN_MEMBER_ID
+
+
+def test_nothing_of_a_group_is_told_before_the_login(gateway: str) -> None:
+    host, _, port = gateway.rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as connection:
+        connection.sendall(codec.encode_request(ListGroupsRequest(version=5), 1, "c"))
+        assert connection.recv(1) == b""
+
+
+OAUTH = 'oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="reader";'
+PASSWORD = f'required username="reader" password="{password_of("reader")}";'
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "login"),
+    [
+        ("PLAIN", f"plain.PlainLoginModule {PASSWORD}"),
+        (MECHANISM, f"scram.ScramLoginModule {PASSWORD}"),
+        ("OAUTHBEARER", OAUTH),
+    ],
+)
+def test_kafkas_console_consumer_logs_in(
+    secured: SecuredBroker, gateway: str, mechanism: str, login: str
+) -> None:
+    secured.grant("reader", rights_of("A client of the gateway", {"orders": "mine", "billing": mechanism}))
+    producer = KafkaProducer(bootstrap_servers=secured.open_servers)
+    producer.send("mine", b"an order").get(PATIENCE_S)
+    producer.close()
+    properties = {
+        "group.protocol": "classic",
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": mechanism,
+        "sasl.jaas.config": f"org.apache.kafka.common.security.{login}",
+    }
+    given = [word for it in properties.items() for word in ("--command-property", "=".join(it))]
+    done = subprocess.run(
+        [
+            *(str(find_java()), "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
+            *("-cp", os.pathsep.join(map(str, fetch("broker", "tools")))),
+            *("org.apache.kafka.tools.consumer.ConsoleConsumer", "--bootstrap-server", gateway, *given),
+            *("--topic", "mine", "--group", mechanism, "--from-beginning", "--max-messages", "1"),
+            *("--timeout-ms", "60000"),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.stdout == "an order\n", done.stderr
+    with closing(KafkaAdminClient(bootstrap_servers=secured.open_servers)) as admin:
+        assert mechanism not in str(admin.list_groups()), "the brokers' coordinator knows nothing of it"
+
+
 def told(request: Any, response: bytes) -> str:
-    """A response without what differs from broker to broker: addresses."""
+    """A response without what differs from broker to broker: addresses, and groups of other tests."""
     message = codec.decode_response(request.API_KEY, request.version, response)
     if isinstance(request, FindCoordinatorRequest):
         for each in message.coordinators or [message]:
             if not each.error_code:
                 each.node_id, each.host, each.port = 0, "", 0
+    if isinstance(request, ListGroupsRequest):
+        message.groups = [each for each in message.groups if each.group_id == "table"]
     return codec.encode_response(message, 7).hex() + f" {message}"
 
 
 def test_a_broker_and_the_gateway_let_everybody_do_the_same(secured: SecuredBroker, gateway: str) -> None:
     tls = ssl.create_default_context(cafile=str(secured.certificates.authority))
+    secured.grant("stranger", CASES["all of the group"])
+    with closing(Wire(secured.bootstrap_servers, "stranger", tls)) as broker:
+
+        def is_coordinating() -> bool:
+            broker.ask(FindCoordinatorRequest(version=0, key="table"))
+            return codec.decode_response(12, 4, broker.ask(BEAT)).error_code == Errors.UNKNOWN_MEMBER_ID
+
+        wait_for(is_coordinating)
     differences = []
     for name, rights in CASES.items():
         secured.grant("stranger", rights)
