@@ -61,7 +61,12 @@ class Gateway:
         """The counters of the gateway."""
         self._health = health
         self._settings, self._kafka_config = settings, kafka_config
-        self._security = security_of(kafka_config, settings.rights)
+        try:
+            self._security = security_of(kafka_config, settings.rights)
+        except OSError as error:
+            raise GatewayError(
+                f"the brokers' TLS cannot be used: {error}; look at the PEM files that the settings name"
+            ) from None
         self._instance = secrets.token_hex(6)
         self._groups = Groups(settings.groups_prefix)
         self._topics: Topics | None = None
