@@ -28,11 +28,15 @@ class Way(Enum):
 
 
 class Api(NamedTuple):
-    """One of Kafka's APIs. `newest`: the newest version that is offered; None for the broker's own."""
+    """One of Kafka's APIs. `newest`: the newest version that is offered; None for the broker's own.
+
+    `oldest`: the oldest one, where that is not the broker's own.
+    """
 
     name: str
     way: Way
     newest: int | None = None
+    oldest: int = 0
 
     def offers(self, version: int) -> bool:
         """Whether this version may be offered; a broker may have fewer."""
@@ -63,8 +67,8 @@ APIS: dict[int, Api] = {
     14: Api("SyncGroup", Way.STREAM, 5),
     15: Api("DescribeGroups", Way.STREAM, 6),
     16: Api("ListGroups", Way.GATEWAY, 5),
-    # Rights to groups would have to be asked of the brokers, in the client's name.
-    17: Api("SaslHandshake", Way.HIDDEN),
+    # What follows version 0 is no frame.
+    17: Api("SaslHandshake", Way.PASSED, 1, oldest=1),
     18: Api("ApiVersions", Way.REWRITTEN, 4),
     19: Api("CreateTopics", Way.PASSED),
     20: Api("DeleteTopics", Way.PASSED),
@@ -84,7 +88,7 @@ APIS: dict[int, Api] = {
     33: Api("AlterConfigs", Way.PASSED),
     34: Api("AlterReplicaLogDirs", Way.PASSED),
     35: Api("DescribeLogDirs", Way.PASSED),
-    36: Api("SaslAuthenticate", Way.HIDDEN),
+    36: Api("SaslAuthenticate", Way.PASSED, 2),
     37: Api("CreatePartitions", Way.PASSED),
     38: Api("CreateDelegationToken", Way.PASSED),
     39: Api("RenewDelegationToken", Way.PASSED),
@@ -139,13 +143,17 @@ HIDDEN_FEATURES = frozenset({"group.version", "share.version", "streams.version"
 def offered(of_broker: Iterable[OfferedVersions]) -> list[OfferedVersions]:
     """The versions that a client is offered, from those that its broker offers.
 
-    Oldest versions stay as the broker says: librdkafka finds out what a broker can do by ranges that overlap
-    (KAFKA-18659).
+    Oldest versions stay as the broker says but for SaslHandshake: librdkafka finds out what a broker can do
+    by ranges that overlap (KAFKA-18659).
     """
     found = []
     for key, oldest, newest in of_broker:
         api = APIS.get(key)
         if api is None or api.way is Way.HIDDEN:
             continue
-        found.append(OfferedVersions(key, oldest, newest if api.newest is None else min(newest, api.newest)))
+        found.append(
+            OfferedVersions(
+                key, max(oldest, api.oldest), newest if api.newest is None else min(newest, api.newest)
+            )
+        )
     return found

@@ -51,6 +51,12 @@ from kafka.protocol.metadata import (
     MetadataResponse,
 )
 from kafka.protocol.producer import ProduceRequest, ProduceResponse
+from kafka.protocol.sasl import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
 from kafka.protocol.schemas.fields import ArrayField, SimpleField, StructArrayField, StructField
 
 from group_coordinator.gateway.errors import FrameError
@@ -97,6 +103,8 @@ _MESSAGES: dict[int, tuple[type[ApiMessage], type[ApiMessage]]] = {
         (DeleteGroupsRequest, DeleteGroupsResponse),
         (OffsetDeleteRequest, OffsetDeleteResponse),
         (DescribeClusterRequest, DescribeClusterResponse),
+        (SaslHandshakeRequest, SaslHandshakeResponse),
+        (SaslAuthenticateRequest, SaslAuthenticateResponse),
     )
 }
 MOST_GROUPS = 10_000

@@ -3,6 +3,9 @@
 The connection cuts into frames whatever arrives from the client. Frames of passed requests go upstream as
 they arrive. Frames of local requests are kept until they are whole, and go to the gateway. Only the first
 slot is written to the client.
+
+Two kinds of request hold back what comes after them, as a broker works on one request of a connection at a
+time: a local one whose rights have to be asked for, and one of a login (SASL), which waits for its turn.
 """
 
 from __future__ import annotations
@@ -10,8 +13,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
 
+from kafka.protocol.metadata import MetadataRequest
+from kafka.protocol.sasl import SaslHandshakeResponse
+
+from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.gateway import codec
 from group_coordinator.gateway.addresses import rewrite_api_versions, unsupported_api_versions
 from group_coordinator.gateway.apis import APIS, Way
@@ -24,20 +32,32 @@ from group_coordinator.gateway.frames import (
     RequestHead,
     read_request_head,
 )
+from group_coordinator.gateway.guards import Ask, guard
 from group_coordinator.gateway.local import Client
-from group_coordinator.gateway.slots import Slots
+from group_coordinator.gateway.rights import Rights
+from group_coordinator.gateway.security import Security
+from group_coordinator.gateway.slots import LocalSlot, Slots
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import ssl
+    from collections.abc import Callable, Iterable, Iterator
 
+    from group_coordinator.gateway.guards import Guard
     from group_coordinator.gateway.limits import Pending
     from group_coordinator.gateway.metrics import GatewayMetrics
+    from group_coordinator.gateway.rights import Right
 
 __all__ = ["ClientConnection", "Limits", "Services"]
 
 log = logging.getLogger(__name__)
 
 _API_VERSIONS, _FIND_COORDINATOR, _PRODUCE = 18, 10, 0
+_SASL_HANDSHAKE, _SASL_AUTHENTICATE = 17, 36
+_SASL = (_SASL_HANDSHAKE, _SASL_AUTHENTICATE)
+_OWN_ID, _OWN_NAME = 0, "group-coordinator-gateway"
+"""Correlation id and client id of what the gateway asks a broker on its own account."""
+_SIGN_OF_LIFE = MetadataRequest(version=1, topics=[])
+"""A broker answers it to whoever has logged in, and to nobody else."""
 _ENDPOINTS_VERSION = 10
 """The version of Produce from which on its responses may name addresses."""
 
@@ -55,6 +75,8 @@ class Limits:
     """Until a request of a group that has begun is whole, however steadily its bytes come."""
     idle_s = 600.0
     """As `connections.max.idle.ms` of a broker."""
+    keep_alive_s = 180.0
+    """Until a silent broker is asked for a sign of life, where a login would be lost with it."""
 
 
 class Services(Protocol):
@@ -90,20 +112,36 @@ class Services(Protocol):
 class ClientConnection(asyncio.Protocol):
     """A client, which was accepted on a port that stands for the broker `node_id` at `upstream`."""
 
-    def __init__(self, services: Services, node_id: int, upstream: tuple[str, int]) -> None:
+    def __init__(
+        self,
+        services: Services,
+        node_id: int,
+        upstream: tuple[str, int],
+        security: Security = Security(),  # noqa: B008 - it cannot be changed
+    ) -> None:
         self._services = services
         self._node_id, self._address = node_id, upstream
+        self._security = security
+        self._rights = Rights(self._ask_broker, services.metrics.right_answered)
+        self._login = _Login()
+        self._arrived: deque[Iterator[Piece]] = deque()
+        """Pieces that the client has sent and that are not taken yet."""
+        self._holder: object = None
+        """For whom what comes next has to wait; None if it has not."""
+        self._is_taking = False
         self._slots = Slots(self._flush)
         self._frames = Frames(REQUEST_HEAD_BYTES, self._begin)
         self._head: RequestHead | None = None
         self._held: list[bytes | memoryview] = []
         """The begin of a Produce of which it is not known yet whether it has a response."""
+        self._waiting: dict[LocalSlot, tuple[int, int]] = {}
+        """Local requests without a response: the key of the API, and the size."""
         self._transport: Any = None
         self._upstream: _Upstream | None = None
         self._client = Client("", node_id)
         self._is_writable = True
-        self._is_ending = False
-        """Whether the broker has gone: what can still be answered is, and then the client is closed."""
+        self._ending = ""
+        """Why the connection ends once what can still be answered has been; "" if it does not."""
         self._heard_s = time.monotonic()
         """When the client last sent something; or connected, if it never did."""
         self._unfinished_s: float | None = None
@@ -138,12 +176,28 @@ class ClientConnection(asyncio.Protocol):
         """The client has sent something."""
         self._heard_s = time.monotonic()
         self._services.metrics.received.inc(len(data))
+        self._arrived.append(self._frames.receive(data))
+        self._take_arrived()
+
+    def _take_arrived(self) -> None:
+        """Take what the client has sent, up to a request that holds back what comes after it."""
+        if self._transport.is_closing():
+            return
+        self._is_taking = True
         try:
-            for piece in self._frames.receive(data):
-                self._take(piece)
+            while self._arrived and self._may_take():
+                for piece in self._arrived[0]:
+                    self._take(piece)
+                    if not self._may_take():
+                        break
+                else:
+                    self._arrived.popleft()
         except FrameError as error:
+            self._arrived.clear()
             self._fail(f"{error}")
             return
+        finally:
+            self._is_taking = False
         self._hold()
         self._flush()
 
@@ -154,6 +208,17 @@ class ClientConnection(asyncio.Protocol):
             self._unfinished_s = self._heard_s
         if count or self._unfinished_s is not None:
             self._services.holds(self, count)
+
+    def _may_take(self) -> bool:
+        return self._holder is None and not self._ending
+
+    def _go_on(self, holder: object) -> None:
+        """What comes next need not wait for this one any more."""
+        if self._holder is holder:
+            self._holder = None
+            if not self._is_taking:
+                # Whoever tells us so is in the middle of something.
+                asyncio.get_running_loop().call_soon(self._take_arrived)
 
     def pause_writing(self) -> None:
         """The client does not read."""
@@ -171,6 +236,8 @@ class ClientConnection(asyncio.Protocol):
         """The client has gone: what is in the log stays there."""
         if self._upstream is not None:
             self._upstream.close()
+        for slot in list(self._waiting):
+            self._waits_no_more(slot)
         self._services.closed(self, self._reason)
 
     def expire(self, now_s: float) -> None:
@@ -188,6 +255,11 @@ class ClientConnection(asyncio.Protocol):
             limit_s = Limits.first_frame_s if self._head is None else Limits.idle_s
             if now_s - self._heard_s > limit_s:
                 self.close("idle")
+                return
+        if self._upstream is not None and now_s - self._upstream.heard_s > Limits.keep_alive_s:
+            if self._login.may_be_kept(now_s) and not self.is_owed:
+                self._ask_broker(_SIGN_OF_LIFE, lambda _response, _now_s: None)
+            self._upstream.heard_s = now_s
 
     def close(self, reason: str) -> None:
         """End the connection once what has been written is sent."""
@@ -216,7 +288,10 @@ class ClientConnection(asyncio.Protocol):
         if not api.offers(head.api_version) and head.api_key != _API_VERSIONS:
             raise FrameError(f"{api.name} is not offered in version {head.api_version}")
         self._services.metrics.requests[head.api_key].inc()
-        is_whole = api.way in (Way.STREAM, Way.GATEWAY) or not api.offers(head.api_version)
+        self._login.is_under_way = head.api_key in _SASL
+        is_whole = (
+            api.way in (Way.STREAM, Way.GATEWAY) or not api.offers(head.api_version) or head.api_key in _SASL
+        )
         limit = Limits.local_frame if is_whole else Limits.passed_frame
         if length > limit:
             raise FrameError(f"{api.name} with {length} bytes, of at most {limit}")
@@ -235,6 +310,8 @@ class ClientConnection(asyncio.Protocol):
             slot.fill(codec.encode_response(unsupported_api_versions(), head.correlation_id))
         elif api.way in (Way.STREAM, Way.GATEWAY):
             self._take_local(head, bytes(piece.data))
+        elif head.api_key in _SASL:
+            self._take_login(head, bytes(piece.data))
         elif head.api_key == _PRODUCE:
             self._take_produce(head, piece)
         else:
@@ -250,22 +327,90 @@ class ClientConnection(asyncio.Protocol):
             return
         slot = self._slots.await_local()
         asked_s = time.monotonic()
-        size = len(frame)
-        self._services.pending.add(head.api_key, size)
+        self._waiting[slot] = head.api_key, len(frame)
+        self._services.pending.add(head.api_key, len(frame))
 
         def reply(message: Any) -> None:
-            self._services.pending.remove(head.api_key, size)
+            self._waits_no_more(slot)
             self._services.metrics.answered(head.api_key, message, time.monotonic() - asked_s)
-            try:
-                frame = codec.encode_response(message, head.correlation_id)
-            except Exception:
-                # A bug of ours, and this client's alone: the answers behind it are other clients'.
-                log.exception("the response to %s cannot be written", APIS[head.api_key].name)
-                self._fail("a response cannot be written")
-                return
+            frame = codec.encode_response(message, head.correlation_id)
             slot.fill(frame)
 
-        self._services.answer(request, self._client, reply)
+        story = guard(request) if self._security.asks_rights else _unguarded(request)
+        if not self._security.has_sasl or self._login.is_done:
+            if self._login.is_over(asked_s):
+                raise FrameError("the session of its login is over")
+            self._advance(story, None, slot, reply)
+            return
+
+        def logged_in(_response: Any, _now_s: float) -> None:
+            self._login.is_done = True
+            self._advance(story, None, slot, reply)
+
+        # The broker alone knows whether a login is complete. If not, it closes the connection.
+        self._holder = slot
+        self._ask_broker(_SIGN_OF_LIFE, logged_in)
+
+    def _waits_no_more(self, slot: LocalSlot) -> None:
+        # A client that has gone waits for nothing, although its request may be answered later.
+        if (counted := self._waiting.pop(slot, None)) is not None:
+            self._services.pending.remove(*counted)
+
+    def _advance(self, story: Guard, told: Any, slot: LocalSlot, reply: Callable[[Any], None]) -> None:
+        """Do what `story` wants next, until it ends with the response for `slot`."""
+        if self._transport.is_closing():
+            return
+        try:
+            wanted = _next(story, told, reply)
+        except Exception:
+            # A bug of ours, and this client's alone: the answers behind it are other clients'.
+            log.exception("a response cannot be given")
+            self._fail("a response cannot be given")
+            return
+        if wanted is None:
+            self._go_on(slot)
+            return
+        if not isinstance(wanted, Ask):
+            self._holder = slot
+            self._ask_rights(wanted, lambda it: self._advance(story, it, slot, reply))
+            return
+        if not wanted.is_last:
+            self._holder = slot
+        self._services.answer(wanted.request, self._client, lambda it: self._advance(story, it, slot, reply))
+        if wanted.is_last:
+            self._go_on(slot)
+
+    def _ask_rights(self, needed: Iterable[Right], then: Callable[[frozenset[Right]], None]) -> None:
+        if self._ending:
+            # There is nobody left to ask, and what cannot be asked for is not granted.
+            self.close(self._ending)
+        else:
+            self._rights.ask(needed, time.monotonic(), then)
+
+    def _take_login(self, head: RequestHead, frame: bytes) -> None:
+        """Pass a request of a login on, once everything before it has been answered."""
+        if head.api_key == _SASL_HANDSHAKE and head.api_version == 0:
+            # What follows it would be no frames.
+            error = Errors.UNSUPPORTED_VERSION.value
+            refusal = SaslHandshakeResponse(version=0, error_code=error, mechanisms=[])
+            self._slots.await_local().fill(codec.encode_response(refusal, head.correlation_id))
+            self._ending = "frame error"
+            return
+        self._login.waiting = (head, frame)
+        self._holder = self._login
+
+    def _pass_login(self, head: RequestHead, frame: bytes) -> None:
+        self._login.waiting = None
+
+        def answered(response: bytes) -> bytes:
+            if head.api_key == _SASL_AUTHENTICATE:
+                told = codec.decode_response(head.api_key, head.api_version, response)
+                self._login.answered(told, time.monotonic())
+            self._go_on(self._login)
+            return response
+
+        self._slots.await_upstream(head.correlation_id, answered)
+        self._pass_on(frame)
 
     def _take_produce(self, head: RequestHead, piece: Piece) -> None:
         # Whether there will be a response stands in the request, behind a text of any length.
@@ -309,11 +454,21 @@ class ClientConnection(asyncio.Protocol):
             self._upstream = _Upstream(
                 self._slots, self._upstream_read, self._upstream_lost, self.control, self._upstream_connected
             )
-            self._upstream.connect(self._address)
+            self._upstream.connect(self._address, self._security.tls)
         self._upstream.write(data)
 
     def _upstream_connected(self, is_connected: bool) -> None:  # noqa: FBT001 - an answer
         self._services.connected(self._node_id, is_connected=is_connected)
+
+    def _ask_broker(self, message: Any, read: Callable[[Any, float], None]) -> None:
+        """Ask the broker something on the client's connection, of which the client learns nothing."""
+
+        def answered(frame: bytes) -> None:
+            read(codec.decode_response(message.API_KEY, message.version, frame), time.monotonic())
+
+        needed_by = self._holder if isinstance(self._holder, LocalSlot) else None
+        self._slots.ask_upstream(_OWN_ID, answered, needed_by)
+        self._pass_on(codec.encode_request(message, _OWN_ID, _OWN_NAME))
 
     def _upstream_read(self, error: FrameError | None) -> None:
         if error is None:
@@ -325,11 +480,12 @@ class ClientConnection(asyncio.Protocol):
         """The broker has gone. While it owed nothing the client need not know."""
         self._upstream = None
         self._services.metrics.upstream_errors.inc()
-        if not self._slots.expects_upstream and self._frames.is_between:
+        # But a login is lost with it.
+        if not (self._security.has_sasl or self._slots.expects_upstream) and self._frames.is_between:
             return
         # A client cannot be told that one response of many will not come: it asks again elsewhere.
         log.info("the connection of %s ends: %s", self._client.host, reason)
-        self._is_ending = True
+        self._ending = "broker"
         self._slots.break_off()
         self._flush()
 
@@ -342,9 +498,11 @@ class ClientConnection(asyncio.Protocol):
             for data in self._slots.take():
                 self._services.metrics.sent.inc(len(data))
                 self._transport.write(data)
-        if self._is_ending and not self.is_owed:
-            self.close("broker")
+        if self._ending and not self.is_owed:
+            self.close(self._ending)
             return
+        if self._login.waiting is not None and not self.is_owed:
+            self._pass_login(*self._login.waiting)
         self.control()
 
     def control(self) -> None:
@@ -352,7 +510,7 @@ class ClientConnection(asyncio.Protocol):
         upstream = self._upstream
         self._may_ask = (
             self._is_writable
-            and not self._is_ending
+            and self._may_take()
             and not self._services.pending.is_full
             and len(self._slots) < Limits.slots
             and (upstream is None or upstream.is_writable)
@@ -360,6 +518,45 @@ class ClientConnection(asyncio.Protocol):
         _set_reading(self._transport, self._may_ask)
         if upstream is not None:
             upstream.set_reading(self._is_writable and self._slots.may_read_upstream)
+
+
+class _Login:
+    """A client's login at its broker, as far as the gateway knows."""
+
+    def __init__(self) -> None:
+        self.is_under_way = False
+        """Whether the client's last request was a part of it: a broker takes nothing else then."""
+        self.is_done = False
+        """Whether the broker has answered something that it answers to nobody else."""
+        self.waiting: tuple[RequestHead, bytes] | None = None
+        """A request of it that waits for its turn."""
+        self._ends_s: float | None = None
+
+    def answered(self, response: Any, now_s: float) -> None:
+        """The broker has answered a SaslAuthenticate."""
+        lifetime_ms = response.session_lifetime_ms
+        self._ends_s = now_s + lifetime_ms / 1000 if lifetime_ms else None
+
+    def is_over(self, now_s: float) -> bool:
+        """Whether the client should have logged in again (KIP-368)."""
+        return self._ends_s is not None and now_s > self._ends_s
+
+    def may_be_kept(self, now_s: float) -> bool:
+        """Whether the broker may be asked for a sign of life, so that it does not forget the login."""
+        return self.is_done and not (self.is_under_way or self.is_over(now_s))
+
+
+def _next(story: Guard, told: Any, reply: Callable[[Any], None]) -> Iterable[Right] | Ask | None:
+    """Go on with `story`; returns what it wants, or None after it has ended with the response."""
+    try:
+        return story.send(told)
+    except StopIteration as end:
+        reply(end.value)
+        return None
+
+
+def _unguarded(request: codec.Request) -> Guard:
+    return (yield Ask(request))
 
 
 class _Upstream(asyncio.Protocol):
@@ -382,16 +579,18 @@ class _Upstream(asyncio.Protocol):
         """Data that waits for the connection."""
         self._is_open = True
         self.is_writable = False
+        self.heard_s = time.monotonic()
+        """When the broker last sent something."""
         self._connecting: asyncio.Task[None] | None = None
 
-    def connect(self, address: tuple[str, int]) -> None:
+    def connect(self, address: tuple[str, int], tls: ssl.SSLContext | None) -> None:
         """Connect, and send then what has been written meanwhile."""
-        self._connecting = asyncio.get_running_loop().create_task(self._connect(address))
+        self._connecting = asyncio.get_running_loop().create_task(self._connect(address, tls))
 
-    async def _connect(self, address: tuple[str, int]) -> None:
+    async def _connect(self, address: tuple[str, int], tls: ssl.SSLContext | None) -> None:
         try:
             await asyncio.wait_for(
-                asyncio.get_running_loop().create_connection(lambda: self, *address), timeout=10
+                asyncio.get_running_loop().create_connection(lambda: self, *address, ssl=tls), timeout=10
             )
         except (OSError, TimeoutError) as error:
             self._on_connect(False)
@@ -433,6 +632,7 @@ class _Upstream(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """The broker has sent something."""
+        self.heard_s = time.monotonic()
         try:
             for piece in self._frames.receive(data):
                 self._slots.upstream_piece(piece)

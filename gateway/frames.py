@@ -102,12 +102,13 @@ class Frames:
             if self._is_whole or is_first:
                 self._kept += body
                 body = memoryview(b"")
-            if is_last or not self._is_whole:
-                piece = bytes(self._kept) if self._kept else body
-                yield Piece(piece, is_first=is_first or self._is_whole, is_last=is_last)
-                self._kept = bytearray()
             if is_last:
                 self._left = None
+            if is_last or not self._is_whole:
+                piece = bytes(self._kept) if self._kept else body
+                # Before it is given out: who takes it may let the next one wait.
+                self._kept = bytearray()
+                yield Piece(piece, is_first=is_first or self._is_whole, is_last=is_last)
 
     def _take_head(self, view: memoryview) -> memoryview:
         """Take in the length and the head; `_left` is set once both are there."""

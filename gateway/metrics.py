@@ -78,6 +78,9 @@ class GatewayMetrics:
         self.received, self.sent = transferred.labels("from_clients"), transferred.labels("to_clients")
         self.brokers_left_out = gauge("brokers_left_out", "Brokers that clients are not told of.")
         self.frame_errors = counter("frame_errors", "Connections closed for what they have sent.")
+        rights = counter("rights_probes", "Rights of clients that brokers were asked for.", "result")
+        granted, denied = rights.labels("granted"), rights.labels("denied")
+        self.right_answered = lambda is_granted: (granted if is_granted else denied).inc()
         self.upstream_errors = counter("upstream_errors", "Connections to brokers that were lost or refused.")
         self._registry = registry
         ProcessCollector(registry=registry)

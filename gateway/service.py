@@ -23,6 +23,7 @@ from group_coordinator.gateway.groups import Groups, ListedGroup
 from group_coordinator.gateway.limits import Pending, Seldom, Unfinished
 from group_coordinator.gateway.listeners import Listeners
 from group_coordinator.gateway.local import Client, Local, Nodes, Origin
+from group_coordinator.gateway.security import security_of
 from group_coordinator.gateway.stream import Listener, Lookup, Reader, Writer
 from group_coordinator.gateway.topics import Topics
 
@@ -61,6 +62,12 @@ class Gateway:
         """The counters of the gateway."""
         self._health = health
         self._settings, self._kafka_config = settings, kafka_config
+        try:
+            self._security = security_of(kafka_config, settings.gateway_rights)
+        except OSError as error:
+            raise GatewayError(
+                f"the brokers' TLS cannot be used: {error}; look at the PEM files that the settings name"
+            ) from None
         self._instance = secrets.token_hex(6)
         self._groups = Groups(settings.gateway_groups_prefix)
         self._topics: Topics | None = None
@@ -99,6 +106,8 @@ class Gateway:
             refreshing = loop.create_task(self._keep_brokers(admin))
             self._health.serves(self._local)
             try:
+                if not self._security.asks_rights:
+                    say("rights are not asked for: whoever reaches the gateway may do anything to any group")
                 say(
                     f"clients find the gateway at {settings.gateway_advertised_host}:{bound.getsockname()[1]}"
                 )
@@ -216,7 +225,7 @@ class Gateway:
 
         def make() -> ClientConnection:
             node = node_id()
-            return ClientConnection(self, node, self._brokers.address(node))
+            return ClientConnection(self, node, self._brokers.address(node), self._security)
 
         self._listeners.serve(bound, make)
 

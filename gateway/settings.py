@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 
@@ -49,6 +49,8 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     """A text that the gateway puts before the ids of all groups; clients do not see it."""
     gateway_commit_unknown_topics: bool = False
     """Whether commits for topics and partitions that do not exist are let pass."""
+    gateway_rights: Literal["auto", "on", "off"] = "auto"
+    """Whether the brokers are asked what a client may do; auto: where they have SASL or TLS."""
     gateway_max_connections: Positive = 10_000
     """Clients that may be connected; the next one is closed."""
     gateway_max_unfinished_bytes: Positive = 64_000_000

@@ -17,6 +17,7 @@ written.
 from __future__ import annotations
 
 from collections import deque
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from group_coordinator.gateway.errors import FrameError
@@ -61,14 +62,20 @@ class LocalSlot(_Slot):
 class _Expected:
     """A response that upstream owes: to the client (`slot`), or to the gateway."""
 
-    __slots__ = ("correlation_id", "read", "slot")
+    __slots__ = ("correlation_id", "needed_by", "read", "slot")
 
     def __init__(
-        self, correlation_id: int, slot: _Slot | None, read: Callable[[bytes], bytes] | None
+        self,
+        correlation_id: int,
+        slot: _Slot | None,
+        read: Callable[[bytes], bytes] | None,
+        needed_by: _Slot | None,
     ) -> None:
         self.correlation_id = correlation_id
         self.slot = slot
         self.read = read
+        self.needed_by = needed_by
+        """The response to the client that cannot be given without it."""
 
 
 class Slots:
@@ -97,11 +104,16 @@ class Slots:
         """A slot for a response of upstream, which goes through `rewrite` whole if that is given."""
         slot = _Slot()
         self._owed.append(slot)
-        self._expected.append(_Expected(correlation_id, slot, rewrite))
+        self._expected.append(_Expected(correlation_id, slot, rewrite, slot))
 
-    def ask_upstream(self, correlation_id: int, read: Callable[[bytes], Any]) -> None:
-        """Upstream was asked something that the client does not know of; `read` gets the response."""
-        self._expected.append(_Expected(correlation_id, None, read))
+    def ask_upstream(
+        self, correlation_id: int, read: Callable[[bytes], Any], needed_by: LocalSlot | None = None
+    ) -> None:
+        """Upstream was asked something that the client does not know of; `read` gets the response.
+
+        The slot that it is `needed_by` cannot be filled without it.
+        """
+        self._expected.append(_Expected(correlation_id, None, read, needed_by))
 
     # -- upstream answers --------------------------------------------------------------------------
 
@@ -157,11 +169,10 @@ class Slots:
         return taken
 
     def break_off(self) -> None:
-        """Upstream is gone: forget the first response that it owes to the client, and all after it.
+        """Upstream is gone: forget the first response that cannot be given without it, and all after it.
 
         A client takes a response for the next request that it has sent, so none may be left out.
         """
-        owed = [each.slot for each in self._expected if each.slot is not None]
+        lost = {each.needed_by for each in self._expected}
         self._expected.clear()
-        while owed and self._owed.pop() is not owed[0]:
-            pass
+        self._owed = deque(takewhile(lambda each: each not in lost, self._owed))

@@ -120,6 +120,7 @@ def test_api_versions(version: int) -> None:
     assert [(each.api_key, each.min_version, each.max_version) for each in told.api_keys] == [
         (0, 0, 99),
         (8, 0, 9),
+        (17, 1, 1),
     ]
     if version >= 3:
         assert [each.name for each in told.supported_features] == ["transaction.version"]

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 from kafka.protocol.consumer.group import HeartbeatRequest, HeartbeatResponse
-from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
+from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataResponse
 from kafka.protocol.producer import ProduceRequest
+from kafka.protocol.sasl import SaslAuthenticateRequest, SaslAuthenticateResponse, SaslHandshakeRequest
 from prometheus_client import CollectorRegistry
 
 from group_coordinator.gateway import codec
@@ -19,11 +20,13 @@ from group_coordinator.gateway.connection import ClientConnection, Limits
 from group_coordinator.gateway.limits import Pending, Unfinished
 from group_coordinator.gateway.local import Client
 from group_coordinator.gateway.metrics import GatewayMetrics
+from group_coordinator.gateway.security import Security
 from tests.patience import PATIENCE_S
 
 FETCH = 1
 MOST_PENDING = 10
 MOST_UNFINISHED = 1_000
+PLAIN, SASL = Security(), Security(has_sasl=True)
 BEAT = HeartbeatRequest(version=0, group_id="g", generation_id=1, member_id="m")
 
 
@@ -47,7 +50,9 @@ async def read(reader: asyncio.StreamReader) -> bytes:
 class Gateway:
     """What a connection needs, and a broker behind it."""
 
-    def __init__(self) -> None:
+    def __init__(self, security: Security = PLAIN) -> None:
+        self._security = security
+        self.connection: ClientConnection
         self.metrics = GatewayMetrics(CollectorRegistry())
         self.asked: list[Callable[[], None]] = []
         """Local requests; call one to answer it."""
@@ -93,8 +98,9 @@ class Gateway:
         address = broker.sockets[0].getsockname()
 
         def enter() -> ClientConnection:
-            self.connections.append(ClientConnection(self, 1, address))
-            return self.connections[-1]
+            self.connection = ClientConnection(self, 1, address, self._security)
+            self.connections.append(self.connection)
+            return self.connection
 
         server = await loop.create_server(enter, "127.0.0.1", 0)
         try:
@@ -116,9 +122,9 @@ class Gateway:
 Story = Callable[[Gateway, asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
 
 
-def play(story: Story) -> Gateway:
+def play(story: Story, security: Security = PLAIN) -> Gateway:
     async def played() -> Gateway:
-        gateway = Gateway()
+        gateway = Gateway(security)
         async with gateway.running() as port:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             try:
@@ -289,6 +295,21 @@ def test_clients_are_not_read_while_too_many_requests_wait() -> None:
     assert play(story).connections_to_brokers == [(1, True)]
 
 
+def test_what_a_client_has_asked_that_has_gone_does_not_wait() -> None:
+    async def story(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(beat(1) + beat(2))
+        await gateway.until(lambda: gateway.pending.count == 2)
+        gateway.asked[0]()
+        writer.close()
+        await gateway.until(lambda: gateway.reasons)
+        assert gateway.pending.count == 0
+        # An answer that comes later is not counted again.
+        gateway.asked[1]()
+        assert (gateway.pending.count, gateway.pending.bytes) == (0, 0)
+
+    play(story)
+
+
 def test_the_connection_goes_whose_request_has_been_unfinished_longest() -> None:
     long = codec.encode_request(HeartbeatRequest(version=0, group_id="g" * 800, member_id="m"), 1, "c")
 
@@ -346,7 +367,7 @@ class Transport:
 def test_a_connection_of_which_nothing_whole_comes_is_closed(
     sent: bytes, silent_s: float, ended: str
 ) -> None:
-    connection, transport = ClientConnection(Gateway(), 1, ("broker", 9092)), Transport()
+    connection, transport = ClientConnection(Gateway(PLAIN), 1, ("broker", 9092), PLAIN), Transport()
     connection.connection_made(transport)
     began_s = time.monotonic()
     for byte in sent:
@@ -358,7 +379,7 @@ def test_a_connection_of_which_nothing_whole_comes_is_closed(
 
 
 def test_a_client_that_does_not_read_goes_though_it_is_owed_something() -> None:
-    connection, transport = ClientConnection(Gateway(), 1, ("broker", 9092)), Transport()
+    connection, transport = ClientConnection(Gateway(PLAIN), 1, ("broker", 9092), PLAIN), Transport()
     connection.connection_made(transport)
     connection._slots.await_local()
     now_s = time.monotonic()
@@ -368,3 +389,134 @@ def test_a_client_that_does_not_read_goes_though_it_is_owed_something() -> None:
     connection.pause_writing()
     connection.expire(now_s + 2 * Limits.idle_s)
     assert transport.ended == "aborted"
+
+
+# -- logins --------------------------------------------------------------------------------------------
+
+
+def authenticate(correlation_id: int) -> bytes:
+    return codec.encode_request(SaslAuthenticateRequest(version=2, auth_bytes=b"secret"), correlation_id, "c")
+
+
+def authenticated(correlation_id: int, lifetime_ms: int = 0) -> bytes:
+    message = SaslAuthenticateResponse(
+        version=2, error_code=0, auth_bytes=b"", session_lifetime_ms=lifetime_ms
+    )
+    return codec.encode_response(message, correlation_id)
+
+
+ALIVE = codec.encode_response(MetadataResponse(version=1, brokers=[], controller_id=1, topics=[]), 0)
+"""The broker's answer to the gateway's own question."""
+
+
+async def is_asked(from_gateway: asyncio.StreamReader) -> bool:
+    return (await read(from_gateway))[4:8] == bytes.fromhex("00030001")
+
+
+def test_a_login_takes_its_turn_and_nothing_is_answered_before_the_broker_says_so() -> None:
+    async def story(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(authenticate(1) + beat(2) + fetch(3) + authenticate(4) + fetch(5))
+        from_gateway, to_gateway = await gateway.broker()
+        assert await read(from_gateway) == authenticate(1)
+        to_gateway.write(authenticated(1))
+        assert await is_asked(from_gateway)
+        assert gateway.asked == []
+        to_gateway.write(ALIVE)
+        assert await read(from_gateway) == fetch(3)
+        to_gateway.write(response(3))
+        await gateway.until(lambda: gateway.asked)
+        with pytest.raises(TimeoutError):
+            # The beat is not answered yet.
+            await asyncio.wait_for(from_gateway.read(1), 0.2)
+        gateway.asked[0]()
+        assert await read(from_gateway) == authenticate(4)
+        to_gateway.write(authenticated(4))
+        assert await read(from_gateway) == fetch(5)
+        to_gateway.write(response(5))
+        assert [int.from_bytes((await read(reader))[4:8]) for _ in range(5)] == [1, 2, 3, 4, 5]
+        to_gateway.close()
+
+    play(story, SASL)
+
+
+def test_who_has_not_logged_in_is_closed_by_the_broker() -> None:
+    async def story(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(beat(1))
+        from_gateway, to_gateway = await gateway.broker()
+        assert await is_asked(from_gateway)
+        to_gateway.close()
+        async with asyncio.timeout(PATIENCE_S):
+            assert await reader.read() == b""
+        assert gateway.asked == []
+
+    assert play(story, SASL).reasons == ["broker"]
+
+
+def test_a_session_that_is_over_ends_the_connection() -> None:
+    async def story(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(authenticate(1) + beat(2))
+        from_gateway, to_gateway = await gateway.broker()
+        await read(from_gateway)
+        to_gateway.write(authenticated(1, lifetime_ms=1))
+        await is_asked(from_gateway)
+        to_gateway.write(ALIVE)
+        await gateway.until(lambda: gateway.asked)
+        writer.write(beat(3))
+        async with asyncio.timeout(PATIENCE_S):
+            assert (await reader.read())[4:8] == (1).to_bytes(4)
+        to_gateway.close()
+
+    assert play(story, SASL).reasons == ["frame error"]
+
+
+def test_a_login_is_kept_alive_and_is_lost_with_its_broker() -> None:
+    async def story(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(authenticate(1) + beat(2))
+        from_gateway, to_gateway = await gateway.broker()
+        await read(from_gateway)
+        to_gateway.write(authenticated(1))
+        await is_asked(from_gateway)
+        to_gateway.write(ALIVE)
+        await gateway.until(lambda: gateway.asked)
+        gateway.asked[0]()
+        assert [int.from_bytes((await read(reader))[4:8]) for _ in range(2)] == [1, 2]
+        for silent_s in (Limits.keep_alive_s - 1, Limits.keep_alive_s + 1):
+            gateway.connection.expire(gateway.connection._heard_s + silent_s)
+        assert await is_asked(from_gateway)
+        to_gateway.write(ALIVE)
+        to_gateway.close()
+        async with asyncio.timeout(PATIENCE_S):
+            assert await reader.read() == b""
+
+    assert play(story, SASL).reasons == ["broker"]
+
+
+def test_a_login_without_frames_is_refused() -> None:
+    async def story(_gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(codec.encode_request(SaslHandshakeRequest(version=0, mechanism="PLAIN"), 9, "c"))
+        async with asyncio.timeout(PATIENCE_S):
+            assert await reader.read() == bytes.fromhex("0000000a00000009002300000000")
+
+    play(story)
+
+
+def test_a_request_waits_for_its_rights_and_what_comes_next_for_it() -> None:
+    async def story(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(beat(1) + fetch(2) + beat(3))
+        from_gateway, to_gateway = await gateway.broker()
+        assert await read(from_gateway) == codec.encode_request(
+            HeartbeatRequest(version=0, group_id="g", generation_id=-1, member_id=""),
+            0,
+            "group-coordinator-gateway",
+        )
+        assert gateway.asked == []
+        to_gateway.write(codec.encode_response(HeartbeatResponse(version=0, error_code=25), 0))
+        assert await read(from_gateway) == fetch(2), "the second beat's right is known"
+        await gateway.until(lambda: len(gateway.asked) == 2)
+        for answer in gateway.asked:
+            answer()
+        to_gateway.write(response(2))
+        assert [int.from_bytes((await read(reader))[4:8]) for _ in range(3)] == [1, 2, 3]
+        to_gateway.close()
+
+    play(story, Security(asks_rights=True))

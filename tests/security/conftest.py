@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.commands.job import Process
+from tests.security.disguises import disguises
+from tests.security.rights import rights_of
 from tests.security.secured_broker import SecuredBroker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-USERS = ("coordinator", "member", "operator", "stranger", "tenant-a", "tenant-b")
+USERS = ("coordinator", "gateway", "member", "operator", "reader", "stranger", "tenant-a", "tenant-b")
 
 
 @pytest.fixture(scope="session")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
-    with SecuredBroker(tmp_path_factory.mktemp("secured")) as broker:
+    passwords = {user: password_of(user) for user in USERS}
+    with SecuredBroker(tmp_path_factory.mktemp("secured"), passwords) as broker:
         for user in USERS:
             broker.add_user(user, password_of(user))
         yield broker
@@ -32,3 +37,26 @@ def write_settings(file: Path, settings: dict[str, str]) -> Path:
     """A settings file, as passwords should be given; JSON strings are TOML strings."""
     file.write_text("".join(f"{json.dumps(name)} = {json.dumps(it)}\n" for name, it in settings.items()))
     return file
+
+
+@contextmanager
+def gateway_before(secured: SecuredBroker, directory: Path, topics: dict[str, str]) -> Iterator[Process]:
+    """A gateway with the rights that the guide lists and no others. `topics`: of its coordinator."""
+    names = {f"coordinator.{name}": topic for name, topic in topics.items()}
+    secured.grant("gateway", rights_of("The gateway", names))
+    java = secured.java_properties("gateway", password_of("gateway"))
+    settings = {f"kafka.{name}": value for name, value in java.items()}
+    settings |= {f"topics.{name}": topics[name] for name in ("requests", "responses", "groups")}
+    process = Process(
+        directory,
+        *("gateway", "--bootstrap-servers", secured.bootstrap_servers, "--listen", "127.0.0.1:0"),
+        *("--config", str(write_settings(directory / "gateway.toml", settings)), "--metrics-port", "0"),
+    )
+    try:
+        yield process
+        process.terminate()
+        assert process.exit_code() == 0
+        said = "\n".join(process.said).encode()
+        assert not [user for user in USERS for it in disguises(password_of(user)) if it in said]
+    finally:
+        process.kill()

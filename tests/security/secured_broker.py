@@ -23,7 +23,7 @@ from tests.patience import wait_for
 from tests.security.certificates import PASSWORD, Certificates, make_certificates
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from tests.security.rights import Right
@@ -32,6 +32,8 @@ __all__ = ["MECHANISM", "SecuredBroker"]
 
 MECHANISM = "SCRAM-SHA-512"
 _HOST = "127.0.0.1"
+_SESSION_MS = 3_600_000
+"""Longer than any test, because kafka-python does not log in again. But a client that does may."""
 
 
 class SecuredBroker:
@@ -41,7 +43,8 @@ class SecuredBroker:
     is the operator, and it has to come in before there are passwords.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, passwords: Mapping[str, str]) -> None:
+        """`passwords`: who may log in by PLAIN. By OAUTHBEARER everybody may: nobody signs the tokens."""
         directory.mkdir(parents=True, exist_ok=True)
         self.certificates: Certificates = make_certificates(directory)
         open_port, self._port, controller = _free_port(), _free_port(), _free_port()
@@ -55,10 +58,15 @@ class SecuredBroker:
                 "advertised.listeners": addresses,
                 "controller.quorum.voters": f"1@{_HOST}:{controller}",
                 "listener.security.protocol.map": ",".join(f"{it}:{protocols[it]}" for it in protocols),
-                "sasl.enabled.mechanisms": MECHANISM,
-                "listener.name.secured.scram-sha-512.sasl.jaas.config": (
-                    "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+                "sasl.enabled.mechanisms": f"{MECHANISM},PLAIN,OAUTHBEARER",
+                "listener.name.secured.plain.sasl.jaas.config": _login(
+                    "plain.PlainLoginModule", **{f"user_{name}": it for name, it in passwords.items()}
                 ),
+                "listener.name.secured.oauthbearer.sasl.jaas.config": _login(
+                    "oauthbearer.OAuthBearerLoginModule", unsecuredLoginStringClaim_sub="broker"
+                ),
+                "listener.name.secured.scram-sha-512.sasl.jaas.config": _login("scram.ScramLoginModule"),
+                "listener.name.secured.connections.max.reauth.ms": str(_SESSION_MS),
                 "ssl.keystore.type": "PKCS12",
                 "ssl.keystore.location": str(self.certificates.keystore),
                 "ssl.keystore.password": PASSWORD,
@@ -136,11 +144,10 @@ class SecuredBroker:
 
     def java_properties(self, user: str, password: str) -> dict[str, str]:
         """The properties of a Java client that comes as `user`."""
-        login = "org.apache.kafka.common.security.scram.ScramLoginModule"
         return {
             "security.protocol": "SASL_SSL",
             "sasl.mechanism": MECHANISM,
-            "sasl.jaas.config": f'{login} required username="{user}" password="{password}";',
+            "sasl.jaas.config": _login("scram.ScramLoginModule", username=user, password=password),
             "ssl.truststore.type": "PEM",
             "ssl.truststore.location": str(self.certificates.authority),
         }
@@ -155,6 +162,12 @@ class SecuredBroker:
             "sasl_plain_password": password,
             "ssl_cafile": str(self.certificates.authority),
         }
+
+
+def _login(module: str, **options: str) -> str:
+    """What Java calls a JAAS configuration."""
+    given = "".join(f' {name}="{value}"' for name, value in options.items())
+    return f"org.apache.kafka.common.security.{module} required{given};"
 
 
 def _all_rights_of(user: str) -> ACLFilter:

@@ -21,6 +21,7 @@ from tests.commands.job import ROOT
 from tests.patience import PATIENCE_S, wait_for
 from tests.security.certificates import make_client_key
 from tests.security.conftest import password_of, write_settings
+from tests.security.disguises import disguises
 from tests.security.rights import rights_of
 
 if TYPE_CHECKING:
@@ -40,16 +41,6 @@ logging.basicConfig(level=1)
 from group_coordinator.commands.cli import main
 main()
 """
-
-
-def disguises(secret: str) -> set[bytes]:
-    """How a secret may stand in a text: as it is, in hex, and in base64, wherever that begins to count."""
-    raw = secret.encode()
-    forms = {raw, raw.hex().encode()}
-    for before in range(3):
-        encoded = base64.b64encode(bytes(before) + raw)
-        forms.add(encoded[(8 * before + 5) // 6 : 8 * (before + len(raw)) // 6])
-    return forms
 
 
 def test_a_secret_is_recognised_in_disguise() -> None:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import NewTopic
-from kafka.errors import TopicAuthorizationFailedError, for_code
+from kafka.errors import GroupAuthorizationFailedError, TopicAuthorizationFailedError, for_code
 from kafka.structs import OffsetAndMetadata
 
 from group_coordinator import AdminClient, GroupConsumer, GroupMember
 from tests.commands.job import Job
 from tests.patience import PATIENCE_S, wait_for
-from tests.security.conftest import password_of, write_settings
+from tests.security.conftest import gateway_before, password_of, write_settings
 from tests.security.rights import rights_of
 from tests.topics import Reader
 
@@ -120,6 +122,31 @@ def test_a_consumer_reads_and_commits(
 
         assert found == [b"an order"]
         assert consumer.committed(partition) == 1
+
+
+def test_kafkas_own_consumer_logs_in_through_the_gateway(
+    secured: SecuredBroker, job: Job, tmp_path: Path
+) -> None:
+    secured.grant("reader", rights_of("A client of the gateway", {"orders": "parcels", "billing": "posted"}))
+    secured.operator.create_topics([NewTopic("parcels", num_partitions=1, replication_factor=1)])
+    partition = TopicPartition("parcels", 0)
+    own = secured.client_config("reader", password_of("reader"))
+    with gateway_before(secured, tmp_path, job.topics) as gateway:
+        own |= {
+            "bootstrap_servers": gateway.wait_for("clients find the gateway at "),
+            "security_protocol": "SASL_PLAINTEXT",
+        }
+        with closing(KafkaConsumer("parcels", group_id="posted", **own)) as consumer:
+            wait_for(consumer.assignment, meanwhile=lambda: consumer.poll(timeout_ms=100))
+            # Otherwise `committed` would share the fetch by which the consumer finds its position.
+            assert consumer.position(partition) == 0
+            consumer.commit({partition: OffsetAndMetadata(7, "", -1)})
+            assert consumer.committed(partition) == 7
+        with (
+            closing(KafkaConsumer(group_id="another", **own)) as consumer,
+            pytest.raises(GroupAuthorizationFailedError),
+        ):
+            consumer.committed(partition)
 
 
 def test_an_operator_sees_and_changes_groups(config_of: Callable[[str], dict[str, Any]]) -> None:

@@ -1,0 +1,336 @@
+"""The rights that each local request needs. A denied part of it is answered as by a broker.
+
+A guard is a generator. It says which rights it has to know and is sent those that the client has. It says
+which request is to be answered and is sent the response. It returns the response that the client gets:
+
+    granted = yield {right, ...}
+    response = yield Ask(request)
+    return response
+
+Source: kafka.server.KafkaApis of Apache Kafka 4.2, which rights it asks for and where it puts a denied part:
+in front of the rest, behind it, or at its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from copy import copy
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from kafka.protocol.admin.groups import (
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    ListGroupsRequest,
+)
+from kafka.protocol.consumer.group import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    SyncGroupRequest,
+)
+from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
+
+from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.gateway.rights import CLUSTER, Operation, Resource, Right
+from group_coordinator.gateway.translation import ALL_OPERATIONS, Sender, refusal, to_contract, to_kafka
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from group_coordinator.gateway.codec import Request
+
+__all__ = ["Ask", "Guard", "guard"]
+
+
+class Ask(NamedTuple):
+    """A request that may be answered. `is_last`: no rights are needed for its response."""
+
+    request: Request
+    is_last: bool = True
+
+
+Guard: TypeAlias = Generator[Iterable[Right] | Ask, Any, Any]
+
+_TOPIC_DENIED = Errors.TOPIC_AUTHORIZATION_FAILED.value
+_GROUP_DENIED = Errors.GROUP_AUTHORIZATION_FAILED.value
+_BATCH_FIND_VERSION = 4
+_BATCH_FETCH_VERSION = 8
+_NAMED_SYNC_VERSION = 5
+_NOBODY = Sender("", "", 0, str)
+
+
+def guard(request: Request) -> Guard:
+    """The guard of a local request."""
+    return _GUARDS[request.head.api_key](request)
+
+
+def _group(operation: Operation, group_id: str) -> Right:
+    return Right(operation, Resource.GROUP, group_id)
+
+
+def _topic(operation: Operation, topic: str) -> Right:
+    return Right(operation, Resource.TOPIC, topic)
+
+
+def _with(request: Request, **changed: Any) -> Request:
+    message = copy(request.message)
+    for name, value in changed.items():
+        setattr(message, name, value)
+    return request._replace(message=message)
+
+
+def _denied(request: Request, error: Errors = Errors.GROUP_AUTHORIZATION_FAILED) -> Any:
+    """The response if the client may do nothing of it."""
+    return to_kafka(request, [refusal(each, error) for each in to_contract(request, _NOBODY)])
+
+
+# -- members -------------------------------------------------------------------------------------------
+
+
+def _member(request: Request) -> Guard:
+    needed = _group(Operation.READ, request.message.group_id)
+    if needed not in (yield [needed]):
+        return _denied(request)
+    return (yield Ask(request))
+
+
+def _sync(request: Request) -> Guard:
+    message = request.message
+    if request.head.api_version >= _NAMED_SYNC_VERSION and None in (
+        message.protocol_type,
+        message.protocol_name,
+    ):
+        # Whoever it is.
+        return _denied(request, Errors.INCONSISTENT_GROUP_PROTOCOL)
+    return (yield from _member(request))
+
+
+# -- offsets -------------------------------------------------------------------------------------------
+
+
+def _commit(request: Request) -> Guard:
+    kind = OffsetCommitResponse.OffsetCommitResponseTopic
+    entry = kind.OffsetCommitResponsePartition
+    return _offsets_changed(request, Operation.READ, kind, entry)
+
+
+def _delete_offsets(request: Request) -> Guard:
+    kind = OffsetDeleteResponse.OffsetDeleteResponseTopic
+    entry = kind.OffsetDeleteResponsePartition
+    return _offsets_changed(request, Operation.DELETE, kind, entry)
+
+
+def _offsets_changed(request: Request, operation: Operation, kind: Any, entry: Any) -> Guard:
+    message, version = request.message, request.head.api_version
+    needed = _group(operation, message.group_id)
+    granted = yield [needed, *(_topic(Operation.READ, each.name) for each in message.topics)]
+    if needed not in granted:
+        return _denied(request)
+    allowed = [each for each in message.topics if _topic(Operation.READ, each.name) in granted]
+    if len(allowed) == len(message.topics):
+        return (yield Ask(request))
+    denied = [
+        kind(
+            version=version,
+            name=topic.name,
+            partitions=[
+                entry(version=version, partition_index=each.partition_index, error_code=_TOPIC_DENIED)
+                for each in topic.partitions
+            ],
+        )
+        for topic in message.topics
+        if _topic(Operation.READ, topic.name) not in granted
+    ]
+    # Where nothing is left the coordinator is not asked, so that the member may be anybody.
+    response = (yield Ask(_with(request, topics=allowed))) if allowed else _unasked(request)
+    if not getattr(response, "error_code", 0):
+        response.topics = [*denied, *response.topics]
+    return response
+
+
+def _unasked(request: Request) -> Any:
+    kind = (
+        OffsetCommitResponse if request.head.api_key == OffsetCommitRequest.API_KEY else OffsetDeleteResponse
+    )
+    return kind(version=request.head.api_version, throttle_time_ms=0, topics=[])
+
+
+def _fetch(request: Request) -> Guard:
+    message, version = request.message, request.head.api_version
+    is_batch = version >= _BATCH_FETCH_VERSION
+    groups = message.groups if is_batch else [message]
+    granted = yield [
+        *(_group(Operation.DESCRIBE, each.group_id) for each in groups),
+        *(_topic(Operation.DESCRIBE, topic.name) for each in groups for topic in each.topics or ()),
+    ]
+    readable = [each for each in groups if _group(Operation.DESCRIBE, each.group_id) in granted]
+    if not is_batch and not readable:
+        return _denied(request)
+    asked = [_with_described(each, granted) for each in readable]
+    is_all = any(each.topics is None for each in readable)
+    if is_batch:
+        response = yield Ask(_with(request, groups=asked), is_last=not is_all)
+        answered = response.groups
+    else:
+        response = yield Ask(request._replace(message=asked[0]), is_last=not is_all)
+        answered = [response]
+    if is_all:
+        found = [
+            _topic(Operation.DESCRIBE, topic.name)
+            for each, group in zip(answered, readable, strict=True)
+            if group.topics is None
+            for topic in each.topics
+        ]
+        granted |= yield found
+    for each, group in zip(answered, readable, strict=True):
+        if not each.error_code:
+            told = [it for it in each.topics if _topic(Operation.DESCRIBE, it.name) in granted]
+            each.topics = [*told, *_undescribed(group, granted, version)]
+    if is_batch:
+        left = iter(answered)
+        response.groups = [
+            next(left)
+            if _group(Operation.DESCRIBE, each.group_id) in granted
+            else OffsetFetchResponse.OffsetFetchResponseGroup(
+                version=version, group_id=each.group_id, error_code=_GROUP_DENIED
+            )
+            for each in groups
+        ]
+    return response
+
+
+def _with_described(group: Any, granted: frozenset[Right]) -> Any:
+    if group.topics is None:
+        return group
+    group = copy(group)
+    group.topics = [each for each in group.topics if _topic(Operation.DESCRIBE, each.name) in granted]
+    return group
+
+
+def _undescribed(group: Any, granted: frozenset[Right], version: int) -> list[Any]:
+    """The topics that were asked for and must not be described."""
+    kind: Any
+    if version >= _BATCH_FETCH_VERSION:
+        kind = OffsetFetchResponse.OffsetFetchResponseGroup.OffsetFetchResponseTopics
+        entry = kind.OffsetFetchResponsePartitions
+    else:
+        kind = OffsetFetchResponse.OffsetFetchResponseTopic
+        entry = kind.OffsetFetchResponsePartition
+    return [
+        kind(
+            version=version,
+            name=topic.name,
+            partitions=[
+                entry(
+                    version=version,
+                    partition_index=each,
+                    committed_offset=-1,
+                    committed_leader_epoch=-1,
+                    metadata="",
+                    error_code=_TOPIC_DENIED,
+                )
+                for each in topic.partition_indexes
+            ],
+        )
+        for topic in group.topics or ()
+        if _topic(Operation.DESCRIBE, topic.name) not in granted
+    ]
+
+
+# -- groups --------------------------------------------------------------------------------------------
+
+
+def _find(request: Request) -> Guard:
+    message, version = request.message, request.head.api_version
+    keys = message.coordinator_keys if version >= _BATCH_FIND_VERSION else [message.key]
+    granted = yield [_group(Operation.DESCRIBE, each) for each in keys]
+    allowed = [each for each in keys if _group(Operation.DESCRIBE, each) in granted]
+    nowhere = {"node_id": -1, "host": "", "port": -1, "error_code": _GROUP_DENIED}
+    if version < _BATCH_FIND_VERSION:
+        if allowed:
+            return (yield Ask(request))
+        text = "Group authorization failed."
+        return FindCoordinatorResponse(version=version, throttle_time_ms=0, error_message=text, **nowhere)
+    response = yield Ask(_with(request, coordinator_keys=allowed))
+    left, entry = iter(response.coordinators), FindCoordinatorResponse.Coordinator
+    response.coordinators = [
+        next(left)
+        if _group(Operation.DESCRIBE, each) in granted
+        else entry(version=version, key=each, **nowhere)
+        for each in keys
+    ]
+    return response
+
+
+def _list(request: Request) -> Guard:
+    is_all = CLUSTER in (yield [CLUSTER])
+    response = yield Ask(request, is_last=is_all)
+    if is_all:
+        return response
+    granted = yield [_group(Operation.DESCRIBE, each.group_id) for each in response.groups]
+    response.groups = [
+        each for each in response.groups if _group(Operation.DESCRIBE, each.group_id) in granted
+    ]
+    return response
+
+
+def _describe(request: Request) -> Guard:
+    message = request.message
+    operations = list(Operation) if message.include_authorized_operations else [Operation.DESCRIBE]
+    granted = yield [_group(operation, each) for each in message.groups for operation in operations]
+    allowed = [each for each in message.groups if _group(Operation.DESCRIBE, each) in granted]
+    response = yield Ask(_with(request, groups=allowed))
+    if message.include_authorized_operations:
+        for each in response.groups:
+            if not each.error_code:
+                of_group = {it.value for it in Operation if _group(it, each.group_id) in granted}
+                # Configs of a group cannot be asked for: who may do everything else may see and change them.
+                each.authorized_operations = ALL_OPERATIONS if len(of_group) == len(Operation) else of_group
+    entry, version = DescribeGroupsResponse.DescribedGroup, request.head.api_version
+    denied = [
+        entry(version=version, group_id=each, error_code=_GROUP_DENIED)
+        for each in message.groups
+        if _group(Operation.DESCRIBE, each) not in granted
+    ]
+    response.groups = [*denied, *response.groups]
+    return response
+
+
+def _delete(request: Request) -> Guard:
+    named = list(dict.fromkeys(request.message.groups_names))
+    granted = yield [_group(Operation.DELETE, each) for each in named]
+    allowed = [each for each in named if _group(Operation.DELETE, each) in granted]
+    response = yield Ask(_with(request, groups_names=allowed))
+    entry, version = DeleteGroupsResponse.DeletableGroupResult, request.head.api_version
+    response.results = [
+        *response.results,
+        *(
+            entry(version=version, group_id=each, error_code=_GROUP_DENIED)
+            for each in named
+            if _group(Operation.DELETE, each) not in granted
+        ),
+    ]
+    return response
+
+
+_GUARDS: dict[int, Callable[[Request], Guard]] = {
+    JoinGroupRequest.API_KEY: _member,
+    SyncGroupRequest.API_KEY: _sync,
+    HeartbeatRequest.API_KEY: _member,
+    LeaveGroupRequest.API_KEY: _member,
+    OffsetCommitRequest.API_KEY: _commit,
+    OffsetFetchRequest.API_KEY: _fetch,
+    OffsetDeleteRequest.API_KEY: _delete_offsets,
+    FindCoordinatorRequest.API_KEY: _find,
+    ListGroupsRequest.API_KEY: _list,
+    DescribeGroupsRequest.API_KEY: _describe,
+    DeleteGroupsRequest.API_KEY: _delete,
+}

@@ -1,0 +1,45 @@
+"""How a gateway's connections to the brokers are secured, its own ones and those of its clients."""
+
+from __future__ import annotations
+
+import ssl
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Security", "security_of"]
+
+
+class Security(NamedTuple):
+    """The demands of the brokers on each connection."""
+
+    tls: ssl.SSLContext | None = None
+    """None: plain text."""
+    has_sasl: bool = False
+    """Whether each client has to log in at its broker, before anything is answered."""
+    asks_rights: bool = False
+    """Whether the brokers are asked what a client may do."""
+
+
+def security_of(kafka_config: Mapping[str, Any], rights: str) -> Security:
+    """The security that kafka-python's settings name. `rights`: on, off, or auto: where there is any.
+
+    Raises OSError (`ssl.SSLError` is one) if a file cannot be used.
+    """
+    protocol = kafka_config.get("security_protocol", "PLAINTEXT")
+    return Security(
+        tls=_tls(kafka_config) if protocol.endswith("SSL") else None,
+        has_sasl=protocol.startswith("SASL"),
+        asks_rights=protocol != "PLAINTEXT" if rights == "auto" else rights == "on",
+    )
+
+
+def _tls(kafka_config: Mapping[str, Any]) -> ssl.SSLContext:
+    """As kafka-python has it for the gateway's own connections."""
+    tls = ssl.create_default_context(cafile=kafka_config.get("ssl_cafile"))
+    if not kafka_config.get("ssl_check_hostname", True):
+        tls.check_hostname = False
+    if certificate := kafka_config.get("ssl_certfile"):
+        tls.load_cert_chain(certificate, password=kafka_config.get("ssl_password"))
+    return tls

@@ -1,0 +1,153 @@
+"""Guards: which rights a request needs, what of it is let through, and what is told of the rest.
+
+`tests/security/test_gateway.py` compares the bytes with those of a broker.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kafka.protocol.admin.groups import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
+from kafka.protocol.admin.groups import ListGroupsResponse as Listed
+from kafka.protocol.consumer.group import (
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
+    SyncGroupRequest,
+)
+from kafka.protocol.consumer.group import OffsetFetchResponse as Fetched
+from kafka.protocol.metadata import FindCoordinatorRequest
+from kafka.protocol.metadata import FindCoordinatorResponse as Found
+
+from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.gateway import codec
+from group_coordinator.gateway.guards import Ask, guard
+from group_coordinator.gateway.rights import CLUSTER, Operation, Resource, Right
+from group_coordinator.gateway.translation import Sender, refusal, to_contract, to_kafka
+
+GROUPS = [Right(operation, Resource.GROUP, "mine") for operation in Operation]
+TOPICS = [Right(operation, Resource.TOPIC, "mine") for operation in (Operation.READ, Operation.DESCRIBE)]
+
+
+def answered(request: codec.Request) -> Any:
+    """As a coordinator would that finds nothing wrong."""
+    message, version = request.message, request.head.api_version
+    match message:
+        case FindCoordinatorRequest():
+            entry = Found.Coordinator
+            found = [entry(version=version, key=it, error_code=0) for it in message.coordinator_keys]
+            return Found(version=version, coordinators=found)
+        case ListGroupsRequest():
+            entry = Listed.ListedGroup
+            groups = [entry(version=version, group_id=it) for it in ("mine", "other")]
+            return Listed(version=version, error_code=0, groups=groups)
+    contract = to_contract(request, Sender("c", "", 0, str))
+    response = to_kafka(request, [refusal(each, Errors.NONE) for each in contract])
+    if isinstance(message, OffsetFetchRequest):
+        kind = Fetched.OffsetFetchResponseGroup.OffsetFetchResponseTopics
+        for group, asked in zip(response.groups, message.groups, strict=True):
+            names = ("mine", "other") if asked.topics is None else [it.name for it in asked.topics]
+            partition = kind.OffsetFetchResponsePartitions(version=version, partition_index=0, error_code=0)
+            group.topics = [kind(version=version, name=it, partitions=[partition]) for it in names]
+    return response
+
+
+def play(message: Any, granted: set[Right]) -> tuple[list[Right], Any]:
+    """The rights that were asked for and not there, and the response as a client reads it."""
+    request = codec.decode_request(codec.encode_request(message, 1, "c"))
+    story, told, missed = guard(request), None, []
+    is_last = False
+    while True:
+        try:
+            wanted = story.send(told)
+        except StopIteration as end:
+            frame = codec.encode_response(end.value, 1)
+            return missed, codec.decode_response(message.API_KEY, message.version, frame)
+        assert not is_last, "it was said that nothing more is asked"
+        if isinstance(wanted, Ask):
+            told, is_last = answered(wanted.request), wanted.is_last
+        else:
+            missed += [it for it in wanted if it not in granted]
+            told = frozenset(wanted) & granted
+
+
+def topics(kind: Any, version: int) -> list[Any]:
+    entry = getattr(kind, f"{kind.__name__}Topic")
+    partition = getattr(entry, f"{kind.__name__}Partition")
+    return [
+        entry(version=version, name=it, partitions=[partition(version=version, partition_index=0)])
+        for it in ("other", "mine")
+    ]
+
+
+def fetch(*names: str) -> OffsetFetchRequest:
+    group = OffsetFetchRequest.OffsetFetchRequestGroup
+    kind = group.OffsetFetchRequestTopics
+    wanted = [kind(version=8, name=it, partition_indexes=[0]) for it in names] or None
+    groups = [group(version=8, group_id=it, topics=wanted) for it in ("other", "mine")]
+    return OffsetFetchRequest(version=8, groups=groups)
+
+
+def by_topic(response: Any) -> dict[str, int]:
+    return {topic.name: topic.partitions[0].error_code for topic in response.topics}
+
+
+def by_group(response: Any) -> list[tuple[str, int, dict[str, int]]]:
+    return [(it.group_id, it.error_code, by_topic(it)) for it in response.groups]
+
+
+COMMIT = OffsetCommitRequest(version=9, group_id="mine", topics=topics(OffsetCommitRequest, 9))
+DELETE = OffsetDeleteRequest(version=0, group_id="mine", topics=topics(OffsetDeleteRequest, 0))
+FIND = FindCoordinatorRequest(version=4, coordinator_keys=["other", "mine"])
+MINE = {*GROUPS, *TOPICS}
+
+
+@pytest.mark.parametrize(
+    ("message", "granted", "read", "expected"),
+    [
+        (COMMIT, MINE, by_topic, {"other": 29, "mine": 0}),
+        (COMMIT, set(TOPICS), by_topic, {"other": 30, "mine": 30}),
+        (COMMIT, set(GROUPS), by_topic, {"other": 29, "mine": 29}),
+        (DELETE, MINE, by_topic, {"other": 29}),
+        (DELETE, set(TOPICS), lambda it: it.error_code, 30),
+        (fetch("other", "mine"), MINE, by_group, [("other", 30, {}), ("mine", 0, {"mine": 0, "other": 29})]),
+        (fetch(), MINE, by_group, [("other", 30, {}), ("mine", 0, {"mine": 0})]),
+        (FIND, MINE, lambda it: [each.error_code for each in it.coordinators], [30, 0]),
+        (ListGroupsRequest(version=5), MINE, lambda it: [each.group_id for each in it.groups], ["mine"]),
+        (ListGroupsRequest(version=5), {CLUSTER}, lambda it: len(it.groups), 2),
+        (
+            DeleteGroupsRequest(version=2, groups_names=["other", "mine"]),
+            MINE,
+            lambda it: [(each.group_id, each.error_code) for each in it.results],
+            [("mine", 0), ("other", 30)],
+        ),
+        (
+            # Before anything else a broker misses the names.
+            SyncGroupRequest(version=5, group_id="other", generation_id=1, member_id="m"),
+            MINE,
+            lambda it: it.error_code,
+            23,
+        ),
+    ],
+)
+def test_what_is_denied_and_what_is_not(message: Any, granted: set[Right], read: Any, expected: Any) -> None:
+    assert read(play(message, granted)[1]) == expected
+
+
+@pytest.mark.parametrize(
+    ("granted", "is_asked", "expected"),
+    [
+        (GROUPS, True, {3, 6, 8, 10, 11}),
+        (GROUPS, False, None),
+        ([GROUPS[0], GROUPS[2]], True, {3, 8}),
+        (GROUPS[:2], True, None),
+    ],
+)
+def test_authorized_operations_are_those_that_were_asked_for(
+    granted: list[Right], is_asked: bool, expected: set[int] | None
+) -> None:
+    message = DescribeGroupsRequest(version=5, groups=["mine"], include_authorized_operations=is_asked)
+    missed, response = play(message, set(granted))
+    assert response.groups[0].authorized_operations == expected
+    assert len(missed) == (3 - len(granted) if is_asked else 0)

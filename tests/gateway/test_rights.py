@@ -1,0 +1,136 @@
+"""Rights of a client: what asks for them, what an answer says, and how long it is believed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from kafka.protocol.admin.cluster import DescribeClusterResponse
+from kafka.protocol.admin.groups import DescribeGroupsResponse
+from kafka.protocol.consumer.group import HeartbeatResponse, OffsetDeleteResponse
+from kafka.protocol.metadata import MetadataResponse
+
+from group_coordinator.gateway import codec
+from group_coordinator.gateway.rights import CLUSTER, Operation, Resource, Right, Rights
+
+READ, DELETE, DESCRIBE = Operation
+GROUP, TOPIC, _ = Resource
+DENIED, UNKNOWN = 30, 25
+
+
+class Broker:
+    """A broker that grants some rights, and answers when it is told to."""
+
+    def __init__(self, *granted: Right) -> None:
+        self.granted = set(granted)
+        self.waiting: list[tuple[Any, Callable[[Any, float], None]]] = []
+        self.counted: list[bool] = []
+        self.rights = Rights(lambda *asked: self.waiting.append(asked), self.counted.append)
+
+    def ask(self, *needed: Right, at_s: float = 0) -> list[frozenset[Right]]:
+        """The list into which the answer will be put."""
+        told: list[frozenset[Right]] = []
+        self.rights.ask(needed, at_s, told.append)
+        return told
+
+    def answer(self, at_s: float = 0) -> int:
+        """Answer until nothing more is asked; returns the most that was asked at once."""
+        most = 0
+        while self.waiting:
+            most = max(most, len(self.waiting))
+            waiting, self.waiting = self.waiting, []
+            for request, read in waiting:
+                # What is not on the wire cannot be seen by either side.
+                frame = codec.encode_request(request, 1, "c")
+                asked = codec.decode_request(frame).message
+                response = codec.encode_response(self.response(asked), 1)
+                read(codec.decode_response(asked.API_KEY, asked.version, response), at_s)
+        return most
+
+    def response(self, asked: Any) -> Any:
+        def error(right: Right) -> int:
+            return UNKNOWN if right in self.granted else DENIED
+
+        match asked.API_KEY:
+            case HeartbeatResponse.API_KEY:
+                assert (asked.generation_id, asked.member_id) == (-1, ""), "a beat of nobody"
+                return HeartbeatResponse(version=0, error_code=error(Right(READ, GROUP, asked.group_id)))
+            case OffsetDeleteResponse.API_KEY:
+                assert asked.topics == []
+                code = error(Right(DELETE, GROUP, asked.group_id))
+                return OffsetDeleteResponse(version=0, throttle_time_ms=0, error_code=code, topics=[])
+            case DescribeGroupsResponse.API_KEY:
+                entry = DescribeGroupsResponse.DescribedGroup
+                groups = [
+                    entry(version=0, group_id=it, error_code=error(Right(DESCRIBE, GROUP, it)))
+                    for it in asked.groups
+                ]
+                return DescribeGroupsResponse(version=0, groups=groups)
+            case MetadataResponse.API_KEY:
+                assert not asked.allow_auto_topic_creation
+                topic = MetadataResponse.MetadataResponseTopic
+                topics = [
+                    topic(
+                        version=8,
+                        error_code=3,
+                        name=each.name,
+                        partitions=[],
+                        authorized_operations={
+                            it for it in (READ, DESCRIBE) if Right(it, TOPIC, each.name) in self.granted
+                        },
+                    )
+                    for each in asked.topics
+                ]
+                return MetadataResponse(version=8, brokers=[], cluster_id="c", controller_id=1, topics=topics)
+            case DescribeClusterResponse.API_KEY:
+                operations = {DESCRIBE.value} if CLUSTER in self.granted else set()
+                return DescribeClusterResponse(
+                    version=0, cluster_id="c", controller_id=1, brokers=[], authorized_operations=operations
+                )
+        raise AssertionError(asked)
+
+
+ALL = [
+    *(Right(operation, GROUP, "g") for operation in Operation),
+    *(Right(operation, TOPIC, "t") for operation in (READ, DESCRIBE)),
+    CLUSTER,
+]
+
+
+@pytest.mark.parametrize("right", ALL)
+def test_each_right_is_asked_for_by_itself(right: Right) -> None:
+    for granted in ([right], [it for it in ALL if it != right]):
+        broker = Broker(*granted)
+        told = broker.ask(*ALL)
+        assert told == []
+        broker.answer()
+        assert told == [frozenset(granted)]
+
+
+@pytest.mark.parametrize(("is_granted", "remembered_s"), [(True, 60), (False, 5)])
+def test_an_answer_is_believed_for_a_while(is_granted: bool, remembered_s: int) -> None:
+    (right, *_) = ALL
+    broker = Broker(*[right] * is_granted)
+    broker.ask(right)
+    broker.answer(at_s=1)
+    assert broker.ask(right, at_s=remembered_s + 0.9) == [frozenset(broker.granted)]
+    broker.granted ^= {right}
+    told = broker.ask(right, at_s=remembered_s + 1)
+    broker.answer()
+    assert told == [frozenset(broker.granted)]
+    assert broker.counted == [is_granted, not is_granted]
+
+
+def test_much_is_asked_a_little_at_a_time_and_little_of_it_remembered() -> None:
+    many = [Right(operation, GROUP, f"{number}") for number in range(2_500) for operation in Operation]
+    broker = Broker(*many)
+    told = broker.ask(*many)
+    assert broker.answer() == 100
+    assert told == [frozenset(many)]
+    assert len(broker.rights._known) == 100
+
+
+def test_a_name_that_cannot_be_asked_about_is_denied() -> None:
+    right = Right(READ, GROUP, "ü" * 2**14)
+    assert Broker(right).ask(right) == [frozenset()]
