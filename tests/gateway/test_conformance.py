@@ -41,7 +41,7 @@ SOME = [
     if PLAYED[name].setup == "plain"
     and len(PLAYED[name].steps) <= 8
     and not any(step.pause for step in PLAYED[name].steps)
-][::8]
+][::16]
 """Short ones, for half a minute."""
 
 
