@@ -163,7 +163,10 @@ def test_members_survive_a_killed_gateway_a_paused_coordinator_and_a_restarted_b
         stack.callback(job.kill)
         job.wait_for("the coordinator is running")
         port = free_ports()
-        gateways = [start_gateway(tmp_path, broker, job, f"{host}:{port}", BALANCER) for host in HOSTS]
+        gateways = [
+            start_gateway(tmp_path, broker, job, listen=f"{host}:{port}", advertised=BALANCER)
+            for host in HOSTS
+        ]
         for each in gateways:
             stack.callback(each.kill)
             each.wait_for("clients find the gateway at ")
