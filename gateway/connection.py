@@ -26,20 +26,21 @@ from group_coordinator.gateway.apis import APIS, Way
 from group_coordinator.gateway.errors import FrameError
 from group_coordinator.gateway.frames import (
     REQUEST_HEAD_BYTES,
-    RESPONSE_HEAD_BYTES,
     Frames,
     Piece,
     RequestHead,
     read_request_head,
 )
 from group_coordinator.gateway.guards import Ask, guard
+from group_coordinator.gateway.limits import Limits
 from group_coordinator.gateway.local import Client
+from group_coordinator.gateway.login import Login
 from group_coordinator.gateway.rights import Rights
 from group_coordinator.gateway.security import Security
 from group_coordinator.gateway.slots import LocalSlot, Slots
+from group_coordinator.gateway.upstream import Upstream, set_reading
 
 if TYPE_CHECKING:
-    import ssl
     from collections.abc import Callable, Iterable, Iterator
 
     from group_coordinator.gateway.guards import Guard
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from group_coordinator.gateway.metrics import GatewayMetrics
     from group_coordinator.gateway.rights import Right
 
-__all__ = ["ClientConnection", "Limits", "Services"]
+__all__ = ["ClientConnection", "Services"]
 
 log = logging.getLogger(__name__)
 
@@ -60,23 +61,6 @@ _SIGN_OF_LIFE = MetadataRequest(version=1, topics=[])
 """A broker answers it to whoever has logged in, and to nobody else."""
 _ENDPOINTS_VERSION = 10
 """The version of Produce from which on its responses may name addresses."""
-
-
-class Limits:
-    """The limits of one connection. Sizes in bytes, times in seconds."""
-
-    local_frame = 1_000_000
-    passed_frame = 100 * 1024 * 1024
-    slots = 1_000
-    unwritten = 256 * 1024
-    first_frame_s = 30.0
-    """Until a client has sent its first request."""
-    local_frame_s = 60.0
-    """Until a request of a group that has begun is whole, however steadily its bytes come."""
-    idle_s = 600.0
-    """As `connections.max.idle.ms` of a broker."""
-    keep_alive_s = 180.0
-    """Until a silent broker is asked for a sign of life, where a login would be lost with it."""
 
 
 class Services(Protocol):
@@ -123,7 +107,7 @@ class ClientConnection(asyncio.Protocol):
         self._node_id, self._address = node_id, upstream
         self._security = security
         self._rights = Rights(self._ask_broker, services.metrics.right_answered)
-        self._login = _Login()
+        self._login = Login()
         self._arrived: deque[Iterator[Piece]] = deque()
         """Pieces that the client has sent and that are not taken yet."""
         self._holder: object = None
@@ -137,7 +121,7 @@ class ClientConnection(asyncio.Protocol):
         self._waiting: dict[LocalSlot, tuple[int, int]] = {}
         """Local requests without a response: the key of the API, and the size."""
         self._transport: Any = None
-        self._upstream: _Upstream | None = None
+        self._upstream: Upstream | None = None
         self._client = Client("", node_id)
         self._is_writable = True
         self._ending = ""
@@ -451,7 +435,7 @@ class ClientConnection(asyncio.Protocol):
 
     def _pass_on(self, data: bytes | memoryview) -> None:
         if self._upstream is None:
-            self._upstream = _Upstream(
+            self._upstream = Upstream(
                 self._slots, self._upstream_read, self._upstream_lost, self.control, self._upstream_connected
             )
             self._upstream.connect(self._address, self._security.tls)
@@ -498,6 +482,9 @@ class ClientConnection(asyncio.Protocol):
             for data in self._slots.take():
                 self._services.metrics.sent.inc(len(data))
                 self._transport.write(data)
+        if self._slots.bytes_held > Limits.held:
+            self._fail(f"{self._slots.bytes_held} bytes of responses wait for one before them")
+            return
         if self._ending and not self.is_owed:
             self.close(self._ending)
             return
@@ -515,35 +502,9 @@ class ClientConnection(asyncio.Protocol):
             and len(self._slots) < Limits.slots
             and (upstream is None or upstream.is_writable)
         )
-        _set_reading(self._transport, self._may_ask)
+        set_reading(self._transport, self._may_ask)
         if upstream is not None:
             upstream.set_reading(self._is_writable and self._slots.may_read_upstream)
-
-
-class _Login:
-    """A client's login at its broker, as far as the gateway knows."""
-
-    def __init__(self) -> None:
-        self.is_under_way = False
-        """Whether the client's last request was a part of it: a broker takes nothing else then."""
-        self.is_done = False
-        """Whether the broker has answered something that it answers to nobody else."""
-        self.waiting: tuple[RequestHead, bytes] | None = None
-        """A request of it that waits for its turn."""
-        self._ends_s: float | None = None
-
-    def answered(self, response: Any, now_s: float) -> None:
-        """The broker has answered a SaslAuthenticate."""
-        lifetime_ms = response.session_lifetime_ms
-        self._ends_s = now_s + lifetime_ms / 1000 if lifetime_ms else None
-
-    def is_over(self, now_s: float) -> bool:
-        """Whether the client should have logged in again (KIP-368)."""
-        return self._ends_s is not None and now_s > self._ends_s
-
-    def may_be_kept(self, now_s: float) -> bool:
-        """Whether the broker may be asked for a sign of life, so that it does not forget the login."""
-        return self.is_done and not (self.is_under_way or self.is_over(now_s))
 
 
 def _next(story: Guard, told: Any, reply: Callable[[Any], None]) -> Iterable[Right] | Ask | None:
@@ -557,120 +518,3 @@ def _next(story: Guard, told: Any, reply: Callable[[Any], None]) -> Iterable[Rig
 
 def _unguarded(request: codec.Request) -> Guard:
     return (yield Ask(request))
-
-
-class _Upstream(asyncio.Protocol):
-    """A client's own connection to a broker."""
-
-    def __init__(
-        self,
-        slots: Slots,
-        on_read: Callable[[FrameError | None], None],
-        on_lost: Callable[[str], None],
-        on_pressure: Callable[[], None],
-        on_connect: Callable[[bool], None],
-    ) -> None:
-        self._slots = slots
-        self._frames = Frames(RESPONSE_HEAD_BYTES, self._begin)
-        self._on_read, self._on_lost, self._on_pressure = on_read, on_lost, on_pressure
-        self._on_connect = on_connect
-        self._transport: Any = None
-        self._unsent: list[bytes | memoryview] = []
-        """Data that waits for the connection."""
-        self._is_open = True
-        self.is_writable = False
-        self.heard_s = time.monotonic()
-        """When the broker last sent something."""
-        self._connecting: asyncio.Task[None] | None = None
-
-    def connect(self, address: tuple[str, int], tls: ssl.SSLContext | None) -> None:
-        """Connect, and send then what has been written meanwhile."""
-        self._connecting = asyncio.get_running_loop().create_task(self._connect(address, tls))
-
-    async def _connect(self, address: tuple[str, int], tls: ssl.SSLContext | None) -> None:
-        try:
-            await asyncio.wait_for(
-                asyncio.get_running_loop().create_connection(lambda: self, *address, ssl=tls), timeout=10
-            )
-        except (OSError, TimeoutError) as error:
-            self._on_connect(False)
-            self._lose(f"no connection to {address[0]}:{address[1]}: {error}")
-
-    def write(self, data: bytes | memoryview) -> None:
-        """Send something, or keep it until there is a connection."""
-        if self._transport is None:
-            # What a client has sent is a view of a buffer that it uses again.
-            self._unsent.append(bytes(data))
-        else:
-            self._transport.write(data)
-
-    def set_reading(self, is_reading: bool) -> None:  # noqa: FBT001 - a switch
-        """Read, or let the broker wait."""
-        _set_reading(self._transport, is_reading)
-
-    def close(self) -> None:
-        """End it."""
-        self._is_open = False
-        if self._connecting is not None:
-            self._connecting.cancel()
-        if self._transport is not None:
-            self._transport.abort()
-
-    def connection_made(self, transport: Any) -> None:
-        """Connected."""
-        if not self._is_open:
-            transport.abort()
-            return
-        self._transport = transport
-        self._on_connect(True)
-        transport.set_write_buffer_limits(high=Limits.unwritten)
-        for data in self._unsent:
-            transport.write(data)
-        self._unsent = []
-        self.is_writable = True
-        self._on_pressure()
-
-    def data_received(self, data: bytes) -> None:
-        """The broker has sent something."""
-        self.heard_s = time.monotonic()
-        try:
-            for piece in self._frames.receive(data):
-                self._slots.upstream_piece(piece)
-        except FrameError as error:
-            self._on_read(error)
-            return
-        self._on_read(None)
-
-    def _begin(self, head: bytes, length: int) -> bool:
-        is_whole = self._slots.upstream_begins(head)
-        if length > Limits.passed_frame:
-            raise FrameError(f"has {length} bytes, of at most {Limits.passed_frame}")
-        return is_whole
-
-    def pause_writing(self) -> None:
-        """The broker does not read."""
-        self.is_writable = False
-        self._on_pressure()
-
-    def resume_writing(self) -> None:
-        """The broker reads again."""
-        self.is_writable = True
-        self._on_pressure()
-
-    def connection_lost(self, error: Exception | None) -> None:
-        """The broker has ended the connection."""
-        self._lose(str(error or "the broker has closed the connection"))
-
-    def _lose(self, reason: str) -> None:
-        if self._is_open:
-            self._is_open = False
-            self._on_lost(reason)
-
-
-def _set_reading(transport: Any, is_reading: bool) -> None:  # noqa: FBT001 - a switch
-    if transport is None or transport.is_closing() or transport.is_reading() == is_reading:
-        return
-    if is_reading:
-        transport.resume_reading()
-    else:
-        transport.pause_reading()

@@ -1,4 +1,4 @@
-"""Limits of all clients of a gateway together: the counts, and the rule when one is reached."""
+"""Limits: those of one connection, and of all clients together with their counts and rules."""
 
 from __future__ import annotations
 
@@ -8,12 +8,31 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-__all__ = ["Pending", "Seldom", "Unfinished"]
+__all__ = ["Limits", "Pending", "Seldom", "Unfinished"]
 
 Whose = TypeVar("Whose", bound="Hashable")
 
 _AGAIN = 0.9
 """As full as this it must be at most before clients are read again: not at each answer anew."""
+
+
+class Limits:
+    """The limits of one connection. Sizes in bytes, times in seconds."""
+
+    local_frame = 1_000_000
+    passed_frame = 100 * 1024 * 1024
+    slots = 1_000
+    unwritten = 256 * 1024
+    held = 64 * 1024 * 1024
+    """Of responses that wait for one before them, such as that to a join."""
+    first_frame_s = 30.0
+    """Until a client has sent its first request."""
+    local_frame_s = 60.0
+    """Until a request of a group that has begun is whole, however steadily its bytes come."""
+    idle_s = 600.0
+    """As `connections.max.idle.ms` of a broker."""
+    keep_alive_s = 180.0
+    """Until a silent broker is asked for a sign of life, where a login would be lost with it."""
 
 
 class Unfinished(Generic[Whose]):

@@ -47,7 +47,7 @@ class LocalSlot(_Slot):
 
     __slots__ = ("_on_filled",)
 
-    def __init__(self, on_filled: Callable[[], Any]) -> None:
+    def __init__(self, on_filled: Callable[[int], Any]) -> None:
         super().__init__()
         self._on_filled = on_filled
 
@@ -56,7 +56,7 @@ class LocalSlot(_Slot):
         assert not self.is_done, "a request is answered once"  # noqa: S101 - a bug of ours if it is not
         self.pieces.append(frame)
         self.is_done = True
-        self._on_filled()
+        self._on_filled(len(frame))
 
 
 class _Expected:
@@ -85,6 +85,8 @@ class Slots:
         self._on_filled = on_filled
         self._owed: deque[_Slot] = deque()
         """To the client, in its order."""
+        self.bytes_held = 0
+        """Bytes of responses that do not come from upstream and are not written yet."""
         self._expected: deque[_Expected] = deque()
         """From upstream, in its order."""
 
@@ -96,9 +98,13 @@ class Slots:
 
     def await_local(self) -> LocalSlot:
         """A slot for a response that does not come from upstream."""
-        slot = LocalSlot(self._on_filled)
+        slot = LocalSlot(self._filled)
         self._owed.append(slot)
         return slot
+
+    def _filled(self, count: int) -> None:
+        self.bytes_held += count
+        self._on_filled()
 
     def await_upstream(self, correlation_id: int, rewrite: Callable[[bytes], bytes] | None = None) -> None:
         """A slot for a response of upstream, which goes through `rewrite` whole if that is given."""
@@ -162,6 +168,8 @@ class Slots:
         while self._owed:
             first = self._owed[0]
             taken += first.pieces
+            if isinstance(first, LocalSlot):
+                self.bytes_held -= sum(map(len, first.pieces))
             first.pieces = []
             if not first.is_done:
                 break

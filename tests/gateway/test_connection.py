@@ -16,8 +16,8 @@ from kafka.protocol.sasl import SaslAuthenticateRequest, SaslAuthenticateRespons
 from prometheus_client import CollectorRegistry
 
 from group_coordinator.gateway import codec
-from group_coordinator.gateway.connection import ClientConnection, Limits
-from group_coordinator.gateway.limits import Pending, Unfinished
+from group_coordinator.gateway.connection import ClientConnection
+from group_coordinator.gateway.limits import Limits, Pending, Unfinished
 from group_coordinator.gateway.local import Client
 from group_coordinator.gateway.metrics import GatewayMetrics
 from group_coordinator.gateway.security import Security
@@ -308,6 +308,27 @@ def test_what_a_client_has_asked_that_has_gone_does_not_wait() -> None:
         assert (gateway.pending.count, gateway.pending.bytes) == (0, 0)
 
     play(story)
+
+
+def test_responses_that_wait_for_one_before_them_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Limits, "held", 40)
+
+    async def story(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"".join(map(beat, range(5))))
+        await gateway.until(lambda: len(gateway.asked) == 5)
+        for answer in gateway.asked[1:4]:
+            answer()  # of 10 bytes
+        assert gateway.reasons == []
+        gateway.asked[0]()
+        assert [int.from_bytes((await read(reader))[4:8]) for _ in range(4)] == [0, 1, 2, 3]
+
+        writer.write(b"".join(map(beat, range(5, 10))))
+        await gateway.until(lambda: len(gateway.asked) == 10)
+        for answer in gateway.asked[5:]:
+            answer()
+        await gateway.until(lambda: gateway.reasons)
+
+    assert play(story).reasons == ["frame error"]
 
 
 def test_the_connection_goes_whose_request_has_been_unfinished_longest() -> None:

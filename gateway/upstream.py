@@ -1,0 +1,137 @@
+"""A client's own connection to a broker, which answers what the gateway passes on."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any
+
+from group_coordinator.gateway.errors import FrameError
+from group_coordinator.gateway.frames import RESPONSE_HEAD_BYTES, Frames
+from group_coordinator.gateway.limits import Limits
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable
+
+    from group_coordinator.gateway.slots import Slots
+
+__all__ = ["Upstream", "set_reading"]
+
+
+class Upstream(asyncio.Protocol):
+    """A client's own connection to a broker."""
+
+    def __init__(
+        self,
+        slots: Slots,
+        on_read: Callable[[FrameError | None], None],
+        on_lost: Callable[[str], None],
+        on_pressure: Callable[[], None],
+        on_connect: Callable[[bool], None],
+    ) -> None:
+        self._slots = slots
+        self._frames = Frames(RESPONSE_HEAD_BYTES, self._begin)
+        self._on_read, self._on_lost, self._on_pressure = on_read, on_lost, on_pressure
+        self._on_connect = on_connect
+        self._transport: Any = None
+        self._unsent: list[bytes | memoryview] = []
+        """Data that waits for the connection."""
+        self._is_open = True
+        self.is_writable = False
+        self.heard_s = time.monotonic()
+        """When the broker last sent something."""
+        self._connecting: asyncio.Task[None] | None = None
+
+    def connect(self, address: tuple[str, int], tls: ssl.SSLContext | None) -> None:
+        """Connect, and send then what has been written meanwhile."""
+        self._connecting = asyncio.get_running_loop().create_task(self._connect(address, tls))
+
+    async def _connect(self, address: tuple[str, int], tls: ssl.SSLContext | None) -> None:
+        try:
+            await asyncio.wait_for(
+                asyncio.get_running_loop().create_connection(lambda: self, *address, ssl=tls), timeout=10
+            )
+        except (OSError, TimeoutError) as error:
+            self._on_connect(False)
+            self._lose(f"no connection to {address[0]}:{address[1]}: {error}")
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Send something, or keep it until there is a connection."""
+        if self._transport is None:
+            # What a client has sent is a view of a buffer that it uses again.
+            self._unsent.append(bytes(data))
+        else:
+            self._transport.write(data)
+
+    def set_reading(self, is_reading: bool) -> None:  # noqa: FBT001 - a switch
+        """Read, or let the broker wait."""
+        set_reading(self._transport, is_reading)
+
+    def close(self) -> None:
+        """End it."""
+        self._is_open = False
+        if self._connecting is not None:
+            self._connecting.cancel()
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_made(self, transport: Any) -> None:
+        """Connected."""
+        if not self._is_open:
+            transport.abort()
+            return
+        self._transport = transport
+        self._on_connect(True)
+        transport.set_write_buffer_limits(high=Limits.unwritten)
+        for data in self._unsent:
+            transport.write(data)
+        self._unsent = []
+        self.is_writable = True
+        self._on_pressure()
+
+    def data_received(self, data: bytes) -> None:
+        """The broker has sent something."""
+        self.heard_s = time.monotonic()
+        try:
+            for piece in self._frames.receive(data):
+                self._slots.upstream_piece(piece)
+        except FrameError as error:
+            self._on_read(error)
+            return
+        self._on_read(None)
+
+    def _begin(self, head: bytes, length: int) -> bool:
+        is_whole = self._slots.upstream_begins(head)
+        if length > Limits.passed_frame:
+            raise FrameError(f"has {length} bytes, of at most {Limits.passed_frame}")
+        return is_whole
+
+    def pause_writing(self) -> None:
+        """The broker does not read."""
+        self.is_writable = False
+        self._on_pressure()
+
+    def resume_writing(self) -> None:
+        """The broker reads again."""
+        self.is_writable = True
+        self._on_pressure()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """The broker has ended the connection."""
+        self._lose(str(error or "the broker has closed the connection"))
+
+    def _lose(self, reason: str) -> None:
+        if self._is_open:
+            self._is_open = False
+            self._on_lost(reason)
+
+
+def set_reading(transport: Any, is_reading: bool) -> None:  # noqa: FBT001 - a switch
+    """Read from a transport or not, if there is one."""
+    if transport is None or transport.is_closing() or transport.is_reading() == is_reading:
+        return
+    if is_reading:
+        transport.resume_reading()
+    else:
+        transport.pause_reading()
