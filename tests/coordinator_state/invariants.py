@@ -11,6 +11,7 @@ import msgspec
 from group_coordinator.coordinator_state.classic.group import ClassicGroup
 from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.coordinator_state.config import GroupConfig
+from group_coordinator.coordinator_state.deadlines import LATEST_MS
 from group_coordinator.coordinator_state.offsets.committed import (
     CommittedOffset,
     CommittedOffsets,
@@ -207,13 +208,13 @@ def _what_is_not_used_is_looked_for(
         return
     if due:
         assert look_ms <= max(min(due), new.now_ms + interval_ms) + _length(outages)
-    assert look_ms >= new.state_timestamp_ms + interval_ms
+    assert look_ms >= min(new.state_timestamp_ms + interval_ms, LATEST_MS)
     if old is not None:
         awaited_ms = old.cleanup_deadline_ms
         if awaited_ms is not None:
             awaited_ms += _length(outages.between(old.now_ms, new.now_ms))
         if look_ms != awaited_ms:
-            assert look_ms >= old.now_ms + interval_ms
+            assert look_ms >= min(old.now_ms + interval_ms, LATEST_MS)
 
 
 def _length(outages: Iterable[Outage]) -> int:

@@ -12,6 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from group_coordinator.coordinator_state.config import GroupConfig
+from group_coordinator.coordinator_state.deadlines import LATEST_MS
 from group_coordinator.coordinator_state.layout import Layout
 from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.requests import Request
@@ -185,7 +186,9 @@ values = st.recursive(
     max_leaves=8,
 )
 changes = st.dictionaries(st.sampled_from(FIELDS) | texts, values, max_size=3)
-times = st.integers(-(2**62), 2**62) | st.sampled_from([-1, 0, NOW_MS, NOW_MS + 1, NOW_MS + 60_000])
+times = st.integers(-(2**62), 2**62) | st.sampled_from(
+    [-1, 0, NOW_MS, NOW_MS + 1, NOW_MS + 60_000, LATEST_MS - 60_000, LATEST_MS]
+)
 keys = st.sampled_from([KEY] * 8 + [None, b"", b"order", b"\xff\xfe", b"\0", b"k" * 5_000]) | st.binary(
     max_size=9
 )
