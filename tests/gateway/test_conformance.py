@@ -38,14 +38,6 @@ AT_A_TIME = 100
 ALL = [name for name, sequence in PLAYED.items() if name not in PATIENT and not sequence.nameless]
 AS_KAFKA = {"difference: commit for a topic that is not there"}
 """Differences between the core and Kafka in which the gateway does as Kafka does."""
-SOME = [
-    name
-    for name in ALL
-    if PLAYED[name].setup == "plain"
-    and len(PLAYED[name].steps) <= 8
-    and not any(step.pause for step in PLAYED[name].steps)
-][::16]
-"""Short ones, for half a minute."""
 
 
 class GatewayClient(BrokerClient):
@@ -126,16 +118,9 @@ def complaints(directory: Path, broker: str, setup: str, names: list[str]) -> st
     return "\n".join(f"{name}: {wrong}" for name, wrong in found.items() if wrong)
 
 
-def test_the_gateway_does_what_brokers_do(tmp_path: Path, bootstrap_servers: str) -> None:
-    wrong = complaints(tmp_path, bootstrap_servers, "plain", SOME)
-    assert not wrong, wrong
-
-
 @pytest.mark.verify
 @pytest.mark.parametrize("setup", SETUPS)
-def test_the_gateway_does_what_brokers_do_in_all_scripts(
-    setup: str, tmp_path: Path, bootstrap_servers: str
-) -> None:
+def test_the_gateway_does_what_brokers_do(setup: str, tmp_path: Path, bootstrap_servers: str) -> None:
     names = [name for name in ALL if PLAYED[name].setup == setup]
     wrong = complaints(tmp_path, bootstrap_servers, setup, names)
     assert not wrong, wrong
