@@ -69,9 +69,8 @@ class Deadlines:
         """Let the deadline be at `at_ms`, or nowhere if that is None."""
         if at_ms is not None:
             at_ms = min(at_ms, LATEST_MS)
-        self._group.set_deadline(kind, member_id, at_ms)
-        if at_ms is not None:
             heappush(self._heap, (at_ms, kind, member_id))
+        self._group.set_deadline(kind, member_id, at_ms)
 
     def put_off(self, by_ms: int) -> None:
         """Let all deadlines be `by_ms` later."""

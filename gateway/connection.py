@@ -97,11 +97,7 @@ class ClientConnection(asyncio.Protocol):
     """A client, which was accepted on a port that stands for the broker `node_id` at `upstream`."""
 
     def __init__(
-        self,
-        services: Services,
-        node_id: int,
-        upstream: tuple[str, int],
-        security: Security = Security(),  # noqa: B008 - it cannot be changed
+        self, services: Services, node_id: int, upstream: tuple[str, int], security: Security
     ) -> None:
         self._services = services
         self._node_id, self._address = node_id, upstream

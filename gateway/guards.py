@@ -40,7 +40,15 @@ from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorRespo
 
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.gateway.rights import CLUSTER, Operation, Resource, Right
-from group_coordinator.gateway.translation import ALL_OPERATIONS, Sender, refusal, to_contract, to_kafka
+from group_coordinator.gateway.translation import (
+    ALL_OPERATIONS,
+    Sender,
+    fetched_topics,
+    refusal,
+    refused_topics,
+    to_contract,
+    to_kafka,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -217,32 +225,8 @@ def _with_described(group: Any, granted: frozenset[Right]) -> Any:
 
 def _undescribed(group: Any, granted: frozenset[Right], version: int) -> list[Any]:
     """The topics that were asked for and must not be described."""
-    kind: Any
-    if version >= _BATCH_FETCH_VERSION:
-        kind = OffsetFetchResponse.OffsetFetchResponseGroup.OffsetFetchResponseTopics
-        entry = kind.OffsetFetchResponsePartitions
-    else:
-        kind = OffsetFetchResponse.OffsetFetchResponseTopic
-        entry = kind.OffsetFetchResponsePartition
-    return [
-        kind(
-            version=version,
-            name=topic.name,
-            partitions=[
-                entry(
-                    version=version,
-                    partition_index=each,
-                    committed_offset=-1,
-                    committed_leader_epoch=-1,
-                    metadata="",
-                    error_code=_TOPIC_DENIED,
-                )
-                for each in topic.partition_indexes
-            ],
-        )
-        for topic in group.topics or ()
-        if _topic(Operation.DESCRIBE, topic.name) not in granted
-    ]
+    denied = [each for each in group.topics or () if _topic(Operation.DESCRIBE, each.name) not in granted]
+    return fetched_topics(version, refused_topics(denied, _TOPIC_DENIED))
 
 
 # -- groups --------------------------------------------------------------------------------------------

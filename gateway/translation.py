@@ -42,7 +42,15 @@ if TYPE_CHECKING:
 
     _About: TypeAlias = Callable[[str], dict[str, Any]]
 
-__all__ = ["ALL_OPERATIONS", "Sender", "refusal", "to_contract", "to_kafka"]
+__all__ = [
+    "ALL_OPERATIONS",
+    "Sender",
+    "fetched_topics",
+    "refusal",
+    "refused_topics",
+    "to_contract",
+    "to_kafka",
+]
 
 ALL_OPERATIONS = {3, 6, 8, 10, 11}
 """The operations on a group where everybody may do everything: READ, DELETE, DESCRIBE and its configs."""
@@ -293,21 +301,19 @@ def _results(version: int, kind: Any, entry: Any, topics: Iterable[answers.Topic
 def _fetched(message: Any, version: int, responses: Sequence[Any]) -> Any:
     if version < _BATCH_FETCH_VERSION:
         (response,) = responses
-        kind = OffsetFetchResponse.OffsetFetchResponseTopic
         told = response.topics
         if response.error_code and version < _FETCH_ERROR_VERSION:
-            told = _each_with_error(message.topics or (), response.error_code)
-        topics = _fetched_topics(version, kind, kind.OffsetFetchResponsePartition, told)
+            told = refused_topics(message.topics or (), response.error_code)
+        topics = fetched_topics(version, told)
         return OffsetFetchResponse(
             version=version, throttle_time_ms=0, topics=topics, error_code=response.error_code
         )
     group = OffsetFetchResponse.OffsetFetchResponseGroup
-    kind = group.OffsetFetchResponseTopics
     groups = [
         group(
             version=version,
             group_id=named.group_id,
-            topics=_fetched_topics(version, kind, kind.OffsetFetchResponsePartitions, each.topics),
+            topics=fetched_topics(version, each.topics),
             error_code=each.error_code,
         )
         for named, each in zip(message.groups, responses, strict=True)
@@ -315,7 +321,15 @@ def _fetched(message: Any, version: int, responses: Sequence[Any]) -> Any:
     return OffsetFetchResponse(version=version, throttle_time_ms=0, groups=groups)
 
 
-def _fetched_topics(version: int, kind: Any, entry: Any, topics: Iterable[Any]) -> list[Any]:
+def fetched_topics(version: int, topics: Iterable[answers.FetchedOffsetsOfTopic]) -> list[Any]:
+    """The topics of an OffsetFetch as Kafka's response has them in this version."""
+    kind: Any
+    if version >= _BATCH_FETCH_VERSION:
+        kind = OffsetFetchResponse.OffsetFetchResponseGroup.OffsetFetchResponseTopics
+        entry = kind.OffsetFetchResponsePartitions
+    else:
+        kind = OffsetFetchResponse.OffsetFetchResponseTopic
+        entry = kind.OffsetFetchResponsePartition
     return [
         kind(
             version=version,
@@ -336,7 +350,7 @@ def _fetched_topics(version: int, kind: Any, entry: Any, topics: Iterable[Any]) 
     ]
 
 
-def _each_with_error(topics: Iterable[Any], error_code: int) -> list[answers.FetchedOffsetsOfTopic]:
+def refused_topics(topics: Iterable[Any], error_code: int) -> list[answers.FetchedOffsetsOfTopic]:
     """The partitions that were asked for, each with the error, as the coordinator would name them."""
     fetched = answers.FetchedOffset
     return [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import time
 from typing import TYPE_CHECKING, TypeVar
@@ -34,6 +35,21 @@ def wait_for(
             raise AssertionError(f"not in {PATIENCE_S} s: {_source(condition)}\n{said()}")
         meanwhile()
     return found
+
+
+async def eventually(condition: Callable[[], object]) -> None:
+    """Wait in an event loop until `condition`, which may be a coroutine function, is true."""
+
+    async def is_so() -> object:
+        found = condition()
+        return await found if inspect.isawaitable(found) else found
+
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            while not await is_so():  # noqa: ASYNC110 - it is about anything
+                await asyncio.sleep(_LOOK_EVERY_S)
+    except TimeoutError:
+        raise AssertionError(f"not in {PATIENCE_S} s: {_source(condition)}") from None
 
 
 def _source(condition: Callable[[], object]) -> str:

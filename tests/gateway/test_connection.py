@@ -21,7 +21,7 @@ from group_coordinator.gateway.limits import Limits, Pending, Unfinished
 from group_coordinator.gateway.local import Client
 from group_coordinator.gateway.metrics import GatewayMetrics
 from group_coordinator.gateway.security import Security
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, eventually
 
 FETCH = 1
 MOST_PENDING = 10
@@ -113,11 +113,6 @@ class Gateway:
         async with asyncio.timeout(PATIENCE_S):
             return await self.brokers.get()
 
-    async def until(self, condition: Callable[[], object]) -> None:
-        async with asyncio.timeout(PATIENCE_S):
-            while not condition():  # noqa: ASYNC110 - it is about anything
-                await asyncio.sleep(0.01)
-
 
 Story = Callable[[Gateway, asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
 
@@ -131,7 +126,7 @@ def play(story: Story, security: Security = PLAIN) -> Gateway:
                 await story(gateway, reader, writer)
             finally:
                 writer.close()
-                await gateway.until(lambda: gateway.reasons)
+                await eventually(lambda: gateway.reasons)
         return gateway
 
     return asyncio.run(played())
@@ -154,7 +149,7 @@ def test_answers_come_in_the_order_of_the_questions() -> None:
         writer.write(fetch(1) + beat(2) + fetch(3) + beat(4))
         from_gateway, to_gateway = await gateway.broker()
         assert [await read(from_gateway) for _ in range(2)] == [fetch(1), fetch(3)], "a wait holds nothing up"
-        await gateway.until(lambda: len(gateway.asked) == 2)
+        await eventually(lambda: len(gateway.asked) == 2)
         gateway.asked[1]()
         to_gateway.write(response(1) + response(3, b"later"))
         assert await read(reader) == response(1)
@@ -178,7 +173,7 @@ def test_a_produce_without_acknowledgements_has_no_response() -> None:
         assert [await read(from_gateway) for _ in range(2)] == [silent, spoken]
         to_gateway.write(response(2))
         assert await read(reader) == response(2)
-        await gateway.until(lambda: gateway.asked)
+        await eventually(lambda: gateway.asked)
         gateway.asked[0]()
         assert (await read(reader))[4:8] == (3).to_bytes(4)
         to_gateway.close()
@@ -195,9 +190,9 @@ def test_an_idle_broker_may_go_and_the_client_notices_nothing() -> None:
             to_gateway.write(response(number))
             assert await read(reader) == response(number)
             to_gateway.close()
-            await gateway.until(from_gateway.at_eof)
+            await eventually(from_gateway.at_eof)
             writer.write(beat(10 + number))
-            await gateway.until(lambda: gateway.asked)
+            await eventually(lambda: gateway.asked)
             gateway.asked.pop()()
             await read(reader)
 
@@ -210,7 +205,7 @@ def test_a_broker_that_goes_takes_its_client_along_after_what_it_does_not_owe() 
         writer.write(beat(1) + fetch(2) + beat(3))
         from_gateway, to_gateway = await gateway.broker()
         await read(from_gateway)
-        await gateway.until(lambda: len(gateway.asked) == 2)
+        await eventually(lambda: len(gateway.asked) == 2)
         to_gateway.close()
         await to_gateway.wait_closed()
         gateway.asked[1]()
@@ -280,7 +275,7 @@ def test_versions_are_those_that_are_offered() -> None:
 def test_clients_are_not_read_while_too_many_requests_wait() -> None:
     async def story(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"".join(map(beat, range(MOST_PENDING))))
-        await gateway.until(lambda: gateway.pending.is_full)
+        await eventually(lambda: gateway.pending.is_full)
         writer.write(fetch(99))
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(gateway.brokers.get(), 0.2)
@@ -298,10 +293,10 @@ def test_clients_are_not_read_while_too_many_requests_wait() -> None:
 def test_what_a_client_has_asked_that_has_gone_does_not_wait() -> None:
     async def story(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(beat(1) + beat(2))
-        await gateway.until(lambda: gateway.pending.count == 2)
+        await eventually(lambda: gateway.pending.count == 2)
         gateway.asked[0]()
         writer.close()
-        await gateway.until(lambda: gateway.reasons)
+        await eventually(lambda: gateway.reasons)
         assert gateway.pending.count == 0
         # An answer that comes later is not counted again.
         gateway.asked[1]()
@@ -315,7 +310,7 @@ def test_responses_that_wait_for_one_before_them_are_bounded(monkeypatch: pytest
 
     async def story(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"".join(map(beat, range(5))))
-        await gateway.until(lambda: len(gateway.asked) == 5)
+        await eventually(lambda: len(gateway.asked) == 5)
         for answer in gateway.asked[1:4]:
             answer()  # of 10 bytes
         assert gateway.reasons == []
@@ -323,10 +318,10 @@ def test_responses_that_wait_for_one_before_them_are_bounded(monkeypatch: pytest
         assert [int.from_bytes((await read(reader))[4:8]) for _ in range(4)] == [0, 1, 2, 3]
 
         writer.write(b"".join(map(beat, range(5, 10))))
-        await gateway.until(lambda: len(gateway.asked) == 10)
+        await eventually(lambda: len(gateway.asked) == 10)
         for answer in gateway.asked[5:]:
             answer()
-        await gateway.until(lambda: gateway.reasons)
+        await eventually(lambda: gateway.reasons)
 
     assert play(story).reasons == ["frame error"]
 
@@ -336,17 +331,17 @@ def test_the_connection_goes_whose_request_has_been_unfinished_longest() -> None
 
     async def story(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(long + long[:700])
-        await gateway.until(lambda: gateway.unfinished.total == 700)
+        await eventually(lambda: gateway.unfinished.total == 700)
         port = writer.get_extra_info("peername")[1]
         _, other = await asyncio.open_connection("127.0.0.1", port)
         other.write(long[:500])
         async with asyncio.timeout(PATIENCE_S):
             assert await reader.read() == b""
         other.write(long[500:])
-        await gateway.until(lambda: len(gateway.asked) == 2)
+        await eventually(lambda: len(gateway.asked) == 2)
         assert gateway.unfinished.total == 0
         other.close()
-        await gateway.until(lambda: len(gateway.reasons) == 2)
+        await eventually(lambda: len(gateway.reasons) == 2)
 
     assert play(story).reasons == ["unfinished requests", "client"]
 
@@ -445,7 +440,7 @@ def test_a_login_takes_its_turn_and_nothing_is_answered_before_the_broker_says_s
         to_gateway.write(ALIVE)
         assert await read(from_gateway) == fetch(3)
         to_gateway.write(response(3))
-        await gateway.until(lambda: gateway.asked)
+        await eventually(lambda: gateway.asked)
         with pytest.raises(TimeoutError):
             # The beat is not answered yet.
             await asyncio.wait_for(from_gateway.read(1), 0.2)
@@ -481,7 +476,7 @@ def test_a_session_that_is_over_ends_the_connection() -> None:
         to_gateway.write(authenticated(1, lifetime_ms=1))
         await is_asked(from_gateway)
         to_gateway.write(ALIVE)
-        await gateway.until(lambda: gateway.asked)
+        await eventually(lambda: gateway.asked)
         writer.write(beat(3))
         async with asyncio.timeout(PATIENCE_S):
             assert (await reader.read())[4:8] == (1).to_bytes(4)
@@ -498,7 +493,7 @@ def test_a_login_is_kept_alive_and_is_lost_with_its_broker() -> None:
         to_gateway.write(authenticated(1))
         await is_asked(from_gateway)
         to_gateway.write(ALIVE)
-        await gateway.until(lambda: gateway.asked)
+        await eventually(lambda: gateway.asked)
         gateway.asked[0]()
         assert [int.from_bytes((await read(reader))[4:8]) for _ in range(2)] == [1, 2]
         for silent_s in (Limits.keep_alive_s - 1, Limits.keep_alive_s + 1):
@@ -533,7 +528,7 @@ def test_a_request_waits_for_its_rights_and_what_comes_next_for_it() -> None:
         assert gateway.asked == []
         to_gateway.write(codec.encode_response(HeartbeatResponse(version=0, error_code=25), 0))
         assert await read(from_gateway) == fetch(2), "the second beat's right is known"
-        await gateway.until(lambda: len(gateway.asked) == 2)
+        await eventually(lambda: len(gateway.asked) == 2)
         for answer in gateway.asked:
             answer()
         to_gateway.write(response(2))

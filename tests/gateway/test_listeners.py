@@ -7,7 +7,7 @@ import hashlib
 import logging
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from group_coordinator.gateway.errors import GatewayError
 from group_coordinator.gateway.listeners import Listeners
 from group_coordinator.gateway.metrics import GatewayMetrics
 from group_coordinator.gateway.settings import GatewaySettings
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, eventually
 from tests.security.certificates import make_client_key
 
 PASSWORD = "of-the-key"
@@ -59,12 +59,7 @@ class Door:
             yield self
         finally:
             self.listeners.close()
-            await self.until(lambda: not self.listeners.connections)
-
-    async def until(self, condition: Callable[[], object]) -> None:
-        async with asyncio.timeout(PATIENCE_S):
-            while not condition():  # noqa: ASYNC110 - it is about anything
-                await asyncio.sleep(0.01)
+            await eventually(lambda: not self.listeners.connections)
 
     def closed(self, reason: str) -> float:
         labels = {"reason": reason}
@@ -105,12 +100,12 @@ def test_the_next_one_is_closed_and_the_one_after_a_place_is_free_is_not(
     async def story() -> None:
         async with Door(gateway_max_connections=2).open() as door:
             there = [await asyncio.open_connection("127.0.0.1", door.port) for _ in range(2)]
-            await door.until(lambda: len(door.listeners.connections) == 2)
+            await eventually(lambda: len(door.listeners.connections) == 2)
             for _ in range(3):
                 assert (await door.say(b""))[0] == b""
             assert door.closed("too many") == 3
             there[0][1].close()
-            await door.until(lambda: len(door.listeners.connections) == 1)
+            await eventually(lambda: len(door.listeners.connections) == 1)
             assert (await door.say(b"hello"))[0] == b"hello"
             there[1][1].close()
 
@@ -168,7 +163,7 @@ def test_a_client_has_to_show_a_certificate_if_there_is_an_authority_for_it(
                 # In TLS 1.3 a client learns of it when it reads, by an alert or by the end.
                 with suppress(ssl.SSLError, ConnectionError):
                     assert (await door.say(b"hello", refused))[0] == b""
-            await door.until(lambda: door.closed("handshake") == 2)
+            await eventually(lambda: door.closed("handshake") == 2)
 
     asyncio.run(story())
 
@@ -188,10 +183,10 @@ def test_a_handshake_that_does_not_end_is_ended_and_takes_a_place_until_then(
         )
         async with door.open():
             _, silent = await asyncio.open_connection("127.0.0.1", door.port)
-            await door.until(lambda: door.listeners._greeted)
+            await eventually(lambda: door.listeners._greeted)
             assert (await door.say(b""))[0] == b""
             assert door.closed("too many") == 1
-            await door.until(lambda: door.closed("handshake"))
+            await eventually(lambda: door.closed("handshake"))
             assert (await door.say(b"hello", of_client()))[0] == b"hello"
             silent.close()
 

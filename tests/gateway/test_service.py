@@ -16,7 +16,7 @@ from group_coordinator.gateway import service as module
 from group_coordinator.gateway.metrics import GatewayHealth, GatewayMetrics
 from group_coordinator.gateway.service import Gateway
 from group_coordinator.gateway.settings import GatewaySettings
-from tests.patience import PATIENCE_S
+from tests.patience import eventually
 
 BROKER = MetadataResponse.MetadataResponseBroker
 
@@ -90,9 +90,7 @@ def test_brokers_come_and_go_and_a_port_that_is_taken_is_tried_again(
 
     async def story(gateway: Gateway, port: int) -> None:
         async def until(*node_ids: int) -> None:
-            async with asyncio.timeout(PATIENCE_S):
-                while gateway._brokers.reachable != node_ids:  # noqa: ASYNC110 - it is about anything
-                    await asyncio.sleep(0.01)
+            await eventually(lambda: gateway._brokers.reachable == node_ids)
 
         with socket.create_server(("127.0.0.1", port + 2)):
             admin = Admin([0, 1], [], KafkaTimeoutError("away"), [0, 1])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from group_coordinator.deploy.broker import EmbeddedBroker
 from group_coordinator.gateway import stream, topics
 from group_coordinator.gateway.local import LogRecord
 from group_coordinator.gateway.stream import Listener, Writer
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, eventually
 
 LEAST_PATIENCE_S = 5.0
 """No request waits for a shorter time (`docs/gateway.md`)."""
@@ -63,28 +62,22 @@ async def _outage(broker: EmbeddedBroker) -> tuple[list[str], list[str]]:
         writer.write(LogRecord(text, b"g", text.encode()))
 
     write("before")
-    await _until(lambda: taken)
+    await eventually(lambda: taken)
     os.kill(broker.pid, signal.SIGSTOP)
     try:
         write("in flight")
         # The next one goes into a batch of its own.
         await asyncio.sleep(0.5)
         write("waiting")
-        await _until(lambda: len(refused) == 2)
+        await eventually(lambda: len(refused) == 2)
     finally:
         os.kill(broker.pid, signal.SIGCONT)
     for number in range(round(PATIENCE_S)):
         # Until the producer has found the broker again, requests may be refused.
         done = len(taken) + len(refused)
         write(f"after {number}")
-        await _until(lambda done=done: len(taken) + len(refused) > done)  # type: ignore[misc]
+        await eventually(lambda done=done: len(taken) + len(refused) > done)  # type: ignore[misc]
         if len(taken) > 1:
             break
     writer.close(PATIENCE_S)
     return taken, refused[:2]
-
-
-async def _until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not condition():  # noqa: ASYNC110 - it is about anything
-            await asyncio.sleep(0.01)

@@ -28,7 +28,7 @@ from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest
 from group_coordinator.gateway import codec
 from group_coordinator.gateway.apis import APIS, Way
 from tests.gateway.conftest import Running
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, eventually
 
 pytestmark = pytest.mark.spark
 
@@ -151,9 +151,10 @@ async def prepare(address: str, group_id: str) -> None:
 
 
 async def until(address: str, message: Any, is_so: Callable[[Any], bool]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not is_so(await ask(address, message)):  # noqa: ASYNC110 - it is somebody else's state
-            await asyncio.sleep(0.1)
+    async def told() -> bool:
+        return is_so(await ask(address, message))
+
+    await eventually(told)
 
 
 def shown(message: Any, group_id: str, address: str) -> str:
