@@ -19,7 +19,7 @@ from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.responses import PartitionResult, TopicResult
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from group_coordinator.coordinator_state.requests import OffsetCommitPartition, OffsetCommitRequest
 
@@ -151,8 +151,13 @@ def divided(
     return msgspec.structs.replace(commit, topics=there), merged(absent, ())
 
 
-def merged(first: Iterable[TopicResult], then: Sequence[TopicResult]) -> list[TopicResult]:
-    """Results as a broker puts them together: each topic once, what it refuses itself before the rest."""
+def merged(first: Sequence[TopicResult], then: Sequence[TopicResult]) -> list[TopicResult]:
+    """Results as a broker puts them together: each topic once, what it refuses itself before the rest.
+
+    If it refuses nothing, the coordinator's results stay as they are.
+    """
+    if not first:
+        return list(then)
     by_name: dict[str, list[PartitionResult]] = {}
     for topic in chain(first, then):
         by_name.setdefault(topic.name, []).extend(topic.partitions)

@@ -20,6 +20,7 @@ from kafka import KafkaAdminClient
 from tests.commands.job import Job
 from tests.conformance.differences import DIFFERENCES, Known
 from tests.conformance.game import Result
+from tests.conformance.messages import read
 from tests.conformance.recorded import PLAYED, complaint
 from tests.conformance.runner import Runner
 from tests.conformance.scripted import PATIENT
@@ -34,6 +35,8 @@ SLOWNESS = 20
 USUAL_MS = 40
 """How long an answer may take, in the harness's time, before the machine counts as held up."""
 AT_A_TIME = 100
+REBALANCE_IN_PROGRESS = 27
+PARKED = ("join_group", "sync_group")
 # A group without an id is refused: the gateway has no key for its records.
 ALL = [name for name, sequence in PLAYED.items() if name not in PATIENT and not sequence.nameless]
 AS_KAFKA = {"difference: commit for a topic that is not there"}
@@ -45,12 +48,48 @@ class GatewayClient(BrokerClient):
 
     def __init__(self, bootstrap_servers: str) -> None:
         super().__init__(bootstrap_servers, SLOWNESS)
+        self._given_up: set[int] = set()
+        """Questions that a broker would not answer any more, by their ids."""
+        self._kept_back: set[int] = set()
+        """Those that the gateway has answered all the same. Their connections are free again."""
 
     async def ask(self, request: dict[str, Any]) -> Question:
         """Send a request; a list is asked for once it has heard of what the group has become."""
         if request["api"] == "list_groups":
             await self._listed(request["group_id"])
         return await super().ask(request)
+
+    async def _ask(self, request: dict[str, Any]) -> Question:
+        self._given_up |= {key for key, (each, _) in self._open.items() if ends(request, each.request)}
+        question = await super()._ask(request)
+        if request["api"] in PARKED:
+            question.raw = asyncio.ensure_future(self._unless_given_up(question, question.raw))
+        return question
+
+    def drop(self, question: Question) -> None:
+        """Wait no longer for the answer to `question`."""
+        if id(question) in self._kept_back:
+            self._kept_back.remove(id(question))
+            del self._open[id(question)]
+            question.raw.cancel()
+        else:
+            super().drop(question)
+        self._given_up.discard(id(question))
+
+    async def _unless_given_up(
+        self, question: Question, told: asyncio.Future[tuple[int, bytes]]
+    ) -> tuple[int, bytes]:
+        """The answer, but none where a broker gives none.
+
+        That is to a request that a newer one has replaced, or whose member has left. The gateway answers 27
+        when its time is over (docs/gateway.md, "When the stream is away").
+        """
+        at_ms, received = await told
+        error_code = read(question.request, received)["error_code"]
+        if error_code == REBALANCE_IN_PROGRESS and id(question) in self._given_up:
+            self._kept_back.add(id(question))
+            await asyncio.Event().wait()
+        return at_ms, received
 
     async def _listed(self, group_id: str) -> None:
         while True:
@@ -64,6 +103,23 @@ class GatewayClient(BrokerClient):
     def _timed(self, expected_ms: float = 0) -> Iterator[None]:
         with super()._timed(expected_ms + USUAL_MS):
             yield
+
+
+def ends(request: dict[str, Any], before: dict[str, Any]) -> bool:
+    """Whether a broker answers `before` no more after `request`: its member asks again, or is removed."""
+    if before["api"] not in PARKED or request["group_id"] != before["group_id"]:
+        return False
+    if request["api"] == "leave_group":
+        leaving = {
+            (each["member_id"], each.get("group_instance_id"))
+            for each in request.get("members") or [{"member_id": request.get("member_id", "")}]
+        }
+        return any(
+            member_id == before["member_id"]
+            or (instance_id is not None and instance_id == before.get("group_instance_id"))
+            for member_id, instance_id in leaving
+        )
+    return request["api"] == before["api"] and request["member_id"] == before["member_id"] != ""
 
 
 def as_the_core(_shows: object) -> Known:
