@@ -17,7 +17,7 @@ written.
 from __future__ import annotations
 
 from collections import deque
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any
 
 from group_coordinator.gateway.errors import FrameError
@@ -57,6 +57,11 @@ class LocalSlot(_Slot):
         self.pieces.append(frame)
         self.is_done = True
         self._on_filled(len(frame))
+
+    def forget(self) -> int:
+        """Let nobody know when it is filled; returns how many bytes it has got already."""
+        self._on_filled = lambda _count: None
+        return sum(map(len, self.pieces))
 
 
 class _Expected:
@@ -183,4 +188,8 @@ class Slots:
         """
         lost = {each.needed_by for each in self._expected}
         self._expected.clear()
-        self._owed = deque(takewhile(lambda each: each not in lost, self._owed))
+        kept = deque(takewhile(lambda each: each not in lost, self._owed))
+        for each in islice(self._owed, len(kept), None):
+            if isinstance(each, LocalSlot):
+                self.bytes_held -= each.forget()
+        self._owed = kept

@@ -113,12 +113,16 @@ def test_what_comes_before_a_lost_response_is_answered_and_nothing_after_it() ->
     connection.slots.await_upstream(2)
     after = connection.slots.await_local()
     connection.slots.await_upstream(4)
+    connection.slots.await_local().fill(response(5))
     connection.slots.break_off()
     assert (len(connection.slots), connection.slots.expects_upstream) == (1, False)
     after.fill(response(3))
+    assert connection.slots.bytes_held == 0
     before.fill(response(1))
+    assert connection.slots.bytes_held == len(response(1))
     connection.flush()
     assert (connection.written, len(connection.slots)) == (response(1), 0)
+    assert connection.slots.bytes_held == 0
 
 
 def test_upstream_that_owes_nothing_can_go() -> None:
