@@ -16,9 +16,10 @@ from kafka.admin import NewTopic
 from kafka.errors import KafkaError
 from kafka.structs import TopicPartition
 
-from group_coordinator.deploy.broker import EmbeddedBroker, is_free
+from group_coordinator.deploy.broker import EmbeddedBroker
 from tests.commands.job import Job
 from tests.gateway.conftest import start_gateway
+from tests.gateway.ports import ports_in_a_row
 from tests.patience import wait_for
 from tests.topics import Reader
 
@@ -31,11 +32,6 @@ IDLE_MS = 5_000
 PAUSE_S = 90
 HOSTS = ["127.0.0.1", "127.0.0.2"]
 BALANCER = "127.0.0.3"
-
-
-def free_ports() -> int:
-    """A port that is free together with that of the broker, whose node id is 1."""
-    return next(port for port in range(41_000, 48_000, 7) if is_free(port) and is_free(port + 2))
 
 
 class Balancer(threading.Thread):
@@ -162,7 +158,7 @@ def test_members_survive_a_killed_gateway_a_paused_coordinator_and_a_restarted_b
         job = Job(broker, tmp_path, "reliable")
         stack.callback(job.kill)
         job.wait_for("the coordinator is running")
-        port = free_ports()
+        port = ports_in_a_row(3)  # the node id of the broker is 1
         gateways = [
             start_gateway(tmp_path, broker, job, listen=f"{host}:{port}", advertised=BALANCER)
             for host in HOSTS

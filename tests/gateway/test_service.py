@@ -16,6 +16,7 @@ from group_coordinator.gateway import service as module
 from group_coordinator.gateway.metrics import GatewayHealth, GatewayMetrics
 from group_coordinator.gateway.service import Gateway
 from group_coordinator.gateway.settings import GatewaySettings
+from tests.gateway.ports import ports_in_a_row
 from tests.patience import eventually
 
 BROKER = MetadataResponse.MetadataResponseBroker
@@ -34,11 +35,6 @@ class Admin:
         return {"brokers": [{"node_id": node_id, "host": f"b{node_id}", "port": 9092} for node_id in told]}
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])
-
-
 def offered(gateway: Gateway, *node_ids: int) -> list[tuple[int, int]]:
     """Node ids and ports, as a client is told when these brokers are there."""
     brokers = [BROKER(version=1, node_id=each, host=f"b{each}", port=9092) for each in node_ids]
@@ -51,7 +47,7 @@ def play(node_ports: int, story: Callable[[Gateway, int], Any]) -> CollectorRegi
     registry = CollectorRegistry()
 
     async def played() -> None:
-        port = free_port()
+        port = ports_in_a_row(4)
         settings = GatewaySettings(gateway_listen=f"127.0.0.1:{port}", gateway_node_ports=node_ports)
         gateway = Gateway(settings, {}, GatewayMetrics(registry), GatewayHealth())
         try:
