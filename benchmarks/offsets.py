@@ -166,7 +166,7 @@ def _query_rounds(groups: int, rounds: int) -> list[dict[int, float]]:
         stack.callback(spark.stop)
         counts = spark.sparkContext.accumulator(Counts(), CountsParam())
         arguments = FunctionArguments.of(settings, b"secret", partitions)
-        stack.enter_context(Clock.of(settings, client_config, "benchmark"))
+        stack.enter_context(Clock.of(settings, client_config, "benchmark")).resume()
         query = start_query(spark, settings, arguments, counts.add)
         stack.callback(stop_after_batch, spark, query, 20)
         load = Load(broker.bootstrap_servers, settings.topics_requests, settings.topics_responses, _PARTITION)

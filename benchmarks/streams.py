@@ -203,14 +203,14 @@ class NoOp(StatefulFunction):
     def __init__(self, topic: str) -> None:
         self._topic = topic
 
-    def rows(
+    def parts(
         self, key: tuple[bytes | None], records: Iterable[tuple[Any, ...]], state: GroupState
-    ) -> list[Row]:
+    ) -> Iterator[list[Row]]:
         """As of the coordinator's."""
         state.update((_STATE,))
         state.setTimeoutTimestamp(max(0, state.getCurrentWatermarkMs()) + LONG_MS)
         group = None if key[0] is None else bytes(key[0])
-        return [(self._topic, group, value, _PARTITION) for _, _, _, value in records]
+        yield [(self._topic, group, value, _PARTITION) for _, _, _, value in records]
 
 
 def _pass_on(spark: SparkSession, settings: Settings) -> DataFrame:
@@ -243,6 +243,7 @@ def _run(kind: str, given: dict[str, Any]) -> None:
         print(_READY, flush=True)
         query.awaitTermination()
     with Clock.of(settings, client_config, "benchmark") as clock:
+        clock.resume()
         query = writing.start()
         print(_READY, flush=True)
         while not query.awaitTermination(_LOOK_S):

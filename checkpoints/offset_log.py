@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from group_coordinator.checkpoints.errors import CheckpointError
+from group_coordinator.jobs.batches import Offsets
 
 if TYPE_CHECKING:
     from group_coordinator.checkpoints.files import CheckpointFiles
@@ -28,9 +29,6 @@ __all__ = [
     "read_batch",
     "rewrite_first_batch",
 ]
-
-Offsets = dict[str, dict[int, int]]
-"""Of topics and partitions; as an end offset: of the first record that is not in the batch."""
 
 _VERSION = "v1"
 _NO_OFFSET = "-"

@@ -53,13 +53,15 @@ def note_outage(
     client_config: Mapping[str, Any],
     resumed: Callable[[], int],
     *,
+    counts_ms: int = 0,
     closed: bool | None = None,
 ) -> list[Outage]:
     """Note that there is a coordinator again since the time that `resumed` returns; return all outages.
 
-    That is log time, in ms. It is asked last: Kafka may take its time, which belongs to the outage. `closed`:
-    whether it creates no groups; None: as it was. Raises `CheckpointError`, and `KafkaError` if the newest
-    records cannot be read. If `resumed` raises, nothing is noted, and the exception goes on.
+    That is log time, in ms. It is asked last: Kafka may take its time, which belongs to the outage.
+    `counts_ms`: how much of the time before it counts, because a coordinator was reading. `closed`: whether
+    it creates no groups; None: as it was. Raises `CheckpointError`, and `KafkaError` if the newest records
+    cannot be read. If `resumed` raises, nothing is noted, and the exception goes on.
     """
     outages = read_outages(files)
     planned = newest_planned(files)
@@ -69,7 +71,7 @@ def note_outage(
     read_ms = max(_newest_ms(client_config, planned.offsets), planned.watermark_ms)
     resumed_ms = resumed()
     # It may have ended before it had read anything new: then the outage goes on.
-    begin_ms = max([read_ms, *(outage.end_ms for outage in outages)])
+    begin_ms = max([read_ms, *(outage.end_ms for outage in outages)]) + counts_ms
     # Its end is later than all that was read, also where a broker's clock is behind.
     outage = Outage(begin_ms, max(begin_ms + 1, resumed_ms), was_closed if closed is None else closed)
     if begin_ms < resumed_ms or outage.closed != was_closed:

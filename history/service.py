@@ -34,6 +34,7 @@ from group_coordinator.jobs.health import Activity, Health
 from group_coordinator.jobs.java_errors import first_line, with_stack
 from group_coordinator.jobs.job import failing_as, spark_until_stopped
 from group_coordinator.jobs.kafka_config import python_client_config
+from group_coordinator.jobs.lag import LagWatch
 from group_coordinator.jobs.session import SHORT_LIVED
 
 if TYPE_CHECKING:
@@ -96,6 +97,8 @@ def write_history(
             raise HistoryError(str(error)) from None
         if port >= 0:
             watch.begin(spark)
+            lag = LagWatch(settings.topics_events, client_config, lambda: watch.batches.read)
+            watch.registry.register(stack.enter_context(lag))
         _write(spark, stopping, settings, watch, say, once=once)
 
 

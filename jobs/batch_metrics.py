@@ -68,22 +68,15 @@ class BatchMetrics(QueryListener):
 
 
 class _Input:
-    """What the batches have read, and how far."""
+    """What the batches have read."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._rows = Counter(
             "group_coordinator_input_rows", "Records read, ticks among them.", registry=registry
         )
-        self._lag = Gauge(
-            "group_coordinator_input_lag_records",
-            "Records that the newest batch left unread, in the topic partition with the most.",
-            registry=registry,
-        )
 
     def take(self, progress: StreamingQueryProgress) -> None:
         self._rows.inc(progress.numInputRows)
-        lags = [float(source.metrics.get("maxOffsetsBehindLatest", 0)) for source in progress.sources]
-        self._lag.set(max(lags, default=0))
 
 
 class _Watermark:

@@ -87,6 +87,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid
     trigger_interval_ms: Annotated[int, msgspec.Meta(ge=0)] = 0
     """Time between the starts of two batches; 0: each begins as soon as the one before is done."""
 
+    max_batch_records: Positive = 200_000
+    """Most records of one batch, ticks among them. More are read in several batches, one after the other, so
+    that a backlog takes no more memory than one of these, and a restart goes on where the last one ended."""
+
     state_partitions: Positive = 1
     """Partitions of the state, and so the most executors' cores that work on groups at once. With one, an
     answer comes soonest. Fixed for the life of a checkpoint: to change it, export and restore."""

@@ -8,12 +8,17 @@ good, as it does when batches do not end, or another coordinator begins (`ticks.
 with it an outage is over.
 
 Until `resume` a clock only shows that its coordinator lives. Time stands still, and a late tick harms nobody.
+
+Time also waits for the reader. A request that nobody has read yet may be the heartbeat of a member that would
+expire. So each tick says how far time may come: a little further than the newest tick before which all
+requests were read.
 """
 
 from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
@@ -52,7 +57,10 @@ class Clock:
         max_gap_ms: by which no tick may be later than the one before, once time counts; then the clock stops.
         client_config: for kafka-python.
         coordinator: who writes; no two processes may have the same.
-        keeps_up: whether batches end. If not, the clock stops: nobody could be answered.
+        stalled: why batches are of no use any more, if so. Then the clock stops: nobody could be answered.
+        caught_up: the offset of the first tick of which it is not sure that all requests before it were read.
+            Without it time does not wait for the reader.
+        ahead_ms: by which time may be ahead of the newest tick that is sure; `max_gap_ms` if not given.
     """
 
     def __init__(
@@ -62,17 +70,27 @@ class Clock:
         max_gap_ms: int,
         client_config: Mapping[str, Any],
         coordinator: str,
-        keeps_up: Callable[[], bool] = lambda: True,
+        stalled: Callable[[], str | None] = lambda: None,
+        caught_up: Callable[[], int] | None = None,
+        ahead_ms: int | None = None,
     ) -> None:
         self._topic = topic
         self._interval_s = interval_ms / 1000
         self._max_gap_ms = max_gap_ms
         self._coordinator = coordinator
-        self._keeps_up = keeps_up
+        self._stalled = stalled
+        self._caught_up = caught_up
+        self._ahead_ms = max_gap_ms if ahead_ms is None else ahead_ms
         self._number = 0
         self._first_offset = 0
         self._newest_ms: int | None = None
         self._counts = False
+        self._read_ms = 0
+        """While time counts: when the newest tick was appended before which all requests were read."""
+        self._held_ms = 0
+        """While time does not count: where it stands."""
+        self._unread: deque[tuple[int, int]] = deque()
+        """The ticks after that one, with their offsets."""
         self._says_farewell = True
         self._writing_since: float | None = None
         self._failure: ClockStoppedError | None = None
@@ -95,7 +113,8 @@ class Clock:
         settings: Settings,
         client_config: Mapping[str, Any],
         coordinator: str,
-        keeps_up: Callable[[], bool] = lambda: True,
+        stalled: Callable[[], str | None] = lambda: None,
+        caught_up: Callable[[], int] | None = None,
     ) -> Self:
         """The clock of the coordinator with these settings."""
         return cls(
@@ -104,7 +123,10 @@ class Clock:
             settings.clock_max_gap_ms,
             client_config,
             coordinator,
-            keeps_up,
+            stalled,
+            caught_up,
+            # Between two triggers nothing is read.
+            settings.clock_max_gap_ms + settings.trigger_interval_ms,
         )
 
     def __enter__(self) -> Self:
@@ -142,10 +164,16 @@ class Clock:
         assert self._newest_ms is not None, "an open clock has ticked"  # noqa: S101
         return self._newest_ms
 
+    def hold(self, at_ms: int) -> int:
+        """Let time come up to `at_ms`, and stand still there; return `newest_ms`."""
+        self._held_ms = at_ms
+        return self.newest_ms
+
     def resume(self) -> int:
         """Let time count from the newest tick on; return its time, as `newest_ms` does."""
+        self._read_ms = self.newest_ms
         self._counts = True
-        return self.newest_ms
+        return self._read_ms
 
     def stop(self) -> None:
         """Tick no more. Another clock of this coordinator follows, so nobody needs to take over."""
@@ -178,15 +206,18 @@ class Clock:
                 self._failure = error
 
     def _tick(self) -> None:
-        if not self._keeps_up():
-            raise ClockStoppedError("no batch has ended in time")
+        if (reason := self._stalled()) is not None:
+            raise ClockStoppedError(reason)
         self._reader.poll(0)
         begun = self._begun()
         if begun is not None:
             raise ClockStoppedError(f"another coordinator of these topics has begun, {begun.coordinator}")
-        at_ms: int = self._write().timestamp
+        appended = self._write()
+        at_ms: int = appended.timestamp
         gap_ms = at_ms - (self._newest_ms or at_ms)
         self._newest_ms = at_ms
+        if self._caught_up is not None:
+            self._unread.append((appended.offset, at_ms))
         if self._counts and gap_ms > self._max_gap_ms:
             raise ClockStoppedError(f"the clock stood still for {gap_ms} ms")
 
@@ -195,10 +226,29 @@ class Clock:
         newest = self._reader.newest_beginning
         return newest if newest is not None and newest.offset > self._first_offset else None
 
+    def _until_ms(self) -> int | None:
+        """How far time may come; None: as far as the tick itself."""
+        if not self._counts:
+            self._unread.clear()
+            return self._held_ms
+        if self._caught_up is None:
+            return None
+        caught_up = self._caught_up()
+        while self._unread and self._unread[0][0] < caught_up:
+            _, at_ms = self._unread.popleft()
+            self._read_ms = max(self._read_ms, at_ms)
+        return self._read_ms + self._ahead_ms
+
     def _write(self, *, last: bool = False, timeout_s: float | None = None) -> RecordMetadata:
         """Write a tick, and wait until it is appended."""
         self._number += 1
-        tick = Tick(tick=self._number, coordinator=self._coordinator, previous_ms=self._newest_ms, last=last)
+        tick = Tick(
+            tick=self._number,
+            coordinator=self._coordinator,
+            previous_ms=self._newest_ms,
+            until_ms=self._until_ms(),
+            last=last,
+        )
         self._writing_since = time.monotonic() if timeout_s is None else None
         sent = self._producer.send(self._topic, msgspec.json.encode(tick))
         appended = sent.get(timeout=timeout_s or self._max_gap_ms / 1000)

@@ -89,13 +89,18 @@ def start_query(
 
 def read_log(spark: SparkSession, settings: Settings) -> DataFrame:
     """Requests and ticks as one stream, without the ticks once they have moved the watermark."""
-    log = read_topics(spark, settings, settings.topics_requests, settings.topics_clock)
+    log = read_topics(
+        spark, settings, settings.topics_requests, settings.topics_clock, most=settings.max_batch_records
+    )
     is_tick = F.col("topic") == settings.topics_clock
     tick = F.col("value").cast("string")
     previous_ms = F.get_json_object(tick, "$.previous_ms").cast("long")
     is_late = F.unix_millis("timestamp") - previous_ms > settings.clock_max_gap_ms
+    until_ms = F.get_json_object(tick, "$.until_ms").cast("long")
+    # Of several the least, and a bound that is not given is none.
+    up_to = F.least(F.col("timestamp"), F.timestamp_millis(until_ms))
     # Not null, which would make it a request, but long ago, which moves nothing.
-    tick_time = F.when(is_late, F.timestamp_millis(F.lit(0))).otherwise(F.col("timestamp"))
+    tick_time = F.when(is_late, F.timestamp_millis(F.lit(0))).otherwise(up_to)
     requests = (
         log.select(
             "key",
@@ -114,9 +119,12 @@ def read_log(spark: SparkSession, settings: Settings) -> DataFrame:
     return requests.coalesce(1) if settings.state_partitions == 1 else requests
 
 
-def read_topics(spark: SparkSession, settings: Settings, *topics: str) -> DataFrame:
-    """The records of the topics as they come, with the columns of Spark's source."""
-    return (
+def read_topics(spark: SparkSession, settings: Settings, *topics: str, most: int | None = None) -> DataFrame:
+    """The records of the topics as they come, with the columns of Spark's source.
+
+    `most`: how many a batch may have, of all partitions together, in proportion to what each has.
+    """
+    source = (
         spark.readStream.format("kafka")
         .option("subscribe", ",".join(topics))
         .option("startingOffsets", settings.starting_offsets)
@@ -127,8 +135,8 @@ def read_topics(spark: SparkSession, settings: Settings, *topics: str) -> DataFr
         # waits until that is answered: this long, in each task of each batch, by default 500 ms.
         .option("kafka.fetch.max.wait.ms", "1")
         .options(**kafka_options(settings))
-        .load()
     )
+    return (source if most is None else source.option("maxOffsetsPerTrigger", most)).load()
 
 
 def decisions(log: DataFrame, arguments: FunctionArguments, count: Callable[[StepResult], None]) -> DataFrame:

@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 
 from group_coordinator.checkpoints.files import CheckpointFiles
 from group_coordinator.checkpoints.identity import check_topics, open_checkpoint
+from group_coordinator.checkpoints.offset_log import newest_committed
 from group_coordinator.checkpoints.topics import read_topic_ids
 from group_coordinator.jobs.batch_metrics import BatchMetrics
 from group_coordinator.jobs.batches import BatchWatch
@@ -18,6 +19,7 @@ from group_coordinator.jobs.endpoint import serving
 from group_coordinator.jobs.health import Health
 from group_coordinator.jobs.job import failing_as, spark_until_stopped
 from group_coordinator.jobs.kafka_config import python_client_config
+from group_coordinator.jobs.lag import LagWatch
 from group_coordinator.streaming.counts import Counts, CountsParam
 from group_coordinator.streaming.daemon import daemon_defaults
 from group_coordinator.streaming.errors import CoordinatorError
@@ -79,6 +81,8 @@ def _run(settings: Settings, say: Callable[[str], None], *, progress: bool) -> N
             ProcessCollector(registry=registry)
             registry.register(DecisionMetrics(lambda: counts.value))
             registry.register(stack.enter_context(GroupMetrics(settings.topics_groups, client_config)))
+            lag = LagWatch(settings.topics_requests, client_config, lambda: batches.read)
+            registry.register(stack.enter_context(lag))
             spark.streams.addListener(BatchMetrics(registry, QUERY_NAME))
 
         leadership = Leadership(
@@ -119,6 +123,9 @@ def _coordinate(
         topic_ids=topic_ids,
     )
     files = CheckpointFiles(spark, settings.checkpoint)
+    done = newest_committed(files)
+    if done is not None:
+        watch.batches.read = done.offsets
 
     def start(outages: list[Outage], until: Until) -> StreamingQuery:
         arguments = FunctionArguments.of(settings, secret, partitions, outages)

@@ -5,16 +5,21 @@ answered meanwhile. So it belongs to the outage: time stands still until it has 
 That takes queries that end by themselves, because a query is told at its start what counted as an outage:
 
 1. the batch that was running when the process died, if there is one, runs again as it was;
-2. what the log has by now is read, with all time so far as an outage;
+2. what the log has by now is read, with all time so far as an outage; if that took several batches, much may
+   have come meanwhile, and this is done again;
 3. the query that goes on for good begins, in a JVM and in Python workers that are warm; the time that reading
    took was an outage, too.
+
+A query that goes on for good and for long does not read all that there is begins anew in the same way. If
+requests always come faster than they are read, it stays with reading. Then a little of the time counts each
+time, so that deadlines still pass, and members that are read of in between do not expire.
 """
 
 from __future__ import annotations
 
 import logging
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafka.errors import AuthorizationError, KafkaError, SaslAuthenticationFailedError
 from pyspark.errors import PySparkException
@@ -61,6 +66,18 @@ _ROOM = 0.1
 """Which part of `max.groups` has to be free before groups are created again."""
 
 
+class _Reading(NamedTuple):
+    """How far a query is to read.
+
+    `counts_ms`: how much of the time before it counts for deadlines. `read_ms`: up to which time all requests
+    were read; deadlines that are due later wait until all are.
+    """
+
+    until: Until
+    counts_ms: int = 0
+    read_ms: int = 0
+
+
 class Supervision:
     """Runs queries of one checkpoint until asked to stop.
 
@@ -88,6 +105,8 @@ class Supervision:
         self._topics = topics
         self._say = say
         self._stopping = leadership.stopping
+        self._resumed_ms = 0
+        """Until when the newest outage was, by the clock's newest tick."""
         self._look_from: int | None = None
         """From which tick on somebody else may have begun."""
         self._is_closed: bool | None = None
@@ -128,12 +147,14 @@ class Supervision:
         """Run until asked to stop, or until a new query has to begin."""
         self._health.does(Activity.STARTING)
         coordinator = self._leadership.coordinator
-        with Clock.of(self._settings, self._client_config, coordinator, self._keeps_up) as clock:
+        with Clock.of(
+            self._settings, self._client_config, coordinator, self._stalled, self._ticks_caught_up
+        ) as clock:
             query: StreamingQuery | None = None
             reason: str | None = None
             try:
-                for until in self._queries():
-                    query = self._begin(until, self._outages(until, clock))
+                for reading in self._readings():
+                    query = self._begin(reading.until, self._outages(reading, clock))
                     reason = self._watch(query, clock)
                     if reason is not None or self._stopping.is_set():
                         break
@@ -154,30 +175,45 @@ class Supervision:
                     query.stop()
                 self._health.does(Activity.RESTARTING)
 
-    def _queries(self) -> list[Until]:
+    def _readings(self) -> Iterator[_Reading]:
         planned = newest_planned(self._files)
-        is_unfinished = planned is not None and not planned.is_committed
-        return list(Until) if is_unfinished else [Until.PRESENT, Until.STOPPED]
+        if planned is not None and not planned.is_committed:
+            yield _Reading(Until.PLANNED)
+        reading = _Reading(Until.PRESENT)
+        while True:
+            before = self._newest_batch()
+            yield reading
+            if self._newest_batch() - before <= 1:
+                break
+            reading = _Reading(Until.PRESENT, self._settings.clock_max_gap_ms, self._resumed_ms)
+        yield _Reading(Until.STOPPED)
 
-    def _outages(self, until: Until, clock: Clock) -> list[Outage]:
+    def _newest_batch(self) -> int:
+        planned = newest_planned(self._files)
+        return -1 if planned is None else planned.batch_id
+
+    def _outages(self, reading: _Reading, clock: Clock) -> list[Outage]:
         """All outages, with what has passed until now."""
+        until = reading.until
         if until is Until.PLANNED:
             # It runs as it did before.
             return read_outages(self._files)
-        resumed_ms = 0
+        self._resumed_ms = 0
 
         def resumed() -> int:
             # Not before Kafka has told what was read, which takes as long as Kafka is away. A query that
             # begins long after the clock has stopped would plan a batch without knowing of the time since.
-            nonlocal resumed_ms
-            resumed_ms = clock.newest_ms if until is Until.PRESENT else clock.resume()
-            return resumed_ms
+            self._resumed_ms = clock.hold(reading.read_ms) if until is Until.PRESENT else clock.resume()
+            return self._resumed_ms
 
-        outages = note_outage(self._files, self._client_config, resumed, closed=self._is_closed)
+        outages = note_outage(
+            self._files, self._client_config, resumed, counts_ms=reading.counts_ms, closed=self._is_closed
+        )
         self._is_closed = bool(outages) and outages[-1].closed
         self._metrics.closed.set(self._is_closed)
-        if outages and outages[-1].end_ms == resumed_ms:
-            self._metrics.outage(outages[-1], is_longer=until is Until.STOPPED)
+        if outages and outages[-1].end_ms == self._resumed_ms:
+            goes_on = until is Until.STOPPED or reading.counts_ms > 0
+            self._metrics.outage(outages[-1], is_longer=goes_on)
         return outages
 
     def _begin(self, until: Until, outages: list[Outage]) -> StreamingQuery:
@@ -214,7 +250,7 @@ class Supervision:
                 raise self._topics.failure
             failure = clock.failure
             if failure is not None:
-                if self._batches.groups is None and not self._keeps_up():
+                if self._batches.groups is None and self._stalled() is not None:
                     # Given more time again and again, the longest of first batches ends some day.
                     self._patience_ms[self._activity] *= 2
                 return str(failure)
@@ -242,9 +278,17 @@ class Supervision:
         _log.error("%s", with_stack(error))
         raise CoordinatorError(f"the query failed: {first_line(error)}")
 
-    def _keeps_up(self) -> bool:
-        """Whether batches end."""
-        return self._batches.silent_ms <= self._patience_ms[self._activity]
+    def _stalled(self) -> str | None:
+        """Return why batches are of no use any more: they do not end, or never read all there is."""
+        patience_ms = self._patience_ms[self._activity]
+        if self._batches.silent_ms > patience_ms:
+            return "no batch has ended in time"
+        if self._activity is Activity.COORDINATING and self._batches.behind_ms > patience_ms:
+            return "requests come faster than they are read"
+        return None
+
+    def _ticks_caught_up(self) -> int:
+        return self._batches.caught_up.get(self._settings.topics_clock, {}).get(0, 0)
 
     def _must_close(self) -> bool:
         """Whether no groups are to be created: until there is some room, or it would change all the time."""

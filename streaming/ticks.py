@@ -31,6 +31,9 @@ class Tick(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The coordinator that wrote it: host and process id."""
     previous_ms: int | None = None
     """When the one before was appended; None: this is the first one."""
+    until_ms: int | None = None
+    """This tick lets time pass up to then at most, because the coordinator has not read all that came later.
+    None: up to this tick."""
     last: bool = False
     """No more will come from this coordinator."""
 

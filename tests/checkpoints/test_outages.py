@@ -125,6 +125,13 @@ def test_one_that_ended_before_anything_was_read_goes_on(
     assert note_outage(files, config, lambda: 170) == [Outage(50, 100), Outage(100, 170)]
 
 
+def test_some_of_the_time_may_count(files: CheckpointFiles, config: dict[str, Any], topic: Topic) -> None:
+    plan(files, 0, 50, 0, 0, topic=topic)
+    note_outage(files, config, lambda: 100)
+    assert note_outage(files, config, lambda: 170, counts_ms=20)[1:] == [Outage(120, 170)]
+    assert len(note_outage(files, config, lambda: 180, counts_ms=20)) == 2
+
+
 def test_clocks_of_two_brokers_may_differ(
     files: CheckpointFiles, config: dict[str, Any], topic: Topic
 ) -> None:

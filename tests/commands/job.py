@@ -111,13 +111,17 @@ class Process:
         )
         return done.stdout.splitlines()
 
-    def kill_java(self) -> None:
-        """Kill the JVM alone, as a machine short of memory does."""
+    def java(self) -> int:
+        """The process id of its JVM."""
         pids = subprocess.run(
             ["pgrep", "--session", str(self._process.pid), "java"], capture_output=True, text=True, check=True
         )
         (pid,) = pids.stdout.split()
-        os.kill(int(pid), signal.SIGKILL)
+        return int(pid)
+
+    def kill_java(self) -> None:
+        """Kill the JVM alone, as a machine short of memory does."""
+        os.kill(self.java(), signal.SIGKILL)
 
     def kill(self) -> None:
         if self._process.poll() is None:

@@ -311,6 +311,7 @@ def test_it_runs_until_it_is_told_to_stop_and_goes_on_when_started_again(
     # Nobody sends a heartbeat: the session ends by the clock, and the group stays, empty.
     wait_for(lambda: job.metrics().get(("group_coordinator_session_expirations_total",)) == 1)
     wait_for(lambda: job.metrics()["group_coordinator_groups", "Empty"] == 1)
+    wait_for(lambda: job.metrics().get(("group_coordinator_input_lag_records",)) == 0)
     # Spark tells of a batch some time after it has ended.
     wait_for(lambda: job.metrics()["group_coordinator_watermark_age_seconds",] > 0)
     metrics = job.metrics()

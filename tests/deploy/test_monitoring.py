@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import shutil
+import signal
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -360,3 +362,23 @@ def test_rebalances_of_a_real_group_are_measured(scraping: Prometheus) -> None:
     assert begun == completed.keys()
     ((_, longest),) = scraping.query(f"max({name}_sum)")
     assert 0 < longest < PATIENCE_S
+
+
+@pytest.mark.verify
+@pytest.mark.spark
+def test_an_alert_fires_when_requests_wait_to_be_read(
+    scraping: Prometheus, job: Job, bootstrap_servers: str
+) -> None:
+    """With the settings that a coordinator has by itself; its JVM stands still, so that nothing is read."""
+    alert = 'ALERTS{alertname="CoordinatorLag", alertstate="firing"}'
+    assert scraping.query(alert) == []
+    java = job.java()
+    os.kill(java, signal.SIGSTOP)
+    try:
+        producer = KafkaProducer(bootstrap_servers=bootstrap_servers)
+        producer.send(job.topics["requests"], key=b"g", value=b"nobody reads it")
+        producer.close()
+        wait_for(lambda: scraping.query(alert) != [])
+    finally:
+        os.kill(java, signal.SIGCONT)
+    wait_for(lambda: scraping.query(alert) == [])

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID, uuid4
 
 import pytest
-from kafka import KafkaProducer
 from prometheus_client import CollectorRegistry
 from pyspark.sql.streaming.listener import StreamingQueryListener, StreamingQueryProgress
 
 from group_coordinator.jobs.batch_metrics import BatchMetrics
 from tests.patience import PATIENCE_S, wait_for
-from tests.streaming.registry import create_topic, samples
+from tests.streaming.registry import samples
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,7 +43,6 @@ def test_a_query_without_state_has_no_metrics_of_it() -> None:
         "group_coordinator_batch_duration_seconds",
         "group_coordinator_batch_phase_seconds",
         "group_coordinator_input_rows",
-        "group_coordinator_input_lag_records",
     }
 
 
@@ -98,7 +96,7 @@ PROGRESS: dict[str, Any] = {
             "numInputRows": 6,
             "inputRowsPerSecond": 0.0,
             "processedRowsPerSecond": 1.0,
-            "metrics": {"avgOffsetsBehindLatest": "2.0", "maxOffsetsBehindLatest": "7"},
+            "metrics": {},
         }
     ],
     "sink": {"description": "Kafka", "numOutputRows": 0},
@@ -136,7 +134,6 @@ def test_what_a_batch_tells() -> None:
         ("group_coordinator_batch_phase_seconds_total", "queryPlanning"): 1.112,
         ("group_coordinator_batch_phase_seconds_total", "walCommit"): 0.026,
         ("group_coordinator_input_rows_total",): 12,
-        ("group_coordinator_input_lag_records",): 7,
         ("group_coordinator_state_rows",): 20,
         ("group_coordinator_state_memory_bytes",): 8360,
         ("group_coordinator_state_disk_bytes",): 3349,
@@ -216,7 +213,6 @@ def test_batches_of_a_real_query(spark: SparkSession, tmp_path: Path) -> None:
     assert running["group_coordinator_state_partition_loads_total",] == 0
     assert again["group_coordinator_state_partition_loads_total",] == 2
     assert again["group_coordinator_state_load_seconds_total",] > 0
-    assert running["group_coordinator_input_lag_records",] == 0
     assert running["group_coordinator_input_rows_total",] >= 20
     assert running["group_coordinator_batch_duration_seconds_count",] >= 2
     whole = running["group_coordinator_batch_duration_seconds_sum",]
@@ -226,39 +222,6 @@ def test_batches_of_a_real_query(spark: SparkSession, tmp_path: Path) -> None:
     assert 0.8 * whole < sum(phases) <= whole
     age = running["group_coordinator_watermark_age_seconds",]
     assert 3_600 - PATIENCE_S < age < 3_600 + PATIENCE_S
-
-
-@pytest.mark.spark
-def test_the_lag_of_a_kafka_source(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
-    topic = create_topic(bootstrap_servers, partitions=1)
-    producer = KafkaProducer(bootstrap_servers=bootstrap_servers)
-    for _ in range(50):
-        producer.send(topic, b"x")
-    producer.close()
-    registry = CollectorRegistry()
-    metrics = BatchMetrics(registry, NAME)
-    spark.streams.addListener(metrics)
-    query = (
-        spark.readStream.format("kafka")
-        .option("kafka.bootstrap.servers", bootstrap_servers)
-        .option("subscribe", topic)
-        .option("startingOffsets", "earliest")
-        .option("maxOffsetsPerTrigger", 30)
-        .load()
-        .writeStream.queryName(NAME)
-        .format("noop")
-        .option("checkpointLocation", str(tmp_path / "checkpoint"))
-        .trigger(processingTime="1 hour")  # one batch: it leaves 20 of 50 unread
-        .start()
-    )
-    try:
-        wait_for(lambda: samples(registry)["group_coordinator_batch_duration_seconds_count",] == 1)
-        lag = samples(registry)["group_coordinator_input_lag_records",]
-    finally:
-        query.stop()
-        spark.streams.removeListener(metrics)
-
-    assert lag == 20
 
 
 class Journal(StreamingQueryListener):

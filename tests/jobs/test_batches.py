@@ -8,6 +8,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from group_coordinator.jobs.batches import BatchWatch
+from tests.jobs.progress import progress
 
 NAME = "group-coordinator"
 
@@ -16,9 +17,8 @@ def started(run_id: UUID, name: str = NAME) -> Any:
     return SimpleNamespace(name=name, runId=run_id)
 
 
-def ended(run_id: UUID, *groups: int) -> Any:
-    operators = [SimpleNamespace(numRowsTotal=each) for each in groups]
-    return SimpleNamespace(progress=SimpleNamespace(runId=run_id, stateOperators=operators))
+def ended(run_id: UUID, *groups: int, unread: int = 0) -> Any:
+    return SimpleNamespace(progress=progress(*groups, unread=unread, run_id=run_id))
 
 
 def test_before_the_first_batch() -> None:
@@ -61,6 +61,24 @@ def test_to_have_found_nothing_to_do_counts_only_where_that_may_be(monkeypatch: 
     now += 5
     idling.onQueryIdle(idle(uuid4()))
     assert (idling.groups, idling.silent_ms) == (7, 5_000)
+
+
+def test_a_batch_that_leaves_something_unread_is_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    watch, run = BatchWatch(NAME), uuid4()
+    watch.onQueryStarted(started(run))
+    now += 5
+    watch.onQueryProgress(ended(run, 7, unread=1))
+    assert (watch.silent_ms, watch.behind_ms) == (0, 5_000)
+    assert (watch.read, watch.caught_up) == ({"requests": {0: 7}}, {})
+
+    watch.onQueryProgress(ended(run, 7))
+    assert watch.behind_ms == 0
+    assert watch.caught_up == {"requests": {0: 7}}
+
+    watch.restart()
+    assert (watch.read, watch.caught_up) == ({"requests": {0: 7}}, {})
 
 
 def test_other_queries_do_not_count() -> None:

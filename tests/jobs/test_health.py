@@ -12,6 +12,7 @@ import pytest
 
 from group_coordinator.jobs.batches import BatchWatch
 from group_coordinator.jobs.health import Activity, Health
+from tests.jobs.progress import progress
 
 STALL_MS = 9_000
 
@@ -48,7 +49,7 @@ def begin(batches: BatchWatch) -> Any:
     batches.restart()
     query: Any = SimpleNamespace(name="the-query-under-test", runId=run_id)
     batches.onQueryStarted(query)
-    ended: Any = SimpleNamespace(progress=SimpleNamespace(runId=run_id, stateOperators=[]))
+    ended: Any = SimpleNamespace(progress=progress(run_id=run_id))
     return lambda: batches.onQueryProgress(ended)
 
 

@@ -96,7 +96,7 @@ class Harness:
     def start(self, *, clock: bool = True) -> None:
         """Start the query, from where it was."""
         if clock:
-            self._resources.enter_context(Clock.of(self.settings, self._client_config, "harness"))
+            self._resources.enter_context(Clock.of(self.settings, self._client_config, "harness")).resume()
         arguments = FunctionArguments.of(self.settings, SECRET, self.partitions)
         with setting(self.spark, PARTITIONS, str(self.settings.state_partitions)):
             self.query = start_query(self.spark, self.settings, arguments, self.counts.add)

@@ -98,7 +98,7 @@ def test_ticks_come_one_after_the_other(topic: str, config: dict[str, Any]) -> N
         records = read(topic, config, at_least=5)
 
     first, *others = ticks(records)
-    assert first == Tick(tick=1, coordinator="me")
+    assert first == Tick(tick=1, coordinator="me", until_ms=0)
     assert [tick.tick for tick in others[:4]] == [2, 3, 4, 5]
     assert [tick.previous_ms for tick in others] == [record.timestamp for record in records[:-1]]
     assert clock.newest_ms in {record.timestamp for record in records}
@@ -228,13 +228,34 @@ def test_before_time_counts_a_late_tick_stops_nobody(topic: str, config: dict[st
     assert str(clock.failure).startswith("the clock stood still for ")
 
 
+def test_time_stands_still_until_it_counts(topic: str, config: dict[str, Any]) -> None:
+    with make(topic, 50, config) as clock:
+        records = read(topic, config, at_least=3)
+        assert {tick.until_ms for tick in ticks(records)} == {0}
+        held_ms = 1_000
+        assert clock.hold(held_ms) >= records[-1].timestamp
+        wait_for(lambda: ticks(read(topic, config, at_least=3))[-1].until_ms)
+        assert {tick.until_ms for tick in ticks(read(topic, config, at_least=3))} == {0, held_ms}
+
+
+def test_time_waits_for_the_reader(topic: str, config: dict[str, Any]) -> None:
+    caught_up = 0
+    with Clock(topic, 50, 60_000, config, "me", caught_up=lambda: caught_up, ahead_ms=700) as clock:
+        resumed_ms = clock.resume()
+        first = read(topic, config, at_least=5)
+        assert {tick.until_ms for tick in ticks(first)[1:]} <= {0, resumed_ms + 700}
+        # A batch has read all there was, among it the ticks before this one.
+        caught_up = first[3].offset
+        until_ms = max(first[2].timestamp, resumed_ms) + 700
+        wait_for(lambda: ticks(read(topic, config, at_least=5))[-1].until_ms == until_ms)
+
+
 def test_a_clock_stops_when_batches_do_not_end(topic: str, config: dict[str, Any]) -> None:
-    keeps_up = threading.Event()
-    keeps_up.set()
-    with Clock(topic, 50, 60_000, config, "me", keeps_up.is_set) as clock:
+    reasons: list[str] = []
+    with Clock(topic, 50, 60_000, config, "me", lambda: reasons[0] if reasons else None) as clock:
         read(topic, config, at_least=3)
         assert clock.failure is None
-        keeps_up.clear()
+        reasons.append("no batch has ended in time")
         wait_for(lambda: clock.failure)
         end = end_of(topic, config)
 

@@ -14,6 +14,7 @@ from group_coordinator.coordinator_state.events import RebalanceCause
 from group_coordinator.coordinator_state.outages import Outage
 from group_coordinator.jobs.batch_metrics import BatchMetrics
 from group_coordinator.jobs.kafka_config import python_client_config
+from group_coordinator.jobs.lag import LagWatch
 from group_coordinator.streaming.counts import Counts
 from group_coordinator.streaming.metrics import DecisionMetrics, GroupMetrics, JobMetrics
 from group_coordinator.streaming.metrics import groups as metrics_of_groups
@@ -254,11 +255,13 @@ def test_names_are_as_prometheus_wants_them(topic: str, bootstrap_servers: str) 
     registry.register(DecisionMetrics(lambda: COUNTS))
     BatchMetrics(registry, "the-query-under-test")
     JobMetrics(registry)
-    with GroupMetrics(topic, python_client_config(bootstrap_servers, {})) as metrics:
+    config = python_client_config(bootstrap_servers, {})
+    with GroupMetrics(topic, config) as metrics, LagWatch(topic, config, lambda: {topic: {}}) as lag:
         registry.register(metrics)
-        families = list(registry.collect())
+        registry.register(lag)
+        families = wait_for(lambda: len(found := list(registry.collect())) == 35 and found)
 
-    assert len(families) == 34
+    assert len(families) == 35
     for family in families:
         assert re.fullmatch(r"group_coordinator(_[a-z]+)+", family.name)
         assert family.documentation.endswith(".")

@@ -449,6 +449,18 @@ def test_a_bad_request_is_answered_if_its_sender_can_be_made_out(harness: Harnes
     assert "INVALID_REQUEST" == harness.answer("mine")["error"]
 
 
+@pytest.mark.parametrize("harness", [{"max_batch_records": 7}], indirect=True)
+def test_a_backlog_is_read_in_bounded_batches(harness: Harness) -> None:
+    sent = [
+        harness.send("heartbeat", f"group-{number % 3}", member_id="m", generation_id=0)
+        for number in range(30)
+    ]
+    harness.start()
+    assert {harness.answer(request_id)["error"] for request_id in sent} == {"UNKNOWN_MEMBER_ID"}
+    assert harness.query is not None
+    assert max(batch.numInputRows for batch in harness.query.recentProgress) <= 7
+
+
 @pytest.mark.verify
 def test_a_flood_of_questions_about_a_large_group_ends_nothing(harness: Harness) -> None:
     """Their answers are 2 GB together, of which a batch gives 16 MB. The others are told to ask again."""

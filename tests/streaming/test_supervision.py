@@ -22,6 +22,7 @@ from group_coordinator.streaming.clock import ClockStoppedError
 from group_coordinator.streaming.metrics import JobMetrics, Watch
 from group_coordinator.streaming.query import Until
 from group_coordinator.streaming.supervision import Supervision
+from tests.jobs.progress import progress
 
 
 class Query:
@@ -39,11 +40,12 @@ class Query:
 
 
 class FakeClock:
-    """Fails as soon as batches do not keep up. `newest_ms` goes on with each look."""
+    """Fails as soon as batches have stalled. `newest_ms` goes on with each look."""
 
-    def __init__(self, keeps_up: Callable[[], bool]) -> None:
-        self._keeps_up = keeps_up
+    def __init__(self, stalled: Callable[[], str | None]) -> None:
+        self._stalled = stalled
         self._now_ms = 1_000
+        self.held: list[tuple[int, int]] = []
         self.look_from = 0
 
     def __enter__(self) -> Self:
@@ -54,12 +56,17 @@ class FakeClock:
 
     @property
     def failure(self) -> ClockStoppedError | None:
-        return None if self._keeps_up() else ClockStoppedError("no batch has ended in time")
+        reason = self._stalled()
+        return None if reason is None else ClockStoppedError(reason)
 
     @property
     def newest_ms(self) -> int:
         self._now_ms += 1_000
         return self._now_ms
+
+    def hold(self, at_ms: int) -> int:
+        self.held.append((at_ms, self.newest_ms))
+        return self.held[-1][1]
 
     def resume(self) -> int:
         return self.newest_ms
@@ -76,6 +83,7 @@ class Stage:
         self.said: list[str] = []
         self.queries: list[Query] = []
         self.noting: Iterator[Exception | None] = iter(())
+        self.counted_ms: list[int] = []
         self.stopping = StopEvent()
         self.script: Callable[[], None] = lambda: None
         settings = Settings.load(None, {}, {"bootstrap.servers": "k:1", "checkpoint": "c"})
@@ -88,14 +96,19 @@ class Stage:
         )
         nothing: Any = None
         self.topics: Any = SimpleNamespace(failure=None)
-        monkeypatch.setattr(supervision.Clock, "of", lambda *arguments: FakeClock(arguments[3]))
-        monkeypatch.setattr(supervision, "TickReader", lambda *_: FakeClock(lambda: True))
-        monkeypatch.setattr(supervision, "newest_planned", lambda _: None)
+        monkeypatch.setattr(supervision.Clock, "of", self.make_clock)
+        monkeypatch.setattr(supervision, "TickReader", lambda *_: FakeClock(lambda: None))
+        self.planned_now: Callable[[], Any] = lambda: None
+        monkeypatch.setattr(supervision, "newest_planned", lambda _: self.planned_now())
         monkeypatch.setattr(supervision, "note_outage", self.note)
         monkeypatch.setattr(supervision, "stop_after_batch", lambda *_: True)
         self.under_test = Supervision(
             settings, nothing, nothing, self.start, leadership, watch, self.topics, self.said.append
         )
+
+    def make_clock(self, *arguments: Any) -> FakeClock:
+        self.clock = FakeClock(arguments[3])
+        return self.clock
 
     def wait(self, timeout_s: float) -> bool:
         self.now_s += timeout_s
@@ -107,15 +120,17 @@ class Stage:
         self.queries.append(Query(until))
         return self.queries[-1]
 
-    def note(self, _files: Any, _config: Any, resumed: Callable[[], int], *, closed: Any) -> list[Any]:
+    def note(
+        self, _files: Any, _config: Any, resumed: Callable[[], int], *, counts_ms: int, closed: Any
+    ) -> list[Any]:
         if error := next(self.noting, None):
             raise error
         resumed()
+        self.counted_ms.append(counts_ms)
         return []
 
-    def end_batch(self) -> None:
-        progress: Any = SimpleNamespace(stateOperators=[])
-        self.batches.batch_ended(progress)
+    def end_batch(self, unread: int = 0) -> None:
+        self.batches.batch_ended(progress(unread=unread))
 
 
 @pytest.fixture
@@ -175,6 +190,47 @@ def test_while_time_counts_a_batch_has_the_usual_time_again_once_one_has_ended(s
     stage.under_test.run()
     lasted = [round(after - before) for before, after in pairwise(began)]
     assert lasted == [9, 18, 9, 9]
+
+
+def test_a_backlog_of_several_batches_is_followed_by_another_look(stage: Stage) -> None:
+    """Because much has come while it was read; a little of that time counts."""
+    newest = iter([2, 2, 5, 5, 7, 7, 8])
+
+    def plan() -> Any:
+        return SimpleNamespace(is_committed=True, batch_id=next(newest))
+
+    def script() -> None:
+        stage.queries[-1].isActive = False
+        if stage.queries[-1].until is Until.STOPPED:
+            stage.stopping.set()
+
+    stage.script = script
+    stage.planned_now = plan
+    stage.under_test.run()
+    assert [query.until for query in stage.queries] == [*[Until.PRESENT] * 3, Until.STOPPED]
+    assert stage.counted_ms == [0, 3_000, 3_000, 0]
+    # Deadlines may be due up to where the look before has read.
+    (first, first_ms), (second, second_ms), (third, _) = stage.clock.held
+    assert (first, second, third) == (0, first_ms, second_ms)
+
+
+def test_requests_that_come_faster_than_they_are_read_are_an_outage(stage: Stage) -> None:
+    running_since: list[float] = []
+
+    def script() -> None:
+        newest = stage.queries[-1]
+        if newest.until is Until.PRESENT:
+            newest.isActive = False
+            if running_since:
+                stage.stopping.set()
+        else:
+            running_since.append(stage.now_s)
+            stage.end_batch(unread=1)
+
+    stage.script = script
+    stage.under_test.run()
+    assert "restarting the query: requests come faster than they are read" in stage.said
+    assert round(running_since[-1] - running_since[0]) == 9
 
 
 def test_kafka_that_goes_away_between_two_queries_is_waited_for(stage: Stage) -> None:
