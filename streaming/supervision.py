@@ -10,9 +10,9 @@ That takes queries that end by themselves, because a query is told at its start 
 3. the query that goes on for good begins, in a JVM and in Python workers that are warm; the time that reading
    took was an outage, too.
 
-A query that goes on for good and for long does not read all that there is begins anew in the same way. If
-requests always come faster than they are read, it stays with reading. Then a little of the time counts each
-time, so that deadlines still pass, and members that are read of in between do not expire.
+The query that goes on for good restarts in the same way if it has not read all there is for long. If requests
+always come faster than they are read, the second step is repeated. A little of the time counts at each
+repetition, so that deadlines still pass. Members whose heartbeats are read in between do not expire.
 """
 
 from __future__ import annotations
