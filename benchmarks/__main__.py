@@ -12,7 +12,18 @@ import click
 def main(context: click.Context) -> None:
     """Measure latency and throughput."""
     if context.invoked_subcommand is None:
-        for command in (core, offsets, latency, groups, big_groups, rebalance, size, idle, endurance):
+        for command in (
+            core,
+            offsets,
+            latency,
+            groups,
+            big_groups,
+            rebalance,
+            size,
+            idle,
+            backlog,
+            endurance,
+        ):
             context.invoke(command)
 
 
@@ -49,6 +60,36 @@ _WARM_UP_HELP = "Seconds, for each stream."
 _warm_up = click.option("--warm-up", default=45, show_default=True, help=_WARM_UP_HELP)
 _long_warm_up = click.option("--warm-up", default=120, show_default=True, help=_WARM_UP_HELP)
 """Where the stream has one core, which the compiler of its JVM shares."""
+
+
+@main.command()
+@click.option("--rounds", default=3, show_default=True, type=click.IntRange(min=1))
+@click.option("--groups", default=10, show_default=True, help="Groups of 100 members.")
+@click.option("--records", default=1_000_000, show_default=True, help="Heartbeats of the backlog.")
+@click.option(
+    "--bound",
+    "bounds",
+    multiple=True,
+    type=click.IntRange(min=1),
+    default=(50_000, 200_000),
+    show_default=True,
+    help="A `max.batch.records`, beside one that is the whole backlog.",
+)
+@_settings
+@_json
+def backlog(
+    *,
+    rounds: int,
+    groups: int,
+    records: int,
+    bounds: tuple[int, ...],
+    assignments: tuple[str, ...],
+    file: Path | None,
+) -> None:
+    """Measure how fast a backlog is read, and in how much memory: 10 minutes."""
+    from benchmarks.backlog import Plan, run
+
+    run(Plan(rounds, groups, records, bounds, _parsed(assignments)), file)
 
 
 @main.command()

@@ -12,8 +12,10 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.request import urlopen
 
@@ -34,7 +36,7 @@ from group_coordinator.streaming.query import per_group, read_log, read_topics
 from group_coordinator.streaming.topics import prepare_topics
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.state import GroupState
@@ -46,7 +48,8 @@ _STOCK = {
 }
 _READY = "the coordinator is running"
 _METRICS = "metrics are at "
-_START_S = 180
+_START_S = 1_800
+"""A backlog takes its time."""
 _STOP_S = 60
 _LOOK_S = 1
 _TOPICS = ("requests", "clock", "responses", "groups", "offsets", "events", "rejected")
@@ -89,11 +92,12 @@ class Stream:
         self._log_file = directory.parent / f"{prefix}.log"
         self.start()
 
-    def start(self) -> None:
-        """Start it, again if it was closed, and return when it runs."""
+    def start(self, settings: Mapping[str, object] = MappingProxyType({})) -> None:
+        """Start it, again if it was closed, and return when it runs; a coordinator with more `settings`."""
         self._log = self._log_file.open("a")
+        more = [part for name, value in settings.items() for part in ("--set", f"{name}={_toml(value)}")]
         self._process = subprocess.Popen(
-            self._command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            [*self._command, *more], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
         self._tree = psutil.Process(self._process.pid)
         if self._cores:
@@ -103,12 +107,15 @@ class Stream:
     def _await_ready(self) -> None:
         told = threading.Event()
         self._beginnings = 0
+        self.said_s: dict[str, float] = {}
+        """When it has said each line, the last time, by the machine's monotonic clock."""
         assert self._process.stdout is not None
         lines = self._process.stdout
 
         def read() -> None:
             for line in lines:
                 self._log.write(line)
+                self.said_s[line.strip()] = time.monotonic()
                 if line.startswith(_METRICS):
                     self._metrics_url = line.removeprefix(_METRICS).strip()
                 if _READY in line:

@@ -39,7 +39,8 @@ __all__ = [
     "steps",
 ]
 
-# A part of a result that has so many bytes of outputs, or so many records that were read, is large enough.
+# A part of a result that has so many bytes, or so many records that were read, is large enough. Bytes are
+# those of the records and of the outputs, because a part has what was read and what was decided.
 _PART_BYTES = 4_000_000
 _PART_RECORDS = 10_000
 _HEARTBEATS_PER_LOOK = 256
@@ -101,7 +102,7 @@ def step(
     same result, to the byte. An outage that begins after all records changes no output. So a batch that runs
     again after such an outage, which its first run could not know, gives the same.
     """
-    parts = list(steps(key, state, records, watermark_ms, config, secret, outages, layout))
+    parts = list(steps(key, state, in_log_order(records), watermark_ms, config, secret, outages, layout))
     if len(parts) == 1:
         return parts[0]
     whole: dict[str, Any] = {
@@ -122,23 +123,26 @@ def steps(
 ) -> Iterator[StepResult]:
     """Do what `step` does, and give the result in parts, so that nobody has to hold all of it.
 
-    A part ends with the request that fills it. Only the last has the state, the deadline and the pictures.
+    `records` have to come in log order. A part ends with the request that fills it. Only the last has the
+    state, the deadline and the pictures.
     """
     group = decode_group(state) if state is not None else None
     turn = Turn(_group_id(key), group, config, outages, layout)
     coordinator = GroupCoordinator(turn, secret)
     part = _Part(turn, config)
 
-    for record in in_log_order(records):
+    for record in records:
         coordinator.advance(record.timestamp_ms)
         request = read_request(record, config, layout)
+        part.size += len(record.value or b"")
         if isinstance(request, Rejection):
             part.reject(record, request)
         else:
             part.requests.append(request)
             coordinator.handle(request, record)
             # Heartbeats are many, and their answers small.
-            if isinstance(request, HeartbeatRequest) and len(part.requests) % _HEARTBEATS_PER_LOOK:
+            is_small = part.size < _PART_BYTES and isinstance(request, HeartbeatRequest)
+            if is_small and len(part.requests) % _HEARTBEATS_PER_LOOK:
                 continue
         size = part.measure()
         if not isinstance(request, Rejection) and request.IS_READING:
@@ -183,7 +187,7 @@ class _Part:
         self.rejections: list[tuple[Record, Rejection]] = []
         self.outputs: list[Output] = []
         self.size = self._measured = 0
-        """Bytes of the outputs, as far as they were measured."""
+        """Bytes of the records, and of the outputs as far as they were measured."""
 
     @property
     def records(self) -> int:

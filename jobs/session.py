@@ -51,6 +51,9 @@ _DEFAULTS = {
     # Generating and compiling code for each task's projections costs more than it saves on a few rows.
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
+    # Rows of one Arrow batch towards a Python worker, which Spark does not bound by bytes. At a megabyte a
+    # record, Spark's default of 10,000 would be 10 GB. So few cost nothing that could be measured.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "100",
     # Over TCP Spark's second message to a Python worker waits for the first to be acknowledged (Nagle), which
     # takes 40 ms; and each task of the stateful operator has two workers, one after the other.
     "spark.python.unix.domain.socket.enabled": "true",

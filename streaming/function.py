@@ -12,6 +12,7 @@ from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.outages import Outage, Outages
 from group_coordinator.coordinator_state.step import Channel, steps
 from group_coordinator.streaming.decision_log import DecisionLog
+from group_coordinator.streaming.spool import spooled_in_log_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -122,7 +123,7 @@ class StatefulFunction:
         for result in steps(
             raw_key,
             bytes(state.get[0]) if state.exists else None,
-            (
+            spooled_in_log_order(
                 Record(arguments.request_topic, partition, offset, timestamp_ms, raw_key, value)
                 for partition, offset, timestamp_ms, value in records
             ),

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["install"]
 
 _BATCH_BYTES = 16_000_000
+_BATCH_ROWS = 10_000
 _READ = frozenset({"key", *INPUT_COLUMNS})
 
 # Neither typed nor meant for others: see `streaming.daemon.TESTED_VERSIONS`.
@@ -96,7 +97,10 @@ class _Serializer:
                 _Column(name, column.to_pylist() if name in _READ else [None] * batch.num_rows)
                 for name, column in zip(names, batch.columns, strict=False)
             ]
-            for info in batch.columns[-1].to_pylist():
+            infos = batch.columns[-1].to_pylist()
+            # Large records are in memory once, and none while the next ones are read.
+            del batch
+            for info in infos:
                 if info is None:
                     # All groups have been told of; there are more rows than groups.
                     break
@@ -105,6 +109,7 @@ class _Serializer:
                 start = info["startOffset"]
                 end = start + info["numRows"]
                 yield [_Column(name, values[start:end]) for name, values in columns], state
+            del columns
 
     def _state(self, info: dict[str, Any]) -> GroupState:
         value = info["object"]
@@ -117,9 +122,9 @@ class _Serializer:
     # -- out -------------------------------------------------------------------------------------
 
     def _batches(self, groups: Iterable[_Decided]) -> Iterator[pa.RecordBatch]:
-        """A batch ends after the rows with which it has more than enough, and before their group's state.
+        """A batch ends after the rows or the state with which it has more than enough.
 
-        Enough is pyspark's number of rows, or `_BATCH_BYTES`: a column of 2 GiB would end the query.
+        Its last group's state may be in the next one. A column of 2 GiB would end the query.
         """
         rows: list[Row] = []
         states: list[GroupState] = []
@@ -130,11 +135,15 @@ class _Serializer:
             for part in decided.parts:
                 rows += part
                 size += sum([len(value or b"") for _, _, value, _ in part])
-                is_full = len(rows) > self._pysparks.arrow_max_records_per_batch or size > _BATCH_BYTES
-                if part and is_full:
+                if part and (len(rows) > _BATCH_ROWS or size > _BATCH_BYTES):
                     yield self._batch(rows, states, schema)
                     rows, states, size = [], [], 0
             states.append(decided.state)
+            if decided.state.exists:
+                size += len(decided.state.get[0])
+            if size > _BATCH_BYTES:
+                yield self._batch(rows, states, schema)
+                rows, states, size = [], [], 0
         if schema is not None and (rows or states):
             yield self._batch(rows, states, schema)
 

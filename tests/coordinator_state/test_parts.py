@@ -37,7 +37,7 @@ def parts(config: GroupConfig) -> list[StepResult]:
 
 
 @pytest.mark.parametrize(
-    ("most_bytes", "most_records", "expected"), [(1, 99, 14), (9_000, 99, 5), (10**6, 3, 5)]
+    ("most_bytes", "most_records", "expected"), [(1, 99, 15), (9_000, 99, 6), (10**6, 3, 5)]
 )
 def test_parts_are_the_whole(
     monkeypatch: pytest.MonkeyPatch, most_bytes: int, most_records: int, expected: int

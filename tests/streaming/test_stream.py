@@ -6,10 +6,12 @@ import base64
 import json
 import time
 from collections import Counter, defaultdict
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import psutil
 import pytest
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 from kafka.partitioner.default import murmur2
@@ -485,6 +487,37 @@ def test_a_flood_of_questions_about_a_large_group_ends_nothing(harness: Harness)
     assert told["COORDINATOR_LOAD_IN_PROGRESS"] > 700
     # A member of the same group is served, and so is who asks again.
     assert harness.call("offset_fetch", "large")["error"] == "NONE"
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("harness", [{"state_partitions": 1}], indirect=True)
+def test_a_pile_of_large_requests_for_one_group_takes_bounded_memory(harness: Harness) -> None:
+    """400 MB in one batch. Held at once they would be twice that, in Arrow and in Python."""
+    protocols = [{"name": "", "metadata": ""}] * 38_000
+    names = {"client_id": "c1", "group_id": "g", "request_id": "join", "protocol_type": "consumer"}
+    times = {"session_timeout_ms": 10_000, "rebalance_timeout_ms": 60_000}
+    join = json.dumps({"api": "join_group", "protocols": protocols, **names, **times}, separators=(",", ":"))
+    for number in range(400):
+        harness.put(b"g", join.encode() if number % 4 else b"%03d" % number * 330_000)
+    last = harness.send("heartbeat", "g", member_id="m", generation_id=0)
+
+    most = 0
+
+    def look() -> None:
+        nonlocal most
+        for process in psutil.Process().children(recursive=True):
+            # It may have ended since.
+            with suppress(psutil.NoSuchProcess):
+                if "group_coordinator.streaming.daemon" in process.cmdline():
+                    most = max(most, process.memory_info().rss)
+        harness.responses.poll(20)
+
+    def is_answered() -> bool:
+        return any(b'"%s"' % last.encode() in (each.value or b"") for each in harness.responses.records)
+
+    harness.start()
+    wait_for(is_answered, meanwhile=look)
+    assert 100e6 < most < 600e6
 
 
 def test_answers_come_on_the_partition_asked_for(harness: Harness) -> None:

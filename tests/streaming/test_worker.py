@@ -192,7 +192,8 @@ def installed() -> Iterator[None]:
 def both_ways(function: Any, *batches: list[Chunk], most: int = 10_000) -> list[pa.RecordBatch]:
     """What comes of the task, after a look that it is the same, byte for byte."""
     stock_bytes, stock = task(function, batches, most)
-    with installed():
+    with installed(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(worker, "_BATCH_ROWS", most or 10_000)
         short_bytes, short = task(function, batches, most)
     assert stock == short
     assert stock_bytes == short_bytes
@@ -351,6 +352,15 @@ def tasks(draw: st.DrawFn) -> list[list[Chunk]]:
 
 
 @pytest.mark.drawn
+def test_batch_ends_when_states_have_filled_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    chunks = [Chunk(key, [], stored("c1", key=key), has_timed_out=True) for key in (b"a", b"b", b"c")]
+    chunks = [chunk._replace(rows=[(chunk.key, *[None] * 5)], watermark_ms=20_000_000) for chunk in chunks]
+    monkeypatch.setattr(worker, "_BATCH_BYTES", 10)
+    with installed():
+        _, batches = task(FUNCTION, [chunks], 10_000)
+    assert [len(states) for _, states in map(read, batches) if states] == [1, 1, 1]
+
+
 @given(batches=tasks(), most=st.sampled_from([0, 1, 2, 5, 10_000]))
 @settings(max_examples=cases(60, deep=600))
 def test_any_task_is_done_alike(batches: list[list[Chunk]], most: int) -> None:
