@@ -59,12 +59,26 @@ class HistoryReader:
     def query(self, sql: str) -> pa.Table:
         """Return the answer to a query. Tables are called by their names."""
         builder = QueryBuilder()
-        for name in names_of(sql):
-            builder.register(name, self._tables[name])
         try:
+            for name in names_of(sql):
+                self._register(builder, name)
             return pa.table(builder.execute(sql).read_all())
         except (DeltaError, OSError, ValueError) as error:
             raise HistoryError(f"the query failed: {_first_line(error)}: {sql}") from None
+
+    def _register(self, builder: QueryBuilder, name: str) -> None:
+        """Make a table known. A column that it has not, because it is an older version's, is null."""
+        (wanted,) = (table.types for table in (EVENTS, *TABLES) if table.name == name)
+        there = {field.name for field in self._tables[name].schema().fields}
+        missing = [
+            f"CAST(NULL AS {kind}) AS {column}" for column, kind in wanted.items() if column not in there
+        ]
+        if not missing:
+            builder.register(name, self._tables[name])
+            return
+        builder.register(f"{name}_there", self._tables[name])
+        view = f"CREATE VIEW {name} AS SELECT *, {', '.join(missing)} FROM {name}_there"
+        builder.execute(view).read_all()
 
     def groups(self) -> list[str]:
         """The ids of all groups that the history knows."""

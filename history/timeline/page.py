@@ -53,22 +53,25 @@ def moves_table(story: Story, since: datetime, until: datetime) -> str:
     moves = [each for each in story.transitions if since <= each.at < until]
     shown = moves[::-1][:_MAX_ROWS]
     note = f"<p>The newest {_MAX_ROWS:,} of {len(moves):,}.</p>\n" if len(moves) > len(shown) else ""
+    # Where no request has a principal there is nothing to see.
+    has_names = any(each.principal for each in shown)
     head = (
-        '<thead><tr><th>time (UTC)</th><th>from</th><th>to</th><th class="n">generation</th>'
-        '<th>cause</th><th>why</th><th class="n">rebalance</th></tr></thead>\n'
+        '<thead><tr><th>time (UTC)</th><th>from</th><th>to</th><th class="n">generation</th><th>cause</th>'
+        f'<th>why</th>{"<th>principal</th>" if has_names else ""}<th class="n">rebalance</th></tr></thead>\n'
     )
-    rows = "".join(_row(each, write(each.at)) for each in shown)
+    rows = "".join(_row(each, write(each.at), has_names=has_names) for each in shown)
     if not rows:
         rows = '<tr><td colspan="7">The group stayed in its state all that time.</td></tr>\n'
     return f'<table class="moves">\n{head}<tbody>\n{rows}</tbody>\n</table>\n{note}'
 
 
-def _row(move: Transition, at: str) -> str:
+def _row(move: Transition, at: str, *, has_names: bool) -> str:
+    name = f'<td class="why">{_cell(move.principal or "")}</td>' if has_names else ""
     took = "" if move.rebalance_ms is None else f"{move.rebalance_ms:,} ms"
     return (
         f'<tr><td class="t">{escape(at)}</td><td>{_cell(move.from_state)}</td><td>{_cell(move.to_state)}</td>'
         f'<td class="n">{move.generation_id}</td><td>{_cell(move.cause or "")}</td>'
-        f'<td class="why">{_cell(move.reason)}</td><td class="n">{took}</td></tr>\n'
+        f'<td class="why">{_cell(move.reason)}</td>{name}<td class="n">{took}</td></tr>\n'
     )
 
 

@@ -358,6 +358,7 @@ def stories(draw: st.DrawFn) -> Story:
         "log_offset": st.integers(0, 99),
         "generation_id": generation,
     }
+    of_request = event | {"principal": st.none() | hostile}
     span = {"since": maybe, "until": maybe, "begun_by": hostile}
     states = hostile | st.sampled_from(["Empty", "PreparingRebalance", "CompletingRebalance", "Stable"])
 
@@ -370,7 +371,7 @@ def stories(draw: st.DrawFn) -> Story:
         *many(
             Transition,
             8,
-            **event,
+            **of_request,
             from_state=states,
             to_state=states,
             reason=hostile,
@@ -380,7 +381,7 @@ def stories(draw: st.DrawFn) -> Story:
         *many(
             Join,
             6,
-            **event,
+            **of_request,
             **names,
             member_id=member,
             client_id=hostile,
@@ -527,6 +528,16 @@ def test_the_table_has_the_moves_the_newest_first() -> None:
         "the leader's assignment arrived",
     ]
     assert cells[13] == "2,000 ms"
+
+
+def test_who_did_it_is_shown_where_it_is_known() -> None:
+    story, since, until = a_days_story(), time_of(11_000), time_of(13_500)
+    assert "principal" not in moves_table(story, since, until)
+    story.transitions[-1].principal = story.joins[-1].principal = "<al\N{RIGHT-TO-LEFT OVERRIDE}ice>"
+    until = time_of(21_000)
+    shown = "&lt;al\N{REPLACEMENT CHARACTER}ice&gt;"
+    assert f'<td class="why">{shown}</td>' in moves_table(story, since, until)
+    assert "requested by <al\N{REPLACEMENT CHARACTER}ice>" in "".join(draw(story, 11, 21).titles())
 
 
 def test_the_table_of_a_quiet_time_says_so() -> None:
