@@ -117,11 +117,6 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     """The sender's user name at the brokers, if whoever wrote the request knows it. Unset costs no bytes."""
 
     @property
-    def told_principal(self) -> str | None:
-        """The sender's user name; None if it is not told."""
-        return self.principal or None
-
-    @property
     def version(self) -> int:
         """The version that decides the behaviour."""
         return self.NEWEST_VERSION if self.api_version is None else self.api_version

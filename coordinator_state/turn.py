@@ -156,7 +156,7 @@ class Turn(Generic[GroupT_co]):
                 group_id=self.group_id,
                 generation_id=self.group.generation_id,
                 request_id=request.request_id if request else None,
-                principal=request.told_principal if request else None,
+                principal=(request and request.principal) or msgspec.UNSET,
             )
         )
         self._effects += 1

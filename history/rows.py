@@ -142,7 +142,7 @@ def rows_of(event: AnyEvent, log_offset: int) -> Iterator[OfEvent]:
         case StateChanged():
             yield Transition(
                 **common,
-                principal=event.principal,
+                principal=event.principal or None,
                 from_state=event.from_,
                 to_state=event.to,
                 reason=event.reason,
@@ -152,7 +152,7 @@ def rows_of(event: AnyEvent, log_offset: int) -> Iterator[OfEvent]:
         case MemberAdded() | MemberRejoined():
             yield Join(
                 **common,
-                principal=event.principal,
+                principal=event.principal or None,
                 member_id=event.member_id,
                 group_instance_id=event.group_instance_id,
                 client_id=event.client_id,
@@ -170,7 +170,7 @@ def rows_of(event: AnyEvent, log_offset: int) -> Iterator[OfEvent]:
                     protocol_name=event.protocol_name,
                 )
         case OffsetsCommitted() | OffsetsDeleted() | OffsetsExpired():
-            yield from _offset_changes(event, common | {"principal": event.principal})
+            yield from _offset_changes(event, common | {"principal": event.principal or None})
         case _:
             pass
 
