@@ -18,11 +18,14 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from group_coordinator.history.errors import HistoryError
 from group_coordinator.history.questions import Period, names_of, text, time
-from group_coordinator.history.rows import GenerationMember, Row, Transition
+from group_coordinator.history.rows import GenerationMember, OffsetChange, Row, Transition
 from group_coordinator.history.story import Story
 from group_coordinator.history.tables import EVENTS, TABLES, Table
 
 __all__ = ["HistoryReader"]
+
+_MOST_RESETS = 20_000
+"""Offsets set or deleted by hand in a story, the newest: as many as a group has at most by default."""
 
 
 class HistoryReader:
@@ -93,15 +96,20 @@ class HistoryReader:
         """
         period, rows = Period(since, until), list[Row]()
         for table in TABLES:
-            if table.row is None or table.name == "offsets":
+            if table.row is None:
                 continue
-            if table.is_of_spans:
+            most = ""
+            if table.row is OffsetChange:
+                # Most offsets are committed by members, which no timeline shows.
+                condition = f"change <> 'expired' AND coalesce(member_id, '') = '' AND {period.has('at')}"
+                most = f" ORDER BY at DESC, log_offset DESC LIMIT {_MOST_RESETS}"
+            elif table.is_of_spans:
                 condition = period.meets("since", "until")
             elif table.row in (Transition, GenerationMember):
                 condition = period._replace(since=self._last(table, group_id, since) or since).has("at")
             else:
                 condition = period.has("at")
-            sql = f"SELECT * FROM {table.name} WHERE group_id = {text(group_id)} AND {condition}"
+            sql = f"SELECT * FROM {table.name} WHERE group_id = {text(group_id)} AND {condition}{most}"
             rows += _rows(table.row, self.query(sql))
         return Story.of_rows(group_id, rows)
 

@@ -128,6 +128,11 @@ class OffsetChange(OfRequest, kw_only=True):
     member_id: str | None = None
     client_id: str | None = None
 
+    @property
+    def is_by_hand(self) -> bool:
+        """Whether somebody did it who is no member, as a tool that resets offsets."""
+        return self.change != "expired" and not self.member_id
+
 
 def rows_of(event: AnyEvent, log_offset: int) -> Iterator[OfEvent]:
     """The rows that tell of `event` alone, which stands at that offset of the topic."""

@@ -13,7 +13,7 @@ from group_coordinator.history.reader import HistoryReader
 from group_coordinator.history.rows import read_event, time_of
 from tests.history.filled import DAY, NIGHT, Tables
 from tests.history.plain import write_plain_tables
-from tests.history.scripts import TOPIC, a_night, bodies, renamed
+from tests.history.scripts import TOPIC, a_day, a_night, bodies, events, renamed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -217,6 +217,21 @@ def test_a_story_has_what_happened_and_what_lasted(reader: HistoryReader) -> Non
     assert [each.client_id for each in story.joins] == ["c1", "c3"]
     assert sorted(each.client_id or "" for each in story.memberships) == ["c1", "c2", "c3"]
     assert {each.generation_id for each in story.assignments} == {3}
+
+
+def test_a_story_has_the_offsets_that_no_member_committed(tmp_path: Path) -> None:
+    s = a_day()
+    for number in range(3):
+        partitions = [{"partition_index": 0, "committed_offset": number}]
+        topics = [{"name": TOPIC, "partitions": partitions}]
+        s.send("offset_commit", "tool", topics=topics, principal=f"user-{number}")
+        s.wait(1_000)
+    write_plain_tables(tmp_path, events(s))
+    story = HistoryReader(str(tmp_path)).story("orders", time_of(0), time_of(22_000))
+    assert [(each.principal, each.committed_offset) for each in story.resets] == [
+        ("user-0", 0),
+        ("user-1", 1),
+    ]
 
 
 def test_groups(reader: HistoryReader) -> None:
