@@ -191,7 +191,7 @@ class Local:
         if name is not None and len(name) > most:
             # What is left of a name may be another one's.
             log.warning(
-                "requests of %s have no principal: its name has %d characters, of at most %d",
+                "requests of %s have no principal: the client's name has %d characters, of at most %d",
                 *(client.host, len(name), most),
             )
             name = None

@@ -173,7 +173,7 @@ def test_requests_have_the_name_that_the_broker_has_accepted(
         gateway.ask(commit("m"), name=name)
     assert [each.principal for each in gateway.log] == ["alice", msgspec.UNSET, longest, msgspec.UNSET]
     assert caplog.messages == [
-        "requests of /10.0.0.7 have no principal: its name has 256 characters, of at most 255"
+        "requests of /10.0.0.7 have no principal: the client's name has 256 characters, of at most 255"
     ]
     gateway.log.clear()
     for beats in (1, 2):
