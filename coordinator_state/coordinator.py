@@ -90,7 +90,7 @@ class GroupCoordinator:
     def handle(self, request: AnyRequest, record: Record) -> None:
         """Apply `request`, which came as `record`, at the time that has been advanced to."""
         turn = self._turn
-        turn.begin(record, request.request_id)
+        turn.begin(record, request)
         error, message = request.precheck()
         if error is not Errors.NONE:
             turn.reply(request.reply_to, request.refused(error, message), request.member_named)

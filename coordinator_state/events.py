@@ -55,8 +55,8 @@ class RebalanceCause(StrEnum):
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event"):
     """The fields of all events. `at_ms` is the log's time of the cause, never a wall clock's.
 
-    `request_id` is that of the request that was the cause; None if a deadline was. `Turn.emit` fills in
-    all of these. A rule gives only the fields of its own event.
+    `request_id` and `principal` are those of the request that was the cause; None and unset if a deadline
+    was. `Turn.emit` fills in all of these. A rule gives only the fields of its own event.
     """
 
     IS_PICTURED: ClassVar[bool] = True
@@ -67,6 +67,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event"):
     group_id: str = ""
     generation_id: int = 0
     request_id: str | None = None
+    principal: str | msgspec.UnsetType = msgspec.UNSET
+    """Unset also if the request named none."""
 
 
 class GroupCreated(Event, frozen=True, tag="group_created"):

@@ -113,6 +113,8 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     api_version: Int32 | None = None
     client_host: str = ""
     reply_partition: Partition | None = None
+    principal: str | msgspec.UnsetType | None = msgspec.UNSET
+    """The sender's user name at the brokers, if whoever wrote the request knows it. Unset costs no bytes."""
 
     @property
     def version(self) -> int:

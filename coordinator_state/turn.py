@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.group import HasSession
     from group_coordinator.coordinator_state.log import Record
     from group_coordinator.coordinator_state.outages import Outages
+    from group_coordinator.coordinator_state.requests import AnyRequest
     from group_coordinator.coordinator_state.responses import InvalidRequestResponse, ReplyTo, Response
 
 __all__ = ["Reply", "Turn"]
@@ -72,7 +73,7 @@ class Turn(Generic[GroupT_co]):
         self._group: Group | None = group
         self._deadlines = Deadlines(group) if group else None
         self._cause: Record | str = ""
-        self._request_id: str | None = None
+        self._request: AnyRequest | None = None
         self._effects = 0
 
     # -- the group -------------------------------------------------------------------------------
@@ -134,10 +135,10 @@ class Turn(Generic[GroupT_co]):
 
     # -- decisions -------------------------------------------------------------------------------
 
-    def begin(self, cause: Record | str, request_id: str | None = None) -> None:
+    def begin(self, cause: Record | str, request: AnyRequest | None = None) -> None:
         """Name the `cause` of the decisions that follow: a record, with the request in it, or a deadline."""
         self._cause = cause
-        self._request_id = request_id
+        self._request = request
         self._effects = 0
 
     def reply(self, reply_to: ReplyTo, response: Response, member_id: str = "") -> None:
@@ -146,6 +147,7 @@ class Turn(Generic[GroupT_co]):
 
     def emit(self, event: Event) -> None:
         """Record that `event` happened to the group, and fill in the fields of all events."""
+        request = self._request
         self.events.append(
             msgspec.structs.replace(
                 event,
@@ -153,7 +155,8 @@ class Turn(Generic[GroupT_co]):
                 at_ms=self.now_ms,
                 group_id=self.group_id,
                 generation_id=self.group.generation_id,
-                request_id=self._request_id,
+                request_id=request.request_id if request else None,
+                principal=(request and request.principal) or msgspec.UNSET,
             )
         )
         self._effects += 1

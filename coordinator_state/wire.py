@@ -90,6 +90,7 @@ def _check(request: AnyRequest, key: bytes | None, config: GroupConfig, layout: 
         ("client_id", request.client_id),
         ("request_id", request.request_id),
         ("client_host", request.client_host),
+        ("principal", request.principal or ""),
         *request.names.items(),
     )
     longest = config.max_id_length

@@ -69,6 +69,9 @@ class Services(Protocol):
     def answer(self, request: codec.Request, client: Client, reply: Callable[[Any], None]) -> None:
         """Answer a local request; `reply` is called once, with Kafka's response."""
 
+    def logged_in(self, client: Client, name: str | None) -> None:
+        """The broker has accepted the client's login under this name; None if it is not known."""
+
     def rewrite(self, message: Any) -> None:
         """Replace the addresses in a broker's response."""
 
@@ -376,6 +379,7 @@ class ClientConnection(asyncio.Protocol):
             self._slots.await_local().fill(codec.encode_response(refusal, head.correlation_id))
             self._ending = "frame error"
             return
+        self._login.asked(codec.decode_request(frame).message)
         self._login.waiting = (head, frame)
         self._holder = self._login
 
@@ -385,7 +389,8 @@ class ClientConnection(asyncio.Protocol):
         def answered(response: bytes) -> bytes:
             if head.api_key == _SASL_AUTHENTICATE:
                 told = codec.decode_response(head.api_key, head.api_version, response)
-                self._login.answered(told, time.monotonic())
+                if self._login.answered(told, time.monotonic()):
+                    self._services.logged_in(self._client, self._login.principal)
             self._go_on(self._login)
             return response
 

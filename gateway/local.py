@@ -8,6 +8,7 @@ answered then. Time is an argument, in seconds of a clock that does not go back.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Client", "Local", "LogRecord", "Nodes", "Origin"]
 
+log = logging.getLogger(__name__)
+
 _BATCH_FIND_VERSION = 4
 _NOWHERE = {"node_id": -1, "host": "", "port": -1}
 _FOUND_TEXTS = {
@@ -61,12 +64,14 @@ _REMEMBERED = 10_000
 """Members whose rebalance timeouts are remembered: as many as a process has connections."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Client:
     """A client's connection: its host as Kafka shows it ("/10.0.0.7"), and the node whose port it is at."""
 
     host: str
     node_id: int
+    principal: str | None = None
+    """The name that the broker has accepted, for the log; None if it is not known."""
 
 
 class Origin(NamedTuple):
@@ -167,7 +172,7 @@ class Local:
     def _ask(self, request: Request, client: Client, now_s: float, reply: Callable[[Any], None]) -> None:
         # The id is only shown, and Kafka takes one of any length.
         client_id = (request.client_id or "")[: self._rules.max_id_length]
-        asked = to_contract(request, self._sender(client_id, client.host))
+        asked = to_contract(request, self._sender(client_id, client.host, client.principal))
 
         def respond(responses: list[Any]) -> None:
             reply(to_kafka(request, responses))
@@ -180,10 +185,27 @@ class Local:
             case _:
                 self._send(asked, client, now_s, respond)
 
-    def _sender(self, client_id: str, client_host: str) -> Sender:
+    def logged_in(self, client: Client, name: str | None) -> None:
+        """The broker has accepted the client's login under this name; None if it is not known."""
+        most = self._rules.max_id_length
+        if name is not None and len(name) > most:
+            # What is left of a name may be another one's.
+            log.warning(
+                "requests of %s have no principal: the client's name has %d characters, of at most %d",
+                *(client.host, len(name), most),
+            )
+            name = None
+        client.principal = name
+
+    def _sender(self, client_id: str, client_host: str, principal: str | None = None) -> Sender:
         origin = self._origin
         return Sender(
-            client_id, client_host, origin.reply_partition, self._next_request_id, origin.group_prefix
+            client_id,
+            client_host,
+            origin.reply_partition,
+            self._next_request_id,
+            origin.group_prefix,
+            principal,
         )
 
     def _may_look_up(self, commit: OffsetCommitRequest) -> bool:

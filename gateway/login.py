@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kafka.protocol.sasl import SaslHandshakeRequest
+
+from group_coordinator.gateway.principals import MECHANISMS
+
 if TYPE_CHECKING:
     from group_coordinator.gateway.frames import RequestHead
+    from group_coordinator.gateway.principals import Mechanism
 
 __all__ = ["Login"]
 
 
 class Login:
-    """A client's login at its broker, as far as the gateway knows."""
+    """A client's login at its broker, as far as the gateway knows.
+
+    A client that stays connected logs in again before its session ends (KIP-368). A second login that the
+    broker refuses changes nothing of the first one.
+    """
 
     def __init__(self) -> None:
         self.is_under_way = False
@@ -20,12 +29,38 @@ class Login:
         """Whether the broker has answered something that it answers to nobody else."""
         self.waiting: tuple[RequestHead, bytes] | None = None
         """A request of it that waits for its turn."""
+        self.principal: str | None = None
+        """The name that the broker has accepted; None if there is none, or if it is not known."""
+        self._mechanism: Mechanism | None = None
+        self._claimed: str | None = None
+        """The name in the login that is under way."""
+        self._rounds = 0
+        """How many messages the client has sent in it."""
         self._ends_s: float | None = None
 
-    def answered(self, response: Any, now_s: float) -> None:
-        """The broker has answered a SaslAuthenticate."""
-        lifetime_ms = response.session_lifetime_ms
-        self._ends_s = now_s + lifetime_ms / 1000 if lifetime_ms else None
+    def asked(self, request: Any) -> None:
+        """The client has sent a SaslHandshake or a SaslAuthenticate."""
+        if isinstance(request, SaslHandshakeRequest):
+            self._mechanism = MECHANISMS.get(request.mechanism)
+            self._rounds = 0
+            return
+        self._rounds += 1
+        if self._rounds == 1:
+            self._claimed = self._mechanism.name_in(request.auth_bytes) if self._mechanism else None
+
+    def answered(self, response: Any, now_s: float) -> bool:
+        """The broker has answered a SaslAuthenticate; returns whether it has accepted a name by that."""
+        if response.error_code:
+            # What comes after it is no login before the next handshake.
+            self._mechanism = None
+            return False
+        if response.session_lifetime_ms:
+            # The broker says so when it accepts a login, and at no other time.
+            self._ends_s = now_s + response.session_lifetime_ms / 1000
+        if self._mechanism is None or not self._mechanism.is_accepted(self._rounds, response.auth_bytes):
+            return False
+        self.principal = self._claimed
+        return True
 
     def is_over(self, now_s: float) -> bool:
         """Whether the client should have logged in again (KIP-368)."""

@@ -269,6 +269,10 @@ class Gateway:
         """Answer a local request; `reply` is called once, with Kafka's response."""
         self._local.answer(request, client, time.monotonic(), reply)
 
+    def logged_in(self, client: Client, name: str | None) -> None:
+        """The broker has accepted the client's login under this name; None if it is not known."""
+        self._local.logged_in(client, name)
+
     def rewrite(self, message: Any) -> None:
         """Replace the addresses in a broker's response."""
         self._addresses.rewrite(message)

@@ -29,6 +29,7 @@ from kafka.protocol.consumer.group import (
     OffsetFetchResponse,
     SyncGroupResponse,
 )
+from msgspec import UNSET
 
 from group_coordinator.coordinator_state import requests as contract
 from group_coordinator.coordinator_state import responses as answers
@@ -70,11 +71,15 @@ class Sender(NamedTuple):
     next_request_id: Callable[[], str]
     group_prefix: str = ""
     """A text before the ids of groups in the log. Kafka's responses name groups as their requests do."""
+    principal: str | None = None
+    """The name that the broker has accepted; None if it is not known."""
 
 
 def to_contract(request: Request, sender: Sender) -> list[contract.AnyRequest]:
     """The contract requests for one of Kafka's, a record each; none if it names no group."""
     version = request.head.api_version
+    # No heartbeat has it: those of many clients become one record, and no event tells of them.
+    is_told = sender.principal is not None and request.head.api_key != HeartbeatResponse.API_KEY
 
     def about(group_id: str) -> dict[str, Any]:
         return {
@@ -84,6 +89,7 @@ def to_contract(request: Request, sender: Sender) -> list[contract.AnyRequest]:
             "reply_partition": sender.reply_partition,
             "group_id": sender.group_prefix + group_id,
             "api_version": version,
+            "principal": sender.principal if is_told else UNSET,
         }
 
     return _PAIRS[request.head.api_key].requests(request.message, version, about)

@@ -135,10 +135,10 @@ def _states(about: About) -> str:
     return f"""\
 WITH states AS (
   SELECT at AS since, lead(at) OVER (ORDER BY at, log_offset) AS until, log_offset,
-    to_state AS state, generation_id, cause, reason
+    to_state AS state, generation_id, cause, reason, principal
   FROM transitions WHERE {about.group}
 )
-SELECT since, until, state, generation_id, cause, reason
+SELECT since, until, state, generation_id, cause, reason, principal
 FROM states WHERE {about.period.meets("since", "until")}
 ORDER BY since, log_offset"""
 
@@ -187,7 +187,8 @@ def _offsets(about: About) -> str:
     # The client is told with a commit, the instance is not.
     member = "" if about.member is None else f" AND {text(about.member)} IN (member_id, client_id)"
     return f"""\
-SELECT at, topic, partition, change, committed_offset, metadata, client_id, member_id, generation_id
+SELECT at, topic, partition, change, committed_offset, metadata, principal, client_id, member_id,
+  generation_id
 FROM offsets
 WHERE {about.group} AND {about.period.has("at")}{about.of_partition()}{member}
 ORDER BY at, log_offset, topic, partition"""
@@ -195,7 +196,7 @@ ORDER BY at, log_offset, topic, partition"""
 
 def _events(about: About) -> str:
     return f"""\
-SELECT at, event, generation_id, event_id, body
+SELECT at, event, generation_id, principal, event_id, body
 FROM events
 WHERE {about.group} AND {about.period.has("at")}
 ORDER BY at, log_offset"""

@@ -18,11 +18,14 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from group_coordinator.history.errors import HistoryError
 from group_coordinator.history.questions import Period, names_of, text, time
-from group_coordinator.history.rows import GenerationMember, Row, Transition
+from group_coordinator.history.rows import GenerationMember, OffsetChange, Row, Transition
 from group_coordinator.history.story import Story
 from group_coordinator.history.tables import EVENTS, TABLES, Table
 
 __all__ = ["HistoryReader"]
+
+_MOST_RESETS = 20_000
+"""Offsets set or deleted by hand in a story, the newest: as many as a group has at most by default."""
 
 
 class HistoryReader:
@@ -59,12 +62,26 @@ class HistoryReader:
     def query(self, sql: str) -> pa.Table:
         """Return the answer to a query. Tables are called by their names."""
         builder = QueryBuilder()
-        for name in names_of(sql):
-            builder.register(name, self._tables[name])
         try:
+            for name in names_of(sql):
+                self._register(builder, name)
             return pa.table(builder.execute(sql).read_all())
         except (DeltaError, OSError, ValueError) as error:
             raise HistoryError(f"the query failed: {_first_line(error)}: {sql}") from None
+
+    def _register(self, builder: QueryBuilder, name: str) -> None:
+        """Make a table known. A column that it has not, because it is an older version's, is null."""
+        (wanted,) = (table.types for table in (EVENTS, *TABLES) if table.name == name)
+        there = {field.name for field in self._tables[name].schema().fields}
+        missing = [
+            f"CAST(NULL AS {kind}) AS {column}" for column, kind in wanted.items() if column not in there
+        ]
+        if not missing:
+            builder.register(name, self._tables[name])
+            return
+        builder.register(f"{name}_there", self._tables[name])
+        view = f"CREATE VIEW {name} AS SELECT *, {', '.join(missing)} FROM {name}_there"
+        builder.execute(view).read_all()
 
     def groups(self) -> list[str]:
         """The ids of all groups that the history knows."""
@@ -79,15 +96,20 @@ class HistoryReader:
         """
         period, rows = Period(since, until), list[Row]()
         for table in TABLES:
-            if table.row is None or table.name == "offsets":
+            if table.row is None:
                 continue
-            if table.is_of_spans:
+            most = ""
+            if table.row is OffsetChange:
+                # Most offsets are committed by members, which no timeline shows.
+                condition = f"change <> 'expired' AND coalesce(member_id, '') = '' AND {period.has('at')}"
+                most = f" ORDER BY at DESC, log_offset DESC LIMIT {_MOST_RESETS}"
+            elif table.is_of_spans:
                 condition = period.meets("since", "until")
             elif table.row in (Transition, GenerationMember):
                 condition = period._replace(since=self._last(table, group_id, since) or since).has("at")
             else:
                 condition = period.has("at")
-            sql = f"SELECT * FROM {table.name} WHERE group_id = {text(group_id)} AND {condition}"
+            sql = f"SELECT * FROM {table.name} WHERE group_id = {text(group_id)} AND {condition}{most}"
             rows += _rows(table.row, self.query(sql))
         return Story.of_rows(group_id, rows)
 

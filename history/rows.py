@@ -76,7 +76,17 @@ class OfEvent(Row, kw_only=True):
     generation_id: int
 
 
-class Transition(OfEvent, kw_only=True):
+class OfRequest(OfEvent, kw_only=True):
+    """The fields of rows that tell of what somebody asked for.
+
+    `principal`: the sender's user name at the brokers. None: a deadline was the cause, or the request did not
+    name it (`docs/contract.md` says when it can be trusted).
+    """
+
+    principal: str | None = None
+
+
+class Transition(OfRequest, kw_only=True):
     """The group moved from one state to another. See `StateChanged` for `cause` and `rebalance_ms`."""
 
     from_state: str
@@ -86,7 +96,7 @@ class Transition(OfEvent, kw_only=True):
     rebalance_ms: int | None
 
 
-class Join(OfEvent, kw_only=True):
+class Join(OfRequest, kw_only=True):
     """A member joined, and waited from then on. `generation_id` is the one before what came of it."""
 
     member_id: str
@@ -106,7 +116,7 @@ class GenerationMember(OfEvent, kw_only=True):
     protocol_name: str
 
 
-class OffsetChange(OfEvent, kw_only=True):
+class OffsetChange(OfRequest, kw_only=True):
     """An offset was committed, deleted, or expired (`change`). `member_id`: "" if no member did it."""
 
     topic: str
@@ -117,6 +127,11 @@ class OffsetChange(OfEvent, kw_only=True):
     metadata: str | None = None
     member_id: str | None = None
     client_id: str | None = None
+
+    @property
+    def is_by_hand(self) -> bool:
+        """Whether somebody did it who is no member, as a tool that resets offsets."""
+        return self.change != "expired" and not self.member_id
 
 
 def rows_of(event: AnyEvent, log_offset: int) -> Iterator[OfEvent]:
@@ -132,6 +147,7 @@ def rows_of(event: AnyEvent, log_offset: int) -> Iterator[OfEvent]:
         case StateChanged():
             yield Transition(
                 **common,
+                principal=event.principal or None,
                 from_state=event.from_,
                 to_state=event.to,
                 reason=event.reason,
@@ -141,6 +157,7 @@ def rows_of(event: AnyEvent, log_offset: int) -> Iterator[OfEvent]:
         case MemberAdded() | MemberRejoined():
             yield Join(
                 **common,
+                principal=event.principal or None,
                 member_id=event.member_id,
                 group_instance_id=event.group_instance_id,
                 client_id=event.client_id,
@@ -158,7 +175,7 @@ def rows_of(event: AnyEvent, log_offset: int) -> Iterator[OfEvent]:
                     protocol_name=event.protocol_name,
                 )
         case OffsetsCommitted() | OffsetsDeleted() | OffsetsExpired():
-            yield from _offset_changes(event, common)
+            yield from _offset_changes(event, common | {"principal": event.principal or None})
         case _:
             pass
 

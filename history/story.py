@@ -10,7 +10,7 @@ import msgspec
 
 from group_coordinator.coordinator_state.events import AnyEvent
 from group_coordinator.history.fold import fold
-from group_coordinator.history.rows import GenerationMember, Join, OfEvent, Row, Transition
+from group_coordinator.history.rows import GenerationMember, Join, OfEvent, OffsetChange, Row, Transition
 from group_coordinator.history.spans import Assignment, Membership, Span
 
 __all__ = ["Outage", "Story"]
@@ -38,6 +38,8 @@ class Story(msgspec.Struct, kw_only=True):
     generations: list[GenerationMember] = []
     memberships: list[Membership] = []
     assignments: list[Assignment] = []
+    resets: list[OffsetChange] = []
+    """Offsets that were set and deleted by hand."""
     outages: list[Outage] = []
 
     @classmethod
@@ -60,6 +62,7 @@ class Story(msgspec.Struct, kw_only=True):
             generations=of(GenerationMember),
             memberships=of(Membership),
             assignments=of(Assignment),
+            resets=[each for each in of(OffsetChange) if each.is_by_hand],
         )
 
 

@@ -5,6 +5,7 @@ A column that a new version adds is added to tables that are there; none is ever
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from group_coordinator.history.rows import GenerationMember, Join, OffsetChange, Row, Transition
@@ -13,6 +14,8 @@ from group_coordinator.history.spans import Assignment, Membership
 __all__ = ["EVENTS", "TABLES", "Table"]
 
 _OF_EVENT = "event_id STRING, at TIMESTAMP, log_offset BIGINT, group_id STRING, generation_id INT"
+
+_OF_REQUEST = f"{_OF_EVENT}, principal STRING"
 
 _SPAN = "since TIMESTAMP, until TIMESTAMP, begun_by STRING, ended_by STRING"
 
@@ -31,6 +34,11 @@ class Table(NamedTuple):
     begin: str = "at"
 
     @property
+    def types(self) -> dict[str, str]:
+        """The types of `columns`, by name."""
+        return dict(re.findall(r"(\w+) (\w+)", self.columns))
+
+    @property
     def is_of_spans(self) -> bool:
         """Whether its rows last from one event to another one."""
         return self.begin == "since"
@@ -45,7 +53,7 @@ EVENTS = Table(
     "events",
     "Each event once: what it says (body), and where it stands in the topic",
     "event_id STRING, at TIMESTAMP, group_id STRING, generation_id INT, event STRING, member_id STRING, "
-    "request_id STRING, reason STRING, body STRING, log_partition INT, log_offset BIGINT",
+    "request_id STRING, principal STRING, reason STRING, body STRING, log_partition INT, log_offset BIGINT",
     ("event_id",),
     None,
 )
@@ -54,14 +62,15 @@ TABLES = (
     Table(
         "transitions",
         "Moves of groups from state to state: a rebalance begins, is half done, is over",
-        f"{_OF_EVENT}, from_state STRING, to_state STRING, reason STRING, cause STRING, rebalance_ms BIGINT",
+        f"{_OF_REQUEST}, from_state STRING, to_state STRING, reason STRING, cause STRING, "
+        "rebalance_ms BIGINT",
         ("event_id",),
         Transition,
     ),
     Table(
         "joins",
         "Who joined when in which join phase",
-        f"{_OF_EVENT}, member_id STRING, group_instance_id STRING, client_id STRING, is_first BOOLEAN, "
+        f"{_OF_REQUEST}, member_id STRING, group_instance_id STRING, client_id STRING, is_first BOOLEAN, "
         "join_phase_ms BIGINT, client_reason STRING",
         ("event_id",),
         Join,
@@ -76,7 +85,7 @@ TABLES = (
     Table(
         "offsets",
         "Offsets as they were committed, deleted and expired",
-        f"{_OF_EVENT}, topic STRING, partition INT, change STRING, committed_offset BIGINT, "
+        f"{_OF_REQUEST}, topic STRING, partition INT, change STRING, committed_offset BIGINT, "
         "committed_leader_epoch INT, metadata STRING, member_id STRING, client_id STRING",
         ("event_id", "topic", "partition"),
         OffsetChange,

@@ -32,7 +32,7 @@ __all__ = ["HistoryWriter", "Written"]
 
 _ENVELOPE = (
     "event_id STRING, at_ms BIGINT, group_id STRING, generation_id INT, event STRING, member_id STRING, "
-    "request_id STRING, reason STRING"
+    "request_id STRING, principal STRING, reason STRING"
 )
 _SPANS = _MEMBERSHIP, _ASSIGNMENTS = tuple(table for table in TABLES if table.is_of_spans)
 # What the end of a span sets.

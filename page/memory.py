@@ -20,17 +20,24 @@ __all__ = ["LIMITS", "Limits", "Listed", "Memory"]
 
 # What Python needs for an entry besides its bytes, about.
 _OVERHEAD = 300
-_NOT_TOLD = frozenset({"offsets_committed", "offsets_deleted", "offsets_expired"})
-"""Most events are commits, and a timeline shows none of them."""
+_NOT_TOLD = frozenset({"offsets_expired"})
+_OF_OFFSETS = frozenset({"offsets_committed", "offsets_deleted"})
+"""Most events are commits of members, which no page shows. Others are kept apart, however many they are."""
 
 
 class Limits(NamedTuple):
-    """How much is kept, in bytes and in events. The groups that have changed last are kept longest."""
+    """How much is kept, in bytes and in events. The groups that have changed last are kept longest.
+
+    `resets`: offsets that were set or deleted by somebody who is no member.
+    """
 
     pictures: int = 64 << 20
     events: int = 64 << 20
     events_of_group: int = 1 << 20
     count_of_group: int = 2_000
+    resets: int = 16 << 20
+    resets_of_group: int = 4 << 20
+    count_of_resets: int = 100
 
 
 LIMITS = Limits()
@@ -62,6 +69,7 @@ class _Tag(msgspec.Struct):
     event_id: str
     event: str
     group_id: str
+    member_id: str | None = None
 
 
 class _Kept(NamedTuple):
@@ -82,16 +90,40 @@ class _Events:
         self.size = 0
         self._ids: set[str] = set()
 
-    def take(self, event: _Kept, limits: Limits) -> None:
+    def take(self, event: _Kept, most_bytes: int, most: int) -> None:
         if event.event_id in self._ids:
             return
         self._ids.add(event.event_id)
         self.kept.append(event)
         self.size += event.size
-        while len(self.kept) > limits.count_of_group or self.size > limits.events_of_group:
+        while len(self.kept) > most or self.size > most_bytes:
             oldest = self.kept.popleft()
             self._ids.discard(oldest.event_id)
             self.size -= oldest.size
+
+
+class _Newest:
+    """The newest events of all groups: so many bytes, and of a group so many bytes and events at most."""
+
+    def __init__(self, most_bytes: int, most_bytes_of_group: int, most_of_group: int) -> None:
+        self._most_bytes = most_bytes
+        self._of_group = most_bytes_of_group, most_of_group
+        self.groups: OrderedDict[str, _Events] = OrderedDict()
+        self.size = 0
+
+    def take(self, group_id: str, event: _Kept) -> None:
+        of_group = self.groups.setdefault(group_id, _Events())
+        self.groups.move_to_end(group_id)
+        self.size -= of_group.size
+        of_group.take(event, *self._of_group)
+        self.size += of_group.size
+        while self.size > self._most_bytes:
+            _, oldest = self.groups.popitem(last=False)
+            self.size -= oldest.size
+
+    def kept(self, group_id: str) -> list[_Kept]:
+        of_group = self.groups.get(group_id)
+        return [] if of_group is None else list(of_group.kept)
 
 
 class Memory:
@@ -102,8 +134,8 @@ class Memory:
         self._lock = threading.Lock()
         self._pictures: OrderedDict[str, tuple[Listed, bytes]] = OrderedDict()
         self._pictures_size = 0
-        self._events: OrderedDict[str, _Events] = OrderedDict()
-        self._events_size = 0
+        self._events = _Newest(limits.events, limits.events_of_group, limits.count_of_group)
+        self._resets = _Newest(limits.resets, limits.resets_of_group, limits.count_of_resets)
         self.has_forgotten = False
         """Whether there was no room for the pictures of some groups."""
 
@@ -141,17 +173,12 @@ class Memory:
             tag = _tags.decode(value or b"")
         except msgspec.DecodeError:
             return
-        if value is None or tag.event in _NOT_TOLD:
+        is_of_offsets = tag.event in _OF_OFFSETS
+        if value is None or tag.event in _NOT_TOLD or (is_of_offsets and tag.member_id):
             return
         with self._lock:
-            of_group = self._events.setdefault(tag.group_id, _Events())
-            self._events.move_to_end(tag.group_id)
-            self._events_size -= of_group.size
-            of_group.take(_Kept(log_offset, tag.event_id, value), self._limits)
-            self._events_size += of_group.size
-            while self._events_size > self._limits.events:
-                _, oldest = self._events.popitem(last=False)
-                self._events_size -= oldest.size
+            events = self._resets if is_of_offsets else self._events
+            events.take(tag.group_id, _Kept(log_offset, tag.event_id, value))
 
     # -- what is known -----------------------------------------------------------------------------------
 
@@ -173,8 +200,7 @@ class Memory:
         Of a group to which nothing has happened lately it is what its picture says.
         """
         with self._lock:
-            of_group = self._events.get(group_id)
-            kept = [] if of_group is None else list(of_group.kept)
+            kept = sorted(self._events.kept(group_id) + self._resets.kept(group_id))
         picture = self.picture(group_id)
         if not kept and picture is None:
             return None

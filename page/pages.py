@@ -10,7 +10,7 @@ from group_coordinator.client.work import WorkUnits, assigned_partitions
 from group_coordinator.coordinator_state.responses import GroupPicture
 from group_coordinator.history.spans import Span
 from group_coordinator.history.story import Story
-from group_coordinator.history.timeline import moves_table, timeline_svg
+from group_coordinator.history.timeline import moves_table, resets_table, timeline_svg
 from group_coordinator.history.timeline.text import clean, counted, escape, owned, span_of_time
 from group_coordinator.page.lags import Measured
 from group_coordinator.page.memory import Listed
@@ -205,7 +205,7 @@ def now_part(
         members = _members(picture) if picture.members else note("There are none.")
         lines += f"<h2>Members</h2>\n{members}"
     lines += f"<h2>Offsets</h2>\n{_offsets(measured, story.group_id)}"
-    return part(f"{lines}<h2>What happened</h2>\n{moves_table(story, since, now)}")
+    return part(lines + _happened(story, since, now))
 
 
 def _time(at_ms: int) -> datetime:
@@ -288,7 +288,12 @@ def past_part(story: Story, at: datetime, since: datetime, until: datetime, span
     lines += f'<div class="picture">{timeline_svg(story, since, until, moment=at)}</div>\n'
     lines += downloads(story, since, until, past=True)
     lines += f"<h2>Who owned what at {utc(at)} UTC</h2>\n{_owners(story, at)}"
-    return part(f"{lines}<h2>What happened</h2>\n{moves_table(story, since, until)}")
+    return part(lines + _happened(story, since, until))
+
+
+def _happened(story: Story, since: datetime, until: datetime) -> str:
+    moves = moves_table(story, since, until)
+    return f"<h2>What happened</h2>\n{moves}{resets_table(story, since, until)}"
 
 
 def _around(group_id: str, at: datetime, span: int) -> Iterable[str]:

@@ -139,6 +139,7 @@ class DecisionLog:
         fields = {
             "member": getattr(event, "member_id", None),
             "request_id": event.request_id,
+            "principal": event.principal or None,
             "generation": event.generation_id,
             "at_ms": event.at_ms,
             "event_id": event.event_id,

@@ -59,6 +59,8 @@ class _Phase(NamedTuple):
         lines = [title, view.when(self, self)]
         if self.move is not None and self.move.reason:
             lines.append(f"why: {self.move.reason}")
+        if self.move is not None and self.move.principal:
+            lines.append(f"requested by {self.move.principal}")
         if self.move is not None and self.move.rebalance_ms is not None:
             lines.append(f"after a rebalance of {self.move.rebalance_ms:,} ms: {_cause(self.move)}")
         return lines

@@ -143,8 +143,10 @@ def _joins(joins: Iterable[Join], view: View, apart: float) -> Iterator[Mark]:
         line = f"{kind} at {view.write(join.at)}"
         if join.join_phase_ms:
             line += f", {join.join_phase_ms:,} ms into the join phase"
-        reason = [f"in its own words: {join.client_reason}"] if join.client_reason else []
-        points.append(Point(view.axis.x(join.at), kind, [line, *reason]))
+        lines = [line, f"requested by {join.principal}"] if join.principal else [line]
+        if join.client_reason:
+            lines.append(f"in its own words: {join.client_reason}")
+        points.append(Point(view.axis.x(join.at), kind, lines))
     # That one is new matters more than that others joined again.
     return marks(points, apart, min)
 

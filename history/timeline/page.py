@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
+from itertools import groupby
 
-from group_coordinator.history.rows import Transition
+from group_coordinator.history.rows import OffsetChange, Transition
 from group_coordinator.history.story import Story
 from group_coordinator.history.timeline.svg import timeline_svg
-from group_coordinator.history.timeline.text import clean, escape, writer
+from group_coordinator.history.timeline.text import clean, escape, owned, writer
 
-__all__ = ["moves_table", "timeline_html"]
+__all__ = ["moves_table", "resets_table", "timeline_html"]
 
 _MAX_ROWS = 2_000
 # Nothing that a stranger has written can be anything but text, and if it were: no script runs here.
@@ -43,7 +45,7 @@ def timeline_html(
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
         f"{timeline_svg(story, since, until, moment=moment, max_lanes=max_lanes)}"
-        f"{moves_table(story, since, until)}</body>\n</html>\n"
+        f"{moves_table(story, since, until)}{resets_table(story, since, until)}</body>\n</html>\n"
     )
 
 
@@ -53,22 +55,58 @@ def moves_table(story: Story, since: datetime, until: datetime) -> str:
     moves = [each for each in story.transitions if since <= each.at < until]
     shown = moves[::-1][:_MAX_ROWS]
     note = f"<p>The newest {_MAX_ROWS:,} of {len(moves):,}.</p>\n" if len(moves) > len(shown) else ""
+    # Where no request has a principal there is nothing to see.
+    has_names = any(each.principal for each in shown)
     head = (
-        '<thead><tr><th>time (UTC)</th><th>from</th><th>to</th><th class="n">generation</th>'
-        '<th>cause</th><th>why</th><th class="n">rebalance</th></tr></thead>\n'
+        '<thead><tr><th>time (UTC)</th><th>from</th><th>to</th><th class="n">generation</th><th>cause</th>'
+        f'<th>why</th>{"<th>principal</th>" if has_names else ""}<th class="n">rebalance</th></tr></thead>\n'
     )
-    rows = "".join(_row(each, write(each.at)) for each in shown)
+    rows = "".join(_row(each, write(each.at), has_names=has_names) for each in shown)
     if not rows:
         rows = '<tr><td colspan="7">The group stayed in its state all that time.</td></tr>\n'
     return f'<table class="moves">\n{head}<tbody>\n{rows}</tbody>\n</table>\n{note}'
 
 
-def _row(move: Transition, at: str) -> str:
+def resets_table(story: Story, since: datetime, until: datetime) -> str:
+    """The offsets that were set and deleted by hand, under a heading; the newest first. "" if none were."""
+    write = writer(since, until)
+    changes = [each for each in story.resets if since <= each.at < until]
+    by_event = {id_: list(rows) for id_, rows in groupby(changes, key=lambda each: each.event_id)}
+    shown = list(by_event.values())[::-1][:_MAX_ROWS]
+    if not shown:
+        return ""
+    head = (
+        "<thead><tr><th>time (UTC)</th><th>change</th><th>of</th><th>to</th><th>principal</th>"
+        "<th>client</th></tr></thead>\n"
+    )
+    body = "".join(_reset(rows, write(rows[0].at)) for rows in shown)
+    return (
+        "<h2>Offsets set or deleted by no member</h2>\n"
+        f'<table class="resets">\n{head}<tbody>\n{body}</tbody>\n</table>\n'
+    )
+
+
+def _reset(rows: Sequence[OffsetChange], at: str) -> str:
+    """What one request did."""
+    first = rows[0]
+    what = owned(((each.topic, each.partition) for each in rows), units=False)[0]
+    offsets = [each.committed_offset for each in rows if each.committed_offset is not None]
+    to = "" if not offsets else " - ".join(f"{each:,}" for each in sorted({min(offsets), max(offsets)}))
+    change = "set" if first.change == "committed" else first.change
+    return (
+        f'<tr><td class="t">{escape(at)}</td><td>{_cell(change)}</td><td class="why">{_cell(what)}</td>'
+        f'<td>{to}</td><td class="why">{_cell(first.principal or "")}</td>'
+        f'<td class="why">{_cell(first.client_id or "")}</td></tr>\n'
+    )
+
+
+def _row(move: Transition, at: str, *, has_names: bool) -> str:
+    name = f'<td class="why">{_cell(move.principal or "")}</td>' if has_names else ""
     took = "" if move.rebalance_ms is None else f"{move.rebalance_ms:,} ms"
     return (
         f'<tr><td class="t">{escape(at)}</td><td>{_cell(move.from_state)}</td><td>{_cell(move.to_state)}</td>'
         f'<td class="n">{move.generation_id}</td><td>{_cell(move.cause or "")}</td>'
-        f'<td class="why">{_cell(move.reason)}</td><td class="n">{took}</td></tr>\n'
+        f'<td class="why">{_cell(move.reason)}</td>{name}<td class="n">{took}</td></tr>\n'
     )
 
 

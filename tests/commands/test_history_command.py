@@ -14,11 +14,13 @@ from group_coordinator.commands.cli import main
 from group_coordinator.commands.history.command import _VIEWS
 from group_coordinator.commands.history.times import parse_time
 from group_coordinator.history.questions import QUESTIONS
+from tests.coordinator_state.scenario import Scenario
 from tests.history.plain import write_plain_tables
 from tests.history.scripts import a_day, events
 
 NOW = datetime(2026, 3, 1, 14, 5, tzinfo=UTC)
 WHOLE = ("--from", "1970-01-01", "--to", "1970-01-02")
+RESET = [{"name": "orders", "partitions": [{"partition_index": 0, "committed_offset": 0}]}]
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +67,18 @@ def test_one_member(path: Path) -> None:
     rows = answer(path, "orders", "--members", "--member", "c2", *WHOLE, "--output", "csv").splitlines()
     assert rows[0].startswith("CLIENT-ID,GROUP-INSTANCE-ID,MEMBER-ID,CLIENT-HOST,SINCE,UNTIL,REASON")
     assert [row.split(",")[0] for row in rows[1:]] == ["c2"]
+
+
+def test_who_reset_these_offsets(path: Path, tmp_path: Path) -> None:
+    rows = json.loads(answer(path, "orders", "--offsets", *WHOLE, "--output", "json"))
+    assert [(row["partition"], row["committed_offset"], row["principal"]) for row in rows] == [
+        (0, 7, "alice"),
+        (1, 9, "alice"),
+    ]
+    hostile = Scenario()
+    hostile.send("offset_commit", "tool", topics=RESET, principal="\x1b[2Jal\nice")
+    write_plain_tables(tmp_path, events(hostile))
+    assert r"  \x1b[2Jal\nice  " in answer(tmp_path, "orders", "--offsets", *WHOLE)
 
 
 @pytest.mark.parametrize("view", _VIEWS)

@@ -75,6 +75,29 @@ def test_a_join_that_is_answered_at_once_begins_nothing() -> None:
     assert s.events == []
 
 
+def test_the_name_at_the_brokers_is_told_with_all_that_a_request_does() -> None:
+    s = Scenario(OLD, group_initial_rebalance_delay_ms=3_000)
+    s.join("c1", principal="alice")
+    s.wait(3_000)  # a deadline ends the join phase
+    s.sync("c1", {"c1": b"mine"}, principal="bob")
+    s.commit("c1", {"t": {0: 5}}, principal=None)
+    s.leave("c1", principal="")
+
+    assert [(event["event"], event.get("principal")) for event in s.events] == [
+        ("group_created", "alice"),
+        ("member_added", "alice"),
+        ("state_changed", "alice"),
+        ("state_changed", None),
+        ("generation_completed", None),
+        ("state_changed", "bob"),
+        ("assignment_propagated", "bob"),
+        ("offsets_committed", None),
+        ("member_removed", None),
+        ("state_changed", None),
+        ("state_changed", None),
+    ]
+
+
 def test_the_reason_that_a_client_gives_is_told() -> None:
     s = Scenario()
     s.stabilise("c1", "c2")

@@ -114,6 +114,7 @@ VALID = [
     {
         "api": "join_group",
         **COMMON,
+        "principal": "alice",
         "session_timeout_ms": 10_000,
         "rebalance_timeout_ms": 60_000,
         "member_id": "",

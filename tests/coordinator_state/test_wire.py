@@ -185,6 +185,8 @@ def test_offset_delete():
         ({"reply_partition": 8}, "the response topic's partitions are 0 to 7 - at `$.reply_partition`"),
         ({"surprise": 1}, "Object contains unknown field `surprise`"),
         ({"client_host": "x" * 256}, "longer than 255 characters - at `$.client_host`"),
+        ({"principal": "x" * 256}, "longer than 255 characters - at `$.principal`"),
+        ({"principal": ["alice"]}, "Expected `str | null`, got `array` - at `$.principal`"),
     ],
 )
 def test_field_that_is_wrong_is_named(change, expected):
@@ -325,7 +327,8 @@ def test_question_for_a_group_has_no_instance_id():
 
 def test_longest_names_are_read():
     longest = "é" * 255
-    request = {**HEARTBEAT, **dict.fromkeys(["group_id", "client_id", "request_id", "client_host"], longest)}
+    named = ["group_id", "client_id", "request_id", "client_host", "principal"]
+    request = {**HEARTBEAT, **dict.fromkeys(named, longest)}
     assert read(request, key=longest.encode()).group_id == longest
 
 

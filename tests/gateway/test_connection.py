@@ -12,7 +12,12 @@ import pytest
 from kafka.protocol.consumer.group import HeartbeatRequest, HeartbeatResponse
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataResponse
 from kafka.protocol.producer import ProduceRequest
-from kafka.protocol.sasl import SaslAuthenticateRequest, SaslAuthenticateResponse, SaslHandshakeRequest
+from kafka.protocol.sasl import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
 from prometheus_client import CollectorRegistry
 
 from group_coordinator.gateway import codec
@@ -67,6 +72,9 @@ class Gateway:
     def answer(self, _request: codec.Request, client: Client, reply: Callable[[Any], None]) -> None:
         self.clients.append(client)
         self.asked.append(lambda: reply(HeartbeatResponse(version=0, error_code=0)))
+
+    def logged_in(self, client: Client, name: str | None) -> None:
+        client.principal = name
 
     def rewrite(self, message: Any) -> None:
         raise AssertionError(message)
@@ -410,13 +418,25 @@ def test_a_client_that_does_not_read_goes_though_it_is_owed_something() -> None:
 # -- logins --------------------------------------------------------------------------------------------
 
 
-def authenticate(correlation_id: int) -> bytes:
-    return codec.encode_request(SaslAuthenticateRequest(version=2, auth_bytes=b"secret"), correlation_id, "c")
+def handshake(correlation_id: int) -> bytes:
+    message = SaslHandshakeRequest(version=1, mechanism="PLAIN")
+    return codec.encode_request(message, correlation_id, "c")
 
 
-def authenticated(correlation_id: int, lifetime_ms: int = 0) -> bytes:
+def accepted(correlation_id: int) -> bytes:
+    return codec.encode_response(
+        SaslHandshakeResponse(version=1, error_code=0, mechanisms=[]), correlation_id
+    )
+
+
+def authenticate(correlation_id: int, name: bytes = b"alice") -> bytes:
+    message = SaslAuthenticateRequest(version=2, auth_bytes=b"\0%b\0secret" % name)
+    return codec.encode_request(message, correlation_id, "c")
+
+
+def authenticated(correlation_id: int, lifetime_ms: int = 0, error_code: int = 0) -> bytes:
     message = SaslAuthenticateResponse(
-        version=2, error_code=0, auth_bytes=b"", session_lifetime_ms=lifetime_ms
+        version=2, error_code=error_code, auth_bytes=b"", session_lifetime_ms=lifetime_ms
     )
     return codec.encode_response(message, correlation_id)
 
@@ -483,6 +503,34 @@ def test_a_session_that_is_over_ends_the_connection() -> None:
         to_gateway.close()
 
     assert play(story, SASL).reasons == ["frame error"]
+
+
+def test_requests_have_the_name_that_the_broker_has_accepted() -> None:
+    async def story(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(handshake(1) + authenticate(2) + beat(3))
+        from_gateway, to_gateway = await gateway.broker()
+        await read(from_gateway)
+        to_gateway.write(accepted(1))
+        await read(from_gateway)
+        assert gateway.connection.client.principal is None
+        to_gateway.write(authenticated(2, lifetime_ms=1_000_000))
+        await is_asked(from_gateway)
+        to_gateway.write(ALIVE)
+        await eventually(lambda: gateway.asked)
+        assert [each.principal for each in gateway.clients] == ["alice"]
+        gateway.asked[0]()
+        # A second login that the broker refuses takes nothing of the first one.
+        writer.write(handshake(4) + authenticate(5, b"mallory") + beat(6))
+        await read(from_gateway)
+        to_gateway.write(accepted(4))
+        await read(from_gateway)
+        to_gateway.write(authenticated(5, error_code=58))
+        await eventually(lambda: len(gateway.asked) == 2)
+        assert [each.principal for each in gateway.clients] == ["alice", "alice"]
+        assert gateway.connection._login.is_over(time.monotonic() + 1_001)
+        to_gateway.close()
+
+    play(story, SASL)
 
 
 def test_a_login_is_kept_alive_and_is_lost_with_its_broker() -> None:

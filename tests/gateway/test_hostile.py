@@ -12,6 +12,7 @@ import pytest
 from kafka.protocol.consumer.group import HeartbeatRequest, JoinGroupRequest, OffsetCommitRequest
 from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
 from kafka.protocol.producer import ProduceRequest
+from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from group_coordinator.gateway import codec
 from group_coordinator.gateway.apis import APIS, Way
@@ -36,6 +37,8 @@ WELL_FORMED = [
         MetadataRequest(version=12),
         ProduceRequest(version=9, acks=1, timeout_ms=1),
         HeartbeatRequest(version=4, group_id="", generation_id=1, member_id="m"),
+        SaslHandshakeRequest(version=1, mechanism="PLAIN"),
+        SaslAuthenticateRequest(version=2, auth_bytes=b"\0alice\0secret"),
         *(
             JoinGroupRequest(
                 version=version,

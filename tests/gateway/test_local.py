@@ -50,7 +50,9 @@ class Gateway:
         assert (record.key, record.request_id) == (request.group_id.encode(), request.request_id)
         self.log.append(request)
 
-    def ask(self, message: Any, node_id: int = 1, client_id: str | None = "c1") -> None:
+    def ask(
+        self, message: Any, node_id: int = 1, client_id: str | None = "c1", name: str | None = None
+    ) -> None:
         frame = codec.encode_request(message, 7, client_id)
         request = codec.decode_request(frame)
 
@@ -61,6 +63,7 @@ class Gateway:
             )
 
         self.client = Client("/10.0.0.7", node_id)
+        self.local.logged_in(self.client, name)
         self.local.answer(request, self.client, self.now_s, reply)
 
     def coordinate(self) -> None:
@@ -160,6 +163,24 @@ def test_the_life_of_a_member(gateway: Gateway) -> None:
     kind = LeaveGroupRequest.MemberIdentity
     left = gateway.tell(LeaveGroupRequest(version=5, group_id="orders", members=[kind(member_id=member_id)]))
     assert (left.error_code, left.members[0].error_code) == (0, 0)
+
+
+def test_requests_have_the_name_that_the_broker_has_accepted(
+    gateway: Gateway, caplog: pytest.LogCaptureFixture
+) -> None:
+    longest = "a" * CONFIG.max_id_length
+    for name in ("alice", None, longest, f"{longest}a"):
+        gateway.ask(commit("m"), name=name)
+    assert [each.principal for each in gateway.log] == ["alice", msgspec.UNSET, longest, msgspec.UNSET]
+    assert caplog.messages == [
+        "requests of /10.0.0.7 have no principal: the client's name has 256 characters, of at most 255"
+    ]
+    gateway.log.clear()
+    for beats in (1, 2):
+        for _ in range(beats):
+            gateway.ask(beat("m"), name="alice")
+        gateway.local.flush(gateway.now_s)
+    assert [each.principal for each in gateway.log] == [msgspec.UNSET, msgspec.UNSET], "heartbeats have none"
 
 
 def test_a_request_does_not_overtake_the_beats_of_its_group(gateway: Gateway) -> None:

@@ -62,6 +62,7 @@ def _event(event: AnyEvent, offset: int) -> dict[str, Any]:
         "generation_id": event.generation_id,
         "event": str(event.__struct_config__.tag),
         "request_id": event.request_id,
+        "principal": event.principal or None,
         "body": msgspec.json.encode(event).decode(),
         "log_partition": 0,
         "log_offset": offset,

@@ -46,7 +46,7 @@ def a_day() -> Scenario:
     s.join("c1")
     s.sync("c1", {"c1": share(0, 1)})
     s.at(20_000)
-    s.commit("c1", {TOPIC: {0: 7, 1: 9}})
+    s.commit("c1", {TOPIC: {0: 7, 1: 9}}, principal="alice")
     s.leave("c1")
     return s
 
@@ -74,8 +74,8 @@ def a_night() -> Scenario:
     s.ids["c3 before"] = s.ids["c3"]
     s.restart("c3")
     s.at(25_000)
-    s.commit("c1", {TOPIC: {0: 5}})
-    s.leave("c2")
+    s.commit("c1", {TOPIC: {0: 5}}, principal="bob")
+    s.leave("c2", principal="carol")
     return s
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,7 +13,7 @@ from group_coordinator.history.reader import HistoryReader
 from group_coordinator.history.rows import read_event, time_of
 from tests.history.filled import DAY, NIGHT, Tables
 from tests.history.plain import write_plain_tables
-from tests.history.scripts import TOPIC, a_night, bodies, renamed
+from tests.history.scripts import TOPIC, a_day, a_night, bodies, events, renamed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -159,11 +160,11 @@ def test_what_did_this_program_own(reader: HistoryReader) -> None:
 
 
 def test_did_the_offset_go_back(reader: HistoryReader) -> None:
-    columns = ("at", "partition", "change", "committed_offset", "client_id")
+    columns = ("at", "partition", "change", "committed_offset", "principal", "client_id")
     assert answers(reader, "offsets", NIGHTSHIFT, *columns) == [
-        (20.0, 0, "committed", 7, "c1"),
-        (20.0, 1, "committed", 9, "c1"),
-        (25.0, 0, "committed", 5, "c1"),
+        (20.0, 0, "committed", 7, None, "c1"),
+        (20.0, 1, "committed", 9, None, "c1"),
+        (25.0, 0, "committed", 5, "bob", "c1"),
     ]
 
 
@@ -171,6 +172,33 @@ def test_all_that_happened(reader: HistoryReader) -> None:
     found = answers(reader, "events", ABOUTS["some seconds"], "at", "event")
     assert found[0] == (5.0, "member_rejoined")
     assert found[-1][0] < 12.0
+
+
+def test_who_did_it(reader: HistoryReader) -> None:
+    late = About(NIGHT, Period(time_of(25_000), time_of(26_000)))
+    assert answers(reader, "events", late, "event", "principal") == [
+        ("offsets_committed", "bob"),
+        ("member_removed", "carol"),
+        ("state_changed", "carol"),
+    ]
+    assert answers(reader, "states", late, "since", "state", "principal")[-1] == (
+        25.0,
+        "PreparingRebalance",
+        "carol",
+    )
+
+
+def test_tables_of_a_version_that_knew_no_names_are_read(tmp_path: Path) -> None:
+    tables = ("events", "transitions", "joins", "offsets")
+    events = list(filter(None, map(read_event, renamed(bodies(a_night()), NIGHT))))
+    write_plain_tables(tmp_path, events, without=[f"{table}.principal" for table in tables])
+    old = HistoryReader(str(tmp_path))
+    for question in QUESTIONS:
+        found = old.query(question.sql(NIGHTSHIFT))
+        assert len(found)
+        if "principal" in found.column_names:
+            assert set(found["principal"].to_pylist()) == {None}
+    assert old.story(NIGHT, *WHOLE).transitions
 
 
 # -- stories ---------------------------------------------------------------------------------------------
@@ -189,6 +217,21 @@ def test_a_story_has_what_happened_and_what_lasted(reader: HistoryReader) -> Non
     assert [each.client_id for each in story.joins] == ["c1", "c3"]
     assert sorted(each.client_id or "" for each in story.memberships) == ["c1", "c2", "c3"]
     assert {each.generation_id for each in story.assignments} == {3}
+
+
+def test_a_story_has_the_offsets_that_no_member_committed(tmp_path: Path) -> None:
+    s = a_day()
+    for number in range(3):
+        partitions = [{"partition_index": 0, "committed_offset": number}]
+        topics = [{"name": TOPIC, "partitions": partitions}]
+        s.send("offset_commit", "tool", topics=topics, principal=f"user-{number}")
+        s.wait(1_000)
+    write_plain_tables(tmp_path, events(s))
+    story = HistoryReader(str(tmp_path)).story("orders", time_of(0), time_of(22_000))
+    assert [(each.principal, each.committed_offset) for each in story.resets] == [
+        ("user-0", 0),
+        ("user-1", 1),
+    ]
 
 
 def test_groups(reader: HistoryReader) -> None:

@@ -26,6 +26,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from group_coordinator.history import service
 from group_coordinator.history.errors import HistoryError
+from group_coordinator.history.reader import HistoryReader
 from group_coordinator.history.service import write_history
 from group_coordinator.history.settings import HistorySettings
 from group_coordinator.history.storage import Retention
@@ -292,4 +293,7 @@ def test_a_history_of_a_version_that_did_not_look_at_topics(bootstrap_servers: s
             producer.send(FIXTURE_TOPIC, value=body)
     write_history(settings, lambda _: None, once=True)
     assert written(path) == sorted(body.decode() for body in DAY)
+    # Which it had no column for.
+    told = HistoryReader(str(path)).query("SELECT principal FROM events WHERE event = 'offsets_committed'")
+    assert told.to_pylist() == [{"principal": "alice"}]
     assert "topic_ids" in (path / "history.json").read_text()

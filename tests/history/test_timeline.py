@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from group_coordinator.history.rows import GenerationMember, Join, Transition, time_of
+from group_coordinator.history.rows import GenerationMember, Join, OffsetChange, Transition, time_of
 from group_coordinator.history.spans import Assignment, Membership
 from group_coordinator.history.story import Outage, Story
-from group_coordinator.history.timeline import moves_table, timeline_html, timeline_svg
+from group_coordinator.history.timeline import moves_table, resets_table, timeline_html, timeline_svg
 from group_coordinator.history.timeline.lanes import ENDS
 from group_coordinator.history.timeline.style import BADGES
 from group_coordinator.history.timeline.text import width
@@ -358,6 +358,7 @@ def stories(draw: st.DrawFn) -> Story:
         "log_offset": st.integers(0, 99),
         "generation_id": generation,
     }
+    of_request = event | {"principal": st.none() | hostile}
     span = {"since": maybe, "until": maybe, "begun_by": hostile}
     states = hostile | st.sampled_from(["Empty", "PreparingRebalance", "CompletingRebalance", "Stable"])
 
@@ -370,7 +371,7 @@ def stories(draw: st.DrawFn) -> Story:
         *many(
             Transition,
             8,
-            **event,
+            **of_request,
             from_state=states,
             to_state=states,
             reason=hostile,
@@ -380,12 +381,22 @@ def stories(draw: st.DrawFn) -> Story:
         *many(
             Join,
             6,
-            **event,
+            **of_request,
             **names,
             member_id=member,
             client_id=hostile,
             is_first=st.booleans(),
             join_phase_ms=st.integers(0, 99),
+        ),
+        *many(
+            OffsetChange,
+            6,
+            **of_request,
+            topic=hostile,
+            partition=st.integers(0, 20),
+            change=hostile | st.just("committed"),
+            committed_offset=st.none() | st.integers(0, 9_999),
+            client_id=st.none() | hostile,
         ),
         *many(
             GenerationMember,
@@ -502,7 +513,7 @@ def test_in_html_it_is_text_as_well(story: Story) -> None:
     tags.close()
 
     assert tags.tags <= ELEMENTS | {
-        *("html", "head", "meta", "body", "table", "thead", "tbody", "tr", "th", "td"),
+        *("html", "head", "meta", "body", "h2", "table", "thead", "tbody", "tr", "th", "td"),
     }
     assert not {name for name in tags.attributes if name.startswith("on") or name in ("src", "href")}
     html.encode()
@@ -527,6 +538,36 @@ def test_the_table_has_the_moves_the_newest_first() -> None:
         "the leader's assignment arrived",
     ]
     assert cells[13] == "2,000 ms"
+
+
+def test_who_did_it_is_shown_where_it_is_known() -> None:
+    story, since, until = a_days_story(), time_of(11_000), time_of(13_500)
+    assert "principal" not in moves_table(story, since, until)
+    story.transitions[-1].principal = story.joins[-1].principal = "<al\N{RIGHT-TO-LEFT OVERRIDE}ice>"
+    until = time_of(21_000)
+    shown = "&lt;al\N{REPLACEMENT CHARACTER}ice&gt;"
+    assert f'<td class="why">{shown}</td>' in moves_table(story, since, until)
+    assert "requested by <al\N{REPLACEMENT CHARACTER}ice>" in "".join(draw(story, 11, 21).titles())
+
+
+def test_who_reset_offsets() -> None:
+    s = a_day()
+    partitions = [{"partition_index": each, "committed_offset": each * 1_000} for each in range(3)]
+    topics = [{"name": "<orders>", "partitions": partitions}]
+    s.send("offset_commit", "tool", topics=topics, principal="<alice>")
+    s.wait(1_000)
+    s.delete_offsets({"<orders>": [1]})
+    story = Story.of_events(GROUP, enumerate(events(s)))
+    tags = Tags()
+    tags.feed(resets_table(story, time_of(0), time_of(22_000)))
+
+    cells = [each.strip() for each in tags.cells if each.strip()]
+    assert cells[7:] == [
+        *("00:00:21.000", "deleted", "<orders> 1"),
+        *("00:00:20.000", "set", "<orders> 0-2", "0 - 2,000", "<alice>", "tool"),
+    ]
+    assert resets_table(story, time_of(0), time_of(20_000)) == "", "members commit there"
+    assert "&lt;alice&gt;" in timeline_html(story, time_of(0), time_of(22_000))
 
 
 def test_the_table_of_a_quiet_time_says_so() -> None:

@@ -16,6 +16,7 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from group_coordinator.client.descriptions import MemberDescription
 from group_coordinator.client.progress import Progress
+from group_coordinator.coordinator_state.events import CommittedPartition, OffsetsCommitted, OffsetsOfTopic
 from group_coordinator.history.errors import HistoryError
 from group_coordinator.history.story import Story
 from group_coordinator.page.app import App
@@ -250,13 +251,40 @@ def test_a_group_that_nobody_knows(get: Get, live: Live) -> None:
 
 def test_a_group_that_has_just_been_deleted_has_its_story(live: Live) -> None:
     memory, old = Memory(), live.memory
-    for offset, kept in enumerate(old._events["billing"].kept):
+    for offset, kept in enumerate(old._events.groups["billing"].kept):
         memory.take_event(offset, kept.body)
     live.memory = memory
     page = Page(getter(App(live, measured, clock=lambda: NOW))("/group", id="billing", last=3600).body)
 
     assert any("no longer exists" in word for word in page.words)
     assert "billing-a" in page.words
+
+
+def test_who_reset_offsets_is_shown(live: Live) -> None:
+    live.memory = Memory()
+    reset = OffsetsCommitted(
+        event_id="r-0",
+        at_ms=round(NOW.timestamp() * 1_000) - 60_000,
+        group_id="reset",
+        principal=SCRIPT,
+        member_id="",
+        client_id="tool",
+        topics=[
+            OffsetsOfTopic(
+                IMAGE,
+                [
+                    CommittedPartition(
+                        partition_index=3, committed_offset=0, committed_leader_epoch=-1, metadata=""
+                    )
+                ],
+            )
+        ],
+    )
+    live.memory.take_event(1, msgspec.json.encode(reset))
+    page = Page(getter(App(live, measured, clock=lambda: NOW))("/group", id="reset", last=3600).body)
+
+    words = [word for word in page.words if word.strip()]
+    assert words[-6:] == ["11:59:00.000", "set", f"{IMAGE} 3", "0", SCRIPT, "tool"]
 
 
 # -- the past ------------------------------------------------------------------------------------------------

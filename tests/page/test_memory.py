@@ -136,6 +136,29 @@ def test_who_has_gone_does_not_come_back_with_an_older_picture() -> None:
     assert {each.client_id: each.reason for each in story.memberships} == {"c1": None, "c2": "left"}
 
 
+def test_offsets_that_no_member_committed_are_kept_apart() -> None:
+    s = stable()
+    s.commit("c1", {"t": {0: 1}})
+    for client in ("c1", "c2"):
+        s.leave(client)
+    for offset in range(4):
+        s.send("offset_commit", "tool", topics=reset_to(offset), principal="alice")
+    s.delete_offsets({"t": [0]}, principal="bob")
+    story = filled(s, Limits(count_of_resets=3)).story(GROUP)
+
+    assert story is not None
+    assert [(each.change, each.committed_offset, each.principal) for each in story.resets] == [
+        ("committed", 2, "alice"),
+        ("committed", 3, "alice"),
+        ("deleted", None, "bob"),
+    ]
+    assert story.transitions == Story.of_events(GROUP, enumerate(events(s))).transitions
+
+
+def reset_to(offset: int) -> list[dict[str, object]]:
+    return [{"name": "t", "partitions": [{"partition_index": 0, "committed_offset": offset}]}]
+
+
 def is_told(event: AnyEvent) -> bool:
     return not isinstance(event, OffsetsCommitted)
 
@@ -156,8 +179,8 @@ def test_of_one_group_so_many_bytes_are_kept() -> None:
     for number in range(1_000):
         memory.take_event(number, event("g", number, "x" * 1_000))
 
-    assert memory._events_size <= 50_000
-    assert len(memory._events["g"]._ids) == len(memory._events["g"].kept)
+    assert memory._events.size <= 50_000
+    assert len(memory._events.groups["g"]._ids) == len(memory._events.groups["g"].kept)
     story = memory.story("g")
     assert story is not None
     assert len(story.transitions) > 30
@@ -185,8 +208,8 @@ def test_of_all_groups_so_much_is_kept_the_one_that_was_silent_longest_goes() ->
         memory.take_event(number, event("busy", number))
         memory.take_event(number, event(f"g{number}", number))
 
-    assert memory._events_size <= 20_000
-    assert memory._events_size == sum(each.size for each in memory._events.values())
+    assert memory._events.size <= 20_000
+    assert memory._events.size == sum(each.size for each in memory._events.groups.values())
     assert memory.story("g99") is not None
     assert memory.story("g1") is None
     assert memory.story("busy") is not None
@@ -209,6 +232,6 @@ def test_commits_are_not_kept() -> None:
     s = a_day()
     memory = filled(s)
 
-    kept = {msgspec.json.decode(each.body)["event"] for each in memory._events[GROUP].kept}
+    kept = {msgspec.json.decode(each.body)["event"] for each in memory._events.groups[GROUP].kept}
     assert "offsets_committed" in {msgspec.json.decode(body)["event"] for body in bodies(s)}
     assert "offsets_committed" not in kept

@@ -36,6 +36,7 @@ from tests.patience import PATIENCE_S, wait_for
 from tests.security.conftest import gateway_before, password_of
 from tests.security.rights import Right, rights_of
 from tests.security.secured_broker import MECHANISM
+from tests.topics import Reader
 
 if TYPE_CHECKING:
     from tests.security.secured_broker import SecuredBroker
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.verify]
 
 TOPICS = ("mine", "seen", "hidden")
+JOB = "before-gateway"
 BEAT = HeartbeatRequest(version=4, group_id="table", generation_id=1, member_id="nobody")
 
 
@@ -51,7 +53,7 @@ def gateway(secured: SecuredBroker, tmp_path_factory: pytest.TempPathFactory) ->
     directory = tmp_path_factory.mktemp("gateway")
     secured.operator.create_topics([NewTopic(it, num_partitions=1, replication_factor=1) for it in TOPICS])
     with ExitStack() as stack:
-        job = Job(secured.open_servers, directory, "before-gateway")
+        job = Job(secured.open_servers, directory, JOB)
         stack.callback(job.kill)
         job.wait_for("the coordinator is running")
         process = stack.enter_context(gateway_before(secured, directory, job.topics))
@@ -280,6 +282,9 @@ def test_kafkas_console_consumer_logs_in(
     assert done.stdout == "an order\n", done.stderr
     with closing(KafkaAdminClient(bootstrap_servers=secured.open_servers)) as admin:
         assert mechanism not in str(admin.list_groups()), "the brokers' coordinator knows nothing of it"
+    with Reader({"bootstrap_servers": secured.open_servers}, f"{JOB}.events") as events:
+        added = events.first(lambda it: (it["group_id"], it["event"]) == (mechanism, "member_added"))
+    assert added["principal"] == "reader", "as the broker calls it"
 
 
 def told(request: Any, response: bytes) -> str:

@@ -147,6 +147,12 @@ def test_kafkas_own_consumer_logs_in_through_the_gateway(
             pytest.raises(GroupAuthorizationFailedError),
         ):
             consumer.committed(partition)
+    # The broker has said whose login it is, and every event of a request tells it.
+    with Reader({"bootstrap_servers": secured.open_servers}, job.topics["events"]) as events:
+        events.first(lambda each: each["group_id"] == "posted" and each["event"] == "offsets_committed")
+        told = [each for each in events.values() if each["group_id"] == "posted" and each["request_id"]]
+    assert {each.get("principal") for each in told} == {"reader"}
+    assert {"member_added", "offsets_committed"} < {each["event"] for each in told}
 
 
 def test_an_operator_sees_and_changes_groups(config_of: Callable[[str], dict[str, Any]]) -> None:
