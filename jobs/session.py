@@ -7,19 +7,21 @@ Each default below was measured on small batches, where fixed costs are all ther
 from __future__ import annotations
 
 import os
+import signal
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pyspark import SparkConf, SparkContext
+from pyspark import SparkConf, SparkContext, java_gateway
 from pyspark.sql import SparkSession
 
 from group_coordinator.deploy.jars import fetch
 from group_coordinator.jobs.kafka_config import no_debug
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from group_coordinator.jobs.settings import Settings
 
@@ -133,7 +135,32 @@ def create_session(
     if conf.get("spark.ui.enabled") == "false":
         for name, value in _WITHOUT_UI.items():
             conf.setIfMissing(name, value)
-    return SparkSession.builder.config(conf=conf).getOrCreate()
+    with _java_without_sigterm():
+        return SparkSession.builder.config(conf=conf).getOrCreate()
+
+
+@contextmanager
+def _java_without_sigterm() -> Iterator[None]:
+    """Let a JVM that pyspark starts ignore SIGTERM, as pyspark lets it ignore SIGINT.
+
+    A supervisor may send the signal to all processes at once. Spark would then end in the middle of a batch,
+    while Python waits for the batch's end. The JVM ends with Python, whose pipe to it closes.
+    """
+    launcher: Any = java_gateway
+    popen = launcher.Popen
+
+    def start(*arguments: Any, preexec_fn: Callable[[], object] = int, **options: Any) -> Any:
+        def prepare() -> None:
+            preexec_fn()
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+        return popen(*arguments, preexec_fn=prepare, **options)
+
+    launcher.Popen = start
+    try:
+        yield
+    finally:
+        launcher.Popen = popen
 
 
 def _use_locked_jars(conf: SparkConf, *, progress: bool, local_files: bool) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from group_coordinator.deploy import extras
 from group_coordinator.jobs.settings import Settings
 from group_coordinator.streaming import leadership
 from group_coordinator.streaming.errors import CoordinatorError
-from tests.commands.job import Job
+from tests.commands.job import Job, Process
 from tests.patience import PATIENCE_S, wait_for
 
 pytestmark = pytest.mark.usefixtures("own_environment")
@@ -317,10 +318,10 @@ def test_it_runs_until_it_is_told_to_stop_and_goes_on_when_started_again(
     metrics = job.metrics()
     during = job.processes()
     wait_for(lambda: any("event=member_removed" in line for line in job.said))
-    job.terminate()
+    job.terminate_all()
 
     assert job.exit_code() == 0
-    assert job.said[-1] == "stopped"
+    assert job.said[-2:] == ["stopping after the running batch", "stopped"]
     assert job.batches("offsets") == job.batches("commits")
     assert any("java" in process for process in during)
     wait_for(lambda: not job.processes())
@@ -365,6 +366,26 @@ def test_it_runs_until_it_is_told_to_stop_and_goes_on_when_started_again(
     assert [line for line in job.said if "Traceback" in line or "ERROR" in line] == []
     assert job.batches("offsets") == job.batches("commits")
     wait_for(lambda: not job.processes())
+
+
+@pytest.mark.verify
+@pytest.mark.spark
+def test_sigterm_while_it_starts_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = tmp_path / "temporary"
+    directory.mkdir()
+    monkeypatch.setenv("TMPDIR", str(directory))
+    game = Process(tmp_path, "run", "--embedded")
+    try:
+        game.wait_for("starting Spark")
+        game.terminate()
+        assert game.exit_code() == 128 + signal.SIGTERM
+        assert [line for line in game.said if "Traceback" in line] == []
+        assert list(directory.glob("group-coordinator-*")) == []
+        wait_for(lambda: not game.processes())
+    finally:
+        game.kill()
 
 
 @pytest.mark.verify
