@@ -53,7 +53,7 @@ def demo(*, keep: bool) -> None:
     try:
         exit_code = _play(directory, stopping, start)
     finally:
-        # What went wrong can only be found out with the files.
+        # One can only find out with the files what went wrong.
         if keep or exit_code == 1:
             click.echo(f"All files are in {directory}")
         else:

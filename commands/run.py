@@ -109,7 +109,7 @@ def run(
                 with serving(settings, tell):
                     run_coordinator(settings, tell, progress=True)
             except CannotListenError:
-                # Whoever has the port may be what has to be stopped.
+                # The process that has the port may be the other coordinator.
                 check_alone(settings)
                 raise
         except (

@@ -200,7 +200,7 @@ class EmbeddedBroker:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # Ctrl-C is for us; we stop Kafka in our own time
             )
-        # Its standard input closes when we end, by whatever signal; then nobody is left to stop Kafka.
+        # Its standard input closes when we end, even by SIGKILL; then nobody is left to stop Kafka.
         self._watcher = subprocess.Popen(
             ["/bin/sh", "-c", 'read -r _; kill -s KILL -- "-$1"', "sh", str(self._process.pid)],
             stdin=subprocess.PIPE,

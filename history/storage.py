@@ -30,7 +30,7 @@ DELTA_DEFAULTS = DELTA | {
 }
 SESSION_DEFAULTS = DELTA_DEFAULTS | {
     "spark.app.name": "group-coordinator-history",
-    # What suits a stream of tiny batches does not suit these.
+    # The coordinator's settings are for tiny batches, and do not suit these.
     "spark.sql.codegen.factoryMode": "FALLBACK",
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.shuffle.partitions": "4",

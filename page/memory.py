@@ -18,14 +18,14 @@ from group_coordinator.history.story import Story
 
 __all__ = ["LIMITS", "Limits", "Listed", "Memory"]
 
-# What Python needs for an entry besides its bytes, about.
+# Bytes that Python needs for an entry besides its own, about.
 _OVERHEAD = 300
 _NOT_TOLD = frozenset({"offsets_committed", "offsets_deleted", "offsets_expired"})
 """Most events are commits, and a timeline shows none of them."""
 
 
 class Limits(NamedTuple):
-    """How much is kept, in bytes and in events. The groups that have changed last are kept longest."""
+    """The limits of what is kept, in bytes and in events. Groups that have changed last are kept longest."""
 
     pictures: int = 64 << 20
     events: int = 64 << 20
