@@ -125,11 +125,15 @@ def run(
 
 def _embed(stack: ExitStack, overrides: dict[str, object]) -> dict[str, object]:
     """Start a broker that lives as long as `stack`; return the settings that use it."""
-    from group_coordinator.deploy.broker import EmbeddedBroker
+    from group_coordinator.deploy.broker import EmbeddedBroker, PortInUseError
 
     directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="group-coordinator-")))
     say("starting a Kafka broker")
-    broker = stack.enter_context(EmbeddedBroker(directory / "kafka", port=_port_to_play_with(9092)))
+    try:
+        broker = stack.enter_context(EmbeddedBroker(directory / "kafka", port=_port_to_play_with(9092)))
+    except PortInUseError:
+        # Another one was started at the same time.
+        broker = stack.enter_context(EmbeddedBroker(directory / "kafka"))
     servers = broker.bootstrap_servers
     where = "" if servers.endswith(":9092") else f" --bootstrap-server {servers}"
     say(f"Kafka is at {servers}. In other terminals, when the coordinator is running:")

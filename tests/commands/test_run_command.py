@@ -7,10 +7,12 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Self
 
 import pytest
 from click import Command
@@ -18,10 +20,10 @@ from click.testing import CliRunner, Result
 from kafka import KafkaProducer
 
 from group_coordinator.commands.gateway import gateway
-from group_coordinator.commands.run import _this_command, run
+from group_coordinator.commands.run import _embed, _this_command, run
 from group_coordinator.commands.terminal import at_terminal
 from group_coordinator.commands.write_history import write_history
-from group_coordinator.deploy import extras
+from group_coordinator.deploy import broker, extras
 from group_coordinator.jobs.settings import Settings
 from group_coordinator.streaming import leadership
 from group_coordinator.streaming.errors import CoordinatorError
@@ -29,6 +31,9 @@ from tests.commands.job import Job, Process
 from tests.patience import PATIENCE_S, wait_for
 
 pytestmark = pytest.mark.usefixtures("own_environment")
+
+# By its name, because the package has the command of this name.
+run_module = import_module("group_coordinator.commands.run")
 
 
 def invoke(*arguments: str) -> Result:
@@ -220,6 +225,29 @@ def test_the_commands_to_try_next_can_be_typed_as_they_are(
     assert _this_command() == "group-coordinator"
     monkeypatch.setattr(sys, "argv", ["/x/group_coordinator/__main__.py", "run"])
     assert _this_command() == f"{sys.executable} -m group_coordinator"
+
+
+def test_kafkas_usual_port_may_be_taken_while_it_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As by another one that somebody has started at the same time."""
+
+    class Broker:
+        def __init__(self, _directory: Path, *, port: int = 0) -> None:
+            self.port = port
+            self.bootstrap_servers = f"127.0.0.1:{port}"
+
+        def __enter__(self) -> Self:
+            if self.port:
+                raise broker.PortInUseError("Port 9092 is in use.")
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setattr(broker, "EmbeddedBroker", Broker)
+    monkeypatch.setattr(broker, "is_free", lambda *_, **__: True)
+    monkeypatch.setattr(run_module, "_start_gateway", lambda *_: None)
+    with ExitStack() as stack:
+        assert _embed(stack, {})["bootstrap.servers"] == "127.0.0.1:0"
 
 
 @pytest.mark.parametrize("option", ["metrics.port", "ui.port"])
