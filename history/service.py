@@ -175,7 +175,10 @@ def _write(
 
     watch.batches.restart()
     query = start_query(spark, settings, take, once=once)
-    say(f"the history is written to {settings.history_path}")
+    if once:
+        say(f"writing all events to {settings.history_path}, which takes ten seconds or more")
+    else:
+        say(f"the history is written to {settings.history_path}")
     while query.isActive and not stopping.wait(_LOOK_S):
         # A first batch may be one that runs again after a restart, and may have far to go.
         watch.health.does(Activity.WRITING_HISTORY, math.inf if watch.batches.groups is None else patience_ms)
