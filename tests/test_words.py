@@ -108,17 +108,29 @@ def docstrings(source: str) -> Iterator[Text]:
                 yield Text(node.body[0].lineno, docstring)
 
 
+def prose(markdown: str) -> Iterator[str]:
+    """Sentences of paragraphs and lists, without code, pictures and tables."""
+    markdown = re.sub(r"^```.*?^```$|^(?: {4}|[|!#])[^\n]*$", "", markdown, flags=re.DOTALL | re.MULTILINE)
+    for paragraph in re.split(r"\n\s*\n|^[-*] |^[0-9]+\. |\s·\s", markdown, flags=re.MULTILINE):
+        yield from (" ".join(each.split()) for each in SENTENCE_END.split(paragraph.replace("**", "")))
+
+
+def broken(sentence: str) -> Iterator[str]:
+    """The rules that a sentence breaks."""
+    for rule, pattern in RULES.items():
+        if pattern.search(sentence):
+            yield f"{rule}: {sentence}"
+    if len(sentence.split()) > MOST_WORDS:
+        yield f"{len(sentence.split())} words: {sentence}"
+
+
 def faults(source: str) -> Iterator[str]:
     for line, docstring in docstrings(source):
         if FRAGMENT.match(docstring):
             yield f"{line}: a fragment: {docstring.splitlines()[0]}"
     for line, text in sorted([*docstrings(source), *texts(source), *comments(source)]):
         for sentence in sentences(text):
-            for rule, pattern in RULES.items():
-                if pattern.search(sentence):
-                    yield f"{line}: {rule}: {sentence}"
-            if len(sentence.split()) > MOST_WORDS:
-                yield f"{line}: {len(sentence.split())} words: {sentence}"
+            yield from (f"{line}: {each}" for each in broken(sentence))
 
 
 def test_faults_are_found() -> None:
@@ -159,6 +171,12 @@ async def public():
         "not Kafka's word: What is there is read anew.",
         "not Kafka's word: It was put out",
     ]
+
+
+def test_the_readme_follows_the_rules() -> None:
+    found = list(prose((ROOT / "README.md").read_text()))
+    assert "Members share the partitions of topics, or any list of units" in "\n".join(found)
+    assert [each for sentence in found for each in broken(sentence)] == []
 
 
 @pytest.mark.parametrize("file", FILES, ids=[str(file.relative_to(ROOT)) for file in FILES])
