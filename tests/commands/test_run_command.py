@@ -227,7 +227,9 @@ def test_the_commands_to_try_next_can_be_typed_as_they_are(
     assert _this_command() == f"{sys.executable} -m group_coordinator"
 
 
-def test_kafkas_usual_port_may_be_taken_while_it_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kafkas_usual_port_may_be_taken_while_it_starts(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """As by another one that somebody has started at the same time."""
 
     class Broker:
@@ -248,6 +250,10 @@ def test_kafkas_usual_port_may_be_taken_while_it_starts(monkeypatch: pytest.Monk
     monkeypatch.setattr(run_module, "_start_gateway", lambda *_: None)
     with ExitStack() as stack:
         assert _embed(stack, {})["bootstrap.servers"] == "127.0.0.1:0"
+    # The commands to try next go to the other port.
+    said = capsys.readouterr().err
+    for command in ("member --group g --units 12", "groups --describe --all-groups"):
+        assert f" {command} --bootstrap-server 127.0.0.1:0\n" in said
 
 
 @pytest.mark.parametrize("option", ["metrics.port", "ui.port"])
