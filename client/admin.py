@@ -280,7 +280,7 @@ class AdminClient(Closing):
     def delete_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, type[KafkaError]]:
-        """Forget what is committed.
+        """Delete the committed offsets of partitions.
 
         Topics that members are subscribed to stay (GroupSubscribedToTopicError). Raises GroupIdNotFoundError,
         or NonEmptyGroupError if the members share anything else than topics.
