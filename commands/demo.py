@@ -35,8 +35,8 @@ def demo(*, keep: bool) -> None:
 
     The demo starts a real Kafka broker, the coordinator as it runs in production, and workers as processes of
     their own. Some of them are Kafka's own console consumers, behind the gateway. Everything is in a
-    temporary directory on this machine. The demo takes a minute and a half, or twice as long on a busy
-    machine. The exit code is 0 if all promises were kept.
+    temporary directory on this machine. The demo takes a minute and a half, and longer on a busy machine.
+    The exit code is 0 if all promises were kept.
     """
     start = time.monotonic()
     need_spark()
