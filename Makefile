@@ -140,9 +140,14 @@ $(READY): requirements.lock pyproject.toml setup.py
 	$$python deploy/java.py; \
 	$(BIN)/python -c '' 2>/dev/null || { echo "Creating .venv with $$($$python --version)"; $$python -m venv --clear .venv; }
 	@echo "Installing the locked packages (once; PySpark alone is about 450 MB)"
-	@# pip would say three lines of each package; errors come on stderr, as they are.
-	@$(BIN)/python -m pip $(INSTALL_LOCKED) -r requirements.lock | awk -v all="$$(grep -c '^[a-z].*==' requirements.lock)" \
-		'/^Collecting/ {printf "\r  %d of about %d: %-50s", ++n, all, $$2; fflush()} END {print ""}'
+	@# pip would say three lines of each package; errors come on stderr, as they are. Neither pip nor what reads it
+	@# may keep lines back.
+	@PYTHONUNBUFFERED=1 $(BIN)/python -m pip $(INSTALL_LOCKED) -r requirements.lock | { \
+		all="$$(grep -c '^[a-z].*==' requirements.lock)"; n=0; \
+		while read -r step package _; do case "$$step" in \
+			Collecting) n=$$((n + 1)); printf '\r  %d of about %d: %-50s' "$$n" "$$all" "$$package";; \
+			Installing) printf '\r  %-68s' "unpacking them, which takes half a minute";; \
+		esac; done; echo; }
 	@# What Python has left of a folder that was here: it would be taken for the package of the same name.
 	@if test -d group_coordinator; then find group_coordinator -name '*.pyc' -delete; \
 		find group_coordinator -type d -empty -delete; fi

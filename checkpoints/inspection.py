@@ -73,7 +73,7 @@ class Inspection(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def offsets(self) -> Offsets:
-        """Where the batch ends."""
+        """The end offsets of the batch."""
         return self.batch.offsets if self.batch else {}
 
 

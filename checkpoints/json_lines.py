@@ -64,5 +64,5 @@ def _decode(file: Path, number: int, line: bytes, type_: type[_T]) -> _T:
 
 
 def _private(path: str, flags: int) -> int:
-    # What groups do is their members' business; and the secret may be in it.
+    # Others on this machine need not know what groups do, and the secret may be in it.
     return os.open(path, flags, 0o600)

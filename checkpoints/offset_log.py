@@ -115,7 +115,7 @@ def read_batch(files: CheckpointFiles, batch_id: int) -> PlannedBatch:
 
 
 def rewrite_first_batch(files: CheckpointFiles, offsets: Offsets, watermark_ms: int) -> None:
-    """Make the first batch, whatever its source was, end at `offsets` and leave the next one this watermark.
+    """Make the first batch, of any source, end at `offsets` and leave the next one this watermark.
 
     Only for a checkpoint in which it is the only batch, and done.
     """

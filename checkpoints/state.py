@@ -48,7 +48,7 @@ class State:
         _ = spark.streams.active
 
     def count(self) -> int:
-        """How many groups there are."""
+        """The number of groups."""
         return int(self._read(lambda rows: rows.count()))
 
     def groups(self) -> Iterator[StoredGroup]:

@@ -26,7 +26,7 @@ class Topic(NamedTuple):
 
 
 def read_topics(client_config: Mapping[str, Any], names: Iterable[str]) -> dict[str, Topic]:
-    """Those of the topics that there are, by name. Raises `KafkaError`."""
+    """The topics that exist, by name. Raises `KafkaError`."""
     admin = KafkaAdminClient(**client_config)
     try:
         described = admin.describe_topics(list(names))
@@ -36,7 +36,7 @@ def read_topics(client_config: Mapping[str, Any], names: Iterable[str]) -> dict[
 
 
 def topics_of(described: Iterable[Mapping[str, Any]]) -> dict[str, Topic]:
-    """Those that there are of the topics that kafka-python's admin client has described, by name."""
+    """The topics that exist, by name, as kafka-python's admin client has described them."""
     return {
         topic["name"]: Topic(_known(str(topic.get("topic_id", _UNKNOWN))), len(topic["partitions"]))
         for topic in described

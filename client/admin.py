@@ -198,7 +198,7 @@ class AdminClient(Closing):
         return {group_id: (groups[group_id], offsets[group_id]) for group_id in ids}
 
     def find_coordinator(self, group_ids: Collection[str]) -> dict[str, Coordinator]:
-        """Where groups are looked after, or would be."""
+        """The coordinators of groups. The groups need not exist."""
         requests = [self._request(FindCoordinatorRequest, group_id) for group_id in _unique(group_ids)]
         return {
             each.group_id: Coordinator(each.topic, each.partition, each.state_partition)
@@ -280,7 +280,7 @@ class AdminClient(Closing):
     def delete_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, type[KafkaError]]:
-        """Forget what is committed.
+        """Delete the committed offsets of partitions.
 
         Topics that members are subscribed to stay (GroupSubscribedToTopicError). Raises GroupIdNotFoundError,
         or NonEmptyGroupError if the members share anything else than topics.
@@ -379,7 +379,7 @@ class AdminClient(Closing):
 
 
 def _unique(group_ids: Collection[str]) -> list[str]:
-    # A str is a collection of str, too, but of one name's letters.
+    # A str is also a collection of str, but of one name's letters.
     return [group_ids] if isinstance(group_ids, str) else list(dict.fromkeys(group_ids))
 
 

@@ -93,8 +93,8 @@ def divide(
     name: str, members: Iterable[Subscriber], partition_counts: Mapping[str, int]
 ) -> dict[str, list[TopicPartition]]:
     """Divide the partitions with the assignor `name`; member id -> partitions."""
-    # Static members first and then by id: kafka-python's grouping of static members needs them together,
-    # and the outcome shall not depend on the order in which the coordinator names the members.
+    # Static members first, because kafka-python's grouping of them needs them together. Then by id, so that
+    # the outcome does not depend on the order in which the coordinator names the members.
     ordered = sorted(members, key=lambda each: (each.group_instance_id is None, each[:2]))
     assignments: dict[str, Any] = _ASSIGNORS[name]().assign(_Cluster(partition_counts), ordered)
     return {member_id: assignment.partitions() for member_id, assignment in assignments.items()}

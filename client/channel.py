@@ -275,7 +275,7 @@ def _check(kafka_config: Mapping[str, Any]) -> None:
 
 
 def settings_of(client: Any, kafka_config: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the settings that this kind of client has."""
+    """The settings that this kind of client has."""
     settings = {**_DEFAULTS, **kafka_config}
     return {name: value for name, value in settings.items() if name in client.DEFAULT_CONFIG}
 

@@ -9,7 +9,7 @@ __all__ = ["Closing"]
 
 
 class Closing(ABC):
-    """Closed at the end of a `with`, whatever has ended it."""
+    """An object that is closed at the end of a `with`, even by an error."""
 
     @abstractmethod
     def close(self) -> None:

@@ -24,7 +24,7 @@ __all__ = ["GroupConsumer"]
 # Longest wait for records: how late the group may be heard meanwhile.
 _SLICE_MS = 100
 
-# Settings that say how to read records. The rest say how to connect, which the member has to do, too.
+# Settings that say how to read records. The rest say how to connect, which the member has to do as well.
 _ABOUT_RECORDS = frozenset(
     {
         "check_crcs",

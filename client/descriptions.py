@@ -15,7 +15,7 @@ __all__ = ["Coordinator", "GroupDescription", "MemberDescription", "described"]
 
 @dataclass(frozen=True)
 class Coordinator:
-    """Where a group is looked after: the partition of the request topic, and the task that has its state."""
+    """The coordinator of a group: the partition of the request topic, and the task that has its state."""
 
     topic: str
     partition: int

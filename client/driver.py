@@ -61,7 +61,7 @@ class Driver:
 
     @property
     def failure(self) -> Exception | None:
-        """Why the membership has ended for good: the thread's error, or the coordinator's refusal."""
+        """The error that has ended the membership for good, of the thread or of the coordinator."""
         return self._background_failure or self._membership.failure
 
     def start(self) -> None:
@@ -118,7 +118,7 @@ class Driver:
     # -- the end -------------------------------------------------------------------------------------
 
     def begin_to_close(self) -> None:
-        """End every `poll`, in whatever thread."""
+        """End every `poll`, in all threads."""
         with self._news:
             self._closing = True
             self._news.notify_all()

@@ -84,7 +84,7 @@ class GroupMaxSizeReachedError(MembershipError):
 
 
 class FencedInstanceIdError(MembershipError, kafka.FencedInstanceIdError):  # type: ignore[misc]
-    """Another program goes on as this static member. This one must do nothing any more in its name."""
+    """Another program goes on as this static member. This one must do nothing in its name from now on."""
 
     error = Errors.FENCED_INSTANCE_ID
     advice = (

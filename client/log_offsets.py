@@ -1,4 +1,4 @@
-"""Where the logs of partitions begin and end, and the offsets there to go back to, or ahead."""
+"""Begin and end of partitions' logs, and the offsets in them to reset to."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _UNKNOWN_OFFSET = -1
 
 
 class Log(NamedTuple):
-    """Where a partition's log begins and ends: the offset after its last record.
+    """Begin and end of a partition's log. The end is the offset after its last record.
 
     `found` is the offset that was looked for there, -1 if there is none, None if none was looked for.
     """
@@ -50,7 +50,7 @@ class LogOffsets:
         self._admin.close()
 
     def partitions(self, topics: Collection[str]) -> set[TopicPartition]:
-        """Those partitions of the topics that have a leader."""
+        """The partitions of the topics that have a leader."""
         if not topics:  # an empty list would ask for all topics
             return set()
         return {
@@ -97,7 +97,7 @@ class LogOffsets:
 
 
 def reset_target(partition: TopicPartition, spec: int, log: Log) -> ResetTarget:
-    """Where to reset a partition to, within its log.
+    """The offset to reset a partition to, within its log.
 
     `spec` is an OffsetSpec or an OffsetTimestamp of kafka-python, or an offset. After the last record is the
     end of the log, and so is all that is beyond it. The warnings are Kafka's (OffsetsUtils.java).

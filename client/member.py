@@ -142,7 +142,7 @@ class GroupMember(Closing):
 
     @property
     def state(self) -> MemberState:
-        """Where in the protocol this member is."""
+        """The state of this member in the protocol."""
         with self._driver.held() as membership:
             return membership.state
 

@@ -69,7 +69,7 @@ _JOIN_LAPSE_MS = 5_000
 # A mark in the ids of commits and fetches: a repeated refusal of one must not be taken for a heartbeat's.
 _OFFSETS = "offsets-"
 
-# What a refused commit says about its generation, and with the weight of a heartbeat.
+# Errors of a commit that are about its generation. They weigh as much as those of a heartbeat.
 _OF_GENERATION = frozenset(
     {
         Errors.UNKNOWN_MEMBER_ID,
@@ -251,7 +251,7 @@ class Membership:
     # -- time ----------------------------------------------------------------------------------------
 
     def next_timer(self) -> int | None:
-        """When to call `handle_timer`, in ms; it may change with every call of another method."""
+        """The time to call `handle_timer` at, in ms. It may change with every call of another method."""
         timers = (
             self._heartbeat_at,
             self._repeat_at,
@@ -429,7 +429,7 @@ class Membership:
             watched=tuple(answer.members) if is_leader and answer.skip_assignment else (),
         )
         self.generation = generation
-        # Not later than the last generation would have had it: intervals do not begin anew with a join.
+        # Not later than the last generation would have had it, because a join does not restart the interval.
         due = now_ms + settings.heartbeat_every_ms
         self._heartbeat_at = due if self._heartbeat_at is None else min(due, self._heartbeat_at)
         self._assignments = []

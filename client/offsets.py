@@ -43,8 +43,8 @@ __all__ = ["OffsetAnswer", "OffsetCalls", "Offsets", "Outcome", "checked_offsets
 Offsets = dict[Unit, OffsetAndMetadata]
 """unit -> how far it has been worked on: the offset of the next record, not of the last."""
 
-# What a coordinator reads unless it is set otherwise, and about what Kafka takes. Sending more would be an
-# error of the way to the coordinator, which ends the membership.
+# The default limit of a coordinator, and about that of Kafka. A larger request would be an error of the way
+# to the coordinator, which ends the membership.
 _MAX_BYTES = GroupConfig().max_request_bytes
 
 OffsetAnswer = OffsetCommitResponse | OffsetFetchResponse | InvalidRequestResponse
@@ -199,7 +199,7 @@ class OffsetCalls:
     # -- time ------------------------------------------------------------------------------------------
 
     def next_timer(self) -> int | None:
-        """When the next fetch ends for want of an answer, or is asked again."""
+        """The time at which the next fetch times out, or is asked again."""
         ends = [call.expires_at for call in self._calls.values() if call.expires_at is not None]
         return min([*ends, *(at_ms for at_ms, _ in self._put_off)], default=None)
 
@@ -234,7 +234,7 @@ def checked_offsets(offsets: Mapping[Unit, int | OffsetAndMetadata]) -> Offsets:
 
 def checked_units(units: Collection[Unit]) -> tuple[Unit, ...]:
     """Read the units whose offsets a program asks for; TypeError if those are no units."""
-    # A str is a collection of str, too, but never what is meant.
+    # A str is also a collection of str, but never what is meant.
     if isinstance(units, str):
         raise TypeError("units must be a list of TopicPartitions or names of units")
     for unit in units:

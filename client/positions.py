@@ -1,4 +1,4 @@
-"""Where a consumer is in its partitions: restored when they are assigned, committed as it moves on.
+"""A consumer's positions in its partitions, restored when they are assigned and committed as it moves on.
 
 Source: ConsumerCoordinator.java of Apache Kafka 4 (initWithCommittedOffsetsIfNeeded, onJoinPrepare,
 maybeAutoCommitOffsetsAsync).
@@ -71,7 +71,7 @@ class Positions:
         self._records = records
         self._question: _Question | None = None
         self._commit_due = 0
-        # What need not be committed again: what was, since the partitions were assigned.
+        # Offsets that were committed since the partitions were assigned, and need not be committed again.
         self._committed: Offsets = {}
 
     def restore(self, timeout_ms: int | None) -> bool:

@@ -1,4 +1,4 @@
-"""How far groups have come: what is committed of each partition, and how much of its log is left."""
+"""The progress of groups: the committed offset of each partition, and the rest of its log."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Progress:
 
     @property
     def lag(self) -> int | None:
-        """How many records are left; None if that is not known."""
+        """The number of records that are left; None if it is not known."""
         if self.offset is None or self.offset == -1 or self.log_end is None:
             return None
         return self.log_end - self.offset

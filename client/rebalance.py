@@ -104,8 +104,8 @@ class Rebalance:
             raise failure
 
     def _rejoin(self, work: Work) -> None:
-        # Everything is given up before the join goes out: that is what makes it safe for the leader to
-        # give it to others (the eager protocol).
+        # Everything is given up before the join goes out. So it is safe for the leader to give it to others
+        # (the eager protocol).
         self.give_up()
         protocols = work.protocols(self._last_owned, self._last_generation_id)
         with self._driver.held() as membership:

@@ -30,7 +30,7 @@ __all__ = ["SharedConnection"]
 
 # Longest wait of the thread: how late it may notice that something has begun to linger.
 _TICK_MS = 100
-# So many fit into what the coordinator takes as one request, with long ids, too.
+# So many fit into what the coordinator takes as one request, even with long ids.
 _MOST_TOGETHER = 1_000
 # Heartbeats whose answer is still expected; while there is none, new ones come all the time.
 _MOST_AWAITED = 1_000
@@ -124,7 +124,7 @@ class SharedConnection(Closing):
 
     @property
     def reply_partition(self) -> int:
-        """Where the answers to all of them come."""
+        """The partition of the answers to all of them."""
         return self._kafka.reply_partition
 
     def send(self, member: _MemberChannel, request: AnyRequest) -> None:
@@ -196,7 +196,7 @@ class SharedConnection(Closing):
                 (member, HeartbeatResponse.to(request.reply_to, request.group_id, error))
                 for (member, request), error in zip(beats, errors, strict=True)
             ]
-        # What is wrong with all of it.
+        # An error of the whole request.
         return [
             (
                 member,

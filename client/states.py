@@ -1,9 +1,9 @@
 # This module owns every state a member can be in and every move between them.
 #
 # Rule 1: a member's state changes in `transition()` and nowhere else. A pair that is not in the table is
-#         an illegal move, and illegal moves raise: no answer of a coordinator can cause one, so one that
-#         happens is a bug of ours.
-# Rule 2: this module knows no messages and no time. What causes a move is decided in `membership.py`.
+#         an illegal move, and illegal moves raise. No answer of a coordinator can cause one, so it is a bug
+#         of ours.
+# Rule 2: this module knows no messages and no time. `membership.py` decides what causes a move.
 #
 # Theory of operation
 # -------------------
@@ -11,16 +11,16 @@
 #
 #   The rebalance   UnJoined -> PreparingRebalance -> CompletingRebalance -> Stable, and back to
 #                   PreparingRebalance for the next round. Work is owned in Stable only. The moves that can
-#                   take work away (out of Stable, into a join) are made by the user's thread, or mean that
-#                   the work is gone already; every other move can happen behind the user's back, because
-#                   nothing is owned then: a refused sync goes straight back to a join.
-#   The session     From the first generation on, heartbeats go out at their interval whatever the state
-#                   is and whether they are answered or not: they lie in the log with their time, so a
-#                   coordinator that reads them an hour later knows that this member was alive. The session
+#                   take work away (out of Stable, into a join) are made by the user's thread. Or the work
+#                   is gone before. Every other move can happen in another thread, because
+#                   nothing is owned then. A refused sync, for example, goes straight back to a join.
+#   The session     From the first generation on, heartbeats go out at their interval in every state,
+#                   answered or not. They lie in the log with their time, so a coordinator that reads
+#                   them an hour later knows that this member was alive. The session
 #                   ends when the coordinator says so, when the member leaves, and on closing.
 #
-# Unlike Kafka's AbstractCoordinator, whose heartbeats pause between a join and its answer, the session goes
-# on during a join: there the wait ends after a rebalance, here the coordinator itself may be away.
+# In Kafka's AbstractCoordinator heartbeats pause between a join and its answer. Here they go on, because not
+# only a rebalance may take long: the coordinator itself may be away.
 #
 # The names are those of AbstractCoordinator.MemberState; Failed and Closed are exceptions and flags there.
 """The states of a member, and the table of legal moves between them."""

@@ -235,7 +235,7 @@ def natural(name: str) -> tuple[list[tuple[Any, ...]], str]:
 
 
 def partition_of(unit: Unit) -> TopicPartition:
-    """Where the progress of `unit` is kept: a partition's in its own name, a unit's as partition 0 of its."""
+    """The partition that keeps the progress of `unit`: itself, or partition 0 of a topic of its name."""
     if isinstance(unit, str):
         return TopicPartition(unit, 0)
     if isinstance(unit, TopicPartition):
@@ -253,7 +253,7 @@ def _names(names: Collection[str], what: str) -> set[str]:
 def _read(decode: Callable[[bytes], T], data: bytes, sender: str) -> T:
     try:
         return decode(data)
-    except Exception as error:  # kafka-python's decoders raise whatever they stumble over
+    except Exception as error:  # kafka-python's decoders raise errors of all kinds
         raise MalformedMetadataError(f"what {sender} sent cannot be read: {error!r}") from error
 
 

@@ -35,8 +35,8 @@ def demo(*, keep: bool) -> None:
 
     The demo starts a real Kafka broker, the coordinator as it runs in production, and workers as processes of
     their own. Some of them are Kafka's own console consumers, behind the gateway. Everything is in a
-    temporary directory on this machine. The demo takes a minute and a half, or twice as long on a busy
-    machine. The exit code is 0 if all promises were kept.
+    temporary directory on this machine. The demo takes a minute and a half, and longer on a busy machine.
+    The exit code is 0 if all promises were kept.
     """
     start = time.monotonic()
     need_spark()
@@ -53,7 +53,7 @@ def demo(*, keep: bool) -> None:
     try:
         exit_code = _play(directory, stopping, start)
     finally:
-        # What went wrong can only be found out with the files.
+        # One can only find out with the files what went wrong.
         if keep or exit_code == 1:
             click.echo(f"All files are in {directory}")
         else:

@@ -82,6 +82,7 @@ def run(
     from group_coordinator.jobs.logs import logging_as
     from group_coordinator.jobs.serving import CannotListenError
     from group_coordinator.jobs.settings import SettingsError
+    from group_coordinator.jobs.signals import exiting_on_sigterm
     from group_coordinator.page.service import serving
     from group_coordinator.page.settings import PageSettings
     from group_coordinator.streaming.leadership import check_alone
@@ -98,6 +99,7 @@ def run(
     overrides = overriding(options, assignments)
     tell: Callable[[str], None] = say
     with ExitStack() as stack:
+        stack.enter_context(exiting_on_sigterm())
         try:
             if embedded:
                 overrides = _embed(stack, overrides)
@@ -107,7 +109,7 @@ def run(
                 with serving(settings, tell):
                     run_coordinator(settings, tell, progress=True)
             except CannotListenError:
-                # Whoever has the port may be what has to be stopped.
+                # The process that has the port may be the other coordinator.
                 check_alone(settings)
                 raise
         except (
@@ -123,11 +125,15 @@ def run(
 
 def _embed(stack: ExitStack, overrides: dict[str, object]) -> dict[str, object]:
     """Start a broker that lives as long as `stack`; return the settings that use it."""
-    from group_coordinator.deploy.broker import EmbeddedBroker
+    from group_coordinator.deploy.broker import EmbeddedBroker, PortInUseError
 
     directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="group-coordinator-")))
     say("starting a Kafka broker")
-    broker = stack.enter_context(EmbeddedBroker(directory / "kafka", port=_port_to_play_with(9092)))
+    try:
+        broker = stack.enter_context(EmbeddedBroker(directory / "kafka", port=_port_to_play_with(9092)))
+    except PortInUseError:
+        # Another one was started at the same time.
+        broker = stack.enter_context(EmbeddedBroker(directory / "kafka"))
     servers = broker.bootstrap_servers
     where = "" if servers.endswith(":9092") else f" --bootstrap-server {servers}"
     say(f"Kafka is at {servers}. In other terminals, when the coordinator is running:")
@@ -149,8 +155,9 @@ def _embed(stack: ExitStack, overrides: dict[str, object]) -> dict[str, object]:
 def _start_gateway(stack: ExitStack, servers: str) -> None:
     """Start a gateway that lives as long as `stack`. It waits for the coordinator's topics by itself."""
     command = [sys.executable, "-m", "group_coordinator", "gateway", "--bootstrap-server", servers]
-    port = _port_to_play_with(19092)
-    gateway = subprocess.Popen([*command, "--listen", f"127.0.0.1:{port}", "--metrics-port", "-1"])
+    command += ["--listen", f"127.0.0.1:{_port_to_play_with(19092)}", "--metrics-port", "-1"]
+    # For more a machine may have to allow more open files, of which the gateway would warn.
+    gateway = subprocess.Popen([*command, "--set", "gateway.max.connections=100"])
     stack.callback(gateway.wait)
     stack.callback(gateway.terminate)
 

@@ -69,6 +69,7 @@ def write_history(
     from group_coordinator.history.service import write_history as write
     from group_coordinator.jobs.logs import logging_as
     from group_coordinator.jobs.settings import SettingsError
+    from group_coordinator.jobs.signals import exiting_on_sigterm
     from group_coordinator.page.settings import PageSettings
 
     options = {
@@ -79,6 +80,7 @@ def write_history(
     overrides = overriding(options, assignments)
     tell: Callable[[str], None] = say
     with ExitStack() as stack:
+        stack.enter_context(exiting_on_sigterm())
         try:
             needed = ("bootstrap.servers", "history.path")
             settings = at_terminal(load_settings(PageSettings, config, overrides, needed=needed))

@@ -136,8 +136,8 @@ class GroupCoordinator:
             KINDS[self._turn.group.KIND].expire(self._turn, deadline)
 
     def _fire_due(self) -> None:
-        # A deadline that was set to now or earlier (no initial delay, a timeout of 0) is part of what the
-        # record did, so it bears the record's event ids. After this every deadline lies in the future.
+        # A deadline may be due at once (no initial delay, a timeout of 0). It is part of what the record did,
+        # so its events have ids of the record. After this every deadline lies in the future.
         turn = self._turn
         while turn.exists and (deadline := turn.deadlines.pop(turn.now_ms)) is not None:
             self._expire(deadline)

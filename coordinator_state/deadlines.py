@@ -95,7 +95,7 @@ class Deadlines:
         return None
 
     def next_ms(self) -> int | None:
-        """When the earliest deadline is due; None if there is none."""
+        """The time at which the earliest deadline is due; None if there is none."""
         heap = self._heap
         while heap and not self._is_current(heap[0]):
             heappop(heap)

@@ -24,7 +24,7 @@ AnyGroup: TypeAlias = ClassicGroup
 
 
 class Kind(NamedTuple):
-    """How groups of one kind are read, and what happens when one of their deadlines passes."""
+    """A kind of groups: its form in the state, and its rule for deadlines that pass."""
 
     group: type[AnyGroup]
     expire: Callable[[Turn[ClassicGroup], Deadline], None]

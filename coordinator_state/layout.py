@@ -1,4 +1,4 @@
-"""How many partitions there are: measured from the real topics and the state, not configured."""
+"""The numbers of partitions, measured from the real topics and the state and not configured."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ __all__ = ["NO_OUTAGES", "Outage", "Outages"]
 
 
 class Outage(NamedTuple):
-    """From `start_ms` to `end_ms`, in ms of log time, there was no coordinator.
+    """A time without a coordinator, from `start_ms` to `end_ms`, in ms of log time.
 
     Nothing that was appended after `start_ms` had been read when it began. `closed`: from its end to the next
     one no group is created.

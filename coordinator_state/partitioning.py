@@ -1,4 +1,4 @@
-"""Which partition a key belongs to: in a Kafka topic, and in the state of a Spark query.
+"""The partition of a key, in a Kafka topic and in the state of a Spark query.
 
 Both are hashes that others have chosen; what matters is that the outcome is theirs to the bit.
 """

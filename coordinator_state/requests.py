@@ -114,7 +114,7 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     client_host: str = ""
     reply_partition: Partition | None = None
     principal: str | msgspec.UnsetType | None = msgspec.UNSET
-    """The sender's user name at the brokers, if whoever wrote the request knows it. Unset costs no bytes."""
+    """The sender's user name at the brokers, if the writer of the request knows it. Unset costs no bytes."""
 
     @property
     def version(self) -> int:
@@ -123,7 +123,7 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
     @property
     def reply_to(self) -> ReplyTo:
-        """Where the answer goes."""
+        """The partition that the answer goes to."""
         return ReplyTo(self.request_id, self.client_id, self.reply_partition, self.version)
 
     @property
@@ -143,7 +143,7 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
     @property
     def partitions_named(self) -> int:
-        """How many partitions it is about; each is answered."""
+        """The number of partitions that it is about. Each is answered."""
         return 0
 
     def precheck(self) -> tuple[Errors, str | None]:
@@ -210,7 +210,7 @@ class JoinGroupRequest(_MemberRequest, frozen=True, tag="join_group"):
 
     @property
     def client_reason(self) -> str | None:
-        """Why, in the client's own words, if it says so (KIP-800)."""
+        """The reason in the client's own words, if it gives one (KIP-800)."""
         return _reason(self.reason) if self.version >= self.REASON_VERSION else None
 
     def refused(self, error: Errors, message: str | None) -> Response:
@@ -310,7 +310,7 @@ class HeartbeatRequest(Request, frozen=True, tag="heartbeat"):
 
     @property
     def instance_ids(self) -> dict[str, str]:
-        """Those of the members that have one."""
+        """The instance ids of the members that have one."""
         if self.members is not msgspec.UNSET:
             return _instances_of(self.members)
         return _instance(self.group_instance_id)
@@ -335,11 +335,11 @@ class LeaveGroupRequest(Request, frozen=True, tag="leave_group"):
 
     @property
     def instance_ids(self) -> dict[str, str]:
-        """Those of the members that have one."""
+        """The instance ids of the members that have one."""
         return _instances_of(self.members)
 
     def client_reason(self, leaving: LeavingMember) -> str | None:
-        """Why `leaving` goes, in its own words, if it says so (KIP-800)."""
+        """The reason of `leaving` in its own words, if it gives one (KIP-800)."""
         return _reason(leaving.reason) if self.version >= self.REASON_VERSION else None
 
 

@@ -191,7 +191,7 @@ class _Part:
 
     @property
     def records(self) -> int:
-        """How many records were read."""
+        """The number of records that were read."""
         return len(self.requests) + len(self.rejections)
 
     def reject(self, record: Record, rejection: Rejection) -> None:

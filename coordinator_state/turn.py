@@ -35,7 +35,7 @@ GroupT_co = TypeVar("GroupT_co", bound=Group, covariant=True)
 class Reply(NamedTuple):
     """A response and the partition its reader reads (None: the one the client id's hash names).
 
-    `member_id`: of whom it is about; empty if of nobody, or of several.
+    `member_id`: the member that it is about; empty if it is about none, or about several.
     """
 
     response: Response | InvalidRequestResponse

@@ -1,4 +1,4 @@
-"""From the bytes of a record to a request, or to the reason why it is none.
+"""The decoder, which makes a request of a record's bytes, or tells why it is none.
 
 Nothing on the request topic may end the query. So this module turns every invalid record into a `Rejection`.
 """
@@ -21,7 +21,7 @@ __all__ = ["RejectedRecord", "Rejection", "read_request", "rejected_record"]
 
 
 class Rejection(msgspec.Struct, frozen=True):
-    """Why a record is not a request, and the answer to its sender if that could be made out."""
+    """The reason why a record is not a request, and the answer to its sender if that is known."""
 
     reason: str
     response: InvalidRequestResponse | None

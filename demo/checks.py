@@ -117,7 +117,7 @@ def processed_during_outage(history: History) -> Check:
 
 
 def one_owner_say_workers(history: History) -> Check:
-    """By what workers were told and by what they did."""
+    """One owner at a time, by what workers were told and by what they did."""
     owners = defaultdict(set)
     for told in history.ownership:
         if told.kind == "assigned":
@@ -131,7 +131,7 @@ def one_owner_say_workers(history: History) -> Check:
 
 
 def one_owner_says_coordinator(history: History) -> Check:
-    """By the assignments that the coordinator handed out."""
+    """One owner at a time, by the assignments that the coordinator handed out."""
     owners = defaultdict(set)
     for event in history.events:
         if isinstance(event, AssignmentPropagated):

@@ -288,7 +288,7 @@ class Stage:
             self.screen.note(" ".join(row[name].ljust(len(name) + 1) for name in _DESCRIBED).rstrip())
 
     def log_end(self) -> dict[int, int]:
-        """Where the topic ends: partition -> offset."""
+        """The end of the topic: partition -> offset."""
         partitions = [TopicPartition(_TOPIC, number) for number in range(_PARTITIONS)]
         ends = self._admin.list_partition_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
         return {partition.partition: end.offset for partition, end in ends.items()}

@@ -1,4 +1,4 @@
-"""Where workers keep their results, and what they were told: one SQLite file.
+"""The store of the workers' results and of what they were told, which is one SQLite file.
 
 How far they are is not in here: they commit that to the coordinator, after the results. So a worker that
 dies in between has its last orders processed again by the next (at least once), and none is lost. Programs

@@ -65,6 +65,10 @@ class BrokerError(Exception):
     """The broker did not start; the message quotes the end of its log."""
 
 
+class PortInUseError(BrokerError):
+    """Another process has the port that was chosen."""
+
+
 class _PortTaken(Exception):  # noqa: N818 - never leaves this module
     """Somebody else took a port between our choosing and Kafka's binding it."""
 
@@ -135,13 +139,13 @@ class EmbeddedBroker:
         """Start Kafka and return once it answers requests; without effect if it runs.
 
         Jars that are not yet in the cache are fetched first and do not count towards `timeout_s`.
-        Raises BrokerError, deploy.jars.JarError or deploy.java.JavaNotFound.
+        Raises BrokerError (PortInUseError if the chosen port is taken, even by a process that starts at the
+        same time), deploy.jars.JarError or deploy.java.JavaNotFound.
         """
         if self._process is not None and self._process.poll() is None:
             return
         self.stop()
-        if self._chosen_port and not is_free(self._chosen_port):
-            raise BrokerError(f"Port {self._chosen_port} is in use. Choose another one, or 0 for any.")
+        self._check_port()
         java = self._java_command()
         deadline = time.monotonic() + timeout_s
         for _ in range(_PORT_TRIES):
@@ -149,6 +153,7 @@ class EmbeddedBroker:
                 self._await_answer(self._launch(java, deadline), deadline)
             except _PortTaken:
                 self.stop()
+                self._check_port()
                 self._port = self._chosen_port
             except BaseException:
                 self.stop()
@@ -171,6 +176,10 @@ class EmbeddedBroker:
         if watcher is not None:
             watcher.kill()
             watcher.communicate()
+
+    def _check_port(self) -> None:
+        if self._chosen_port and not is_free(self._chosen_port):
+            raise PortInUseError(f"Port {self._chosen_port} is in use. Choose another one, or 0 for any.")
 
     def _java_command(self) -> list[str]:
         self._directory.mkdir(parents=True, exist_ok=True)
@@ -200,7 +209,7 @@ class EmbeddedBroker:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # Ctrl-C is for us; we stop Kafka in our own time
             )
-        # Its standard input closes when we end, by whatever signal; then nobody is left to stop Kafka.
+        # Its standard input closes when we end, even by SIGKILL; then nobody is left to stop Kafka.
         self._watcher = subprocess.Popen(
             ["/bin/sh", "-c", 'read -r _; kill -s KILL -- "-$1"', "sh", str(self._process.pid)],
             stdin=subprocess.PIPE,

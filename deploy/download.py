@@ -63,7 +63,7 @@ def _chunks(url: str) -> Iterator[bytes]:
         with build_opener().open(url, timeout=_SILENCE_S) as response:
             promised = int(response.headers.get("Content-Length", -1))
             received = 0
-            # read1 returns what there is: read would wait for a whole chunk, at whatever speed.
+            # read1 returns what there is, because read would wait for a whole chunk, however slowly it comes.
             while chunk := response.read1(_CHUNK):
                 received += len(chunk)
                 if received > _LARGEST:

@@ -26,7 +26,7 @@ _MAVEN_CENTRAL = "https://repo.maven.apache.org/maven2"
 _MAVEN_VARIABLE = "GROUP_COORDINATOR_MAVEN_URL"
 _THREADS = 8
 _TRIES = 2
-# An unfinished file as old as that is nobody's any more.
+# Nobody works any longer on an unfinished file that is as old as that.
 _ABANDONED_AFTER_S = 24 * 60 * 60
 
 
@@ -55,7 +55,7 @@ class Jar:
 
     @property
     def path(self) -> str:
-        """Where a Maven repository has it, relative to the repository's address."""
+        """Its path in a Maven repository, relative to the repository's address."""
         folder = self.group.replace(".", "/")
         return f"{folder}/{self.artifact}/{self.version}/{self.artifact}-{self.version}.jar"
 

@@ -1,4 +1,4 @@
-"""Resolve jars.lock anew from ROOTS: `make lock`. Needs jgo, which only that command has."""
+"""Resolve jars.lock from ROOTS, for `make lock`. Needs jgo, which only that command has."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ __all__ = ["ROOTS", "closure", "main"]
 _THREADS = 8
 _TIMEOUT_S = 30
 
-# What jars.lock is made from. Spark's list is complete as it stands (Spark itself brings the rest);
-# the broker's is closed over its runtime dependencies, which are also what Kafka's own tools need.
+# The artifacts that jars.lock is made from. Spark's list is complete as it stands, because Spark brings the
+# rest. The broker's list has all its runtime dependencies, which Kafka's own tools need as well.
 ROOTS = {
     "spark": (
         "io.delta:delta-spark_4.2_2.13:4.4.0",

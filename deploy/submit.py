@@ -97,7 +97,7 @@ def _needed(by: Distribution) -> list[Distribution]:
     unseen = list(found)
     while unseen:
         for name in _required(found[unseen.pop()]) - found.keys():
-            # What pip has not installed is for another platform or an older Python.
+            # A package that pip has not installed is for another platform or an older Python.
             with suppress(PackageNotFoundError):
                 found[name] = distribution(name)
                 unseen.append(name)
@@ -120,7 +120,7 @@ def _installed(name: str) -> Distribution:
 
 def _copy(installed: Distribution, folder: Path) -> None:
     for file in installed.files or ():
-        # Not the scripts (../../../bin), nor byte code, which is made anew.
+        # Not the scripts (../../../bin), nor byte code, which Python makes again.
         if ".." in file.parts or "__pycache__" in file.parts:
             continue
         target = folder / file

@@ -1,7 +1,7 @@
-"""Addresses: what the brokers say of themselves, and what the gateway says instead.
+"""The brokers' addresses, and those that the gateway tells clients in their place.
 
-A client connects to whatever address a response names. So each response that names one is rewritten: behind
-each broker's node id stands an address of the gateway. A broker without one is left out.
+A client connects to the addresses that responses name. So the gateway rewrites each response that names one:
+behind each broker's node id stands an address of the gateway. A broker without one is left out.
 """
 
 from __future__ import annotations

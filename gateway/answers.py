@@ -105,7 +105,7 @@ class Waiting:
         heappush(self._deadlines, (until_s, number))
 
     def acknowledged(self, request_ids: Sequence[str]) -> None:
-        """Kafka has taken these requests."""
+        """Note that Kafka has taken these requests."""
         for request_id in request_ids:
             if (number := self._numbers.get(request_id)) is not None:
                 self._open[number].unwritten.discard(request_id)
@@ -127,13 +127,13 @@ class Waiting:
             question.end(question.error)
 
     def refuse(self, request_ids: Sequence[str], error: Errors) -> None:
-        """The log has not taken these requests: whoever waits for one of them is refused with `error`."""
+        """Refuse these requests with `error`, because the log has not taken them."""
         for request_id in request_ids:
             if (number := self._numbers.get(request_id)) is not None:
                 self._close(number).end(error)
 
     def expire(self, now_s: float) -> None:
-        """Refuse whoever has waited long enough."""
+        """Refuse the requests that have waited long enough."""
         while self._deadlines and self._deadlines[0][0] <= now_s:
             _, number = heappop(self._deadlines)
             if number in self._open:
@@ -147,7 +147,7 @@ class Waiting:
             heapify(self._deadlines)
 
     def forget(self, asker: Hashable) -> None:
-        """Nobody waits any more for what `asker` has asked."""
+        """Drop what `asker` has asked, because it has gone."""
         for number in list(self._askers.get(asker, ())):
             self._close(number)
 

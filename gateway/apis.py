@@ -18,7 +18,7 @@ __all__ = ["APIS", "HIDDEN_FEATURES", "Api", "OfferedVersions", "Way", "offered"
 
 
 class Way(Enum):
-    """Where the answer to a request comes from."""
+    """The origin of the answer to a request."""
 
     STREAM = "the coordinator, by the log"
     GATEWAY = "the gateway itself"
@@ -67,7 +67,7 @@ APIS: dict[int, Api] = {
     14: Api("SyncGroup", Way.STREAM, 5),
     15: Api("DescribeGroups", Way.STREAM, 6),
     16: Api("ListGroups", Way.GATEWAY, 5),
-    # What follows version 0 is no frame.
+    # After version 0 the client sends bytes that are no frames.
     17: Api("SaslHandshake", Way.PASSED, 1, oldest=1),
     18: Api("ApiVersions", Way.REWRITTEN, 4),
     19: Api("CreateTopics", Way.PASSED),

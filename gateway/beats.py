@@ -48,23 +48,23 @@ class Beat(NamedTuple):
 
     @property
     def key(self) -> _Key:
-        """Whose it is."""
+        """The group and the member."""
         return self.request.group_id, self.request.member_named
 
     @property
     def most_bytes(self) -> int:
-        """How much it takes in a record at most: six bytes a character, as JSON writes some."""
+        """The most bytes that it takes in a record, since JSON writes some characters with six."""
         (member,) = self.request.beats
         return 100 + 6 * (len(member.member_id) + len(member.group_instance_id or ""))
 
     @property
     def generation_id(self) -> int:
-        """In which generation."""
+        """The generation of the member."""
         return self.request.beats[0].generation_id
 
 
 class BeatCounts:
-    """How many heartbeats there have been, and what has become of them."""
+    """Counts of heartbeats, and of what became of them."""
 
     def __init__(self) -> None:
         self.taken = 0
@@ -124,7 +124,7 @@ class Beats:
         self._numbers = count()
         self.counts = BeatCounts()
 
-    # -- a member beats ----------------------------------------------------------------------------
+    # -- a heartbeat arrives -----------------------------------------------------------------------
 
     def add(self, beat: Beat) -> bool:
         """Take a beat; returns whether it was answered at once, by the verdict on an earlier one."""
@@ -199,7 +199,7 @@ class Beats:
         record = self._sent.pop(response.request_id, None)
         if record is None:
             return False
-        # What cannot be read is answered as a whole.
+        # The stream answers a request that it cannot read as a whole.
         members = getattr(response, "members", msgspec.UNSET)
         if members is msgspec.UNSET or not members:
             errors = [response.error_code] * len(record.beating)
@@ -223,7 +223,7 @@ class Beats:
             if record is None or record.due_s != at_s:
                 continue
             if record.is_answered:
-                # Its verdict has not come for so long that it will answer nothing any more.
+                # Its verdict is so late that it would answer nothing.
                 del self._sent[request_id]
             elif record.is_acknowledged:
                 self.counts.answered_early += len(record.beating)

@@ -1,4 +1,4 @@
-"""The brokers, as the newest of what they say of each other has it, and where they could be reached."""
+"""The brokers by their newest list, and which of them could be reached."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ class Brokers:
 
     @property
     def present(self) -> list[int]:
-        """Node ids of all that are there."""
+        """Node ids of all brokers."""
         return list(self._present)
 
     @property
     def left_out(self) -> int:
-        """How many are there that clients are not told of, because they have no port."""
+        """The number of brokers that clients are not told of, because they have no port."""
         return len(self._left_out & self._present)
 
     def address(self, node_id: int) -> Address:
-        """Where this broker is."""
+        """The address of this broker."""
         return self._addresses[node_id]
 
     def meet(self, node_id: int, address: Address, now_s: float) -> bool:
-        """Take what a broker says of one of them; returns whether it is news."""
+        """Take what a broker says of one of them. Returns whether it is new."""
         if self._addresses.get(node_id) == address and node_id in self._present:
             return False
         self._addresses[node_id] = address
@@ -74,7 +74,7 @@ class Brokers:
         self.settle(now_s)
 
     def settle(self, now_s: float) -> None:
-        """Find anew to whom clients can be sent: to anybody, if nobody can be reached."""
+        """Choose the brokers that clients can be sent to: all of them, if none can be reached."""
         shunned = {each for each, at_s in self._unreachable_s.items() if at_s + _SHUNNED_S > now_s}
         offered = self._present - self._left_out
         self.reachable = tuple(sorted(offered - shunned or offered))

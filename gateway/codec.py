@@ -162,7 +162,7 @@ def is_api_versions_error(frame: bytes) -> bool:
 
 
 def produce_acks(frame: bytes | memoryview, api_version: int) -> int | None:
-    """How many acknowledgements the Produce that begins like this asks for; 0: there is no response.
+    """The acknowledgements that the Produce with this begin asks for; 0: it has no response.
 
     None if more of it has to come first. Raises `FrameError`.
     """

@@ -1,6 +1,6 @@
 """One client's connection: its own connection to a broker, and the slots in between.
 
-The connection cuts into frames whatever arrives from the client. Frames of passed requests go upstream as
+The connection cuts the client's bytes into frames. Frames of passed requests go upstream as
 they arrive. Frames of local requests are kept until they are whole, and go to the gateway. Only the first
 slot is written to the client.
 
@@ -58,7 +58,7 @@ _SASL = (_SASL_HANDSHAKE, _SASL_AUTHENTICATE)
 _OWN_ID, _OWN_NAME = 0, "group-coordinator-gateway"
 """Correlation id and client id of what the gateway asks a broker on its own account."""
 _SIGN_OF_LIFE = MetadataRequest(version=1, topics=[])
-"""A broker answers it to whoever has logged in, and to nobody else."""
+"""A broker answers it only to a client that has logged in."""
 _ENDPOINTS_VERSION = 10
 """The version of Produce from which on its responses may name addresses."""
 
@@ -110,7 +110,7 @@ class ClientConnection(asyncio.Protocol):
         self._arrived: deque[Iterator[Piece]] = deque()
         """Pieces that the client has sent and that are not taken yet."""
         self._holder: object = None
-        """For whom what comes next has to wait; None if it has not."""
+        """The request that later ones have to wait for; None if they need not."""
         self._is_taking = False
         self._slots = Slots(self._flush)
         self._frames = Frames(REQUEST_HEAD_BYTES, self._begin)
@@ -136,7 +136,7 @@ class ClientConnection(asyncio.Protocol):
 
     @property
     def client(self) -> Client:
-        """The client, as those know it who answer its requests."""
+        """The client, for the code that answers its requests."""
         return self._client
 
     @property
@@ -200,7 +200,7 @@ class ClientConnection(asyncio.Protocol):
         if self._holder is holder:
             self._holder = None
             if not self._is_taking:
-                # Whoever tells us so is in the middle of something.
+                # Not at once, because the caller is in the middle of something.
                 asyncio.get_running_loop().call_soon(self._take_arrived)
 
     def pause_writing(self) -> None:
@@ -373,7 +373,7 @@ class ClientConnection(asyncio.Protocol):
     def _take_login(self, head: RequestHead, frame: bytes) -> None:
         """Pass a request of a login on, once everything before it has been answered."""
         if head.api_key == _SASL_HANDSHAKE and head.api_version == 0:
-            # What follows it would be no frames.
+            # After it the client would send bytes that are no frames.
             error = Errors.UNSUPPORTED_VERSION.value
             refusal = SaslHandshakeResponse(version=0, error_code=error, mechanisms=[])
             self._slots.await_local().fill(codec.encode_response(refusal, head.correlation_id))
@@ -494,7 +494,7 @@ class ClientConnection(asyncio.Protocol):
         self.control()
 
     def control(self) -> None:
-        """Read from whom what he says can be taken, and from nobody else."""
+        """Read from a side only while what it sends can be taken."""
         upstream = self._upstream
         self._may_ask = (
             self._is_writable

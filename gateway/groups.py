@@ -1,4 +1,4 @@
-"""Which groups there are: an index of `coordinator.groups`, for ListGroups.
+"""An index of `coordinator.groups`, for ListGroups.
 
 Kafka's tools ask every broker and put the answers together; some add them up. So each node lists its share:
 the groups whose coordinator it is said to be.

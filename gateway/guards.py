@@ -116,7 +116,7 @@ def _sync(request: Request) -> Guard:
         message.protocol_type,
         message.protocol_name,
     ):
-        # Whoever it is.
+        # Whichever rights the client has.
         return _denied(request, Errors.INCONSISTENT_GROUP_PROTOCOL)
     return (yield from _member(request))
 

@@ -1,4 +1,4 @@
-"""The order in which requests go to the log: of each group that of arrival, though one may have to wait."""
+"""The order in which requests go to the log, which is that of arrival for each group."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Lanes(Generic[T]):
-    """Writes at once, but for groups of which something waits: what comes after it waits as well."""
+    """Writes requests at once, unless an earlier one of the group waits. Then they wait behind it."""
 
     def __init__(self, write: Callable[[T], None]) -> None:
         self._write = write
@@ -29,7 +29,7 @@ class Lanes(Generic[T]):
             lane.append([(each,)])
 
     def hold(self, group_id: str) -> Callable[[Sequence[T]], None]:
-        """Take a place for what is not known yet; returns the function that fills it, or leaves it empty."""
+        """Take a place for a request that is not known yet. Returns the function that fills it, or not."""
         place: list[Sequence[T]] = []
         self._lanes.setdefault(group_id, deque()).append(place)
 

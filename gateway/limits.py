@@ -13,7 +13,7 @@ __all__ = ["Limits", "Pending", "Seldom", "Unfinished"]
 Whose = TypeVar("Whose", bound="Hashable")
 
 _AGAIN = 0.9
-"""As full as this it must be at most before clients are read again: not at each answer anew."""
+"""Clients are read again below this part of the limit, and not again after each answer."""
 
 
 class Limits:
@@ -45,7 +45,7 @@ class Unfinished(Generic[Whose]):
         self.total = 0
 
     def hold(self, whose: Whose, count: int) -> list[Whose]:
-        """Note how much is kept for this one now. Returns those that have to go, which hold nothing any more.
+        """Note how much is kept for this one now. Returns those that have to go, and forgets what they hold.
 
         They are the ones that began first: an honest request is whole soon after it has begun.
         """
@@ -68,7 +68,7 @@ class Unfinished(Generic[Whose]):
 
 
 class Pending:
-    """How many requests wait for their answers, and how large they are together.
+    """The number of requests that wait for their answers, and their size together.
 
     `on_change` is called when `is_full` has changed.
     """
@@ -100,7 +100,7 @@ class Pending:
 
 
 class Seldom:
-    """Counts what happens often and is logged seldom: at most once in `every_s` seconds."""
+    """Counts what happens often and is logged at most once in `every_s` seconds."""
 
     def __init__(self, every_s: float = 10.0) -> None:
         self._every_s = every_s

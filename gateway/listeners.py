@@ -1,4 +1,4 @@
-"""The ports of a gateway: who is let in, and in plain text or with TLS."""
+"""The ports of a gateway, in plain text or with TLS."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Listeners:
             )
 
     def bind(self, port: int) -> socket.socket:
-        """Have a port. From now on clients can connect, though nobody speaks to them yet."""
+        """Bind a port. From now on clients can connect, but the gateway does not serve them yet."""
         host = self._settings.listen.host
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
@@ -81,7 +81,7 @@ class Listeners:
             ) from None
 
     def serve(self, bound: socket.socket, make: Callable[[], ClientConnection]) -> None:
-        """Speak to those who connect to the port, by connections that `make` makes."""
+        """Serve the clients of the port, by connections that `make` makes."""
 
         def enter() -> ClientConnection:
             connection = make()
@@ -107,7 +107,7 @@ class Listeners:
         self._metrics.connections_closed.labels(reason).inc()
 
     def close(self) -> None:
-        """Accept nobody any more."""
+        """Accept no more connections."""
         for each in self._tasks:
             each.cancel()
 

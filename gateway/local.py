@@ -1,4 +1,4 @@
-"""Requests that the gateway does not pass on: answered by the stream, or by what the gateway knows.
+"""Requests that the stream or the gateway itself answers, and no broker.
 
     local.answer(request, client, reply)    `reply` is called once, now or later, with Kafka's response
 
@@ -143,12 +143,12 @@ class Local:
         return self._beats.counts
 
     def silent_s(self, now_s: float) -> float:
-        """For how many seconds somebody has waited for the coordinator, and it has answered nobody."""
+        """Seconds for which requests have waited for the coordinator while it has answered none."""
         return 0 if self._silent_since_s is None else now_s - self._silent_since_s
 
     @property
     def late_answers(self) -> int:
-        """Answers that nobody waited for any more."""
+        """The number of answers that came too late."""
         return self._waiting.late
 
     @property
@@ -189,7 +189,7 @@ class Local:
         """The broker has accepted the client's login under this name; None if it is not known."""
         most = self._rules.max_id_length
         if name is not None and len(name) > most:
-            # What is left of a name may be another one's.
+            # A part of a name may be the name of another client.
             log.warning(
                 "requests of %s have no principal: the client's name has %d characters, of at most %d",
                 *(client.host, len(name), most),
@@ -277,7 +277,7 @@ class Local:
             place(outgoing)
             return
         for out in outgoing:
-            # What comes after a group's beats must not overtake them.
+            # Later requests must not overtake the group's heartbeats.
             self._flush(out.request.group_id, now_s)
             self._lanes.put(out.request.group_id, out)
 
@@ -332,7 +332,7 @@ class Local:
             del known[next(iter(known))]
 
     def gone(self, client: Client) -> None:
-        """The client's connection has ended: what it has asked stays in the log, and nobody is answered."""
+        """Drop what a client has asked, because its connection has ended. In the log it stays."""
         self._waiting.forget(client)
 
     def _found(self, request: Request) -> Any:
@@ -381,7 +381,7 @@ class Local:
         self._write(each.record)
 
     def expire(self, now_s: float) -> None:
-        """Answer those who have waited long enough."""
+        """Refuse the requests that have waited long enough."""
         if self._topics is not None:
             self._topics.expire(now_s)
         self._waiting.expire(now_s)
@@ -390,21 +390,21 @@ class Local:
     # -- the log tells -----------------------------------------------------------------------------
 
     def acknowledged(self, request_ids: Sequence[str], now_s: float) -> None:
-        """Kafka has taken these requests."""
+        """Note that Kafka has taken these requests."""
         for each in request_ids:
             self._beats.acknowledged(each, now_s)
         self._waiting.acknowledged(request_ids)
 
     def refused(self, request_ids: Sequence[str]) -> None:
-        """Kafka has not taken these requests, and never will."""
+        """Refuse these requests, because Kafka has not taken them and never will."""
         for each in request_ids:
             self._beats.refused(each)
         self._waiting.refuse(request_ids, Errors.COORDINATOR_NOT_AVAILABLE)
 
     def take(self, responses: Sequence[Any], now_s: float) -> None:
-        """The coordinator has answered, perhaps other gateways that read the same partition."""
+        """Take the coordinator's answers. Some may be for other gateways that read the same partition."""
         for each in responses:
-            # Whoever's it is: the coordinator is there.
+            # Even if it is another gateway's, the coordinator is there.
             self._silent_since_s = None
             if each.request_id.startswith(self._prefix) and not self._beats.take(each, now_s):
                 self._waiting.take(each)

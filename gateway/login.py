@@ -51,7 +51,7 @@ class Login:
     def answered(self, response: Any, now_s: float) -> bool:
         """The broker has answered a SaslAuthenticate; returns whether it has accepted a name by that."""
         if response.error_code:
-            # What comes after it is no login before the next handshake.
+            # Later messages are no login before the next handshake.
             self._mechanism = None
             return False
         if response.session_lifetime_ms:

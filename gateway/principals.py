@@ -2,7 +2,7 @@
 
 The gateway checks no password and no signature. The broker does, and a name that was read here counts only
 after the broker has accepted the login. So a message that the broker would read as another name must give no
-name here: whatever is unusual gives none.
+name here. An unusual message gives none.
 
 Source: RFC 4616, RFC 5802, RFC 7628; PlainSaslServer, ScramMessages, ScramSaslServer, ScramFormatter and
 OAuthBearerClientInitialResponse of Apache Kafka 4.2.

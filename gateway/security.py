@@ -1,4 +1,4 @@
-"""How a gateway's connections to the brokers are secured, its own ones and those of its clients."""
+"""The security of a gateway's connections to the brokers, its own ones and those of its clients."""
 
 from __future__ import annotations
 

@@ -107,12 +107,12 @@ class Gateway:
             self._health.serves(self._local)
             try:
                 if not self._security.asks_rights:
-                    say("rights are not asked for: whoever reaches the gateway may do anything to any group")
+                    say("rights are not checked: any client may do anything to any group")
                 say(
                     f"clients find the gateway at {settings.gateway_advertised_host}:{bound.getsockname()[1]}"
                 )
                 await self._keep_time(stopping)
-                say("stopping")
+                say("the gateway is stopping")
             finally:
                 self._health.stops()
                 refreshing.cancel()

@@ -32,14 +32,14 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     gateway_reuse_port: bool = False
     """Share the ports with other gateways of this machine, among which the system spreads connections."""
     gateway_metrics_port: Port = 9467
-    """As `metrics.port`, of the gateway: another one, since both may run on one machine."""
+    """Port of the gateway's Prometheus endpoint; 0: any free one, -1: none."""
 
     gateway_tls_certificate: str = ""
     """PEM file with the gateway's certificate and those that signed it. Empty: clients use plain text."""
     gateway_tls_key: str = ""
     """PEM file with the certificate's key; empty: it is in the file of the certificate."""
     gateway_tls_key_password: str = ""
-    """Decrypts the key, if it is encrypted."""
+    """Password of the key, if it is encrypted."""
     gateway_tls_client_ca: str = ""
     """PEM file with authorities; if set, a client has to show a certificate that one of them has signed."""
 
@@ -54,12 +54,12 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     gateway_max_connections: Positive = 10_000
     """Clients that may be connected; the next one is closed."""
     gateway_max_unfinished_bytes: Positive = 64_000_000
-    """Of requests of groups that are not whole yet, of all clients together. Beyond that the connection whose
+    """Bytes of unfinished group requests of all clients together. Beyond that the connection whose
     request has been unfinished longest is closed."""
     gateway_max_waiting: Positive = 100_000
     """Requests that may wait for answers. With as many, clients are not read until a tenth is answered."""
     gateway_max_waiting_bytes: Positive = 256_000_000
-    """Size of these requests together, with the same consequence."""
+    """Bytes of these requests together, with the same consequence."""
 
     def __post_init__(self) -> None:
         """Refuse what the types do not. Raises `ValueError`, of which `load` makes a `SettingsError`."""
@@ -74,7 +74,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
 
     @property
     def listen(self) -> Listen:
-        """Where clients find the gateway."""
+        """The address at which clients find the gateway."""
         host, _, port = self.gateway_listen.rpartition(":")
         return Listen(host.strip("[]"), int(port))
 

@@ -47,7 +47,7 @@ class _Wanting:
 
 
 class Topics:
-    """How many partitions topics have. `look_up` asks Kafka, one question at a time; the answer is `told`."""
+    """The topics' numbers of partitions. `look_up` asks Kafka, once at a time, and the answer is `told`."""
 
     def __init__(self, look_up: Callable[[list[str]], None]) -> None:
         self._look_up = look_up
@@ -100,7 +100,7 @@ class Topics:
         self._ask()
 
     def expire(self, now_s: float) -> None:
-        """Let pass whoever has waited long enough."""
+        """Let requests pass that have waited long enough."""
         self._end([each for each in self._wanting if each.due_s <= now_s])
 
     def _ask(self) -> None:
@@ -122,7 +122,7 @@ class Topics:
 
 
 def needed_by(commit: OffsetCommitRequest) -> dict[str, int]:
-    """How many partitions the topics of a commit must have."""
+    """The numbers of partitions that the topics of a commit must have."""
     needed: dict[str, int] = {}
     for topic in commit.topics:
         last = max((each.partition_index for each in topic.partitions), default=-1)

@@ -59,7 +59,7 @@ class Upstream(asyncio.Protocol):
     def write(self, data: bytes | memoryview) -> None:
         """Send something, or keep it until there is a connection."""
         if self._transport is None:
-            # What a client has sent is a view of a buffer that it uses again.
+            # The bytes are a view of a buffer that the client's connection uses again.
             self._unsent.append(bytes(data))
         else:
             self._transport.write(data)

@@ -1,4 +1,4 @@
-"""From events to rows: each row once, as the last event that it is about has left it."""
+"""The fold of events into rows: each row once, as the last event about it has left it."""
 
 from __future__ import annotations
 

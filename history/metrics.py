@@ -22,7 +22,7 @@ __all__ = ["HistoryMetrics"]
 
 
 class HistoryMetrics(QueryListener):
-    """How far the tables are, and what was written: told by the writer, and by Spark of the named query.
+    """Metrics of the tables and of what was written, as the writer and Spark's named query tell them.
 
     A value that is not known yet is NaN. Labels are there from the start, with 0.
     """
@@ -88,7 +88,7 @@ class HistoryMetrics(QueryListener):
 def _unwritten(progress: StreamingQueryProgress) -> int | None:
     """None if Spark did not ask how far the topic goes, as before a batch that runs again."""
     (topic,) = progress.sources
-    # What is null to Spark, pyspark makes a text of, "null" or "None".
+    # pyspark makes a text of Spark's null, "null" or "None".
     if not (topic.latestOffset.startswith("{") and topic.endOffset.startswith("{")):
         return None
     return _sum(topic.latestOffset) - _sum(topic.endOffset)

@@ -28,7 +28,7 @@ def start_query(
         spark.readStream.format("kafka")
         .option("subscribe", settings.topics_events)
         .option("startingOffsets", "earliest")
-        # What has passed its retention while nobody read is gone either way.
+        # Events that have passed their retention while nobody read are gone either way.
         .option("failOnDataLoss", "false")
         .option("maxOffsetsPerTrigger", settings.history_max_events)
         .options(**kafka_options(settings))

@@ -38,7 +38,7 @@ def time(value: datetime) -> str:
 
 
 class Period(NamedTuple):
-    """From `since` (included) to `until` (not). If they are the same, that moment."""
+    """A time from `since` (included) to `until` (not). If they are the same, that moment."""
 
     since: datetime
     until: datetime
@@ -61,7 +61,7 @@ class Period(NamedTuple):
 
 
 class About(NamedTuple):
-    """The subject of a question. `member`: a member id, client id or instance id; None: whoever it was."""
+    """The subject of a question. `member`: a member id, client id or instance id; None: any."""
 
     group_id: str
     period: Period
@@ -167,7 +167,8 @@ ORDER BY topic, partition, since, client_id"""
 
 
 def _joins(about: About) -> str:
-    # Somebody is always the last. Who is slow is not who is so most often, but for whom all others waited.
+    # One member is always the last. A slow member is not the one that is last most often, but the one that
+    # all others waited for.
     return f"""\
 WITH phases AS (
   SELECT client_id, group_instance_id, member_id, join_phase_ms,

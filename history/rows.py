@@ -50,7 +50,7 @@ def read_event(body: bytes | str) -> AnyEvent | None:
         event = _events.decode(body)
     except msgspec.DecodeError:
         return None
-    # What all events have in common has defaults for those who make events, not for those who read them.
+    # The fields of all events have defaults for code that makes events, not for code that reads them.
     return event if event.event_id else None
 
 

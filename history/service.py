@@ -175,12 +175,15 @@ def _write(
 
     watch.batches.restart()
     query = start_query(spark, settings, take, once=once)
-    say(f"the history is written to {settings.history_path}")
+    if once:
+        say(f"writing all events to {settings.history_path}, which takes ten seconds or more")
+    else:
+        say(f"the history is written to {settings.history_path}")
     while query.isActive and not stopping.wait(_LOOK_S):
-        # A first batch may be one that a restart only made begin anew, and have far to go.
+        # A first batch may be one that runs again after a restart, and may have far to go.
         watch.health.does(Activity.WRITING_HISTORY, math.inf if watch.batches.groups is None else patience_ms)
     watch.health.does(Activity.STOPPING)
-    # In the middle of a batch, too: what it has not told is told when it runs again.
+    # Even in the middle of a batch, because it runs again at the next start.
     query.stop()
     if not stopping.is_set():
         _check(query, failures, settings.bootstrap_servers, once=once)

@@ -17,10 +17,10 @@ class HistorySettings(Settings, frozen=True, kw_only=True):
     history_path: str = ""
     """Directory or object-store URI of the tables that `write-history` writes and `history` asks."""
     history_interval_ms: Positive = 30_000
-    """Time between the starts of two batches of the history."""
+    """Time between the starts of two batches of the history, in ms."""
     history_max_events: Positive = 200_000
-    """Of one batch: a history that begins late, and has far to go, need not hold it all in memory."""
+    """Most events of one batch, so that a history that begins late need not hold all of them in memory."""
     history_retention_days: Annotated[int, msgspec.Meta(ge=0)] = 0
-    """How long the history reaches back; 0: for ever."""
+    """Days that the history reaches back; 0: for ever."""
     history_metrics_port: Port = 9466
-    """As `metrics.port`, of `write-history`: another one, since both may run on one machine."""
+    """Port of the Prometheus endpoint of `write-history`; 0: any free one, -1: none."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import date, timedelta
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from delta.tables import DeltaTable
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
@@ -16,6 +17,8 @@ from group_coordinator.history.tables import EVENTS, TABLES, Table
 from group_coordinator.jobs.session import DELTA
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyspark.sql import SparkSession
 
 __all__ = ["DELTA_DEFAULTS", "SESSION_DEFAULTS", "Retention", "prepare_tables"]
@@ -27,7 +30,7 @@ DELTA_DEFAULTS = DELTA | {
 }
 SESSION_DEFAULTS = DELTA_DEFAULTS | {
     "spark.app.name": "group-coordinator-history",
-    # What suits a stream of tiny batches does not suit these.
+    # The coordinator's settings are for tiny batches, and do not suit these.
     "spark.sql.codegen.factoryMode": "FALLBACK",
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.shuffle.partitions": "4",
@@ -125,6 +128,21 @@ class Retention:
                 if table is EVENTS:
                     days = stored.toDF().where(old).select("day").distinct().count()
                 stored.delete(old)
-            stored.vacuum()
+            with _quiet(self._spark):
+                stored.vacuum()
         self.done(today)
         return days
+
+
+@contextmanager
+def _quiet(spark: SparkSession) -> Iterator[None]:
+    """Keep what this thread prints in Java from the terminal: Delta prints how many files it has deleted."""
+    jvm: Any = spark._jvm  # noqa: SLF001
+    # Scala's own output, which is one for each thread. Delta has no setting for what it prints there.
+    console = getattr(getattr(jvm.scala, "Console$"), "MODULE$")
+    before = console.out()
+    console.setOutDirect(jvm.java.io.PrintStream(jvm.java.io.OutputStream.nullOutputStream()))
+    try:
+        yield
+    finally:
+        console.setOutDirect(before)

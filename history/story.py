@@ -28,8 +28,8 @@ class Outage(msgspec.Struct, frozen=True):
 class Story(msgspec.Struct, kw_only=True):
     """Rows of the tables, those of each table in the order of time.
 
-    Spans are there that had not ended when the time began. Events do not tell of `outages`: whoever knows of
-    one from elsewhere adds it.
+    Spans are there that had not ended when the time began. Events do not tell of `outages`; a caller that
+    knows of one adds it.
     """
 
     group_id: str
@@ -49,7 +49,7 @@ class Story(msgspec.Struct, kw_only=True):
 
     @classmethod
     def of_rows(cls, group_id: str, rows: Iterable[Row]) -> Self:
-        """The story that rows of the tables tell, in whatever order they come."""
+        """The story that rows of the tables tell. They may come in any order."""
         every = list(rows)
 
         def of(kind: type[AnyRow]) -> list[AnyRow]:
@@ -70,5 +70,5 @@ def _place(row: Row) -> tuple[float, int]:
     if isinstance(row, OfEvent):
         return row.at.timestamp(), row.log_offset
     assert isinstance(row, Span)  # noqa: S101 - there are no other rows
-    # What began before the history did comes first.
+    # A span that began before the history did comes first.
     return (float("-inf") if row.since is None else row.since.timestamp()), 0

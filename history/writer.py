@@ -1,4 +1,4 @@
-"""A batch of events becomes rows of the tables: each event once, whatever is repeated.
+"""The writer of the tables, which makes rows of a batch of events, each once.
 
 The topic may have an event twice, because the coordinator runs a batch again after a failure. A batch of this
 query may also run twice. So nothing is appended: every row has a key, and is merged into its table. The table
@@ -35,7 +35,7 @@ _ENVELOPE = (
     "request_id STRING, principal STRING, reason STRING"
 )
 _SPANS = _MEMBERSHIP, _ASSIGNMENTS = tuple(table for table in TABLES if table.is_of_spans)
-# What the end of a span sets.
+# The columns that the end of a span sets.
 _ENDING = frozenset({"until", "ended_by", "reason", "client_reason"})
 _ROWS = "table STRING, row STRING"
 
@@ -148,7 +148,7 @@ class HistoryWriter:
         """Return how many rows were added or changed."""
         columns: dict[str, str | Column] = {name: F.col(f"new.{name}") for name in rows.columns}
         same = [F.col(f"old.{name}").eqNullSafe(F.col(f"new.{name}")) for name in (*table.key, "day")]
-        # The days as constants, too: by them Delta knows which files it need not read.
+        # Also the days as constants, because Delta skips files by them.
         condition = _is_in("old.day", _days(rows))
         for each in same:
             condition &= each

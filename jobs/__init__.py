@@ -1,1 +1,1 @@
-"""How a long-lived Spark job runs here, whatever it does: settings, session, stopping, health, logs."""
+"""The common part of all long-lived Spark jobs: settings, session, stopping, health, logs."""

@@ -39,12 +39,12 @@ class BatchWatch(QueryListener):
 
     @property
     def silent_ms(self) -> float:
-        """How long ago a batch has ended, or the query was started."""
+        """The time since a batch has ended, or since the query was started, in ms."""
         return (time.monotonic() - self._ended_at) * 1000
 
     @property
     def behind_ms(self) -> float:
-        """How long ago a batch has ended that has read all there was, or the query was started."""
+        """The time since a batch has read all there was, or since the query was started, in ms."""
         return (time.monotonic() - self._caught_up_at) * 1000
 
     def restart(self) -> None:

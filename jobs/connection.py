@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 
 __all__ = ["UnreachableError", "admin_client"]
 
-# What comes of the other reasons, in the end.
+# Kafka's errors for the other reasons, in the end.
 _TIME_IS_OVER = (KafkaTimeoutError, RequestTimedOutError)
 _ENDED = "socket disconnected"
-# What kafka-python and OpenSSL say, and what to look at.
+# The messages of kafka-python and OpenSSL, and what to look at.
 _ADVICE = {
+    "ECONNREFUSED": "nothing listens there: start Kafka, or name another --bootstrap-server",
     "CERTIFICATE_VERIFY_FAILED": "kafka.ssl.truststore.location has to have the authority that signed "
     "the brokers' certificates, and bootstrap.servers the names that are in them",
     "[X509": "kafka.ssl.truststore.location has no certificates that can be read",

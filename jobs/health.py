@@ -1,4 +1,4 @@
-"""Whether a job is well, for those who restart it, and at work, for those who wait for it.
+"""The health of a job: whether only a restart would help, and whether it does its work.
 
 Only what a restart mends makes it ill. To wait for Kafka, for a turn or for a long first batch is no illness:
 a job that is killed over it waits from the beginning.
@@ -39,14 +39,14 @@ _HAS_BATCHES = (*_AT_WORK, Activity.CATCHING_UP)
 
 
 class Verdict(NamedTuple):
-    """Whether it is, and why, in one line."""
+    """The answer to a probe, and the reason in one line."""
 
     good: bool
     why: str
 
 
 class Health:
-    """Made from what the job says that it does, each time that it looks around, and from its batches.
+    """The health of a job, from the activities that it tells and from its batches.
 
     `stall_ms`: a batch that takes longer is no work any more.
     """

@@ -105,7 +105,7 @@ def _ssl(java: Mapping[str, str]) -> dict[str, Any]:
 
 
 def no_debug(name: str) -> None:
-    """Keep the logger `name`, and what it logs, at INFO or above, whatever was asked for."""
+    """Keep the logger `name`, and what it logs, at INFO or above, even if DEBUG was asked for."""
     logger = logging.getLogger(name)
     if logger.getEffectiveLevel() < logging.INFO:
         logger.setLevel(logging.INFO)
@@ -122,7 +122,7 @@ def _unquote(value: str) -> str:
 
 
 def kafka_options(settings: Settings) -> dict[str, str]:
-    """Where the brokers are, and the user's own client properties, for Spark's source and sink."""
+    """The brokers' addresses and the user's own client properties, for Spark's source and sink."""
     return {
         "kafka.bootstrap.servers": settings.bootstrap_servers,
         **{f"kafka.{name}": value for name, value in settings.kafka.items()},

@@ -1,4 +1,4 @@
-"""How far a job is behind the ends of the topics that it reads."""
+"""The lag of a job behind the ends of the topics that it reads."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class LagWatch(Collector):
         partitions = [TopicPartition(self._topic, number) for number in sorted(numbers)]
         ends = self._consumer.end_offsets(partitions)
         begins = self._consumer.beginning_offsets(partitions)
-        # What has passed its retention nobody can read any more.
+        # Nobody can read records that have passed their retention.
         positions = {each: max(begins[each], read.get(each.partition, 0)) for each in partitions}
         unread = {each: position for each, position in positions.items() if position < ends[each]}
         records = sum(ends[each] - position for each, position in unread.items())

@@ -1,4 +1,4 @@
-"""How the jobs hear of their query's batches."""
+"""The listener by which the jobs learn of their query's batches."""
 
 from __future__ import annotations
 

@@ -1,13 +1,14 @@
-"""The form of a log line, in the driver as on the executors: `log.level` and `log.format`.
+"""The form of a log line, in the driver and on the executors, by `log.level` and `log.format`.
 
-structlog makes the lines, but is not configured for the process: `structlog.configure` belongs to whoever
-runs this next to a program of their own.
+structlog makes the lines, but is not configured for the process. A program that this runs in may call
+`structlog.configure` itself.
 """
 
 from __future__ import annotations
 
 import logging
 import re
+import textwrap
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,8 @@ _FIRST = ("timestamp", "level", "logger", "event")
 _OWN = ("group_coordinator",)
 _ERROR = "error: "
 _WIDTH = 80
-# What is told of an event in a short line, in this order, with a word before it.
+_MOST_LINES = 4
+# The fields of an event that a short line has, in this order, with a word before each.
 _TOLD = {
     "member": "",
     "replaced_by": "replaced by ",
@@ -97,12 +99,12 @@ def _encodable(_logger: WrappedLogger, _method: str, fields: EventDict) -> Event
 
 
 def _json(_logger: WrappedLogger, _method: str, fields: EventDict) -> str:
-    # What has no form of its own in JSON is no reason to end a query.
+    # A value without a form in JSON is no reason to end a query.
     return msgspec.json.encode(fields, enc_hook=str).decode()
 
 
 def _short(_logger: WrappedLogger, _method: str, fields: EventDict) -> str:
-    """One line of a terminal: what happened to which group, and why; logfmt and JSON have all the rest."""
+    """What happened to which group, and why, for a terminal; logfmt and JSON have all the rest."""
     level = "" if fields["level"] == "info" else f"{fields['level']}: "
     if "logger" in fields:  # it speaks for itself
         text = str(fields["event"]).partition("\n")[0]
@@ -115,8 +117,17 @@ def _short(_logger: WrappedLogger, _method: str, fields: EventDict) -> str:
         told = ", ".join(f"{word}{fields[name]}" for name, word in _TOLD.items() if name in fields)
         text = f"{fields['group']}: {what}" + (f": {told}" if told else "")
     text = _RANDOM.sub(r"-\1…", text)
-    line = _printable(f"{fields['timestamp']} {level}{text}")
-    return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…"
+    time = f"{fields['timestamp']} "
+    line = _printable(f"{time}{level}{text}")
+    # In full, because the reason is at the end. Later lines of it begin below the text.
+    return textwrap.fill(
+        line,
+        _WIDTH,
+        subsequent_indent=" " * len(time),
+        max_lines=_MOST_LINES,
+        placeholder=" …",
+        break_on_hyphens=False,
+    )
 
 
 def _printable(line: str) -> str:

@@ -1,4 +1,4 @@
-"""A small HTTP server beside what a process does: for metrics, probes and the page."""
+"""A small HTTP server inside a process, for metrics, probes and the page."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _Server6(_Server):
     address_family = socket.AF_INET6
 
     def server_bind(self) -> None:
-        """Serve IPv4 as well, if the address is that of all networks, whatever this machine's default is."""
+        """Serve IPv4 as well if the address is that of all networks, even where that is not the default."""
         if socket.has_dualstack_ipv6():
             self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         super().server_bind()
@@ -50,7 +50,7 @@ class _Handler(WSGIRequestHandler):
     """Seconds for which somebody may be connected and say nothing."""
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
-        """Say nothing: somebody asks every few seconds."""
+        """Log nothing, because a probe asks every few seconds."""
 
 
 def serve_app(host: str, port: int, app: WSGIApplication, name: str) -> tuple[int, Callable[[], None]]:

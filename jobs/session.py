@@ -7,19 +7,21 @@ Each default below was measured on small batches, where fixed costs are all ther
 from __future__ import annotations
 
 import os
+import signal
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pyspark import SparkConf, SparkContext
+from pyspark import SparkConf, SparkContext, java_gateway
 from pyspark.sql import SparkSession
 
 from group_coordinator.deploy.jars import fetch
 from group_coordinator.jobs.kafka_config import no_debug
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from group_coordinator.jobs.settings import Settings
 
@@ -43,8 +45,8 @@ _DEFAULTS = {
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    # In each batch Spark looks at the deadlines of all groups of a partition. What is not in this cache, of
-    # which it has 8 MB by default, is unpacked again each time.
+    # In each batch Spark looks at the deadlines of all groups of a partition. It unpacks again
+    # each time what is not in this cache, which has 8 MB by default.
     "spark.sql.streaming.stateStore.rocksdb.blockCacheSizeMB": "64",
     # Going through them all takes an eighth less in blocks of this size than in RocksDB's 4 kB.
     "spark.sql.streaming.stateStore.rocksdb.blockSizeKB": "64",
@@ -74,8 +76,8 @@ _WITHOUT_UI = {
 _LOCAL_DEFAULTS = {
     # Two cores; a task whose Python worker dies is tried again, and need not end the query.
     "spark.master": "local[2,4]",
-    # The executor is this very process. If it is given up because all of it was stopped for a while, as on a
-    # laptop that sleeps, it is never taken back, and the query ends when it has tried 60 times to report.
+    # The executor is this very process. It may be stopped for a while, as on a laptop that sleeps. A driver
+    # that gives it up then never takes it back, and the query ends when it has tried 60 times to report.
     "spark.storage.blockManagerHeartbeatTimeoutMs": "365d",
     "spark.driver.memory": "1g",
     "spark.driver.host": "127.0.0.1",
@@ -104,17 +106,17 @@ def create_session(
     jars of the lock file are fetched and used; `progress` shows that. Raises `JarError` if they cannot be
     had. To spark-submit the jars have to be given: its JVM runs already.
     """
-    # At DEBUG it logs all that is said to the JVM, which is told passwords, too.
+    # At DEBUG it logs all that is said to the JVM, passwords as well.
     no_debug("py4j")
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     if submitted:
-        # What spark-submit was given is in its JVM, where SparkConf only looks once it knows of it.
+        # The properties of spark-submit are in its JVM. SparkConf only looks there once it knows of it.
         SparkContext._ensure_initialized()  # noqa: SLF001
     conf = SparkConf()
     for name, value in settings.spark.items():
         conf.set(name, value)
-    # Python workers would otherwise run whatever python3 is first on the PATH; and pyspark itself leaves
-    # the property to spark-submit.
+    # Python workers would otherwise run the first python3 on the PATH. pyspark itself leaves the property to
+    # spark-submit.
     if python := conf.get("spark.pyspark.python"):
         os.environ["PYSPARK_PYTHON"] = python
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -136,7 +138,32 @@ def create_session(
     if conf.get("spark.ui.enabled") == "false":
         for name, value in _WITHOUT_UI.items():
             conf.setIfMissing(name, value)
-    return SparkSession.builder.config(conf=conf).getOrCreate()
+    with _java_without_sigterm():
+        return SparkSession.builder.config(conf=conf).getOrCreate()
+
+
+@contextmanager
+def _java_without_sigterm() -> Iterator[None]:
+    """Let a JVM that pyspark starts ignore SIGTERM, as pyspark lets it ignore SIGINT.
+
+    A supervisor may send the signal to all processes at once. Spark would then end in the middle of a batch,
+    while Python waits for the batch's end. The JVM ends with Python, whose pipe to it closes.
+    """
+    launcher: Any = java_gateway
+    popen = launcher.Popen
+
+    def start(*arguments: Any, preexec_fn: Callable[[], object] = int, **options: Any) -> Any:
+        def prepare() -> None:
+            preexec_fn()
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+        return popen(*arguments, preexec_fn=prepare, **options)
+
+    launcher.Popen = start
+    try:
+        yield
+    finally:
+        launcher.Popen = popen
 
 
 def _use_locked_jars(conf: SparkConf, *, progress: bool, local_files: bool) -> None:

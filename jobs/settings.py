@@ -110,7 +110,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid
     log_level: str = "info"
     """Least level of what is logged: debug, info, warning or error."""
     log_format: str = "auto"
-    """short (80 characters, for people), logfmt or json; auto: short on a terminal, and logfmt elsewhere."""
+    """short (80 characters wide, for people), logfmt or json; auto: short on a terminal, logfmt elsewhere."""
 
     group: GroupConfig = GroupConfig()
     kafka: dict[str, str] = {}
@@ -166,7 +166,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid
 
     @property
     def output_topics(self) -> dict[Channel, str]:
-        """Where the query writes each kind of output."""
+        """The topic that the query writes each kind of output to."""
         return {
             Channel.RESPONSES: self.topics_responses,
             Channel.GROUPS: self.topics_groups,

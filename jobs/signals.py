@@ -1,17 +1,19 @@
-"""Being told to stop by a signal."""
+"""Signals that tell a process to stop."""
 
 from __future__ import annotations
 
 import queue
 import signal
+import sys
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import FrameType
 
-__all__ = ["StopEvent", "stop_event"]
+__all__ = ["StopEvent", "exiting_on_sigterm", "stop_event"]
 
 _LOOK_S = 0.5
 
@@ -60,3 +62,18 @@ def stop_event(*numbers: signal.Signals) -> StopEvent:
     for number in numbers:
         signal.signal(number, set_event)
     return event
+
+
+@contextmanager
+def exiting_on_sigterm() -> Iterator[None]:
+    """Let SIGTERM raise SystemExit, with 128 + its number, while the context is open.
+
+    This is for the time in which a process starts. Without a handler the signal ends Python at once, and what
+    it has started stays behind. As process 1 of a container Python would not even notice the signal. Must be
+    entered in the main thread.
+    """
+    before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

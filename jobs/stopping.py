@@ -42,7 +42,7 @@ def stop_after_batch(spark: SparkSession, query: StreamingQuery, timeout_s: floa
         state, thread = execution.state(), execution.queryExecutionThread()
         _await_job(spark, query, deadline)
         state.set(terminated)
-        # With the flag set, the query calls itself ended, whatever its thread is doing.
+        # With the flag set, the query calls itself ended, although its thread may still run.
         thread.join(max(int((deadline - time.monotonic()) * 1000), 1))
         if not thread.isAlive():
             return query.exception() is None

@@ -42,8 +42,8 @@ _LONGEST = timedelta(days=400)
 _FIRST_YEAR, _LAST_YEAR = 1970, 9_000
 _STATIC = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
 _STYLE_HASH = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
-# No script but the one file, and no address but this server's: whatever strangers call themselves, even if it
-# were not escaped, it could do nothing. Pictures bring their style; its hash tells it from anybody else's.
+# No script but the one file, and no address but this server's. So a name that strangers give themselves could
+# do nothing, even if it were not escaped. Pictures bring their style; its hash tells it from anybody else's.
 _POLICY = (
     "default-src 'none'; script-src 'self'; connect-src 'self'; img-src 'self'; "
     f"style-src 'self' 'sha256-{_STYLE_HASH}'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -66,7 +66,7 @@ class Now(Protocol):
 
     @property
     def problem(self) -> str | None:
-        """Why that may not be all."""
+        """The reason why that may not be all."""
 
 
 class Past(Protocol):
@@ -219,7 +219,7 @@ class App:
         last = query.seconds("last", _LAST)
         memory = self._live.memory
         picture = memory.picture(group_id)
-        # Only of those that are there: the coordinator is not to be asked whatever somebody types.
+        # Only of groups that are there, because anybody may type any name into the address.
         measured = None if picture is None else self._lag_of(group_id)
         body = now_part(
             memory.story(group_id), picture, measured, now - timedelta(seconds=last), now, self._live.problem

@@ -1,4 +1,4 @@
-"""How far groups are behind. The coordinator has to be asked, which takes a while: nobody waits for it."""
+"""The lags of groups. Nobody waits for them, because it takes a while to ask the coordinator."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Measured:
     problem: str | None = None
 
     def total(self, group_id: str) -> int | None:
-        """How many records a group is behind; None if there is no log, or nothing is committed."""
+        """The number of records that a group is behind; None if there is no log, or nothing is committed."""
         lags = [row.lag for row in self.rows.get(group_id, ()) if row.lag is not None]
         return sum(lags) if lags else None
 

@@ -18,7 +18,7 @@ from group_coordinator.history.story import Story
 
 __all__ = ["LIMITS", "Limits", "Listed", "Memory"]
 
-# What Python needs for an entry besides its bytes, about.
+# Bytes that Python needs for an entry besides its own, about.
 _OVERHEAD = 300
 _NOT_TOLD = frozenset({"offsets_expired"})
 _OF_OFFSETS = frozenset({"offsets_committed", "offsets_deleted"})
@@ -26,9 +26,9 @@ _OF_OFFSETS = frozenset({"offsets_committed", "offsets_deleted"})
 
 
 class Limits(NamedTuple):
-    """How much is kept, in bytes and in events. The groups that have changed last are kept longest.
+    """The limits of what is kept, in bytes and in events. Groups that have changed last are kept longest.
 
-    `resets`: offsets that were set or deleted by somebody who is no member.
+    `resets`: offsets that were set or deleted by somebody other than a member.
     """
 
     pictures: int = 64 << 20

@@ -43,13 +43,13 @@ def said(value: object) -> str:
 def link(path: str, text: str, **query: object) -> str:
     """A link; what is None is left out of its query."""
     given = {name: str(value) for name, value in query.items() if value is not None}
-    # What cannot be encoded is in no id that the coordinator has written.
+    # The coordinator has written no id that cannot be encoded.
     url = f"{path}?{urlencode(given, errors='replace')}" if given else path
     return f'<a href="{escape(url)}">{said(text)}</a>'
 
 
 def page(title: str, body: str, *, live: bool = False, history: bool = False) -> str:
-    """A whole page. `live`: what is between the part's marks is fetched anew all the time."""
+    """A whole page. `live`: the browser fetches what is between the part's marks again and again."""
     past = f" {link('/history', 'history')}" if history else ""
     pause = '<button id="pause" type="button" hidden>Pause</button>' if live else ""
     return (
@@ -171,7 +171,7 @@ def _whole_seconds(span: timedelta) -> timedelta:
 
 
 def since_links(group_id: str, last: int) -> str:
-    """How far back to look."""
+    """Links that choose how far back the page looks."""
     links = (
         f"<b>{said(text)}</b>" if seconds == last else link("/group", text, id=group_id, last=seconds)
         for seconds, text in SPANS.items()

@@ -86,9 +86,9 @@ class Clock:
         self._newest_ms: int | None = None
         self._counts = False
         self._read_ms = 0
-        """While time counts: when the newest tick was appended before which all requests were read."""
+        """The append time of the newest tick before which all requests were read, while time counts."""
         self._held_ms = 0
-        """While time does not count: where it stands."""
+        """The time at which the clock stands while time does not count."""
         self._unread: deque[tuple[int, int]] = deque()
         """The ticks after that one, with their offsets."""
         self._says_farewell = True
@@ -155,7 +155,7 @@ class Clock:
 
     @property
     def newest_ms(self) -> int:
-        """When the newest tick was appended, in ms of log time.
+        """The append time of the newest tick, in ms of log time.
 
         Raises `ClockStoppedError` if the clock has stopped: that was long ago then, perhaps.
         """
@@ -176,19 +176,19 @@ class Clock:
         return self._read_ms
 
     def stop(self) -> None:
-        """Tick no more. Another clock of this coordinator follows, so nobody needs to take over."""
+        """End the ticks. Another clock of this coordinator follows, so nobody needs to take over."""
         self._says_farewell = False
         self._stopping.set()
 
     @property
     def look_from(self) -> int:
-        """The offset from which on somebody else may have begun."""
+        """The offset from which on another coordinator may have begun."""
         begun = self._begun()
         return self._reader.position if begun is None else begun.offset
 
     @property
     def failure(self) -> ClockStoppedError | None:
-        """Why the clock has stopped; None while it ticks."""
+        """The reason why the clock has stopped; None while it ticks."""
         since = self._writing_since
         if self._failure is None and since is not None:
             waited_ms = round((time.monotonic() - since) * 1000)

@@ -31,18 +31,18 @@ REBALANCE_BOUNDS_MS = (200, 500, 1_000, 2_000, 3_000, 5_000, 10_000, 20_000, 30_
 
 @dataclass(slots=True)
 class Counts:
-    """How often what was asked, answered and decided."""
+    """Counts of requests, answers and decisions."""
 
     requests: Counter[str] = field(default_factory=Counter)
     """Requests that were applied, by API."""
     rejected: int = 0
     """Records that are no requests."""
     responses: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """By API ("unreadable" for a record that is no request) and the name of the error."""
+    """Answers, by API ("unreadable" for a record that is no request) and the name of the error."""
     events: Counter[str] = field(default_factory=Counter)
-    """By their tags."""
+    """Events, by their tags."""
     state_changes: Counter[str] = field(default_factory=Counter)
-    """By the new state."""
+    """Changes of state, by the new state."""
     members_removed: Counter[str] = field(default_factory=Counter)
     """By reason."""
     rebalances: Counter[str] = field(default_factory=Counter)

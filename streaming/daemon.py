@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 __all__ = ["TESTED_VERSIONS", "daemon_defaults"]
 
 TESTED_VERSIONS = ("4.2.0",)
-"""Of pyspark: on whose internals the short way leans. With others it is not taken."""
+"""The versions of pyspark whose internals the short way uses. With others it is not taken."""
 
 _LOADING_TASKS = 1
 """After so many tasks a worker has loaded all modules."""
 
 _ENDED = 1
-"""Has pyspark's daemon end the worker as well."""
+"""The exit code by which pyspark's daemon ends the worker as well."""
 
 _daemon: Any = pyspark.daemon
 _pysparks_worker = _daemon.worker

@@ -189,7 +189,7 @@ def _encoded(_logger: WrappedLogger, _method: str, line: Any) -> bytes:
 def _errors_in(reply: Reply) -> Iterator[tuple[int, str]]:
     """What was refused, to which member; in one answer there may be several."""
     response = reply.response
-    # What could not be read is told of once, as a record.
+    # A request that could not be read is told of once, as a record.
     if response.error_code and not isinstance(response, InvalidRequestResponse):
         yield response.error_code, reply.member_id
     if isinstance(response, LeaveGroupResponse | HeartbeatResponse):

@@ -31,7 +31,7 @@ INPUT_COLUMNS = ("partition", "offset", "timestamp_ms", "value")
 OUTPUT_SCHEMA = "topic STRING, key BINARY, value BINARY, partition INT"
 _OUTPUT_COLUMNS = ["topic", "key", "value", "partition"]
 Row = tuple[str, bytes | None, bytes | None, int | None]
-"""One of `OUTPUT_SCHEMA`."""
+"""A row of `OUTPUT_SCHEMA`."""
 STATE_SCHEMA = "group BINARY"
 
 
@@ -78,7 +78,7 @@ class FunctionArguments(NamedTuple):
         )
 
     def topics_for(self, key: bytes | None) -> Mapping[Channel, str]:
-        """Where the outputs of the group with this record key go.
+        """The topics for the outputs of the group with this record key.
 
         The key decides, and not what a request says. So a request that cannot be read, or that names another
         group, is answered where only the key's tenant can read it.

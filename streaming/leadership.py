@@ -1,4 +1,4 @@
-"""Which coordinator may run: only one of those with the same topics does, and the others wait or give up."""
+"""The choice of the active coordinator among those with the same topics. The others wait or give up."""
 
 from __future__ import annotations
 

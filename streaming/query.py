@@ -49,7 +49,7 @@ _BUFFER_BYTES = 32 * 1024 * 1024
 
 
 class Until(Enum):
-    """How far a query reads before it ends."""
+    """The point at which a query ends."""
 
     PLANNED = "the end of the batch that is planned and not committed"
     PRESENT = "what the log has when the query begins to read"
@@ -97,7 +97,7 @@ def read_log(spark: SparkSession, settings: Settings) -> DataFrame:
     previous_ms = F.get_json_object(tick, "$.previous_ms").cast("long")
     is_late = F.unix_millis("timestamp") - previous_ms > settings.clock_max_gap_ms
     until_ms = F.get_json_object(tick, "$.until_ms").cast("long")
-    # Of several the least, and a bound that is not given is none.
+    # A bound that is not given is none.
     up_to = F.least(F.col("timestamp"), F.timestamp_millis(until_ms))
     # Not null, which would make it a request, but long ago, which moves nothing.
     tick_time = F.when(is_late, F.timestamp_millis(F.lit(0))).otherwise(up_to)
@@ -114,8 +114,8 @@ def read_log(spark: SparkSession, settings: Settings) -> DataFrame:
         # On this very column, or Spark pushes the filter below the watermark and no tick ever reaches it.
         .filter(F.col("clock").isNull())
     )
-    # With one state partition the task that has read the requests can decide them, too: there is nothing to
-    # shuffle, and a batch is one stage instead of two.
+    # With one state partition the task that has read the requests can also decide them. Nothing is shuffled,
+    # and a batch is one stage instead of two.
     return requests.coalesce(1) if settings.state_partitions == 1 else requests
 
 
@@ -128,11 +128,11 @@ def read_topics(spark: SparkSession, settings: Settings, *topics: str, most: int
         spark.readStream.format("kafka")
         .option("subscribe", ",".join(topics))
         .option("startingOffsets", settings.starting_offsets)
-        # Records that have passed their retention while the coordinator was down are gone either way, and
-        # clients repeat what is not answered: refusing to start would only make the outage longer.
+        # Records that have passed their retention while the coordinator was down are gone either way. Clients
+        # repeat what is not answered. So it would only make the outage longer to refuse to start.
         .option("failOnDataLoss", "false")
-        # When a task has what it came for, its consumer has asked for more already, and all that it asks next
-        # waits until that is answered: this long, in each task of each batch, by default 500 ms.
+        # When a task has its records, its consumer has already asked for more. The next request waits until
+        # that is answered, in each task of each batch, for 500 ms by default.
         .option("kafka.fetch.max.wait.ms", "1")
         .options(**kafka_options(settings))
     )

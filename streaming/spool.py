@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["spooled_in_log_order"]
 
 _HELD_BYTES = 16_000_000
-"""Values of a group that are held in memory, whatever their size."""
+"""Bytes of values of one group that are held in memory, large ones and small ones."""
 _SMALL_BYTES = 1_000
 """A value of at most so many bytes is always held. A heartbeat is: to write and read it costs more."""
 

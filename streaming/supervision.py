@@ -1,18 +1,18 @@
-"""One query after the other: when the clock has stopped a new one begins, and with it an outage is over.
+"""The supervision of the queries: it restarts the query when the clock has stopped, which ends an outage.
 
-The first batch of a process takes seconds on a quiet machine and minutes on a busy one, and nobody is
-answered meanwhile. So it belongs to the outage: time stands still until it has ended, however long it takes.
-That takes queries that end by themselves, because a query is told at its start what counted as an outage:
+The first batch of a process takes seconds on a quiet machine and minutes on a busy one. The coordinator
+answers nobody meanwhile. So that time belongs to the outage, and counts for no deadline. A query learns at
+its start which times were outages. So the supervision starts several queries, one after the other:
 
-1. the batch that was running when the process died, if there is one, runs again as it was;
-2. what the log has by now is read, with all time so far as an outage; if that took several batches, much may
-   have come meanwhile, and this is done again;
-3. the query that goes on for good begins, in a JVM and in Python workers that are warm; the time that reading
-   took was an outage, too.
+1. It finishes the batch that was running when the process died, if there is one.
+2. It catches up with the log, with all time so far as an outage. If that took several batches, many requests
+   may have come meanwhile, and it does this again.
+3. It starts the query that goes on for good, in a warm JVM and warm Python workers. The time that catching up
+   took was an outage as well.
 
-The query that goes on for good restarts in the same way if it has not read all there is for long. If requests
-always come faster than they are read, the second step is repeated. A little of the time counts at each
-repetition, so that deadlines still pass. Members whose heartbeats are read in between do not expire.
+It restarts this last query in the same way if that has not read all requests for long. If requests always
+come faster than they are read, it repeats the second step. A little of the time counts at each repetition, so
+that deadlines still pass. Members whose heartbeats are read in between do not expire.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ _CATCH_UP_MS = 120_000
 _CONFLICT = "[CONCURRENT_STREAM_LOG_UPDATE]"
 """Spark's error condition for a batch that somebody else has planned, or committed."""
 _MOST_CONFLICTS = 3
-"""More, and no batch between them, are no coordinator's that will soon know better."""
+"""With more, and no batch between them, the other writer is no coordinator that will notice and stop."""
 _ROOM = 0.1
-"""Which part of `max.groups` has to be free before groups are created again."""
+"""The part of `max.groups` that has to be free before groups are created again."""
 
 
 class _Reading(NamedTuple):
-    """How far a query is to read.
+    """How far a query reads.
 
     `counts_ms`: how much of the time before it counts for deadlines. `read_ms`: up to which time all requests
     were read; deadlines that are due later wait until all are.
@@ -106,17 +106,17 @@ class Supervision:
         self._say = say
         self._stopping = leadership.stopping
         self._resumed_ms = 0
-        """Until when the newest outage was, by the clock's newest tick."""
+        """The end of the newest outage, by the clock's newest tick."""
         self._look_from: int | None = None
-        """From which tick on somebody else may have begun."""
+        """The offset of the tick from which on another coordinator may have begun."""
         self._is_closed: bool | None = None
         self._activity = Activity.CATCHING_UP
         self._least_ms = {Activity.CATCHING_UP: _CATCH_UP_MS, Activity.COORDINATING: settings.stall_ms}
         self._patience_ms = dict(self._least_ms)
         self._has_begun = False
-        """Whether there was a query: before that Kafka may be the wrong one, and after it only away."""
+        """Whether there was a query. Before that Kafka may be the wrong one, and after it only away."""
         self._conflicts = 0
-        """How often the query has ended by one, and no batch has ended since."""
+        """How often the query has ended by a conflict since the last batch that ended."""
 
     def run(self) -> None:
         """Coordinate until asked to stop; it is this process's turn."""
@@ -271,8 +271,8 @@ class Supervision:
                 return None
             raise CoordinatorError("the query was ended from outside")
         if _CONFLICT in str(error) and self._conflicts < _MOST_CONFLICTS:
-            # One that was paused has ended its batch when it woke up, before it could know of this one. Its
-            # answers were the same. Which of the two goes on is told by the clock, not by who was first.
+            # A coordinator that was paused has ended its batch when it woke up, before it could know of this
+            # one. Its answers were the same. The clock tells which of the two goes on.
             self._conflicts += 1
             return "another coordinator has written to the checkpoint"
         _log.error("%s", with_stack(error))

@@ -30,12 +30,12 @@ class Tick(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     coordinator: str = _ANYBODY
     """The coordinator that wrote it: host and process id."""
     previous_ms: int | None = None
-    """When the one before was appended; None: this is the first one."""
+    """The append time of the tick before; None for the first one."""
     until_ms: int | None = None
     """This tick lets time pass up to then at most, because the coordinator has not read all that came later.
     None: up to this tick."""
     last: bool = False
-    """No more will come from this coordinator."""
+    """Whether this is the last tick of this coordinator."""
 
 
 class Beginning(NamedTuple):
@@ -61,9 +61,9 @@ class TickReader:
         self.position = 0
         """The offset of the tick to read next."""
         self.is_live = False
-        """Whether a tick has come since the context was entered: then somebody is running."""
+        """Whether a tick has come since the context was entered, which means that a coordinator runs."""
         self.newest_beginning: Beginning | None = None
-        """Of those that were read."""
+        """The beginnings of coordinators in the ticks that were read."""
 
     def __enter__(self) -> Self:
         partition = self._partition
@@ -80,7 +80,7 @@ class TickReader:
         self.close()
 
     def close(self) -> None:
-        """Read no more, also before the context ends."""
+        """End the reading, even before the context ends."""
         self._consumer.close()
 
     def poll(self, timeout_s: float) -> None:

@@ -65,7 +65,7 @@ def topic_specs(settings: Settings) -> list[TopicSpec]:
     compacted = large | {"cleanup.policy": "compact"}
     day, hour = {"retention.ms": str(_DAY_MS)}, {"retention.ms": str(_DAY_MS // 24)}
     week = {"retention.ms": str(7 * _DAY_MS)}
-    # Each is checked, which takes a right, too.
+    # The coordinator checks each, which also takes a right.
     write = (ACLOperation.WRITE, ACLOperation.DESCRIBE_CONFIGS)
     read = (ACLOperation.READ, ACLOperation.DESCRIBE_CONFIGS)
     both = (ACLOperation.READ, *write)
@@ -126,7 +126,7 @@ def _partitions(admin: KafkaAdminClient, specs: Iterable[TopicSpec]) -> dict[str
         if error not in (NoError, TopicAuthorizationFailedError):
             raise error(spec.name)
         partitions[spec.name] = len(topic["partitions"])
-        # Who may not even look at a topic is not told more; Read or Write would have been enough for that.
+        # Kafka tells no more if the user may not even describe the topic, for which Read or Write is enough.
         unknown = [ACLOperation.DESCRIBE_CONFIGS.name]
         allowed = topic["authorized_operations"] if error is NoError else unknown
         lacking = [_spelled(it) for it in spec.operations if it.name not in allowed]

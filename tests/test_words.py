@@ -1,13 +1,16 @@
 """Sentences of the project follow those rules of "How we write" (CONTRIBUTING.md) that a program can check.
 
-It checks docstrings of modules and public names, help texts, and messages.
+It checks docstrings of modules and public names, help texts, messages, what is logged, and comments.
 """
 
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
 import tomllib
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,13 +27,18 @@ MOST_WORDS = 25
 # Where a sentence ends: also at a semicolon, and before the next item of a list.
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z`0-9])|:\n|;\s|\n(?=\S+: )|\n(?=[*-] |[0-9]\. )")
 RULES = {
-    "a clause as subject": re.compile(r"^(Who|What|Whoever|Whatever)\b(?!.*\?$)"),
+    "a clause as subject": re.compile(r"^(Who|What)\b(?!.*\?$)"),
+    "whoever": re.compile(r"\b(who|what)ever\b|\bwhom\b", re.IGNORECASE),
     "too, at the end": re.compile(r", too\b"),
     "also not": re.compile(r"\balso (not|no)\b"),
-    "not Kafka's word": re.compile(r"\b(begins? anew|began anew|put out|heard of|beats|foretells?)\b"),
+    "not Kafka's word": re.compile(r"\b(anew|put out|heard of|beats|foretells?)\b"),
     "Of two, ...": re.compile(r"^Of (two|several|many|all|both)\b"),
     "the short name of a module": re.compile(rf"`(?:{'|'.join(ROOMS)})\.[a-z_]+[.a-zA-Z_]*`"),
 }
+
+
+FRAGMENT = re.compile(r"(Who|Whose|What|How|Where|When|Which|Why|From|By|In|Of|Those)\b")
+"""The docstring of a public name does not begin so."""
 
 
 class Text(NamedTuple):
@@ -43,11 +51,7 @@ class Text(NamedTuple):
 def texts(source: str) -> Iterator[Text]:
     tree = ast.parse(source)
     for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
-            name = getattr(node, "name", "")
-            docstring = ast.get_docstring(node)
-            if docstring and not name.startswith("_"):
-                yield Text(node.body[0].lineno, docstring)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             # Of settings and attributes.
             for first, second in zip(node.body, node.body[1:], strict=False):
                 if isinstance(first, ast.AnnAssign | ast.Assign) and isinstance(second, ast.Expr):
@@ -60,6 +64,8 @@ def texts(source: str) -> Iterator[Text]:
 
 def speaks(function: ast.expr) -> bool:
     match function:
+        case ast.Attribute(value=ast.Name(id="log" | "_log")):
+            return True
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return name in {"say", "_say", "fail", "note", "step"} or name.endswith(("Error", "Failure"))
     return False
@@ -83,14 +89,48 @@ def sentences(text: str) -> Iterator[str]:
             yield from (" ".join(sentence.split()) for sentence in SENTENCE_END.split(paragraph))
 
 
+def comments(source: str) -> Iterator[Text]:
+    """Comments, with what stands below each other as one."""
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    found = [
+        Text(each.start[0], each.string.lstrip("# ")) for each in tokens if each.type == tokenize.COMMENT
+    ]
+    for _, together in groupby(enumerate(found), lambda each: each[1].line - each[0]):
+        lines = [text for _, text in together]
+        yield Text(lines[0].line, "\n".join(each.text for each in lines))
+
+
+def docstrings(source: str) -> Iterator[Text]:
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            docstring = ast.get_docstring(node)
+            if docstring and not getattr(node, "name", "").startswith("_"):
+                yield Text(node.body[0].lineno, docstring)
+
+
+def prose(markdown: str) -> Iterator[str]:
+    """Sentences of paragraphs and lists, without code, pictures and tables."""
+    markdown = re.sub(r"^```.*?^```$|^(?: {4}|[|!#])[^\n]*$", "", markdown, flags=re.DOTALL | re.MULTILINE)
+    for paragraph in re.split(r"\n\s*\n|^[-*] |^[0-9]+\. |\s·\s", markdown, flags=re.MULTILINE):
+        yield from (" ".join(each.split()) for each in SENTENCE_END.split(paragraph.replace("**", "")))
+
+
+def broken(sentence: str) -> Iterator[str]:
+    """The rules that a sentence breaks."""
+    for rule, pattern in RULES.items():
+        if pattern.search(sentence):
+            yield f"{rule}: {sentence}"
+    if len(sentence.split()) > MOST_WORDS:
+        yield f"{len(sentence.split())} words: {sentence}"
+
+
 def faults(source: str) -> Iterator[str]:
-    for line, text in texts(source):
+    for line, docstring in docstrings(source):
+        if FRAGMENT.match(docstring):
+            yield f"{line}: a fragment: {docstring.splitlines()[0]}"
+    for line, text in sorted([*docstrings(source), *texts(source), *comments(source)]):
         for sentence in sentences(text):
-            for rule, pattern in RULES.items():
-                if pattern.search(sentence):
-                    yield f"{line}: {rule}: {sentence}"
-            if len(sentence.split()) > MOST_WORDS:
-                yield f"{line}: {len(sentence.split())} words: {sentence}"
+            yield from (f"{line}: {each}" for each in broken(sentence))
 
 
 def test_faults_are_found() -> None:
@@ -104,7 +144,7 @@ A list, too:
 """
 
 class Public:
-    """Also not here, and also not there."""
+    """Of this. Also not here, and also not there."""
 
     a: int = 1
     """Who reads this?"""
@@ -112,15 +152,31 @@ class Public:
     def _private(self):
         """What a pity."""
         raise ValueError(f"Of two, {self} beats one")
+
+async def public():
+    # There is none. What is there
+    # is read anew.
+    log.warning("It was put out")
 '''
     assert [each.partition(": ")[2] for each in faults(source)] == [
+        "a fragment: What is here is bad. It is good. What is it?",
+        "a fragment: Of this. Also not here, and also not there.",
         "a clause as subject: What is here is bad.",
         "too, at the end: A list, too",
         "the short name of a module: `streaming.worker` is short.",
         "also not: Also not here, and also not there.",
         "not Kafka's word: Of two, X beats one",
         "Of two, ...: Of two, X beats one",
+        "a clause as subject: What is there is read anew.",
+        "not Kafka's word: What is there is read anew.",
+        "not Kafka's word: It was put out",
     ]
+
+
+def test_the_readme_follows_the_rules() -> None:
+    found = list(prose((ROOT / "README.md").read_text()))
+    assert "Members share the partitions of topics, or any list of units" in "\n".join(found)
+    assert [each for sentence in found for each in broken(sentence)] == []
 
 
 @pytest.mark.parametrize("file", FILES, ids=[str(file.relative_to(ROOT)) for file in FILES])

@@ -53,7 +53,7 @@ def spark_session(settings: Settings) -> Iterator[SparkSession]:
     from group_coordinator.jobs.session import DELTA, SHORT_LIVED, create_session
 
     session = create_session(settings, progress=True, defaults=DELTA | SHORT_LIVED)
-    # What goes wrong is said in one line; Spark would say it in a hundred more.
+    # The command says in one line what goes wrong. Spark would say it in a hundred more.
     session.sparkContext.setLogLevel("OFF")
     try:
         yield session

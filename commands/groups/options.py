@@ -61,7 +61,7 @@ _ONE_GROUP = ("delete_offsets", "remove_member")
 
 
 def checked_action(options: Mapping[str, Any]) -> str:
-    """Which action is asked for. Raises click.UsageError for options that do not go together."""
+    """The action that is asked for. Raises click.UsageError for options that do not go together."""
     given = [name for name, value in options.items() if not (value is None or value is False or value == ())]
     actions = [name for name in given if name in _TAKES]
     if len(actions) != 1:

@@ -69,7 +69,7 @@ def parse_duration(text: str) -> int:
 
 @dataclass(frozen=True)
 class ResetTo:
-    """Where to reset to.
+    """The offsets to reset to.
 
     `plan`: to these offsets, by group and partition. `shift_by`: this many after what is committed.
     `current`: to what is committed. `spec`: to this, as far as the others say nothing; an offset, or

@@ -30,7 +30,7 @@ def _parsed_time(context: click.Context, option: click.Parameter, value: str | N
         raise click.BadParameter(str(error)) from None
 
 
-# Those of `history.questions`, named here because --help must not need what reads tables.
+# The names of the questions, here because --help must not need what reads tables.
 _VIEWS = {
     "rebalances": "Rebalances: cause, duration, last member to join (the default).",
     "causes": "Rebalances by cause: their number, and the time that they took.",

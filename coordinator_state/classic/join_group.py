@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["handle_join_group"]
 
-# From this version on a new member is first given an id, and joins with it (KIP-394): a client that never
-# saw the answer to its first join would otherwise leave a member behind with each try.
+# From this version on a new member is first given an id, and joins with it (KIP-394). Otherwise a client that
+# never saw the answer to its first join would leave a member behind with each try.
 _MEMBER_ID_REQUIRED_VERSION = 4
 # From this version on a leader can be told that its group needs no new assignment (KIP-814).
 _SKIP_ASSIGNMENT_VERSION = 9
@@ -161,7 +161,7 @@ def _answer_replaced(
     if request.version >= _SKIP_ASSIGNMENT_VERSION:
         answer_join(turn, request.reply_to, member, skip_assignment=turn.group.leader == member.member_id)
     else:
-        # Were it told that it leads, it would divide the work anew and nobody would ask for it.
+        # Were it told that it leads, it would divide the work again, and nobody would ask for it.
         answer_join(turn, request.reply_to, member, leader=old_leader)
 
 
@@ -182,8 +182,8 @@ def _add_member(turn: Turn[ClassicGroup], request: JoinGroupRequest, member_id: 
             client_reason=request.client_reason,
         )
     )
-    # It cannot send heartbeats before it is answered, and may have given up waiting: so the parked join
-    # is bounded by a time of its own, not by the session (KAFKA-7610).
+    # It cannot send heartbeats before it is answered, and may have given up waiting. So the parked join has a
+    # deadline of its own, and not the session's (KAFKA-7610).
     until_ms = turn.now_ms + turn.config.new_member_join_timeout_ms
     turn.deadlines.set(DeadlineKind.SESSION, until_ms, member_id)
     maybe_prepare_rebalance(turn, RebalanceCause.MEMBER_JOINED, _reason(request, member_id, "joined"))

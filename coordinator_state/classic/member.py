@@ -80,7 +80,7 @@ class Member(msgspec.Struct, kw_only=True, array_like=True):
 
         To one record about the group it adds at most twice that (base64), its assignment aside.
         """
-        # A static member's instance id stands in the index of static members, too.
+        # A static member's instance id also stands in the index of static members.
         own = (self.member_id, self.client_id, self.client_host, self.group_instance_id or "")
         names = (*own, *(each.name for each in self.protocols))
         metadata = sum(len(each.metadata) for each in self.protocols)

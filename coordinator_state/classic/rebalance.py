@@ -234,7 +234,7 @@ def answer_join(
 ) -> None:
     """Send `member` the current generation. The leader gets all members as well.
 
-    `leader`: whom to call the leader, if not the one that leads.
+    `leader`: the member to name as the leader, if not the one that leads.
     """
     group = turn.group
     leader = group.leader if leader is None else leader

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CommittedOffset", "CommittedOffsets", "OffsetPicture", "offset_key"]
 
-# What names and numbers take in the answer to an OffsetFetch, of a topic and of a partition.
+# Bytes that names and numbers take in the answer to an OffsetFetch, for a topic and for a partition.
 _TOPIC_FRAME_BYTES = 40
 _PARTITION_FRAME_BYTES = 140
 
@@ -158,7 +158,7 @@ class CommittedOffsets:
         return True
 
     def growth(self, topic: str, partition: int, offset: CommittedOffset) -> tuple[int, int]:
-        """By how many offsets and bytes `put` would make this larger."""
+        """The offsets and bytes that `put` would add to this."""
         partitions = self._partitions(topic)
         before = partitions.get(partition)
         if before is not None:

@@ -38,7 +38,7 @@ class Axis(NamedTuple):
     right: float
 
     def x(self, at: datetime) -> float:
-        """Where `at` is, or the end that is nearest to it."""
+        """The place of `at`, or of the end that is nearest to it."""
         place = self.left + (self.right - self.left) * ((at - self.since) / (self.until - self.since))
         return min(max(place, self.left), self.right)
 

@@ -72,7 +72,7 @@ def _cause(move: Transition | None) -> str:
 
 
 def segments(view: View) -> Iterator[Segment]:
-    """From left to right, without gaps."""
+    """The segments from left to right, without gaps."""
     for run in together(_phases(view), view.place, NARROW):
         begun = [each for each in run if each.begins_rebalance]
         place = view.places(run[0], run[-1])

@@ -32,7 +32,7 @@ def narrow_with(lanes: int, width: float) -> float:
 
 
 def together(spans: Iterable[T], place_of: Callable[[T], Place], narrow: float) -> Iterator[list[T]]:
-    """Those that are wide enough, one by one; the others with their neighbours, as far as they are narrow."""
+    """The wide ones one by one, and the narrow ones together with their narrow neighbours."""
     run: list[T] = []
     begin = 0.0
     for span in spans:

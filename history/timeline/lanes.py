@@ -50,7 +50,7 @@ class _Rows(NamedTuple):
 
     @property
     def member_ids(self) -> list[str]:
-        """In the order in which they came."""
+        """The members' ids, in the order in which they came."""
         ids = [each.member_id for each in self.memberships]
         ids += [each.member_id for each in self.assignments]
         ids += [each.member_id for each in self.joins]

@@ -17,14 +17,14 @@ OUTAGE = "no coordinator"
 
 
 class Place(NamedTuple):
-    """From `begin` to `end`, which may be the same."""
+    """A place from `begin` to `end`, which may be the same."""
 
     begin: float
     end: float
 
     @property
     def width(self) -> float:
-        """How wide it is."""
+        """The width."""
         return self.end - self.begin
 
 
@@ -92,7 +92,7 @@ class Lane:
 
 
 class Picture(NamedTuple):
-    """All that is drawn. `hidden`: members for whom there was no lane left."""
+    """All that is drawn. `hidden`: members that found no lane."""
 
     axis: Axis
     summary: str

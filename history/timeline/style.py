@@ -1,4 +1,4 @@
-"""How it looks: colours for light and dark, and shapes. Nothing is told by colour alone."""
+"""The look: colours for light and dark, and shapes. Nothing is told by colour alone."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ __all__ = [
 _MAX = 400
 """Characters of one value; a reason may have thousands."""
 _SPACE = re.compile(r"[\t\n\r\x0b\x0c\x85\u2028\u2029]+")
-# What XML does not allow, and what would turn the direction of the text that follows.
+# Characters that XML does not allow, or that would turn the direction of the text after them.
 _UNWRITABLE = re.compile(
     r"[^\x20-\x7e\xa0-\u061b\u061d-\u200d\u2010-\u2029\u202f-\u2065\u206a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 )
@@ -49,7 +49,7 @@ def escape(text: str) -> str:
 
 
 def width(text: str, size: float) -> float:
-    """How wide a text is at most in a monospaced font of that size."""
+    """The greatest width of a text in a monospaced font of that size."""
     wide = sum(unicodedata.east_asian_width(each) in "WF" for each in text)
     return (len(text) + wide) * size * _ADVANCE
 
@@ -132,7 +132,7 @@ def ranges(numbers: Sequence[int]) -> str:
 
 
 def number_range(numbers: Iterable[int]) -> str:
-    """From the first to the last one: `5 - 18`."""
+    """The first and the last one: `5 - 18`."""
     listed = list(numbers)
     return f"{listed[0]} - {listed[-1]}" if listed else "?"
 

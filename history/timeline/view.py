@@ -1,4 +1,4 @@
-"""How rows are read for a picture: what members are called, where spans are, how times are written."""
+"""Rows as a picture needs them: names of members, places of spans, and times as text."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class Lasting(Protocol):
 
     @property
     def since(self) -> datetime | None:
-        """When it began."""
+        """The time at which it began."""
 
     @property
     def until(self) -> datetime | None:
-        """When it ended."""
+        """The time at which it ended."""
 
 
 class View:
@@ -61,7 +61,7 @@ class View:
         return self._names.get(member_id, ("", None))[0]
 
     def instance_id(self, member_id: str) -> str | None:
-        """Of a static member."""
+        """The instance id of a static member."""
         return self._names.get(member_id, ("", None))[1]
 
     def name(self, member_id: str) -> str:
@@ -75,17 +75,17 @@ class View:
         )
 
     def place(self, span: Lasting) -> Place:
-        """Where it is on the axis."""
+        """Its place on the axis."""
         begin = self.axis.left if span.since is None else self.axis.x(span.since)
         end = self.axis.right if span.until is None else self.axis.x(span.until)
         return Place(begin, max(begin, end))
 
     def places(self, first: Lasting, last: Lasting) -> Place:
-        """Where they are together."""
+        """Their common place."""
         return Place(self.place(first).begin, self.place(last).end)
 
     def when(self, first: Lasting, last: Lasting) -> str:
-        """From the beginning of `first` to the end of `last`, in words."""
+        """The time from the beginning of `first` to the end of `last`, in words."""
         if first.since is None:
             return "all the time" if last.until is None else f"until {self.write(last.until)}"
         if last.until is None:

@@ -1,4 +1,4 @@
-"""How many groups and members there are, by the topic of groups."""
+"""The numbers of groups and members, by the topic of groups."""
 
 from __future__ import annotations
 

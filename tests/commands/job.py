@@ -89,6 +89,10 @@ class Process:
         """As supervisors do it: to the main process."""
         self._process.terminate()
 
+    def terminate_all(self) -> None:
+        """As other supervisors do it: to all processes of the service."""
+        os.killpg(self._process.pid, signal.SIGTERM)
+
     def exit_code(self) -> int:
         self._process.communicate(timeout=PATIENCE_S)
         return self._process.returncode

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -56,20 +57,35 @@ def ticked_ms(bootstrap_servers: str, topic: str) -> int:
     return last - began
 
 
-@pytest.mark.parametrize("end", [Job.kill, pytest.param(Job.terminate, marks=pytest.mark.verify)])
+@pytest.mark.parametrize(
+    ("end", "has_standby"),
+    [
+        (Job.kill, False),
+        pytest.param(Job.terminate, False, marks=pytest.mark.verify),
+        pytest.param(Job.kill, True, marks=pytest.mark.verify),
+    ],
+)
 def test_it_is_given_its_time_and_expires_nobody(
-    start: Callable[..., Job], bootstrap_servers: str, tmp_path: Path, end: Callable[[Job], None]
+    start: Callable[..., Job],
+    bootstrap_servers: str,
+    tmp_path: Path,
+    end: Callable[[Job], None],
+    has_standby: bool,
 ) -> None:
     gap = ("--set", f"clock.max.gap.ms={GAP_MS}", "--set", f"group.max.session.timeout.ms={SESSION_MS}")
+    python, gate = gated_python(tmp_path)
+    next_one = partial(start, *gap, "--set", f"spark.pyspark.python={python}")
     job = start(*gap)
     job.wait_for(RUNNING)
+    standby = next_one("--standby") if has_standby else None
+    if standby is not None:
+        standby.wait_for("standing by: ")
     with requests_to(bootstrap_servers, job) as requests:
         me = make_stable(requests, "g")
         end(job)
         job.exit_code()
 
-        python, gate = gated_python(tmp_path)
-        job = start(*gap, "--set", f"spark.pyspark.python={python}")
+        job = standby or next_one()
         # Killed, it has left a batch behind that runs again first, or none: both happen.
         job.wait_until(lambda: FIRST.intersection(job.said))
         # The member waits for the answer to one heartbeat, as Kafka's own clients do, and sends no other.

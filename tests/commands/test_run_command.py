@@ -2,14 +2,17 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Self
 
 import pytest
 from click import Command
@@ -17,17 +20,20 @@ from click.testing import CliRunner, Result
 from kafka import KafkaProducer
 
 from group_coordinator.commands.gateway import gateway
-from group_coordinator.commands.run import _this_command, run
+from group_coordinator.commands.run import _embed, _this_command, run
 from group_coordinator.commands.terminal import at_terminal
 from group_coordinator.commands.write_history import write_history
-from group_coordinator.deploy import extras
+from group_coordinator.deploy import broker, extras
 from group_coordinator.jobs.settings import Settings
 from group_coordinator.streaming import leadership
 from group_coordinator.streaming.errors import CoordinatorError
-from tests.commands.job import Job
+from tests.commands.job import Job, Process
 from tests.patience import PATIENCE_S, wait_for
 
 pytestmark = pytest.mark.usefixtures("own_environment")
+
+# By its name, because the package has the command of this name.
+run_module = import_module("group_coordinator.commands.run")
 
 
 def invoke(*arguments: str) -> Result:
@@ -221,6 +227,35 @@ def test_the_commands_to_try_next_can_be_typed_as_they_are(
     assert _this_command() == f"{sys.executable} -m group_coordinator"
 
 
+def test_kafkas_usual_port_may_be_taken_while_it_starts(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As by another one that somebody has started at the same time."""
+
+    class Broker:
+        def __init__(self, _directory: Path, *, port: int = 0) -> None:
+            self.port = port
+            self.bootstrap_servers = f"127.0.0.1:{port}"
+
+        def __enter__(self) -> Self:
+            if self.port:
+                raise broker.PortInUseError("Port 9092 is in use.")
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setattr(broker, "EmbeddedBroker", Broker)
+    monkeypatch.setattr(broker, "is_free", lambda *_, **__: True)
+    monkeypatch.setattr(run_module, "_start_gateway", lambda *_: None)
+    with ExitStack() as stack:
+        assert _embed(stack, {})["bootstrap.servers"] == "127.0.0.1:0"
+    # The commands to try next go to the other port.
+    said = capsys.readouterr().err
+    for command in ("member --group g --units 12", "groups --describe --all-groups"):
+        assert f" {command} --bootstrap-server 127.0.0.1:0\n" in said
+
+
 @pytest.mark.parametrize("option", ["metrics.port", "ui.port"])
 def test_who_else_runs_is_told_before_the_port_that_is_taken(
     option: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -317,10 +352,10 @@ def test_it_runs_until_it_is_told_to_stop_and_goes_on_when_started_again(
     metrics = job.metrics()
     during = job.processes()
     wait_for(lambda: any("event=member_removed" in line for line in job.said))
-    job.terminate()
+    job.terminate_all()
 
     assert job.exit_code() == 0
-    assert job.said[-1] == "stopped"
+    assert job.said[-2:] == ["stopping after the running batch", "stopped"]
     assert job.batches("offsets") == job.batches("commits")
     assert any("java" in process for process in during)
     wait_for(lambda: not job.processes())
@@ -365,6 +400,26 @@ def test_it_runs_until_it_is_told_to_stop_and_goes_on_when_started_again(
     assert [line for line in job.said if "Traceback" in line or "ERROR" in line] == []
     assert job.batches("offsets") == job.batches("commits")
     wait_for(lambda: not job.processes())
+
+
+@pytest.mark.verify
+@pytest.mark.spark
+def test_sigterm_while_it_starts_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = tmp_path / "temporary"
+    directory.mkdir()
+    monkeypatch.setenv("TMPDIR", str(directory))
+    game = Process(tmp_path, "run", "--embedded")
+    try:
+        game.wait_for("starting Spark")
+        game.terminate()
+        assert game.exit_code() == 128 + signal.SIGTERM
+        assert [line for line in game.said if "Traceback" in line] == []
+        assert list(directory.glob("group-coordinator-*")) == []
+        wait_for(lambda: not game.processes())
+    finally:
+        game.kill()
 
 
 @pytest.mark.verify

@@ -14,7 +14,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
 
 from group_coordinator.deploy import broker as module
-from group_coordinator.deploy.broker import BrokerError, EmbeddedBroker
+from group_coordinator.deploy.broker import BrokerError, EmbeddedBroker, PortInUseError
 from tests.patience import PATIENCE_S, wait_for
 
 pytestmark = pytest.mark.spark
@@ -196,6 +196,21 @@ def test_a_deadline_that_passes_leaves_nothing(free_broker: EmbeddedBroker) -> N
 
     assert free_broker.pid is None
     assert not answers(free_broker.bootstrap_servers)
+
+
+@pytest.mark.verify
+def test_a_chosen_port_taken_in_between_is_refused_at_the_first_try(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by a broker that was started at the same time."""
+    really_free = module.is_free
+    before = iter([True])
+    monkeypatch.setattr(module, "is_free", lambda port: next(before, None) or really_free(port))
+    with socket.create_server(("127.0.0.1", 0)) as squatter:
+        broker = EmbeddedBroker(tmp_path, port=squatter.getsockname()[1])
+        with pytest.raises(PortInUseError):
+            broker.start()
+    assert "Address already in use" in broker.log_file.read_text()
 
 
 @pytest.mark.verify

@@ -112,7 +112,7 @@ def test_it_goes_on_where_it_was(settings: Settings, append: Callable[..., None]
         "starting Spark, which takes ten seconds or more",
         f"Spark {pyspark.__version__} is up",
         f"looking at the tables under file:{tmp_path}",
-        f"the history is written to file:{tmp_path}",
+        f"writing all events to file:{tmp_path}, which takes ten seconds or more",
         f"{CUT} events are written",
         "all events are in it",
     ]

@@ -120,6 +120,22 @@ def test_what_is_old_goes_once_a_day_however_often_the_job_is_started(
     assert len(vacuumed) == 2 * len((EVENTS, *TABLES))
 
 
+def test_nothing_is_printed_when_files_are_deleted(spark: SparkSession, tmp_path: Path) -> None:
+    """By Delta, which would say of each table how many there were."""
+    write_plain_tables(tmp_path, events(a_day()))
+    jvm = spark._jvm
+    assert jvm is not None
+    console = getattr(getattr(jvm.scala, "Console$"), "MODULE$")
+    printed, before = jvm.java.io.ByteArrayOutputStream(), console.out()
+    console.setOutDirect(jvm.java.io.PrintStream(printed))
+    try:
+        Retention(spark, str(tmp_path), days=0).apply(TODAY)
+        console.println("what others print")
+    finally:
+        console.setOutDirect(before)
+    assert printed.toString() == "what others print\n"
+
+
 def test_tables_that_are_new_have_nothing_that_is_old(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

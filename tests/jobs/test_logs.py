@@ -50,12 +50,16 @@ def test_json(stderr: io.StringIO) -> None:
 def test_a_terminal_has_short_lines(stderr: io.StringIO) -> None:
     with logging_as(Settings(log_format="short"), print):
         logging.getLogger("group_coordinator.jobs.job").error("no\x1bmore\nat java.lang.Thread.run")
-        logging.getLogger("py4j").warning("x" * 500)
+        logging.getLogger("py4j").warning("it-is-refused " * 6)
+        logging.getLogger("py4j").warning("x " * 500)
 
-    first, second = stderr.getvalue().splitlines()
+    first, second, its_end, *third = stderr.getvalue().splitlines()
     assert re.fullmatch(r"\d\d:\d\d:\d\d error: no\\u001bmore", first)
-    assert len(second) == 80
-    assert second.endswith("x…")
+    assert second.endswith("warning:" + " it-is-refused" * 4)
+    assert its_end == " " * 9 + "it-is-refused it-is-refused"
+    assert max(map(len, third)) <= 80
+    assert len(third) == 4
+    assert third[-1].endswith("x …")
 
 
 def test_a_name_that_is_no_text_can_be_logged(stderr: io.StringIO) -> None:

@@ -33,6 +33,11 @@ def look(_):
     socket = os.environ.get("PYTHON_UNIX_DOMAIN_ENABLED", "").lower()
     return sys.executable, pyspark.worker.read_udfs.__module__, socket
 worker, reader, socket = spark.sparkContext.parallelize([1], 1).map(look).first()
+log = spark._jvm.org.apache.logging.log4j.LogManager.getLogger(
+    "org.apache.spark.sql.execution.streaming.state.StateStore"
+)
+log.warn("Loaded state store provider in loadTimeMs=2194 for storeId=0")
+log.warn("something else")
 print(json.dumps({"conf": conf, "worker": worker, "reader": reader, "unix_socket": socket}))
 spark.stop()
 """
@@ -66,7 +71,7 @@ def session(
 ) -> dict[str, Any]:
     """Make a session in a process of its own; what it is like."""
     done = run([*(submit or (sys.executable, "-c", SCRIPT)), json.dumps(settings)], environment)
-    return json.loads(done.stdout.splitlines()[-1])
+    return json.loads(done.stdout.splitlines()[-1]) | {"stderr": done.stderr}
 
 
 def run(command: list[str], environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
@@ -99,6 +104,9 @@ def test_defaults_with_the_locked_jars() -> None:
     assert conf["spark.sql.ui.retainedExecutions"] == "10"
     assert (made["worker"], made["reader"]) == (sys.executable, "group_coordinator.streaming.worker")
     assert made["unix_socket"] == "true"
+    # That Spark has been slow is nothing to be done about.
+    assert "Loaded state store provider" not in made["stderr"]
+    assert " WARN StateStore: something else" in made["stderr"]
 
 
 @pytest.mark.verify
