@@ -217,7 +217,7 @@ class NoOp(StatefulFunction):
         state.update((_STATE,))
         state.setTimeoutTimestamp(max(0, state.getCurrentWatermarkMs()) + LONG_MS)
         group = None if key[0] is None else bytes(key[0])
-        yield [(self._topic, group, value, _PARTITION) for _, _, _, value in records]
+        yield [(self._topic, group, value, _PARTITION, None) for _, _, _, value in records]
 
 
 def _pass_on(spark: SparkSession, settings: Settings) -> DataFrame:

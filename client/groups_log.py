@@ -13,6 +13,8 @@ from kafka import KafkaConsumer
 from kafka.errors import KafkaTimeoutError
 from kafka.structs import TopicPartition
 
+from group_coordinator.coordinator_state.newest import Newest
+
 __all__ = ["GroupListing", "read_groups", "read_listing"]
 
 log = logging.getLogger(__name__)
@@ -57,17 +59,18 @@ def read_groups(
     )
     try:
         ends = _ends(consumer, topic, partitions)
-        newest: dict[bytes, GroupListing] = {}
+        newest, groups = Newest(), dict[bytes, GroupListing]()
         deadline = time.monotonic() + timeout_ms / 1000
         while any(consumer.position(partition) < end for partition, end in ends.items()):
             records = [record for part in consumer.poll(timeout_ms=_POLL_MS).values() for record in part]
             for record in records:
-                _take(newest, record)
+                if newest.take(record.key, record.headers):
+                    _take(groups, record)
             if records:
                 deadline = time.monotonic() + timeout_ms / 1000
             elif time.monotonic() > deadline:
                 raise KafkaTimeoutError(f"topic {topic!r} could not be read for {timeout_ms} ms")
-        return sorted(newest.values(), key=lambda group: group.group_id)
+        return sorted(groups.values(), key=lambda group: group.group_id)
     finally:
         consumer.close(autocommit=False)
 
@@ -83,12 +86,12 @@ def _ends(consumer: KafkaConsumer, topic: str, partitions: int) -> dict[TopicPar
     return filled
 
 
-def _take(newest: dict[bytes, GroupListing], record: Any) -> None:
+def _take(groups: dict[bytes, GroupListing], record: Any) -> None:
     if record.value is None:
-        newest.pop(record.key, None)
+        groups.pop(record.key, None)
         return
     if (listing := read_listing(record)) is not None:
-        newest[record.key] = listing
+        groups[record.key] = listing
 
 
 def read_listing(record: Any) -> GroupListing | None:

@@ -42,6 +42,8 @@ class Group(Protocol):
     """The committed offsets, as `CommittedOffsets` reads and writes them."""
     cleanup_deadline_ms: int | None
     """When to check for unused offsets, and whether the group itself is unused."""
+    place: int
+    """The place in the log of its newest change, as `Turn.place` has it."""
 
     @property
     def state(self) -> str:

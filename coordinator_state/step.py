@@ -57,12 +57,16 @@ class Channel(Enum):
 
 
 class Output(NamedTuple):
-    """A record to write. A value of None is a tombstone; a partition of None leaves it to the key."""
+    """A record to write. A value of None is a tombstone; a partition of None leaves it to the key.
+
+    `place`: of a record of a compacted topic, from which place of the log it is (`newest.py`).
+    """
 
     channel: Channel
     key: bytes | None
     value: bytes | None
     partition: int | None = None
+    place: int | None = None
 
 
 class StepResult(NamedTuple):
@@ -154,9 +158,9 @@ def steps(
 
     part.encode()
     outputs = part.outputs
-    if turn.is_changed:
+    if turn.picture_place is not None:
         value = _json(turn.group.picture()) if turn.exists else None
-        outputs.append(Output(Channel.GROUPS, key, value))
+        outputs.append(Output(Channel.GROUPS, key, value, place=turn.picture_place))
     outputs += _offset_pictures(turn)
     yield part.end(
         encode_group(turn.stored_group()) if turn.exists else None,
@@ -256,9 +260,7 @@ def _rejected(record: Record, reason: str, config: GroupConfig) -> Output:
 
 
 def _offset_pictures(turn: Turn[AnyGroup]) -> Iterator[Output]:
-    for (topic, partition), offset in turn.offsets.changes.items():
+    for (topic, partition), (offset, place) in turn.offsets.changes.items():
         key = offset_key(turn.group_id, topic, partition)
-        if offset is None:
-            yield Output(Channel.OFFSETS, key, None)
-        else:
-            yield Output(Channel.OFFSETS, key, _json(offset.picture(turn.group_id, topic, partition)))
+        value = None if offset is None else _json(offset.picture(turn.group_id, topic, partition))
+        yield Output(Channel.OFFSETS, key, value, place=place)

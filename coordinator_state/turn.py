@@ -68,13 +68,14 @@ class Turn(Generic[GroupT_co]):
         self.events: list[Event] = []
         self.read_bytes = 0
         """Bytes of the answers to requests that only read."""
-        self.is_changed = False
-        """Whether anything has changed that the group's picture shows."""
+        self.picture_place: int | None = None
+        """The place of the newest change that the group's picture shows; None: nothing has changed."""
         self._group: Group | None = group
         self._deadlines = Deadlines(group) if group else None
         self._cause: Record | str = ""
         self._request: AnyRequest | None = None
         self._effects = 0
+        self._place: int | None = None
 
     # -- the group -------------------------------------------------------------------------------
 
@@ -140,6 +141,20 @@ class Turn(Generic[GroupT_co]):
         self._cause = cause
         self._request = request
         self._effects = 0
+        self._place = None
+
+    @property
+    def place(self) -> int:
+        """The place of the cause in the log, to be published with what it changes (`newest.py`).
+
+        Microseconds of log time, or one more than the place of the group's change before.
+        """
+        if self._place is None:
+            group = self._group
+            self._place = max(self.now_ms * 1000, 0 if group is None else group.place + 1)
+            if group is not None:
+                group.place = self._place
+        return self._place
 
     def reply(self, reply_to: ReplyTo, response: Response, member_id: str = "") -> None:
         """Answer a request, which is about the member `member_id`, if about one."""
@@ -160,4 +175,9 @@ class Turn(Generic[GroupT_co]):
             )
         )
         self._effects += 1
-        self.is_changed = self.is_changed or event.IS_PICTURED
+        if event.IS_PICTURED:
+            self.change_picture()
+
+    def change_picture(self) -> None:
+        """Note that something has changed that the group's picture shows."""
+        self.picture_place = self.place

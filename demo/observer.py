@@ -11,6 +11,7 @@ from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment
 from kafka.structs import TopicPartition
 
 from group_coordinator.coordinator_state.events import AnyEvent
+from group_coordinator.coordinator_state.newest import Newest
 from group_coordinator.coordinator_state.responses import GroupPicture
 from group_coordinator.coordinator_state.topics import EVENTS, GROUPS
 
@@ -26,6 +27,7 @@ class Observer:
         self._group_id = group_id
         self._lock = threading.Lock()
         self._events: dict[str, AnyEvent] = {}
+        self._newest = Newest()
         self._picture: GroupPicture | None = None
         self._failure: Exception | None = None
         self._closing = False
@@ -83,6 +85,8 @@ class Observer:
             return
         with self._lock:
             if record.topic == _GROUPS:
+                if not self._newest.take(record.key, record.headers):
+                    return
                 self._picture = _pictures.decode(record.value) if record.value else None
             else:
                 event = _events.decode(record.value)

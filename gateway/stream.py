@@ -17,6 +17,7 @@ from kafka.structs import TopicPartition
 
 from group_coordinator.client.channel import read_answer, settings_of
 from group_coordinator.client.groups_log import read_listing
+from group_coordinator.coordinator_state.newest import Newest
 from group_coordinator.gateway.groups import ListedGroup
 
 if TYPE_CHECKING:
@@ -187,6 +188,7 @@ class Reader:
         self._loop, self._listener = _Loop(loop), listener
         self._stopping = threading.Event()
         self._responses = frozenset(response_topics)
+        self._newest = Newest()
         with ExitStack() as on_error:
             self._consumer = KafkaConsumer(**settings_of(KafkaConsumer, kafka_config) | _CONSUMER_SETTINGS)
             on_error.callback(self._consumer.close)
@@ -225,7 +227,11 @@ class Reader:
     def _take(self, records: list[Any]) -> None:
         answered = [each.value for each in records if each.topic in self._responses]
         responses = [read_answer(each) for each in answered if each is not None]
-        told = [_read_group(each) for each in records if each.topic not in self._responses]
+        told = [
+            _read_group(each)
+            for each in records
+            if each.topic not in self._responses and self._newest.take(each.key, each.headers)
+        ]
         was_unread = bool(self._unread)
         for each in list(self._unread):
             if self._consumer.position(each) >= self._unread[each]:

@@ -85,7 +85,7 @@ class Live:
                 for partition, records in consumer.poll(timeout_ms=_POLL_MS).items():
                     for record in records:
                         if partition.topic == self._groups_topic:
-                            memory.take_picture(record.key, record.value)
+                            memory.take_picture(record.key, record.value, record.headers)
                         else:
                             memory.take_event(record.offset, record.value)
                 if self.memory is not memory and all(

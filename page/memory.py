@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict, deque
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ import msgspec
 
 from group_coordinator.client.work import assigned_partitions
 from group_coordinator.coordinator_state.classic.states import GroupState
+from group_coordinator.coordinator_state.newest import Newest
 from group_coordinator.coordinator_state.responses import GroupPicture
 from group_coordinator.history.rows import GenerationMember, Transition, read_event, time_of
 from group_coordinator.history.spans import Assignment, Membership
@@ -134,6 +136,7 @@ class Memory:
         self._lock = threading.Lock()
         self._pictures: OrderedDict[str, tuple[Listed, bytes]] = OrderedDict()
         self._pictures_size = 0
+        self._places = Newest()
         self._events = _Newest(limits.events, limits.events_of_group, limits.count_of_group)
         self._resets = _Newest(limits.resets, limits.resets_of_group, limits.count_of_resets)
         self.has_forgotten = False
@@ -141,8 +144,12 @@ class Memory:
 
     # -- what is read ------------------------------------------------------------------------------------
 
-    def take_picture(self, key: bytes | None, value: bytes | None) -> None:
-        """A record of the topic of groups. One that is no picture is skipped."""
+    def take_picture(
+        self, key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes]] = ()
+    ) -> None:
+        """A record of the topic of groups. One that is no picture, or that comes too late, is skipped."""
+        if not self._places.take(key, headers):
+            return
         try:
             heading = None if value is None else _headings.decode(value)
             group_id = (key or b"").decode() if heading is None else heading.group_id

@@ -28,9 +28,9 @@ __all__ = ["INPUT_COLUMNS", "OUTPUT_SCHEMA", "STATE_SCHEMA", "FunctionArguments"
 # Few and narrow columns: each costs time for every group of every batch. The append time travels as a
 # number because a timestamp column costs more than twice as much.
 INPUT_COLUMNS = ("partition", "offset", "timestamp_ms", "value")
-OUTPUT_SCHEMA = "topic STRING, key BINARY, value BINARY, partition INT"
-_OUTPUT_COLUMNS = ["topic", "key", "value", "partition"]
-Row = tuple[str, bytes | None, bytes | None, int | None]
+OUTPUT_SCHEMA = "topic STRING, key BINARY, value BINARY, partition INT, place LONG"
+_OUTPUT_COLUMNS = ["topic", "key", "value", "partition", "place"]
+Row = tuple[str, bytes | None, bytes | None, int | None, int | None]
 """A row of `OUTPUT_SCHEMA`."""
 STATE_SCHEMA = "group BINARY"
 
@@ -136,7 +136,8 @@ class StatefulFunction:
             self._count(result)
             self._log.write(result)
             yield [
-                (topics[channel], key, value, partition) for channel, key, value, partition in result.outputs
+                (topics[channel], key, value, partition, place)
+                for channel, key, value, partition, place in result.outputs
             ]
         if result.state is not None:
             state.update((result.state,))

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.streaming.state import GroupStateTimeout
 
+from group_coordinator.coordinator_state.newest import PLACE
 from group_coordinator.jobs.kafka_config import kafka_options
 from group_coordinator.streaming.function import INPUT_COLUMNS, OUTPUT_SCHEMA, STATE_SCHEMA, StatefulFunction
 
@@ -141,7 +142,11 @@ def read_topics(spark: SparkSession, settings: Settings, *topics: str, most: int
 
 def decisions(log: DataFrame, arguments: FunctionArguments, count: Callable[[StepResult], None]) -> DataFrame:
     """Return the coordinator's decisions about `log`, as rows for Kafka's sink."""
-    return per_group(log, StatefulFunction(arguments, count))
+    place = F.col("place")
+    header = F.struct(F.lit(PLACE).alias("key"), place.cast("string").cast("binary").alias("value"))
+    return per_group(log, StatefulFunction(arguments, count)).select(
+        "topic", "key", "value", "partition", F.when(place.isNotNull(), F.array(header)).alias("headers")
+    )
 
 
 def per_group(log: DataFrame, function: Callable[..., Iterator[pd.DataFrame]]) -> DataFrame:

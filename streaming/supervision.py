@@ -31,6 +31,7 @@ from group_coordinator.jobs.java_errors import first_line, with_stack
 from group_coordinator.jobs.kafka_config import python_client_config
 from group_coordinator.jobs.stopping import stop_after_batch
 from group_coordinator.streaming.clock import Clock, ClockStoppedError
+from group_coordinator.streaming.corrections import Corrections
 from group_coordinator.streaming.errors import CoordinatorError
 from group_coordinator.streaming.query import Until
 from group_coordinator.streaming.ticks import TickReader
@@ -103,6 +104,7 @@ class Supervision:
         self._leadership = leadership
         self._batches, self._health, self._metrics = watch
         self._topics = topics
+        self._corrections = Corrections.of(settings, self._client_config)
         self._say = say
         self._stopping = leadership.stopping
         self._resumed_ms = 0
@@ -120,14 +122,18 @@ class Supervision:
 
     def run(self) -> None:
         """Coordinate until asked to stop; it is this process's turn."""
-        with self._waiting_for_kafka():
-            self._run_once()
-        while not self._stopping.is_set():
+        with self._corrections:
             with self._waiting_for_kafka():
-                with TickReader(self._settings.topics_clock, self._client_config, self._look_from) as ticks:
-                    self._leadership.await_turn(ticks)
-                if not self._stopping.is_set():
-                    self._run_once()
+                self._run_once()
+            while not self._stopping.is_set():
+                with self._waiting_for_kafka():
+                    self._run_again()
+
+    def _run_again(self) -> None:
+        with TickReader(self._settings.topics_clock, self._client_config, self._look_from) as ticks:
+            self._leadership.await_turn(ticks)
+        if not self._stopping.is_set():
+            self._run_once()
 
     @contextmanager
     def _waiting_for_kafka(self) -> Iterator[None]:
@@ -147,13 +153,20 @@ class Supervision:
         """Run until asked to stop, or until a new query has to begin."""
         self._health.does(Activity.STARTING)
         coordinator = self._leadership.coordinator
-        with Clock.of(
-            self._settings, self._client_config, coordinator, self._stalled, self._ticks_caught_up
-        ) as clock:
+        with (
+            Clock.of(
+                self._settings, self._client_config, coordinator, self._stalled, self._ticks_caught_up
+            ) as clock,
+            self._corrections.during(lambda: clock.failure is None),
+        ):
             query: StreamingQuery | None = None
             reason: str | None = None
             try:
                 for reading in self._readings():
+                    if reading.until is Until.PLANNED:
+                        self._corrections.expect()
+                    else:
+                        self._corrections.batch_done()
                     query = self._begin(reading.until, self._outages(reading, clock))
                     reason = self._watch(query, clock)
                     if reason is not None or self._stopping.is_set():

@@ -77,9 +77,9 @@ def topic_specs(settings: Settings) -> list[TopicSpec]:
             TopicSpec(topic, settings.responses_partitions, large, hour, write)
             for topic in settings.response_topics
         ),
-        # Read for the metrics.
+        # Read for the metrics, and for what a coordinator that was superseded may still write.
         TopicSpec(settings.topics_groups, of_requests, compacted, {}, both),
-        TopicSpec(settings.topics_offsets, of_requests, compacted, {}, write),
+        TopicSpec(settings.topics_offsets, of_requests, compacted, {}, both),
         TopicSpec(settings.topics_events, of_requests, large, week, write),
         TopicSpec(settings.topics_rejected, 1, large, day, write),
     ]

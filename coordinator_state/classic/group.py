@@ -83,6 +83,7 @@ class ClassicGroup(msgspec.Struct, kw_only=True, array_like=True):
     """When the group was last Stable or Empty; None while it is ..."""
     rebalance_cause: RebalanceCause | None = None
     """... and why it has not been since."""
+    place: int = 0
 
     @classmethod
     def new(cls, group_id: str, now_ms: int) -> Self:

@@ -221,7 +221,7 @@ def _update(turn: Turn[ClassicGroup], request: JoinGroupRequest, member: Member)
     if timeouts != (member.session_timeout_ms, member.rebalance_timeout_ms) or not member.matches(
         request.protocols
     ):
-        turn.is_changed = True
+        turn.change_picture()
         turn.group.update_protocols(member, request.protocols)
         member.session_timeout_ms, member.rebalance_timeout_ms = timeouts
 

@@ -90,8 +90,8 @@ class CommittedOffsets:
         # None: not read yet.
         self._topics: dict[str, msgspec.Raw | _Partitions] | None = None
         self._count = self._bytes_held = 0
-        self.changes: dict[tuple[str, int], CommittedOffset | None] = {}
-        """Newest value of all that was changed here; None if it was deleted."""
+        self.changes: dict[tuple[str, int], tuple[CommittedOffset | None, int]] = {}
+        """Newest value of all that was changed here, None if it was deleted; and the place of the change."""
 
     def encode(self) -> bytes:
         """The stored form; as it came if nothing has changed, and empty if there is nothing."""
@@ -131,8 +131,8 @@ class CommittedOffsets:
 
     # -- changes ---------------------------------------------------------------------------------
 
-    def put(self, topic: str, partition: int, offset: CommittedOffset) -> None:
-        """Commit `offset`."""
+    def put(self, topic: str, partition: int, offset: CommittedOffset, place: int) -> None:
+        """Commit `offset`. `place`: `Turn.place`."""
         partitions = self._partitions(topic)
         if not partitions:
             self._read()[topic] = partitions
@@ -141,10 +141,10 @@ class CommittedOffsets:
         self._count += before is None
         self._bytes_held += offset.size - (before.size if before else 0)
         partitions[partition] = offset
-        self.changes[topic, partition] = offset
+        self.changes[topic, partition] = offset, place
 
-    def delete(self, topic: str, partition: int) -> bool:
-        """Delete a committed offset; return False if there was none."""
+    def delete(self, topic: str, partition: int, place: int) -> bool:
+        """Delete a committed offset; return False if there was none. `place`: `Turn.place`."""
         partitions = self._partitions(topic)
         before = partitions.pop(partition, None)
         if before is None:
@@ -154,7 +154,7 @@ class CommittedOffsets:
         if not partitions:
             del self._read()[topic]
             self._bytes_held -= _topic_size(topic)
-        self.changes[topic, partition] = None
+        self.changes[topic, partition] = None, place
         return True
 
     def growth(self, topic: str, partition: int, offset: CommittedOffset) -> tuple[int, int]:

@@ -90,7 +90,7 @@ def _commit(
         error = _check_size(turn, topic.name, each.partition_index, offset)
         results.append(PartitionResult(each.partition_index, error))
         if error is Errors.NONE:
-            turn.offsets.put(topic.name, each.partition_index, offset)
+            turn.offsets.put(topic.name, each.partition_index, offset, turn.place)
             await_expiry(turn, topic.name, offset)
             committed.append(
                 CommittedPartition(

@@ -107,7 +107,7 @@ def _delete(
 ) -> None:
     deleted: dict[str, list[int]] = {}
     for topic, partition in partitions:
-        if turn.offsets.delete(topic, partition):
+        if turn.offsets.delete(topic, partition, turn.place):
             deleted.setdefault(topic, []).append(partition)
     if deleted:
         turn.emit(event_type(topics=[PartitionsOfTopic(*each) for each in deleted.items()]))

@@ -14,6 +14,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from group_coordinator.coordinator_state.classic.states import GroupState
+from group_coordinator.coordinator_state.newest import Newest
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -84,10 +85,13 @@ class GroupMetrics(Collector):
 
     def _read(self) -> None:
         decoder = msgspec.json.Decoder(_Picture)
+        newest = Newest()
         while not self._stopping.is_set():
             for records in self._poll():
                 with self._lock:
                     for record in records:
+                        if not newest.take(record.key, record.headers):
+                            continue
                         if record.value is None:
                             self._groups.pop(record.key, None)
                         else:

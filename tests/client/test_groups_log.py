@@ -22,6 +22,7 @@ class Record(NamedTuple):
     offset: int
     key: bytes
     value: bytes | None
+    headers: tuple[tuple[str, bytes], ...] = ()
 
 
 class Consumer:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -187,6 +188,17 @@ class HistoryJob(Process):
             *_set(settings),
             *arguments,
         )
+
+
+def gated_python(directory: Path) -> tuple[Path, Path]:
+    """A Python for Spark's workers that begins when a file is there; both paths."""
+    python, gate = directory / "python", directory / "gate"
+    python.write_text(
+        f"#!/bin/sh\nwhile ! [ -e {shlex.quote(str(gate))} ]; do sleep 0.05; done\n"
+        f'exec {shlex.quote(sys.executable)} "$@"\n'
+    )
+    python.chmod(0o755)
+    return python, gate
 
 
 def _set(settings: Mapping[str, str]) -> list[str]:

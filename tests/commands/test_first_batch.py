@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -13,7 +11,7 @@ import pytest
 
 from group_coordinator.streaming.ticks import Tick
 from tests.commands.asking import requests_to
-from tests.commands.job import Job
+from tests.commands.job import Job, gated_python
 from tests.faults.history import read_topic
 from tests.patience import wait_for
 from tests.topics import Requests
@@ -24,17 +22,6 @@ GAP_MS = 4_000
 SESSION_MS = 3 * GAP_MS  # as long as a batch may take while time counts
 RUNNING = "the coordinator is running"
 FIRST = {"finishing the batch that was running", "catching up with the log"}
-
-
-def gated_python(directory: Path) -> tuple[Path, Path]:
-    """A Python for Spark's workers that begins when a file is there; both paths."""
-    python, gate = directory / "python", directory / "gate"
-    python.write_text(
-        f"#!/bin/sh\nwhile ! [ -e {shlex.quote(str(gate))} ]; do sleep 0.05; done\n"
-        f'exec {shlex.quote(sys.executable)} "$@"\n'
-    )
-    python.chmod(0o755)
-    return python, gate
 
 
 def make_stable(requests: Requests, group_id: str) -> dict[str, object]:

@@ -38,6 +38,7 @@ def check(
     new = decode_group(result.state) if result.state is not None else None
     _records_fit_their_topics(result, config)
     _published_is_what_has_changed(old, new, result)
+    _places_go_forward(old, new, result)
     if old is not None and any(b'"group_created"' in (output.value or b"") for output in result.outputs):
         # Another one, whose time may be an earlier one.
         old = None
@@ -89,6 +90,18 @@ def _published_is_what_has_changed(
     # A tombstone for what has come and gone within the call does no harm.
     kept = before | {key: msgspec.json.decode(value) if value else None for key, value in newest.items()}
     assert after == {key: value for key, value in kept.items() if value is not None}
+
+
+def _places_go_forward(old: ClassicGroup | None, new: ClassicGroup | None, result: StepResult) -> None:
+    compacted = (Channel.GROUPS, Channel.OFFSETS)
+    places = {output.place for output in result.outputs if output.channel in compacted}
+    assert not {output.place for output in result.outputs if output.channel not in compacted} - {None}
+    if old is not None and not any(b'"group_created"' in (it.value or b"") for it in result.outputs):
+        # Of a group that was made again nothing is known any more.
+        assert all(place is not None and place > old.place for place in places)
+    assert None not in places
+    if new is not None and places:
+        assert new.place >= max(place or 0 for place in places)
 
 
 def _pictures(group: ClassicGroup | None) -> dict[bytes, dict[str, Any]]:
@@ -167,7 +180,7 @@ def _members_fit_the_state(group: ClassicGroup) -> None:
 def _offsets_are_what_is_counted(group: ClassicGroup) -> None:
     offsets, again, kept = CommittedOffsets(group.offsets), CommittedOffsets(), committed(group)
     for (topic, partition), offset in kept.items():
-        again.put(topic, partition, offset)
+        again.put(topic, partition, offset, 1)
     assert (len(kept), again.bytes_held) == (len(offsets), offsets.bytes_held)
     assert again.encode() == group.offsets, "not as it would be if nothing had been deleted"
     by_topic: dict[str, list[FetchedOffset]] = {topic: [] for topic in offsets.topics()}

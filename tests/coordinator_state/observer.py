@@ -56,7 +56,7 @@ class Observer:
         model, answers, rejected = self.model, [], 0
         self.events = []
         self.group = invariants.check(before, result, watermark_ms, model.config, Outages(model.outages))
-        for channel, _, value, partition in result.outputs:
+        for channel, _, value, partition, _ in result.outputs:
             match channel:
                 case Channel.RESPONSES:
                     answers.append(Answer(partition, read_response(value or b"")))

@@ -32,7 +32,7 @@ class Script(Scenario):
     def _step(self, records: list[Record]) -> list[AnyResponse]:
         before = len(self.outputs)
         replies = super()._step(records)
-        for channel, key, value, partition in self.outputs[before:]:
+        for channel, key, value, partition, _ in self.outputs[before:]:
             topic = self.written[channel]
             topic.append(Written(partition or 0, len(topic), self.now, key, value))
         return replies

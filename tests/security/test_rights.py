@@ -134,7 +134,7 @@ def test_without_any_right_all_are_named_at_once(secured: SecuredBroker) -> None
     assert message == (
         "rights are missing: Read on topic coordinator.requests, Read and Write on topic coordinator.clock, "
         "Write on topic coordinator.responses, Read and Write on topic coordinator.groups, "
-        "Write on topic coordinator.offsets, Write on topic coordinator.events, "
+        "Read and Write on topic coordinator.offsets, Write on topic coordinator.events, "
         "Write on topic coordinator.rejected. "
         "Grant them with kafka-acls.sh; docs/security.md lists all that the coordinator needs"
     )

@@ -74,7 +74,7 @@ def call(key: bytes | None, state: GroupState, *frames: pd.DataFrame) -> tuple[p
     made = list(function((key,), iter(frames), state))
     assert len(made) <= 1
     (result,) = counted
-    return made[0] if made else pd.DataFrame(columns=["topic", "key", "value", "partition"]), result
+    return made[0] if made else pd.DataFrame(columns=["topic", "key", "value", "partition", "place"]), result
 
 
 def stepped(key: bytes | None, stored: bytes | None, watermark_ms: int, *rows: Any) -> StepResult:
@@ -84,7 +84,7 @@ def stepped(key: bytes | None, stored: bytes | None, watermark_ms: int, *rows: A
 
 
 def rows_of(result: StepResult) -> list[tuple[Any, ...]]:
-    return [(TOPICS[out.channel], out.key, out.value, out.partition) for out in result.outputs]
+    return [(TOPICS[out.channel], out.key, out.value, out.partition, out.place) for out in result.outputs]
 
 
 def rows_in(made: pd.DataFrame) -> list[tuple[Any, ...]]:
@@ -155,7 +155,7 @@ def test_a_group_that_is_gone_leaves_no_state() -> None:
 
     assert json.loads(state.json())["removed"] is True
     assert not state.exists
-    assert rows_in(made)[-1] == ("t.groups", KEY, None, None)
+    assert rows_in(made)[-1][:-1] == ("t.groups", KEY, None, None)
 
 
 def test_nothing_is_removed_where_nothing_was() -> None:

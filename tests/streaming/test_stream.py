@@ -16,6 +16,7 @@ import pytest
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 from kafka.partitioner.default import murmur2
 
+from group_coordinator.coordinator_state.newest import place_in
 from tests.patience import wait_for
 
 if TYPE_CHECKING:
@@ -308,6 +309,8 @@ def test_offsets_are_committed_fetched_published_and_expire(harness: Harness) ->
     harness.events.first(lambda event: event["event"] == "offsets_expired")
     times = {event["event"]: event["at_ms"] for event in events_of(harness, "simple")}
     assert 2_000 == times["offsets_expired"] - times["offsets_committed"]
+    committed, expired = (place_in(record.headers) for record in harness.offsets.records[1:])
+    assert (times["offsets_committed"] * 1_000, times["offsets_expired"] * 1_000) == (committed, expired)
     assert [] == harness.call("offset_fetch", "simple", "tool")["topics"]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, Self
@@ -75,6 +76,28 @@ class FakeClock:
         pass
 
 
+class FakeCorrections:
+    """Notes what it is told."""
+
+    def __init__(self, told: list[str]) -> None:
+        self._told = told
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def during(self, _is_active: Callable[[], bool]) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def expect(self) -> None:
+        self._told.append("expect")
+
+    def batch_done(self) -> None:
+        self._told.append("batch_done")
+
+
 class Stage:
     """A supervision whose time only goes on when it waits. `script` does something at each look."""
 
@@ -101,7 +124,10 @@ class Stage:
         self.planned_now: Callable[[], Any] = lambda: None
         monkeypatch.setattr(supervision, "newest_planned", lambda _: self.planned_now())
         monkeypatch.setattr(supervision, "note_outage", self.note)
+        monkeypatch.setattr(supervision, "read_outages", lambda _: [])
         monkeypatch.setattr(supervision, "stop_after_batch", lambda *_: True)
+        self.told: list[str] = []
+        monkeypatch.setattr(supervision.Corrections, "of", lambda *_: FakeCorrections(self.told))
         self.under_test = Supervision(
             settings, nothing, nothing, self.start, leadership, watch, self.topics, self.said.append
         )
@@ -212,6 +238,23 @@ def test_a_backlog_of_several_batches_is_followed_by_another_look(stage: Stage) 
     # Deadlines may be due up to where the look before has read.
     (first, first_ms), (second, second_ms), (third, _) = stage.clock.held
     assert (first, second, third) == (0, first_ms, second_ms)
+
+
+def test_the_batch_that_another_one_may_still_write_is_watched_from_before_it_runs_again(
+    stage: Stage,
+) -> None:
+    seen: list[tuple[Until, list[str]]] = []
+
+    def script() -> None:
+        seen.append((stage.queries[-1].until, list(stage.told)))
+        stage.queries[-1].isActive = False
+        if stage.queries[-1].until is Until.STOPPED:
+            stage.stopping.set()
+
+    stage.script = script
+    stage.planned_now = lambda: SimpleNamespace(is_committed=False, batch_id=7)
+    stage.under_test.run()
+    assert seen[:2] == [(Until.PLANNED, ["expect"]), (Until.PRESENT, ["expect", "batch_done"])]
 
 
 def test_requests_that_come_faster_than_they_are_read_are_an_outage(stage: Stage) -> None:

@@ -20,7 +20,7 @@ from pyspark.cloudpickle import dumps
 from pyspark.serializers import CPickleSerializer, SpecialLengths, read_int, write_int
 from pyspark.serializers import write_with_length as write
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
-from pyspark.sql.types import BinaryType, IntegerType, Row, StringType, StructType
+from pyspark.sql.types import BinaryType, IntegerType, LongType, Row, StringType, StructType
 from pyspark.util import PythonEvalType
 
 from group_coordinator.coordinator_state.step import StepResult
@@ -47,7 +47,7 @@ STATE = pa.struct(
 )
 
 
-TYPES_OF_DDL = {"STRING": StringType(), "BINARY": BinaryType(), "INT": IntegerType()}
+TYPES_OF_DDL = {"STRING": StringType(), "BINARY": BinaryType(), "INT": IntegerType(), "LONG": LongType()}
 
 
 def schema(ddl: str) -> StructType:
@@ -385,7 +385,7 @@ def other(key: Any, frames: Iterator[pd.DataFrame], state: GroupState) -> Iterat
     for frame in frames:
         state.update((frame["value"][0],))
         yield pd.DataFrame(
-            [("t", key[0], frame["value"][0], None)], columns=list(schema(OUTPUT_SCHEMA).names)
+            [("t", key[0], frame["value"][0], None, None)], columns=list(schema(OUTPUT_SCHEMA).names)
         )
 
 
@@ -402,7 +402,7 @@ def test_functions_that_are_not_the_coordinators_are_called_pysparks_way() -> No
     # And the coordinator's again after it, in the same process.
     both_ways(FUNCTION, [Chunk(b"orders", rows("c1"))])
 
-    assert read(batch)[0] == [("t", b"orders", join("c1"), None)]
+    assert read(batch)[0] == [("t", b"orders", join("c1"), None, None)]
 
 
 def test_to_install_again_with_every_task_adds_nothing() -> None:

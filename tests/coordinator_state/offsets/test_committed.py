@@ -20,9 +20,9 @@ def committed(offset: int, metadata: str = "") -> CommittedOffset:
 
 def some() -> CommittedOffsets:
     offsets = CommittedOffsets()
-    offsets.put("t", 0, committed(5))
-    offsets.put("t", 1, committed(6, "m"))
-    offsets.put("u", 0, committed(7))
+    offsets.put("t", 0, committed(5), 1)
+    offsets.put("t", 1, committed(6, "m"), 1)
+    offsets.put("u", 0, committed(7), 1)
     return offsets
 
 
@@ -53,30 +53,30 @@ def test_what_is_not_changed_is_stored_as_it_came():
 
 def test_what_is_changed_is_stored_as_if_all_had_been_read():
     offsets = CommittedOffsets(some().encode())
-    offsets.put("u", 0, committed(8))
+    offsets.put("u", 0, committed(8), 1)
     at_once = some()
-    at_once.put("u", 0, committed(8))
+    at_once.put("u", 0, committed(8), 1)
     assert offsets.encode() == at_once.encode()
 
 
 def test_changes():
     offsets = CommittedOffsets(some().encode())
     assert offsets.changes == {}
-    offsets.put("t", 0, committed(8))
-    offsets.put("t", 0, committed(9))
-    assert offsets.delete("t", 1)
-    assert not offsets.delete("t", 1)
-    assert not offsets.delete("v", 0)
-    assert offsets.changes == {("t", 0): committed(9), ("t", 1): None}
+    offsets.put("t", 0, committed(8), 11)
+    offsets.put("t", 0, committed(9), 12)
+    assert offsets.delete("t", 1, 13)
+    assert not offsets.delete("t", 1, 1)
+    assert not offsets.delete("v", 0, 1)
+    assert offsets.changes == {("t", 0): (committed(9), 12), ("t", 1): (None, 13)}
 
 
 def test_counts_go_up_and_down():
     offsets = some()
     bytes_held = offsets.bytes_held
-    offsets.put("u", 0, committed(7, "mm"))
+    offsets.put("u", 0, committed(7, "mm"), 1)
     assert (len(offsets), offsets.bytes_held) == (3, bytes_held + 2)
     for topic, partition in (("t", 0), ("t", 1), ("u", 0)):
-        offsets.delete(topic, partition)
+        offsets.delete(topic, partition, 1)
     assert (len(offsets), offsets.bytes_held, offsets.encode(), offsets.topics()) == (0, 0, b"", [])
 
 
@@ -89,7 +89,7 @@ def test_growth_is_what_put_adds(topic, partition, metadata):
     offsets = some()
     before = len(offsets), offsets.bytes_held
     count, size = offsets.growth(topic, partition, committed(9, metadata))
-    offsets.put(topic, partition, committed(9, metadata))
+    offsets.put(topic, partition, committed(9, metadata), 1)
     assert (len(offsets), offsets.bytes_held) == (before[0] + count, before[1] + size)
 
 
@@ -117,7 +117,7 @@ def test_a_commit_reads_only_the_topics_it_names(monkeypatch):
         lambda data, **kwargs: read.append(bytes(data)) or decode(data, **kwargs),
     )
     offsets = CommittedOffsets(stored)
-    offsets.put("u", 0, committed(8))
+    offsets.put("u", 0, committed(8), 1)
     offsets.encode()
     assert len(read) == 2, "the whole, and u"
 

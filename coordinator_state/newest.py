@@ -1,0 +1,63 @@
+"""The one rule for all readers of `coordinator.groups` and `coordinator.offsets`: never go back.
+
+A coordinator that another one has replaced may still be writing its last batch. Its records can come after
+those of the other one. So each record, a tombstone as well, has a header that says from which place of the
+log it is. A reader never goes back to an earlier place. Places of one key can be compared, and no others.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["PLACE", "Newest", "header", "place_in"]
+
+PLACE = "place"
+"""The header's name. Its value is a decimal number."""
+_KEYS = 200_000
+"""As many as a batch has requests: a record that comes late is of a batch, and its key has changed lately."""
+
+
+def header(place: int) -> tuple[str, bytes]:
+    """The header of a record that is from `place`."""
+    return PLACE, str(place).encode()
+
+
+def place_in(headers: Iterable[tuple[str, bytes]]) -> int | None:
+    """The place that a record with these headers is from; None: an earlier version has written it."""
+    for name, value in headers:
+        if name == PLACE:
+            try:
+                return int(value)
+            except ValueError:
+                return None
+    return None
+
+
+class Newest:
+    """Tells the records of one compacted topic that are news from those that come too late.
+
+    It remembers the places of `keys` keys, those that have changed last.
+    """
+
+    def __init__(self, keys: int = _KEYS) -> None:
+        self._most = keys
+        self._places: OrderedDict[bytes | None, int] = OrderedDict()
+
+    def take(self, key: bytes | None, headers: Iterable[tuple[str, bytes]]) -> bool:
+        """Take the next record; return whether it is news: none of this key was from a later place.
+
+        A record that does not say its place counts as it comes.
+        """
+        place = place_in(headers)
+        known = self._places.pop(key, None)
+        is_news = place is None or known is None or place >= known
+        newest = place if is_news else known
+        if newest is not None:
+            self._places[key] = newest
+            if len(self._places) > self._most:
+                self._places.popitem(last=False)
+        return is_news

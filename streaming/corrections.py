@@ -1,0 +1,207 @@
+"""Corrections of records that a coordinator writes late, after another one has taken over.
+
+The one that takes over runs the batch again that the other one had planned and not committed, and goes on.
+The other one may still be writing that batch, because its driver was paused and its executors were not, say.
+Then an older record of `coordinator.groups` or `coordinator.offsets` comes after a newer one. Programs that
+read on ignore it, by the place in its header (`newest.py`). A program that begins to read sees the older
+state. Only keys of that batch can be concerned. So the one that has taken over reads for some minutes what is
+written to them. When an older record has come after the newest one, it writes the newest again.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Self
+
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.errors import KafkaError
+
+from group_coordinator.coordinator_state.newest import header
+from group_coordinator.streaming.overtaken import Overtaken
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from group_coordinator.jobs.settings import Settings
+    from group_coordinator.streaming.overtaken import Correction
+
+__all__ = ["Corrections"]
+
+_log = logging.getLogger(__name__)
+
+_WATCH_S = 300.0
+"""How long, after the batch has been run again, and after each record that came late. Spark's producer gives
+up a record after two minutes, and the task that hands it over may have gone on for some time."""
+_POLL_MS = 500
+_PAUSE_S = 5.0
+_SEND_MS = 10_000
+
+
+class Corrections:
+    """Watches and corrects in a thread, while the context is open.
+
+    `topics`: the compacted ones. `largest`: bytes that a record may have.
+    """
+
+    def __init__(self, topics: Sequence[str], client_config: Mapping[str, Any], largest: int) -> None:
+        self._topics, self._client_config, self._largest = topics, client_config, largest
+        self._is_active: Callable[[], bool] = _never
+        self._lock = threading.Lock()
+        self._wanted = threading.Event()
+        self._stopping = threading.Event()
+        self._consumer: KafkaConsumer | None = None
+        """While the topics are watched."""
+        self._until: float | None = None
+        """When the watch is over; None: the batch has not been run again yet."""
+        self._ends: dict[TopicPartition, int] | None = None
+        """Where the topics ended when it had been."""
+        self._thread = threading.Thread(target=self._run, name="corrections", daemon=True)
+
+    @classmethod
+    def of(cls, settings: Settings, client_config: Mapping[str, Any]) -> Self:
+        """Make the corrections of the coordinator with these settings."""
+        topics = settings.topics_groups, settings.topics_offsets
+        return cls(topics, client_config, settings.group.max_record_bytes)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        self._wanted.set()
+        self._thread.join()
+
+    @contextmanager
+    def during(self, is_active: Callable[[], bool]) -> Iterator[None]:
+        """Write only while the context is open, and `is_active`: another coordinator may have taken over."""
+        self._is_active = is_active
+        try:
+            yield
+        finally:
+            self._is_active = _never
+
+    def expect(self) -> None:
+        """Watch from here on, before the batch that is planned runs again.
+
+        Raises `KafkaError` if Kafka does not say where the topics end.
+        """
+        with self._lock:
+            self._until = self._ends = None
+            if self._consumer is None:
+                self._consumer = self._at_the_ends()
+        self._wanted.set()
+
+    def batch_done(self) -> None:
+        """The batch has been run again: what is written from here on is of other batches."""
+        with self._lock:
+            if self._consumer is not None and self._until is None:
+                self._until = time.monotonic() + _WATCH_S
+
+    def _at_the_ends(self) -> KafkaConsumer:
+        consumer = KafkaConsumer(**self._client_config, group_id=None, enable_auto_commit=False)
+        partitions = [
+            TopicPartition(topic, number)
+            for topic in self._topics
+            for number in consumer.partitions_for_topic(topic) or ()
+        ]
+        try:
+            consumer.assign(partitions)
+            for partition, end in consumer.end_offsets(partitions).items():
+                consumer.seek(partition, end)
+        except KafkaError:
+            consumer.close()
+            raise
+        return consumer
+
+    # -- in the thread -------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while True:
+            self._wanted.wait()
+            consumer = self._consumer
+            if consumer is not None:
+                self._watch(consumer)
+                consumer.close()
+            if self._stopping.is_set():
+                return
+
+    def _watch(self, consumer: KafkaConsumer) -> None:
+        overtaken = Overtaken()
+        while not self._is_over():
+            try:
+                self._read(consumer, overtaken)
+                if self._is_active() and (due := overtaken.due(time.monotonic())):
+                    self._write(due)
+            except KafkaError as error:
+                _log.warning("records that came late cannot be corrected, trying again: %s", error)
+                self._stopping.wait(_PAUSE_S)
+
+    def _is_over(self) -> bool:
+        with self._lock:
+            is_over = self._until is not None and time.monotonic() > self._until
+            if is_over or self._stopping.is_set():
+                self._consumer = None
+                self._wanted.clear()
+                return True
+            return False
+
+    def _read(self, consumer: KafkaConsumer, overtaken: Overtaken) -> None:
+        is_done, ends = self._until is not None, self._ends
+        if is_done and ends is None:
+            ends = consumer.end_offsets(list(consumer.assignment()))
+            with self._lock:
+                # Unless another batch is expected since then.
+                self._ends = None if self._until is None else ends
+        late, was_full = 0, overtaken.is_full
+        for partition, records in consumer.poll(timeout_ms=_POLL_MS).items():
+            for record in records:
+                is_of_batch = ends is None or record.offset < ends[partition]
+                late += overtaken.take(record, is_of_batch=is_of_batch)
+        if overtaken.is_full and not was_full:
+            _log.warning(
+                "one batch has changed so much that not all of it is watched for records that come late"
+            )
+        if late:
+            _log.warning(
+                "%d records of a coordinator that was superseded came late: the newer ones are written again",
+                late,
+            )
+            with self._lock:
+                if self._until is not None:
+                    self._until = time.monotonic() + _WATCH_S
+
+    def _write(self, due: Iterable[Correction]) -> None:
+        producer = KafkaProducer(
+            **{"bootstrap_timeout_ms": _SEND_MS, **self._client_config},
+            acks="all",
+            # Each is tried again in time, as long as it is still needed.
+            retries=0,
+            enable_idempotence=False,
+            request_timeout_ms=_SEND_MS // 2,
+            delivery_timeout_ms=_SEND_MS,
+            max_block_ms=_SEND_MS,
+            max_request_size=self._largest,
+        )
+        try:
+            sent = [
+                producer.send(
+                    each.partition.topic,
+                    key=each.key,
+                    value=each.value,
+                    headers=[header(each.place)],
+                    partition=each.partition.partition,
+                )
+                for each in due
+            ]
+            for each in sent:
+                each.get(_SEND_MS / 1000)
+        finally:
+            producer.close(timeout=_SEND_MS / 1000)
+
+
+def _never() -> bool:
+    return False

@@ -1,0 +1,84 @@
+"""The rule for readers of compacted topics, and the places that the coordinator gives them to go by."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from group_coordinator.coordinator_state.newest import Newest, header, place_in
+from group_coordinator.coordinator_state.outages import Outage, Outages
+from group_coordinator.coordinator_state.step import Channel
+from tests.coordinator_state.scenario import Scenario
+
+
+def places(s: Scenario, channel: Channel = Channel.GROUPS) -> list[Any]:
+    return [output.place for output in s.outputs if output.channel is channel]
+
+
+# -- where a record is from ------------------------------------------------------------------------------
+
+
+def test_a_place_is_log_time_in_microseconds_and_each_change_has_its_own():
+    s = Scenario()
+    s.now = 1_000
+    s.commit("tool", {"t": {0: 5}})
+    s.commit("tool", {"t": {0: 6}})
+    s.now = 1_001
+    s.delete_offsets({"t": [0]})
+    assert places(s, Channel.OFFSETS) == [1_000_000, 1_000_001, 1_001_000]
+    # What its picture shows has not changed since it was made.
+    assert places(s) == [1_000_000]
+
+
+def test_a_deadline_and_a_tombstone_have_places():
+    s = Scenario()
+    s.now = 1_000
+    s.commit("tool", {"t": {0: 5}})
+    s.wait(s.config.offsets_retention_ms + s.config.offsets_retention_check_interval_ms)
+    assert s.state is None
+    (_, expired), (made, ended) = places(s, Channel.OFFSETS), places(s)
+    assert made == 1_000_000
+    assert expired == ended == (1_000 + s.config.offsets_retention_ms) * 1_000
+
+
+def test_places_go_on_where_a_clock_was_set_back_and_after_an_outage():
+    s = Scenario()
+    s.outages = Outages([Outage(2_000, 9_000)])
+    for s.now in (1_000, 500, 3_000, 4_000):
+        s.commit("tool", {"t": {0: s.now}})
+    assert places(s, Channel.OFFSETS) == [1_000_000, 1_000_001, 9_000_000, 9_000_001]
+
+
+# -- what a reader makes of it ---------------------------------------------------------------------------
+
+
+def test_a_reader_never_goes_back():
+    newest = Newest()
+    taken = [newest.take(b"g", [header(place)]) for place in (5, 7, 6, 7, 5, 8)]
+    assert taken == [True, True, False, True, False, True]
+
+
+def test_places_of_different_keys_are_not_compared():
+    newest = Newest()
+    assert newest.take(b"g", [header(5)])
+    assert newest.take(b"h", [header(1)])
+    assert newest.take(None, [header(1)])
+
+
+def test_records_without_a_place_count_as_they_come():
+    newest = Newest()
+    assert newest.take(b"g", [header(5)])
+    assert newest.take(b"g", [])
+    assert newest.take(b"g", [header(3)])
+    assert newest.take(b"g", [("place", b"garbage")])
+
+
+def test_a_reader_remembers_the_keys_that_have_changed_last():
+    newest = Newest(keys=2)
+    for key in (b"a", b"b", b"a", b"c"):
+        assert newest.take(key, [header(5)])
+    assert [newest.take(key, [header(4)]) for key in (b"a", b"c", b"b")] == [False, False, True]
+
+
+def test_headers_of_others_are_passed_over():
+    assert place_in([("traceparent", b"x"), header(12)]) == 12
+    assert place_in([]) is None
