@@ -14,7 +14,7 @@ from typing import Any
 from urllib.error import HTTPError
 
 import pytest
-from kafka import KafkaAdminClient
+from kafka import KafkaAdminClient, KafkaConsumer
 from kafka.admin import NewTopic
 
 from tests.gateway.clients import Program, java_command, run
@@ -23,8 +23,6 @@ from tests.patience import PATIENCE_S, wait_for
 
 pytestmark = [pytest.mark.spark, pytest.mark.verify]
 
-TOPIC = "connect-lines"
-GROUP = "connect-workers"
 FILE = "org.apache.kafka.connect.file.FileStream"
 TERMINATED = 128 + signal.SIGTERM
 TASKS = {"source-0": 1, "source-1": 1, "sink": 4}
@@ -33,12 +31,14 @@ TASKS = {"source-0": 1, "source-1": 1, "sink": 4}
 class Worker(Program):
     """A worker of Kafka Connect. Its connectors read and write files."""
 
-    def __init__(self, directory: Path, address: str, protocol: str) -> None:
+    def __init__(self, directory: Path, address: str, group: str, protocol: str, exactly_once: str) -> None:
         directory.mkdir()
         settings = {
             "bootstrap.servers": address,
-            "group.id": GROUP,
+            "group.id": group,
             "connect.protocol": protocol,
+            "exactly.once.source.support": exactly_once,
+            "consumer.isolation.level": "read_committed",
             "session.timeout.ms": 6000,
             "heartbeat.interval.ms": 500,
             # After that it no longer waits for a worker that is gone, and divides its tasks.
@@ -51,7 +51,7 @@ class Worker(Program):
             "producer.partitioner.class": "org.apache.kafka.clients.producer.RoundRobinPartitioner",
             "consumer.session.timeout.ms": 6000,
             "consumer.heartbeat.interval.ms": 500,
-            **{f"{kind}.storage.topic": f"connect-{kind}" for kind in ("config", "offset", "status")},
+            **{f"{kind}.storage.topic": f"{group}-{kind}" for kind in ("config", "offset", "status")},
             **{f"{kind}.storage.replication.factor": 1 for kind in ("config", "offset", "status")},
             **{f"{kind}.storage.partitions": 1 for kind in ("offset", "status")},
         }
@@ -98,32 +98,84 @@ class Worker(Program):
         return {each for them in self.places().values() for each in them}
 
 
-def test_workers_share_tasks_and_one_takes_over(running: Running, tmp_path: Path) -> None:
-    sources = [tmp_path / f"source-{number}" for number in range(2)]
-    sink = tmp_path / "sink"
-    written: set[str] = set()
+class Files:
+    """Two files that connectors read, and one to which another connector writes their lines."""
 
-    def write(count: int) -> None:
-        lines = {f"line-{number}" for number in range(len(written), len(written) + count)}
-        for number, line in enumerate(sorted(lines)):
-            with sources[number % 2].open("a") as file:
-                file.write(f"{line}\n")
-        written.update(lines)
+    def __init__(self, directory: Path) -> None:
+        self._sources = [directory / f"source-{number}" for number in range(2)]
+        self._sink = directory / "sink"
+        self.written: set[str] = set()
 
-    def is_copied() -> bool:
-        return sink.exists() and set(sink.read_text().split()) == written
+    def connectors(self, topic: str, group: str) -> dict[str, dict[str, object]]:
+        """The configurations of the connectors, by name; `group` is that of the one that writes."""
+        sink: dict[str, object] = {
+            "connector.class": f"{FILE}SinkConnector",
+            "topics": topic,
+            "consumer.override.group.id": group,
+            "file": str(self._sink),
+            "tasks.max": TASKS["sink"],
+        }
+        sources: dict[str, dict[str, object]] = {
+            file.name: {"connector.class": f"{FILE}SourceConnector", "topic": topic, "file": str(file)}
+            for file in self._sources
+        }
+        return {"sink": sink, **sources}
+
+    def write(self, count: int) -> None:
+        for number in range(len(self.written), len(self.written) + count):
+            with self._sources[number % 2].open("a") as file:
+                file.write(f"line-{number}\n")
+            self.written.add(f"line-{number}")
+
+    def are_copied(self) -> bool:
+        return self._sink.exists() and set(self._sink.read_text().split()) == self.written
+
+
+def lines(address: str, topic: str, count: int) -> list[str]:
+    """Read committed lines until so many different ones have come."""
+    found: list[str] = []
+    with closing(
+        KafkaConsumer(
+            topic,
+            bootstrap_servers=address,
+            isolation_level="read_committed",
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+        )
+    ) as consumer:
+
+        def read() -> bool:
+            for records in consumer.poll(timeout_ms=100).values():
+                found.extend(it.value.decode() for it in records)
+            return len(set(found)) == count
+
+        wait_for(read, said=lambda: found)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("third_protocol", "exactly_once"), [("compatible", "disabled"), ("sessioned", "enabled")]
+)
+def test_workers_share_tasks_and_one_takes_over(
+    running: Running, tmp_path: Path, third_protocol: str, exactly_once: str
+) -> None:
+    group = f"connect-{exactly_once}"
+    topic, sinks = f"{group}-lines", f"{group}-sink"
+    files = Files(tmp_path)
 
     def state() -> tuple[str, int, str]:
         """The group's state, members and strategy."""
-        (told,) = running.describe(GROUP, "--state")
+        (told,) = running.describe(group, "--state")
         return told["state"], told["members"], told["assignment_strategy"]
 
     with closing(KafkaAdminClient(bootstrap_servers=running.gateway)) as admin:
-        admin.create_topics([NewTopic(TOPIC, num_partitions=4, replication_factor=1)])
+        admin.create_topics([NewTopic(topic, num_partitions=4, replication_factor=1)])
     with ExitStack() as stack:
 
         def start(name: str, protocol: str) -> Worker:
-            return stack.enter_context(Worker(tmp_path / name, running.gateway, protocol))
+            return stack.enter_context(
+                Worker(tmp_path / name, running.gateway, group, protocol, exactly_once)
+            )
 
         first, second = (start(name, "sessioned") for name in ("first", "second"))
 
@@ -133,39 +185,31 @@ def test_workers_share_tasks_and_one_takes_over(running: Running, tmp_path: Path
         def workers_are(*workers: Worker) -> None:
             until(lambda: second.workers() == {each.address for each in workers})
 
-        configs: dict[str, dict[str, object]] = {
-            "sink": {
-                "connector.class": f"{FILE}SinkConnector",
-                "topics": TOPIC,
-                "file": str(sink),
-                "tasks.max": 4,
-            }
-        }
-        for file in sources:
-            source = {"connector.class": f"{FILE}SourceConnector", "topic": TOPIC, "file": str(file)}
-            configs[file.name] = source
-        for name, config in configs.items():
+        for name, config in files.connectors(topic, sinks).items():
             until(partial(first.ask, f"connectors/{name}/config", **config))
         workers_are(first, second)
-        write(40)
-        until(is_copied)
+        files.write(40)
+        until(files.are_copied)
         until(lambda: state() == ("Stable", 2, "sessioned"))
         told = run("GroupsCommand", "--bootstrap-server", running.gateway, "--list").stdout
-        listed = dict(re.findall(r"^(connect-\S+) +Classic +(\S+) *$", told, re.MULTILINE))
-        assert listed == {"connect-sink": "consumer", GROUP: "connect"}
+        listed = dict(re.findall(rf"^({group}\S*) +Classic +(\S+) *$", told, re.MULTILINE))
+        assert listed == {sinks: "consumer", group: "connect"}
 
         first.kill()
-        write(40)
+        files.write(40)
         workers_are(second)
-        until(is_copied)
+        until(files.are_copied)
 
-        # As in an upgrade: the group takes what all workers can.
-        third = start("third", "compatible")
+        # The group takes the protocol that all workers have.
+        third = start("third", third_protocol)
         workers_are(second, third)
-        until(lambda: state() == ("Stable", 2, "compatible"))
-        write(40)
-        until(is_copied)
-        until(lambda: [each["lag"] for each in running.describe("connect-sink")] == [0] * 4)
+        until(lambda: state() == ("Stable", 2, third_protocol))
+        files.write(40)
+        until(files.are_copied)
+        if exactly_once == "enabled":
+            assert sorted(lines(running.gateway, topic, len(files.written))) == sorted(files.written)
+        else:  # where there are transactions, their ends are counted as lag
+            until(lambda: [each["lag"] for each in running.describe(sinks)] == [0] * 4)
 
         # Workers that are ended in order leave.
         assert third.terminate() == TERMINATED
