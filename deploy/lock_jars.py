@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from group_coordinator.deploy.jars import LOCK, JarError, maven_url
+from group_coordinator.deploy.jars import LOCK, TESTS_ONLY, JarError, maven_url
 
 if TYPE_CHECKING:
     from jgo.maven import MavenContext
@@ -22,6 +22,7 @@ _TIMEOUT_S = 30
 
 # The artifacts that jars.lock is made from. Spark's list is complete as it stands, because Spark brings the
 # rest. The broker's list has all its runtime dependencies, which Kafka's own tools need as well.
+# Kafka Connect and Kafka Streams are for tests, and each list has all its runtime dependencies.
 ROOTS = {
     "spark": (
         "io.delta:delta-spark_4.2_2.13:4.4.0",
@@ -37,8 +38,17 @@ ROOTS = {
     ),
     "local": ("com.globalmentor:hadoop-bare-naked-local-fs:0.1.0",),
     "tools": ("org.apache.kafka:kafka-tools:4.2.0",),
+    "connect": (
+        "org.apache.kafka:connect-runtime:4.2.0",
+        "org.apache.kafka:connect-file:4.2.0",
+        "org.apache.logging.log4j:log4j-slf4j-impl:2.25.3",
+    ),
+    "streams": (
+        "org.apache.kafka:kafka-streams-examples:4.2.0",
+        "org.apache.logging.log4j:log4j-slf4j-impl:2.25.3",
+    ),
 }
-_CLOSED = ("broker",)
+_CLOSED = ("broker", *TESTS_ONLY)
 
 
 def closure(roots: Iterable[str], context: MavenContext) -> set[str]:

@@ -88,7 +88,7 @@ def test_the_brokers_kafka_jars_are_of_one_version() -> None:
 
 
 def test_an_unknown_section_names_the_known_ones() -> None:
-    with pytest.raises(JarError, match=re.escape("[sparc]. Choose from: spark, broker, local, tools.")):
+    with pytest.raises(JarError, match=re.escape("[sparc]. Choose from: spark, broker, local, tools, ")):
         read_lock("sparc")
 
 
@@ -344,6 +344,16 @@ def test_the_command_line_fetches_the_named_sections(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.argv", ["jars", "one"])
+
+    assert jars.main() == 0
+    assert cached_names() == ["org.one_first-1.0.jar"]
+
+
+def test_the_command_line_leaves_out_what_only_tests_need(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jars, "TESTS_ONLY", ("pair",))
+    monkeypatch.setattr("sys.argv", ["jars"])
 
     assert jars.main() == 0
     assert cached_names() == ["org.one_first-1.0.jar"]

@@ -46,11 +46,16 @@ def polling(*consumers: Any) -> Callable[[Callable[[], object]], None]:
     return until
 
 
+def java_command(main: str, *arguments: str, jars: tuple[str, ...]) -> list[str]:
+    """A command with a program in Java, from these sections of the locked jars."""
+    classpath = os.pathsep.join(map(str, fetch(*jars)))
+    flags = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", classpath]
+    return [str(find_java()), *flags, main, *arguments]
+
+
 def java(main: str, *arguments: str) -> list[str]:
     """A command with a program of Kafka's own, from the package of its tools."""
-    classpath = os.pathsep.join(map(str, fetch("broker", "tools")))
-    flags = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", classpath]
-    return [str(find_java()), *flags, f"{TOOLS}.{main}", *arguments]
+    return java_command(f"{TOOLS}.{main}", *arguments, jars=("broker", "tools"))
 
 
 def run(main: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -89,21 +94,12 @@ def console_consumer(
             process.kill()
 
 
-class VerifiableConsumer:
-    """Kafka's own consumer for tests, which says as JSON what happens to it. As a context it is killed."""
+class Program:
+    """A program that runs beside a test, and what it has said. As a context it is killed."""
 
-    def __init__(self, directory: Path, address: str, topic: str, group_id: str, *arguments: str) -> None:
-        directory.mkdir(parents=True, exist_ok=True)
-        self._said = directory / "said"
-        config = directory / "consumer.properties"
-        config.write_text("heartbeat.interval.ms=500\n")
-        command = java(
-            "VerifiableConsumer",
-            *("--bootstrap-server", address, "--topic", topic, "--group-id", group_id),
-            *("--group-protocol", "classic", "--session-timeout", "3000", "--command-config", str(config)),
-            *arguments,
-        )
-        with self._said.open("w") as said:
+    def __init__(self, directory: Path, command: list[str]) -> None:
+        self._log = directory / "said"
+        with self._log.open("w") as said:
             self._process = subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT)
 
     def __enter__(self) -> Self:
@@ -112,14 +108,44 @@ class VerifiableConsumer:
     def __exit__(self, *_: object) -> None:
         self.kill()
 
+    @property
+    def said(self) -> str:
+        """All that it has said so far in whole lines."""
+        return self._log.read_text().rpartition("\n")[0]
+
+    def terminate(self) -> int:
+        """End it in order, and return its exit code."""
+        self._process.terminate()
+        return self._process.wait(PATIENCE_S)
+
+    def kill(self) -> None:
+        """Kill it, in which it leaves nothing."""
+        self._process.kill()
+        self._process.wait()
+
+
+class VerifiableConsumer(Program):
+    """Kafka's own consumer for tests, which says as JSON what happens to it."""
+
+    def __init__(self, directory: Path, address: str, topic: str, group_id: str, *arguments: str) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        config = directory / "consumer.properties"
+        config.write_text("heartbeat.interval.ms=500\n")
+        command = java(
+            "VerifiableConsumer",
+            *("--bootstrap-server", address, "--topic", topic, "--group-id", group_id),
+            *("--group-protocol", "classic", "--session-timeout", "3000", "--command-config", str(config)),
+            *arguments,
+        )
+        super().__init__(directory, command)
+
     def poll(self, timeout_ms: int) -> None:
         """It polls by itself."""
 
     @property
     def events(self) -> list[dict[str, Any]]:
-        """All that it has said so far in whole lines."""
-        lines = self._said.read_text().rpartition("\n")[0].splitlines()
-        return [json.loads(line) for line in lines if line.startswith("{")]
+        """What it has said so far."""
+        return [json.loads(line) for line in self.said.splitlines() if line.startswith("{")]
 
     def assignment(self) -> set[int]:
         """The partitions that it has."""
@@ -134,14 +160,8 @@ class VerifiableConsumer:
 
     def close(self) -> None:
         """End it in order, in which it leaves the group."""
-        self._process.terminate()
-        self._process.wait(PATIENCE_S)
-        assert self.events[-1]["name"] == "shutdown_complete", self._said.read_text()
-
-    def kill(self) -> None:
-        """Kill it, in which it leaves nothing."""
-        self._process.kill()
-        self._process.wait()
+        self.terminate()
+        assert self.events[-1]["name"] == "shutdown_complete", self.said
 
 
 class Librdkafka:

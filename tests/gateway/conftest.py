@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import json
+import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
-from tests.commands.job import Job, Process
+from tests.commands.job import COMMAND, Job, Process
+from tests.patience import PATIENCE_S
 
 
 class Running(NamedTuple):
@@ -18,6 +21,21 @@ class Running(NamedTuple):
     job: Job
     process: Process
     directory: Path
+
+    def describe(self, group: str, *arguments: str) -> list[dict[str, Any]]:
+        """Describe a group by our own command; a row for each partition, member or state."""
+        names = {"request": "requests", "response": "responses", "groups": "groups"}
+        topics = [word for it, name in names.items() for word in (f"--{it}-topic", self.job.topics[name])]
+        command = [*COMMAND, "groups", "--bootstrap-servers", self.broker, *topics]
+        done = subprocess.run(
+            [*command, "--describe", "--group", group, "--output", "json", *arguments],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return list(json.loads(done.stdout))
 
 
 TENANT = "tenant-"
