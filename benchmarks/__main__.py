@@ -63,6 +63,17 @@ _long_warm_up = click.option("--warm-up", default=120, show_default=True, help=_
 
 
 @main.command()
+@_rounds
+@click.option("--seconds", default=4.0, show_default=True, help="Of fetches, per way and round.")
+@_json
+def passing(*, rounds: int, seconds: float, file: Path | None) -> None:
+    """Measure what the gateway costs a client whose requests it passes on: 3 minutes."""
+    from benchmarks.passing import Plan, run
+
+    run(Plan(rounds, seconds), file)
+
+
+@main.command()
 @click.option("--rounds", default=3, show_default=True, type=click.IntRange(min=1))
 @click.option("--groups", default=10, show_default=True, help="Groups of 100 members.")
 @click.option("--records", default=1_000_000, show_default=True, help="Heartbeats of the backlog.")

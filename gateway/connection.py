@@ -455,11 +455,12 @@ class ClientConnection(asyncio.Protocol):
         self._slots.ask_upstream(_OWN_ID, answered, needed_by)
         self._pass_on(codec.encode_request(message, _OWN_ID, _OWN_NAME))
 
-    def _upstream_read(self, error: FrameError | None) -> None:
+    def _upstream_read(self, error: FrameError | None) -> bool:
         if error is None:
             self._flush()
         else:
             self._fail(f"the broker's response {error}")
+        return not self._transport.get_write_buffer_size()
 
     def _upstream_lost(self, reason: str) -> None:
         """The broker has gone. While it owed nothing the client need not know."""

@@ -86,28 +86,36 @@ class Frames:
         """Whether no frame has begun that is not over."""
         return not self._kept and self._left is None
 
-    def receive(self, data: bytes) -> Iterator[Piece]:
-        """Take what has arrived, and give out what can be told of it. Raises `FrameError`."""
+    def receive(self, data: bytes | memoryview) -> Iterator[Piece]:
+        """Take what has arrived, and give out what can be told of it. Raises `FrameError`.
+
+        Pieces may be views of `data`.
+        """
         view = memoryview(data)
         while view:
-            is_first = False
-            if self._left is None:
+            begin, was_kept = view, bool(self._kept)
+            is_first = self._left is None
+            if is_first:
                 view = self._take_head(view)
-                is_first = True
             if self._left is None:
                 return
             body, view = view[: self._left], view[self._left :]
             self._left -= len(body)
             is_last = self._left == 0
-            if self._is_whole or is_first:
-                self._kept += body
-                body = memoryview(b"")
+            piece: bytes | memoryview = body
+            if is_first and not was_kept:
+                # Head and body are in one place, and are passed on from there.
+                piece = begin[: len(begin) - len(view)]
+                self._kept = bytearray()
+            if self._is_whole or self._kept:
+                self._kept += piece
             if is_last:
                 self._left = None
             if is_last or not self._is_whole:
-                piece = bytes(self._kept) if self._kept else body
-                # Before it is given out: who takes it may let the next one wait.
-                self._kept = bytearray()
+                if self._kept:
+                    piece = bytes(self._kept)
+                    # Before it is given out: who takes it may let the next one wait.
+                    self._kept = bytearray()
                 yield Piece(piece, is_first=is_first or self._is_whole, is_last=is_last)
 
     def _take_head(self, view: memoryview) -> memoryview:

@@ -12,6 +12,7 @@ written.
     slots.upstream_begins(...)    the head of a response has come: whose is it, and is it wanted whole?
     slots.upstream_piece(...)     a piece of it has come
     slots.take()                  what may be written to the client now
+    slots.keep()                  the rest has to stay until later
 """
 
 from __future__ import annotations
@@ -180,6 +181,12 @@ class Slots:
                 break
             self._owed.popleft()
         return taken
+
+    def keep(self) -> None:
+        """Copy the pieces that could not be taken, because the memory that they are in is used again."""
+        for slot in self._owed:
+            if slot.pieces:
+                slot.pieces = [bytes(each) for each in slot.pieces]
 
     def break_off(self) -> None:
         """Upstream is gone: forget the first response that cannot be given without it, and all after it.

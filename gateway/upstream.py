@@ -18,14 +18,23 @@ if TYPE_CHECKING:
 
 __all__ = ["Upstream", "set_reading"]
 
+_READ_BYTES = 256 * 1024
+"""Most that is read at once. Each read and each write costs more than what is done between them."""
 
-class Upstream(asyncio.Protocol):
-    """A client's own connection to a broker."""
+
+class Upstream(asyncio.BufferedProtocol):
+    """A client's own connection to a broker.
+
+    `on_read`: something has come. Returns whether it was sent on at once, so that its memory is free again.
+    """
+
+    _buffer = bytearray(_READ_BYTES)
+    """Of all connections. It is filled and emptied without a pause between."""
 
     def __init__(
         self,
         slots: Slots,
-        on_read: Callable[[FrameError | None], None],
+        on_read: Callable[[FrameError | None], bool],
         on_lost: Callable[[str], None],
         on_pressure: Callable[[], None],
         on_connect: Callable[[bool], None],
@@ -90,16 +99,24 @@ class Upstream(asyncio.Protocol):
         self.is_writable = True
         self._on_pressure()
 
-    def data_received(self, data: bytes) -> None:
-        """The broker has sent something."""
+    def get_buffer(self, _sizehint: int) -> bytearray:
+        """Where the broker's data is to be put."""
+        return Upstream._buffer
+
+    def buffer_updated(self, count: int) -> None:
+        """The broker has sent so many bytes, which are in the buffer."""
         self.heard_s = time.monotonic()
+        failure = None
         try:
-            for piece in self._frames.receive(data):
+            for piece in self._frames.receive(memoryview(Upstream._buffer)[:count]):
                 self._slots.upstream_piece(piece)
         except FrameError as error:
-            self._on_read(error)
-            return
-        self._on_read(None)
+            failure = error
+        is_free = self._on_read(failure)
+        self._slots.keep()
+        if not is_free:
+            # From Python 3.12 on a transport keeps views of what it could not send.
+            Upstream._buffer = bytearray(_READ_BYTES)
 
     def _begin(self, head: bytes, length: int) -> bool:
         is_whole = self._slots.upstream_begins(head)

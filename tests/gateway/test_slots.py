@@ -25,9 +25,13 @@ class Connection:
         self.written = b""
 
     def answer(self, data: bytes) -> None:
-        for piece in self.upstream.receive(data):
+        memory = bytearray(data)
+        for piece in self.upstream.receive(memoryview(memory)):
             self.slots.upstream_piece(piece)
         self.flush()
+        self.slots.keep()
+        # The next response comes to the same place.
+        memory[:] = b"?" * len(memory)
 
     def flush(self) -> None:
         self.written += b"".join(self.slots.take())

@@ -1,0 +1,261 @@
+"""How much the gateway costs a client whose requests it passes on, beside a proxy that does next to nothing.
+
+The same requests go to the broker directly, through a TCP forwarder that looks at the head of each frame, and
+through the gateway, in plaintext and with TLS. The forwarder is the floor of a proxy in Python.
+
+What counts is the CPU time of the proxy itself. One client on one connection asks for the same records again
+and again, which the broker sends from the page cache.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+import psutil
+from kafka import KafkaProducer
+from kafka.admin import KafkaAdminClient, NewTopic
+from kafka.protocol.consumer.fetch import FetchRequest
+from kafka.protocol.metadata import MetadataRequest
+from kafka.protocol.producer import ProduceRequest
+from kafka.record import MemoryRecordsBuilder
+
+from benchmarks.report import medians_of, percentile, ratios_to, show, tell, write
+from group_coordinator.deploy.broker import EmbeddedBroker
+from group_coordinator.gateway import codec
+from group_coordinator.jobs.kafka_config import python_client_config
+from group_coordinator.jobs.settings import Settings
+from group_coordinator.streaming.topics import prepare_topics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+DIRECT, FORWARDER, GATEWAY, GATEWAY_TLS = "direct", "forwarder", "gateway", "gateway with TLS"
+_TOPIC, _SMALL = "passing", "passing-small"
+_RECORDS = 8
+_RECORD_BYTES = 900_000
+_FETCH_BYTES = 4_000_000
+_FOUND = "clients find the gateway at "
+_ASKED = 1_000
+
+
+class Plan(NamedTuple):
+    """How much of what."""
+
+    rounds: int
+    seconds: float
+    """Of fetches, for each way."""
+
+
+class _Way(NamedTuple):
+    """A way to the broker: an address, and the process of the proxy, if there is one."""
+
+    host: str
+    port: int
+    tls: ssl.SSLContext | None = None
+    proxy: psutil.Process | None = None
+
+
+def run(plan: Plan, file: Path | None) -> dict[str, dict[str, float]]:
+    """Measure, print and write; return the medians by way."""
+    with tempfile.TemporaryDirectory(prefix="group-coordinator-") as name, ExitStack() as stack:
+        ways = _ways(Path(name), stack)
+        for way in ways.values():
+            _measure(way, 1)
+        rounds = []
+        for _ in range(plan.rounds):
+            rounds.append({which: _measure(way, plan.seconds) for which, way in ways.items()})
+            tell("round", rounds[-1])
+    medians: dict[str, dict[str, float]] = medians_of(rounds)
+    ratios = ratios_to(FORWARDER, rounds)
+    show(
+        f"What passing costs (medians of {plan.rounds} rounds)",
+        ["way", "MB a CPU second", "to the forwarder", "MB a second", "small Produce, p50 in ms", "p99"],
+        [
+            [
+                which,
+                f"{each['mb_a_cpu_second']:,.0f}" if each["mb_a_cpu_second"] else "",
+                f"{ratios[which]['mb_a_cpu_second']:.2f}" if each["mb_a_cpu_second"] else "",
+                f"{each['mb_a_second']:,.0f}",
+                f"{each['p50_ms']:.3f}",
+                f"{each['p99_ms']:.3f}",
+            ]
+            for which, each in medians.items()
+        ],
+    )
+    write(file, {"plan": plan._asdict(), "medians": medians, "ratios": ratios, "rounds": rounds})
+    return medians
+
+
+def _ways(directory: Path, stack: ExitStack) -> dict[str, _Way]:
+    broker = stack.enter_context(EmbeddedBroker(directory / "kafka", heap_mb=1024))
+    settings = Settings.load(
+        None,
+        {},
+        {"bootstrap.servers": broker.bootstrap_servers, "checkpoint": str(directory), "create.topics": True},
+    )
+    config = python_client_config(broker.bootstrap_servers, {})
+    prepare_topics(settings, config)
+    _fill(broker.bootstrap_servers, config)
+    host, _, port = broker.bootstrap_servers.rpartition(":")
+    forwarder = [sys.executable, "-c", "from benchmarks.forwarder import main; main()", host, port]
+    certificate, key = _certificate(directory)
+    tls = (f"gateway.tls.certificate={certificate}", f"gateway.tls.key={key}")
+    trusting = ssl.create_default_context(cafile=str(certificate))
+    ways = {
+        DIRECT: _Way(host, int(port)),
+        FORWARDER: stack.enter_context(_proxy(forwarder, None)),
+        GATEWAY: stack.enter_context(_proxy(_gateway(broker.bootstrap_servers), None)),
+        GATEWAY_TLS: stack.enter_context(_proxy(_gateway(broker.bootstrap_servers, *tls), trusting)),
+    }
+    return {which: way._replace(port=_port_of_the_broker(way)) for which, way in ways.items()}
+
+
+def _fill(bootstrap_servers: str, config: dict[str, object]) -> None:
+    admin = KafkaAdminClient(**config)
+    admin.create_topics([NewTopic(_TOPIC, 1, 1), NewTopic(_SMALL, 1, 1)])
+    admin.close()
+    producer = KafkaProducer(bootstrap_servers=bootstrap_servers, max_request_size=2 * _RECORD_BYTES)
+    for _ in range(_RECORDS):
+        producer.send(_TOPIC, bytes(_RECORD_BYTES))
+    producer.close()
+
+
+def _gateway(bootstrap_servers: str, *settings: str) -> list[str]:
+    command = [sys.executable, "-m", "group_coordinator", "gateway", "--bootstrap-servers", bootstrap_servers]
+    command += ["--listen", "127.0.0.1:0", "--advertised-host", "localhost", "--metrics-port", "-1"]
+    return command + [part for each in settings for part in ("--set", each)]
+
+
+def _certificate(directory: Path) -> tuple[Path, Path]:
+    certificate, key = directory / "tls.crt", directory / "tls.key"
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+    command += ["-keyout", str(key), "-out", str(certificate), "-days", "2", "-subj", "/CN=localhost"]
+    subprocess.run([*command, "-addext", "subjectAltName=DNS:localhost"], check=True, capture_output=True)
+    return certificate, key
+
+
+@contextmanager
+def _proxy(command: list[str], tls: ssl.SSLContext | None) -> Iterator[_Way]:
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert process.stdout is not None
+    try:
+        for line in process.stdout:
+            if line.startswith(_FOUND):
+                host, _, port = line.removeprefix(_FOUND).strip().rpartition(":")
+                yield _Way(host, int(port), tls, psutil.Process(process.pid))
+                break
+        else:
+            raise RuntimeError(f"{command} has ended")
+    finally:
+        process.terminate()
+        process.wait()
+
+
+# -- the client ------------------------------------------------------------------------------------------
+
+
+class _Client:
+    def __init__(self, way: _Way) -> None:
+        self._socket = socket.create_connection((way.host, way.port))
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if way.tls is not None:
+            self._socket = way.tls.wrap_socket(self._socket, server_hostname="localhost")
+        self._buffer = memoryview(bytearray(2 * _FETCH_BYTES))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+
+    def ask(self, request: bytes) -> memoryview:
+        """Send the request and return its response, without the length, as long as no other one is asked."""
+        self._socket.sendall(request)
+        length = int.from_bytes(self._read(4))
+        return self._read(length)
+
+    def _read(self, count: int) -> memoryview:
+        read = 0
+        while read < count:
+            got = self._socket.recv_into(self._buffer[read:count])
+            if not got:
+                raise ConnectionError("the connection was closed")
+            read += got
+        return self._buffer[:count]
+
+
+def _port_of_the_broker(way: _Way) -> int:
+    version = 8
+    with _Client(way) as client:
+        response = client.ask(codec.encode_request(MetadataRequest(version=version, topics=[]), 1, "passing"))
+        told = codec.decode_response(3, version, (len(response)).to_bytes(4) + bytes(response))
+    # A forwarder changes nothing.
+    return int(told.brokers[0].port) if _is_told_of(way, told) else way.port
+
+
+def _is_told_of(way: _Way, told: object) -> bool:
+    return way.proxy is not None and told.brokers[0].host == "localhost"  # type: ignore[attr-defined]
+
+
+def _fetch() -> bytes:
+    partition = FetchRequest.FetchTopic.FetchPartition(
+        partition=0, fetch_offset=0, partition_max_bytes=_FETCH_BYTES
+    )
+    request = FetchRequest(
+        version=11,
+        replica_id=-1,
+        max_wait_ms=100,
+        min_bytes=1,
+        max_bytes=_FETCH_BYTES,
+        session_epoch=-1,
+        topics=[FetchRequest.FetchTopic(topic=_TOPIC, partitions=[partition])],
+    )
+    return codec.encode_request(request, 2, "passing")
+
+
+def _produce() -> bytes:
+    records = MemoryRecordsBuilder(magic=2, compression_type=0, batch_size=1_000)
+    records.append(timestamp=None, key=b"key", value=b"a small record", headers=[])
+    records.close()
+    partition = ProduceRequest.TopicProduceData.PartitionProduceData(index=0, records=records.buffer())
+    topic = ProduceRequest.TopicProduceData(name=_SMALL, partition_data=[partition])
+    request = ProduceRequest(version=8, acks=1, timeout_ms=1_000, topic_data=[topic])
+    return codec.encode_request(request, 3, "passing")
+
+
+def _measure(way: _Way, seconds: float) -> dict[str, float]:
+    fetch = _fetch()
+    small = _produce()
+    with _Client(way) as client:
+        before_s, begin = _cpu_s(way), time.perf_counter()
+        count = 0
+        while time.perf_counter() < begin + seconds:
+            count += len(client.ask(fetch))
+        took, spent = time.perf_counter() - begin, _cpu_s(way) - before_s
+        assert count > _RECORD_BYTES, "nothing was fetched"
+        trips = []
+        for _ in range(_ASKED):
+            sent = time.perf_counter()
+            client.ask(small)
+            trips.append((time.perf_counter() - sent) * 1000)
+    return {
+        "mb_a_cpu_second": count / 1e6 / spent if spent else 0.0,
+        "mb_a_second": count / 1e6 / took,
+        "p50_ms": percentile(trips, 50),
+        "p99_ms": percentile(trips, 99),
+    }
+
+
+def _cpu_s(way: _Way) -> float:
+    if way.proxy is None:
+        return 0.0
+    times = way.proxy.cpu_times()
+    return times.user + times.system
