@@ -100,11 +100,11 @@ class Upstream(asyncio.BufferedProtocol):
         self._on_pressure()
 
     def get_buffer(self, _sizehint: int) -> bytearray:
-        """Where the broker's data is to be put."""
+        """Give the memory that the broker's data is to be put into."""
         return Upstream._buffer
 
     def buffer_updated(self, count: int) -> None:
-        """The broker has sent so many bytes, which are in the buffer."""
+        """Take `count` bytes of the broker, which are in the buffer."""
         self.heard_s = time.monotonic()
         failure = None
         try:
