@@ -29,7 +29,7 @@ class Upstream(asyncio.BufferedProtocol):
     """
 
     _buffer = bytearray(_READ_BYTES)
-    """Of all connections. It is filled and emptied without a pause between."""
+    """All connections share it. It is filled and emptied without a pause between."""
 
     def __init__(
         self,
