@@ -150,10 +150,7 @@ class Turn(Generic[GroupT_co]):
         Microseconds of log time, or one more than the place of the group's change before.
         """
         if self._place is None:
-            group = self._group
-            self._place = max(self.now_ms * 1000, 0 if group is None else group.place + 1)
-            if group is not None:
-                group.place = self._place
+            self._place = self.group.place = max(self.now_ms * 1000, self.group.place + 1)
         return self._place
 
     def reply(self, reply_to: ReplyTo, response: Response, member_id: str = "") -> None:
