@@ -16,6 +16,7 @@ from group_coordinator.checkpoints.identity import Identity, known_identity
 from group_coordinator.checkpoints.offset_log import Offsets, newest_committed, read_batch
 from group_coordinator.checkpoints.outages import read_outages
 from group_coordinator.checkpoints.readable import readable
+from group_coordinator.checkpoints.shifts import Shift, read_shifts
 from group_coordinator.checkpoints.state import State
 from group_coordinator.coordinator_state.outages import Outage
 from group_coordinator.coordinator_state.stored import SCHEMA_VERSION, decode_group
@@ -44,8 +45,8 @@ class ExportHeader(msgspec.Struct, frozen=True, kw_only=True):
 
     `schema_version`: the newest that a group in it may have. `offsets`: the next record to be read, by topic
     and partition. `watermark_ms`: deadlines up to it have fired, or fire next. `groups`: how many follow.
-    `identity`: the checkpoint's, without the secret unless that was asked for. `outages`: deadlines depend on
-    them, so they go where the groups go.
+    `identity`: the checkpoint's, without the secret unless that was asked for. `outages` and
+    `shifts`: deadlines depend on them, so they go where the groups go.
     """
 
     format_version: int = _FORMAT_VERSION
@@ -56,6 +57,7 @@ class ExportHeader(msgspec.Struct, frozen=True, kw_only=True):
     groups: int
     identity: Identity
     outages: list[Outage] = []
+    shifts: list[Shift] = []
 
 
 class ExportedGroup(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,6 +98,7 @@ def export_checkpoint(
         groups=state.count(),
         identity=identity if with_secret else msgspec.structs.replace(identity, secret=""),
         outages=read_outages(files),
+        shifts=read_shifts(files),
     )
     return Export(header, _groups(state))
 

@@ -11,10 +11,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from kafka import KafkaConsumer, TopicPartition
 
 from group_coordinator.checkpoints.errors import CheckpointError
 from group_coordinator.checkpoints.offset_log import newest_planned
+from group_coordinator.checkpoints.shifts import NO_SHIFTS, Shifts, read_shifts
+from group_coordinator.checkpoints.times import append_times
 from group_coordinator.coordinator_state.outages import Outage
 
 if TYPE_CHECKING:
@@ -28,8 +29,9 @@ __all__ = ["note_outage", "read_outages", "write_outages"]
 _FILE = "outages.json"
 _KEPT = 1_000
 """Older ones matter to groups only in which nothing has happened since."""
-_LOOK_BACK = 4
-"""The last record of a partition may be followed by markers of its writer's transactions."""
+_LOOK_BACK = 100
+"""The last record of a partition may be followed by markers of its writer's transactions. A record before it
+may be later: a clock may have been set back by less than a shift is noted for."""
 
 
 def read_outages(files: CheckpointFiles) -> list[Outage]:
@@ -55,20 +57,23 @@ def note_outage(
     *,
     counts_ms: int = 0,
     closed: bool | None = None,
+    request_topic: str = "",
 ) -> list[Outage]:
     """Note that there is a coordinator again since the time that `resumed` returns; return all outages.
 
     That is log time, in ms. It is asked last: Kafka may take its time, which belongs to the outage.
     `counts_ms`: how much of the time before it counts, because a coordinator was reading. `closed`: whether
-    it creates no groups; None: as it was. Raises `CheckpointError`, and `KafkaError` if the newest records
-    cannot be read. If `resumed` raises, nothing is noted, and the exception goes on.
+    it creates no groups; None: as it was. `request_topic`: the one whose append times may be shifted. Raises
+    `CheckpointError`, and `KafkaError` if the newest records cannot be read. If
+    `resumed` raises, nothing is noted, and the exception goes on.
     """
     outages = read_outages(files)
     planned = newest_planned(files)
     if planned is None:
         return outages
     was_closed = bool(outages) and outages[-1].closed
-    read_ms = max(_newest_ms(client_config, planned.offsets), planned.watermark_ms)
+    shifts = {request_topic: Shifts(read_shifts(files))}
+    read_ms = max(_newest_ms(client_config, planned.offsets, shifts), planned.watermark_ms)
     resumed_ms = resumed()
     # It may have ended before it had read anything new: then the outage goes on.
     begin_ms = max([read_ms, *(outage.end_ms for outage in outages)]) + counts_ms
@@ -80,25 +85,14 @@ def note_outage(
     return outages
 
 
-def _newest_ms(client_config: Mapping[str, Any], ends: Offsets) -> int:
-    """The latest append time of the last records before `ends`; 0 if none of them is there any more."""
-    partitions = {TopicPartition(topic, it): end for topic in ends for it, end in ends[topic].items()}
-    newest_ms = 0
-    consumer = KafkaConsumer(**client_config, group_id=None, enable_auto_commit=False)
-    try:
-        begins = consumer.beginning_offsets(list(partitions))
-        unread = {each: end for each, end in partitions.items() if begins[each] < end}
-        consumer.assign(list(unread))
-        for partition, end in unread.items():
-            consumer.seek(partition, max(begins[partition], end - _LOOK_BACK))
-        while unread:
-            for partition, records in consumer.poll(timeout_ms=100).items():
-                times = [record.timestamp for record in records if record.offset < partitions[partition]]
-                newest_ms = max([newest_ms, *times])
-            done = [each for each, end in unread.items() if consumer.position(each) >= end]
-            consumer.pause(*done)
-            for partition in done:
-                del unread[partition]
-    finally:
-        consumer.close()
-    return newest_ms
+def _newest_ms(client_config: Mapping[str, Any], ends: Offsets, shifts: Mapping[str, Shifts]) -> int:
+    """The latest time that one of the last records before `ends` counts as; 0 if none is there any more."""
+    begins = {topic: {it: end - _LOOK_BACK for it, end in ends[topic].items()} for topic in ends}
+    return max(
+        (
+            time_ms + shifts.get(topic, NO_SHIFTS).at(partition, offset)
+            for (topic, partition), times in append_times(client_config, begins, ends).items()
+            for offset, time_ms in times
+        ),
+        default=0,
+    )

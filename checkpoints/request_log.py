@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kafka import KafkaConsumer, TopicPartition
 
 from group_coordinator.checkpoints.errors import CheckpointError
+from group_coordinator.checkpoints.shifts import NO_SHIFTS
 from group_coordinator.coordinator_state.log import Record
 
 if TYPE_CHECKING:
@@ -16,17 +17,24 @@ if TYPE_CHECKING:
 
     from kafka.consumer.fetcher import ConsumerRecord
 
+    from group_coordinator.checkpoints.shifts import Shifts
+
 __all__ = ["read_requests"]
 
 _POLL_MS = 1_000
 
 
 def read_requests(
-    client_config: Mapping[str, Any], topic: str, start: Mapping[int, int], end: Mapping[int, int]
+    client_config: Mapping[str, Any],
+    topic: str,
+    start: Mapping[int, int],
+    end: Mapping[int, int],
+    shifts: Shifts = NO_SHIFTS,
 ) -> Iterator[Record]:
     """Records from `start` to before `end`, by partition, in the order in which the core reads them.
 
-    Raises `CheckpointError` if some of them are gone, and `KafkaError`.
+    Their times are as they count, with `shifts`. Raises `CheckpointError` if some of them are gone, and
+    `KafkaError`.
     """
     with ExitStack() as stack:
         partitions = []
@@ -41,13 +49,13 @@ def read_requests(
                     f"{topic}-{number} begins at offset {begin}, and {first} is wanted: the records before "
                     "are gone. Begin later, or with a newer export"
                 )
-            partitions.append(_timed(consumer, partition, first, end[number]))
+            partitions.append(_timed(consumer, partition, first, end[number], shifts))
         for *_, record in merge(*partitions, key=lambda entry: entry[:3]):
             yield record
 
 
 def _timed(
-    consumer: KafkaConsumer, partition: TopicPartition, start: int, end: int
+    consumer: KafkaConsumer, partition: TopicPartition, start: int, end: int, shifts: Shifts
 ) -> Iterator[tuple[int, int, int, Record]]:
     """The records of a partition with the time they count for, which does not go back within it."""
     consumer.assign([partition])
@@ -55,11 +63,13 @@ def _timed(
     time_ms = 0
     # By position: the last offsets of a range may be a transaction's marks, which are no records.
     while consumer.position(partition) < end:
-        for record in consumer.poll(timeout_ms=_POLL_MS).get(partition, ()):
-            if record.offset < end:
-                time_ms = max(time_ms, record.timestamp)
-                yield time_ms, record.partition, record.offset, _record(record)
+        for polled in consumer.poll(timeout_ms=_POLL_MS).get(partition, ()):
+            if polled.offset < end:
+                record = _record(polled, shifts)
+                time_ms = max(time_ms, record.timestamp_ms)
+                yield time_ms, record.partition, record.offset, record
 
 
-def _record(record: ConsumerRecord) -> Record:
-    return Record(record.topic, record.partition, record.offset, record.timestamp, record.key, record.value)
+def _record(record: ConsumerRecord, shifts: Shifts) -> Record:
+    timestamp_ms = record.timestamp + shifts.at(record.partition, record.offset)
+    return Record(record.topic, record.partition, record.offset, timestamp_ms, record.key, record.value)

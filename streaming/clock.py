@@ -84,6 +84,7 @@ class Clock:
         self._number = 0
         self._first_offset = 0
         self._newest_ms: int | None = None
+        self._ahead_of_driver_ms = 0
         self._counts = False
         self._read_ms = 0
         """The append time of the newest tick before which all requests were read, while time counts."""
@@ -163,6 +164,11 @@ class Clock:
             raise self.failure
         assert self._newest_ms is not None, "an open clock has ticked"  # noqa: S101
         return self._newest_ms
+
+    @property
+    def ahead_of_driver_ms(self) -> int:
+        """Milliseconds by which log time is ahead of this machine's clock, by the newest tick."""
+        return self._ahead_of_driver_ms
 
     def hold(self, at_ms: int) -> int:
         """Let time come up to `at_ms`, and stand still there; return `newest_ms`."""
@@ -250,9 +256,11 @@ class Clock:
             last=last,
         )
         self._writing_since = time.monotonic() if timeout_s is None else None
+        sent_ms = round(time.time() * 1000)
         sent = self._producer.send(self._topic, msgspec.json.encode(tick))
         appended = sent.get(timeout=timeout_s or self._max_gap_ms / 1000)
         self._writing_since = None
+        self._ahead_of_driver_ms = appended.timestamp - sent_ms
         return appended
 
     def _close(self) -> None:

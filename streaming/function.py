@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 
+from group_coordinator.checkpoints.shifts import CLOCK_JUMPED, ClockJumpedError, Guard, Shift, Shifts
 from group_coordinator.coordinator_state.layout import Layout
 from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.outages import Outage, Outages
@@ -48,6 +49,9 @@ class FunctionArguments(NamedTuple):
     """Prefixes of group ids whose responses have a topic of their own; the longest come first."""
     log_level: str = "info"
     log_format: str = "auto"
+    shifts: tuple[Shift, ...] = ()
+    guard: Guard | None = None
+    """Refuses records whose times cannot be right."""
 
     @classmethod
     def of(
@@ -56,6 +60,8 @@ class FunctionArguments(NamedTuple):
         secret: bytes,
         partitions: Mapping[str, int],
         outages: Iterable[Outage] = (),
+        shifts: Iterable[Shift] = (),
+        guard: Guard | None = None,
     ) -> FunctionArguments:
         """Take from the settings what the function needs. `partitions`: how many each topic has."""
         return cls(
@@ -75,6 +81,8 @@ class FunctionArguments(NamedTuple):
             ),
             log_level=settings.log_level,
             log_format=settings.log_format,
+            shifts=tuple(shifts),
+            guard=guard,
         )
 
     def topics_for(self, key: bytes | None) -> Mapping[Channel, str]:
@@ -98,6 +106,7 @@ class StatefulFunction:
     def __init__(self, arguments: FunctionArguments, count: Callable[[StepResult], None]) -> None:
         self._arguments = arguments
         self._outages = Outages(arguments.outages)
+        self._shifts = Shifts(arguments.shifts)
         self._count = count
         self._log = DecisionLog(arguments.log_level, arguments.log_format)
 
@@ -123,10 +132,8 @@ class StatefulFunction:
         for result in steps(
             raw_key,
             bytes(state.get[0]) if state.exists else None,
-            spooled_in_log_order(
-                Record(arguments.request_topic, partition, offset, timestamp_ms, raw_key, value)
-                for partition, offset, timestamp_ms, value in records
-            ),
+            # Which reads all of them before it gives the first: so none is decided if one is refused.
+            spooled_in_log_order(self._timed(raw_key, records, state)),
             state.getCurrentWatermarkMs(),
             arguments.config,
             arguments.secret,
@@ -146,6 +153,23 @@ class StatefulFunction:
                 state.setTimeoutTimestamp(result.deadline_ms)
         elif state.exists:
             state.remove()
+
+    def _timed(
+        self, key: bytes | None, records: Iterable[tuple[Any, ...]], state: GroupState
+    ) -> Iterator[Record]:
+        """The records, with the times that they count as. Raises `ClockJumpedError` for one that is wrong."""
+        topic, guard = self._arguments.request_topic, self._arguments.guard
+        shift_at = self._shifts.at if self._shifts else None
+        earliest_ms, latest_ms = float("-inf"), float("inf")
+        if guard is not None:
+            # Both are in the plan of the batch: they are the same if it runs again.
+            planned_ms, watermark_ms = state.getCurrentProcessingTimeMs(), state.getCurrentWatermarkMs()
+            _, earliest_ms, latest_ms = guard.span(planned_ms, watermark_ms)
+        for partition, offset, timestamp_ms, value in records:
+            time_ms = timestamp_ms if shift_at is None else timestamp_ms + shift_at(partition, offset)
+            if not earliest_ms <= time_ms <= latest_ms:
+                raise ClockJumpedError(f"{CLOCK_JUMPED} partition {partition} offset {offset}")
+            yield Record(topic, partition, offset, time_ms, key, value)
 
 
 def _plain(frame: pd.DataFrame) -> Iterator[tuple[Any, ...]]:

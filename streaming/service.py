@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from group_coordinator.checkpoints.files import CheckpointFiles
 from group_coordinator.checkpoints.identity import check_topics, open_checkpoint
 from group_coordinator.checkpoints.offset_log import newest_committed
+from group_coordinator.checkpoints.shifts import read_shifts
 from group_coordinator.checkpoints.topics import read_topic_ids
 from group_coordinator.jobs.batch_metrics import BatchMetrics
 from group_coordinator.jobs.batches import BatchWatch
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from group_coordinator.checkpoints.shifts import Guard
     from group_coordinator.coordinator_state.outages import Outage
     from group_coordinator.coordinator_state.step import StepResult
     from group_coordinator.jobs.settings import Settings
@@ -127,8 +129,9 @@ def _coordinate(
     if done is not None:
         watch.batches.read = done.offsets
 
-    def start(outages: list[Outage], until: Until) -> StreamingQuery:
-        arguments = FunctionArguments.of(settings, secret, partitions, outages)
+    def start(outages: list[Outage], until: Until, guard: Guard) -> StreamingQuery:
+        shifts = read_shifts(files)
+        arguments = FunctionArguments.of(settings, secret, partitions, outages, shifts, guard)
         # On an executor `CountsParam` takes a call's result as well.
         count = cast("Callable[[StepResult], None]", counts.add)
         return start_query(spark, settings, arguments, count, until)

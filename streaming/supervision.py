@@ -18,14 +18,17 @@ that deadlines still pass. Members whose heartbeats are read in between do not e
 from __future__ import annotations
 
 import logging
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka.errors import AuthorizationError, KafkaError, SaslAuthenticationFailedError
 from pyspark.errors import PySparkException
 
+from group_coordinator.checkpoints.jumps import note_shifts
 from group_coordinator.checkpoints.offset_log import newest_planned
 from group_coordinator.checkpoints.outages import note_outage, read_outages
+from group_coordinator.checkpoints.shifts import CLOCK_JUMPED, Guard
 from group_coordinator.jobs.health import Activity
 from group_coordinator.jobs.java_errors import first_line, with_stack
 from group_coordinator.jobs.kafka_config import python_client_config
@@ -82,7 +85,7 @@ class _Reading(NamedTuple):
 class Supervision:
     """Runs queries of one checkpoint until asked to stop.
 
-    `start(outages, until)` starts a query; see `start_query`.
+    `start(outages, until, guard)` starts a query; see `start_query`.
     """
 
     def __init__(
@@ -90,7 +93,7 @@ class Supervision:
         settings: Settings,
         files: CheckpointFiles,
         spark: SparkSession,
-        start: Callable[[list[Outage], Until], StreamingQuery],
+        start: Callable[[list[Outage], Until, Guard], StreamingQuery],
         leadership: Leadership,
         watch: Watch,
         topics: TopicWatch,
@@ -118,7 +121,9 @@ class Supervision:
         self._has_begun = False
         """Whether there was a query. Before that Kafka may be the wrong one, and after it only away."""
         self._conflicts = 0
-        """How often the query has ended by a conflict since the last batch that ended."""
+        """How often the query has ended by a conflict or a jump since the last batch that ended."""
+        self._guard: Guard | None = None
+        """The guard of the newest query."""
 
     def run(self) -> None:
         """Coordinate until asked to stop; it is this process's turn."""
@@ -152,6 +157,9 @@ class Supervision:
     def _run_once(self) -> None:
         """Run until asked to stop, or until a new query has to begin."""
         self._health.does(Activity.STARTING)
+        # Before the clock asks whether batches end. When one of the query before has ended does not count.
+        self._activity = Activity.CATCHING_UP
+        self._batches.restart()
         coordinator = self._leadership.coordinator
         with (
             Clock.of(
@@ -162,12 +170,15 @@ class Supervision:
             query: StreamingQuery | None = None
             reason: str | None = None
             try:
+                self._note_shifts(clock)
                 for reading in self._readings():
                     if reading.until is Until.PLANNED:
                         self._corrections.expect()
                     else:
                         self._corrections.batch_done()
-                    query = self._begin(reading.until, self._outages(reading, clock))
+                    outages = self._outages(reading, clock)
+                    self._guard = self._make_guard(reading.until, outages, clock)
+                    query = self._begin(reading.until, outages, self._guard)
                     reason = self._watch(query, clock)
                     if reason is not None or self._stopping.is_set():
                         break
@@ -220,7 +231,12 @@ class Supervision:
             return self._resumed_ms
 
         outages = note_outage(
-            self._files, self._client_config, resumed, counts_ms=reading.counts_ms, closed=self._is_closed
+            self._files,
+            self._client_config,
+            resumed,
+            counts_ms=reading.counts_ms,
+            closed=self._is_closed,
+            request_topic=self._settings.topics_requests,
         )
         self._is_closed = bool(outages) and outages[-1].closed
         self._metrics.closed.set(self._is_closed)
@@ -229,11 +245,56 @@ class Supervision:
             self._metrics.outage(outages[-1], is_longer=goes_on)
         return outages
 
-    def _begin(self, until: Until, outages: list[Outage]) -> StreamingQuery:
+    def _make_guard(self, until: Until, outages: list[Outage], clock: Clock) -> Guard:
+        gap_ms = self._settings.clock_max_gap_ms
+        return Guard(
+            ahead_ms=self._ahead_ms(clock),
+            later_ms=self._settings.clock_slack_ms + gap_ms,
+            # As far as the clock lets time be ahead of the reader. A backlog may be of any time.
+            earlier_ms=gap_ms + self._settings.trigger_interval_ms if until is Until.STOPPED else None,
+            outage=outages[-1] if outages else None,
+        )
+
+    def _ahead_ms(self, clock: Clock) -> int:
+        """How far log time is ahead of the driver's clock. It is no earlier than the watermark."""
+        planned = newest_planned(self._files)
+        reached_ms = 0 if planned is None else planned.next_watermark_ms or planned.watermark_ms
+        return max(clock.ahead_of_driver_ms, reached_ms - round(time.time() * 1000))
+
+    def _note_shifts(self, clock: Clock) -> None:
+        """Have the batch that was running run again with times that the guard accepts.
+
+        Whatever has ended the query: Spark tries a task again that has refused a record, and the clock may
+        have stopped first.
+        """
+        if self._guard is None:
+            return
+        noted = note_shifts(
+            self._files,
+            self._client_config,
+            self._settings.topics_requests,
+            self._guard._replace(ahead_ms=self._ahead_ms(clock)),
+            differ_ms=self._settings.clock_max_gap_ms,
+            most=self._settings.max_batch_records,
+        )
+        for partition, _, shift_ms in noted:
+            self._metrics.clock_shifts.inc()
+            if shift_ms:
+                self._say(
+                    f"the clock of request partition {partition}'s leader has jumped by "
+                    f"{-shift_ms / 1000:+.1f} s: its requests count as of now"
+                )
+            else:
+                self._say(
+                    f"the clock of request partition {partition}'s leader is right again: its requests count "
+                    "as of their append times"
+                )
+
+    def _begin(self, until: Until, outages: list[Outage], guard: Guard) -> StreamingQuery:
         self._batches.restart()
         self._activity = Activity.COORDINATING if until is Until.STOPPED else Activity.CATCHING_UP
         try:
-            query = self._start(outages, until)
+            query = self._start(outages, until, guard)
         except PySparkException as error:
             raise CoordinatorError(f"the query cannot start: {first_line(error)}") from error
         self._has_begun = True
@@ -288,6 +349,10 @@ class Supervision:
             # one. Its answers were the same. The clock tells which of the two goes on.
             self._conflicts += 1
             return "another coordinator has written to the checkpoint"
+        if CLOCK_JUMPED in str(error) and self._conflicts < _MOST_CONFLICTS:
+            # The batch is accepted with the shifts that are noted now, so once would do.
+            self._conflicts += 1
+            return "a clock has jumped"
         _log.error("%s", with_stack(error))
         raise CoordinatorError(f"the query failed: {first_line(error)}")
 

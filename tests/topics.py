@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import time
 from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
@@ -106,6 +107,8 @@ class Requests:
         self.answered: dict[str, dict[str, Any]] = {}
         """The first answer to each request; a repeated one is the same."""
         self._read = 0
+        self.ahead_ms: int | None = None
+        """How far a broker's clock is ahead that stamps the records, where the topic has CreateTime."""
 
     def close(self) -> None:
         self._resources.close()
@@ -130,6 +133,8 @@ class Requests:
 
     def put(self, key: bytes | None, value: bytes | None, **arguments: Any) -> None:
         """Put any record on the request topic."""
+        if self.ahead_ms is not None:
+            arguments["timestamp_ms"] = round(time.time() * 1000) + self.ahead_ms
         self.producer.send(self._topic, key=key, value=value, **arguments).get(PATIENCE_S)
 
     def hear(self, timeout_ms: int = 50) -> None:

@@ -173,6 +173,11 @@ def restore(
     type=click.Path(path_type=Path),
     help="File outages.json of the newest checkpoint.  [default: the outages in the export]",
 )
+@click.option(
+    "--shifts",
+    type=click.Path(path_type=Path),
+    help="File shifts.json of the newest checkpoint.  [default: the shifts in the export]",
+)
 @bootstrap_option()
 @settings_options
 def replay(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -13,6 +13,7 @@ from group_coordinator.checkpoints.identity import secret_sha256
 from group_coordinator.checkpoints.places import offsets_at, parse_time
 from group_coordinator.checkpoints.replay import replay
 from group_coordinator.checkpoints.request_log import read_requests
+from group_coordinator.checkpoints.shifts import Shift, Shifts
 from group_coordinator.checkpoints.topics import read_topics
 from group_coordinator.coordinator_state.outages import Outage, Outages
 from group_coordinator.jobs.kafka_config import python_client_config
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["events"]
 
+_T = TypeVar("_T")
+
 
 def events(
     settings: Settings,
@@ -34,6 +37,7 @@ def events(
     until: str | None,
     group_ids: Iterable[str],
     outages: Path | None,
+    shifts: Path | None,
 ) -> Iterator[str]:
     """Yield the events that come after `export`, or from `start` on without its groups, as JSON.
 
@@ -46,7 +50,8 @@ def events(
     )
     secret = _secret(header, settings.member_id_secret)
     until_ms = None if until is None else parse_time(until)
-    known = _outages(header, outages)
+    known = Outages(_notes(header.outages, outages, list[Outage], "outages"))
+    shifted = Shifts(_notes(header.shifts, shifts, list[Shift], "shifts"))
     wanted = {group_id.encode() for group_id in group_ids}
     stored: dict[bytes | None, bytes] = {}
     if start is None:
@@ -68,7 +73,7 @@ def events(
         settings, secret, {name: each.partitions for name, each in topics.items()}
     )
     first = offsets_at(client_config, topic, start) if start else header.offsets.get(topic, {})
-    records = read_requests(client_config, topic, first, offsets_at(client_config, topic, end))
+    records = read_requests(client_config, topic, first, offsets_at(client_config, topic, end), shifted)
     if wanted:
         records = (record for record in records if record.key in wanted)
         stored = {key: state for key, state in stored.items() if key in wanted}
@@ -88,12 +93,12 @@ def _secret(header: ExportHeader, secret: str) -> bytes:
     return secret.encode()
 
 
-def _outages(header: ExportHeader, file: Path | None) -> Outages:
+def _notes(exported: _T, file: Path | None, type_: type[_T], name: str) -> _T:
     if file is None:
-        return Outages(header.outages)
+        return exported
     try:
-        return Outages(msgspec.json.decode(file.read_bytes(), type=list[Outage]))
+        return msgspec.json.decode(file.read_bytes(), type=type_)
     except OSError as error:
         raise CheckpointError(f"cannot read {file}: {error.strerror}") from None
     except msgspec.DecodeError as error:
-        raise CheckpointError(f"{file} is no list of outages: {error}") from None
+        raise CheckpointError(f"{file} is no list of {name}: {error}") from None

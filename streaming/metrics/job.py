@@ -41,6 +41,12 @@ class JobMetrics:
             registry=registry,
         )
 
+        self.clock_shifts = Counter(
+            "group_coordinator_clock_shifts",
+            "Times that a request partition's append times were shifted, or not any more.",
+            registry=registry,
+        )
+
     def outage(self, outage: Outage, *, is_longer: bool = False) -> None:
         """One is over. `is_longer`: it only went on for so long after the one that was told before."""
         if not is_longer:

@@ -11,6 +11,7 @@ from kafka.admin import KafkaAdminClient
 from group_coordinator.checkpoints.errors import CheckpointError
 from group_coordinator.checkpoints.files import CheckpointFiles
 from group_coordinator.checkpoints.outages import note_outage, read_outages, write_outages
+from group_coordinator.checkpoints.shifts import Shift, write_shifts
 from group_coordinator.coordinator_state.outages import Outage
 
 pytestmark = pytest.mark.spark
@@ -97,6 +98,18 @@ def test_a_partition_that_ends_with_a_marker_counts_up_to_the_record_before(
     topic.write(0, transactional_id=topic.name)
     plan(files, 0, 0, 2, 0, topic=topic)
     assert note_outage(files, config, lambda: LATE_MS) == [Outage(topic.times[0][0], LATE_MS)]
+
+
+def test_it_begins_where_shifted_requests_count(
+    files: CheckpointFiles, config: dict[str, Any], topic: Topic
+) -> None:
+    """A clock was set back after a record, and before that one another was an hour ahead."""
+    topic.write(0, 1, 1, 1)
+    plan(files, 0, 0, 1, 3, topic=topic)
+    write_shifts(files, [Shift(1, 0, -3_600_000), Shift(1, 1, 50_000), Shift(1, 2, -12_000)])
+    assert note_outage(files, config, lambda: LATE_MS, request_topic=topic.name) == [
+        Outage(topic.times[1][1] + 50_000, LATE_MS)
+    ]
 
 
 def test_deadlines_that_have_fired_were_before_it(

@@ -12,6 +12,7 @@ from group_coordinator.checkpoints.files import CheckpointFiles
 from group_coordinator.checkpoints.identity import read_identity
 from group_coordinator.checkpoints.offset_log import newest_planned
 from group_coordinator.checkpoints.restore import restore_checkpoint
+from group_coordinator.checkpoints.shifts import Shift
 from group_coordinator.coordinator_state.outages import Outage
 from group_coordinator.streaming.query import per_group
 from tests.checkpoints.conftest import claim
@@ -45,7 +46,7 @@ def test_an_export_of_what_was_restored_is_the_same(
     spark: SparkSession, written: Harness, tmp_path: Path
 ) -> None:
     header, groups = exported(spark, written.settings.checkpoint)
-    header = msgspec.structs.replace(header, outages=[Outage(3, 5)])
+    header = msgspec.structs.replace(header, outages=[Outage(3, 5)], shifts=[Shift(0, 7, -12_000)])
     checkpoint = str(tmp_path / "restored")
     restore(spark, header, groups, checkpoint, state_partitions=3, secret="s")
     header_again, groups_again = exported(spark, checkpoint)
@@ -55,17 +56,16 @@ def test_an_export_of_what_was_restored_is_the_same(
     assert msgspec.structs.replace(header, **kept) == header_again
     assert (3, "s") == (header_again.identity.state_partitions, header_again.identity.secret)
     # What it was made with is gone, and the session is as it was.
-    assert ["commits", "coordinator.json", "metadata", "offsets", "outages.json", "state"] == CheckpointFiles(
-        spark, checkpoint
-    ).list()
+    files = ["commits", "coordinator.json", "metadata", "offsets", "outages.json", "shifts.json", "state"]
+    assert files == CheckpointFiles(spark, checkpoint).list()
     assert {"0", "1", "2"} <= {each.name for each in (tmp_path / "restored/state/0").iterdir()}
     assert "2" == spark.conf.get("spark.sql.shuffle.partitions")
 
 
 def test_no_groups(spark: SparkSession, written: Harness, tmp_path: Path) -> None:
     header, _ = exported(spark, written.settings.checkpoint)
-    header = msgspec.structs.replace(header, groups=0)
-    restore(spark, header, [], str(tmp_path / "restored"))
+    header = msgspec.structs.replace(header, groups=0, shifts=[Shift(0, 7, -12_000)])
+    restore(spark, header, [], str(tmp_path / "restored"), request_topic="another")
 
     header_again, groups_again = exported(spark, str(tmp_path / "restored"))
     assert (header.offsets, header.watermark_ms, []) == (
@@ -73,6 +73,8 @@ def test_no_groups(spark: SparkSession, written: Harness, tmp_path: Path) -> Non
         header_again.watermark_ms,
         groups_again,
     )
+    # Its offsets are other ones.
+    assert header_again.shifts == []
 
 
 def test_a_coordinator_goes_on_from_what_was_restored(

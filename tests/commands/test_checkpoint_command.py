@@ -233,6 +233,18 @@ def test_replay_until_deadlines(replay: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
+def test_replay_with_shifts(replay: Any, tmp_path: Path) -> None:
+    """The first member joins an hour later."""
+    (tmp_path / "shifts.json").write_text("[[0, 0, 3600000], [0, 1, 0]]")
+
+    def times(*arguments: str) -> list[int]:
+        result = replay("--group", "first", "--to", '{"0": 1}', *arguments)
+        return [json.loads(line)["at_ms"] for line in result.stdout.splitlines()]
+
+    assert times("--shifts", str(tmp_path / "shifts.json")) == [it + 3_600_000 for it in times()] != []
+
+
+@pytest.mark.spark
 def test_replay_needs_the_secret(replay: Any) -> None:
     without, other = replay(secret=""), replay("--set", "member.id.secret=other")
 
@@ -251,6 +263,7 @@ def test_replay_needs_the_secret(replay: Any) -> None:
         (["--until", "yesterday"], "'yesterday' is neither earliest nor latest"),
         (["--set", "topics.events=nowhere"], "there is no topic nowhere: name the one that the coordinator"),
         (["--outages", "no/such"], "cannot read no/such: No such file or directory"),
+        (["--shifts", __file__], f"{__file__} is no list of shifts: "),
     ],
 )
 def test_what_replay_refuses(replay: Any, arguments: list[str], message: str) -> None:

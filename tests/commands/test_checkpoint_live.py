@@ -44,6 +44,10 @@ def replayed(harness: Harness, file: Path, **options: Any) -> dict[str, list[byt
     return by_group(event.encode() for event in events(settings, read_json_lines(file), **options))
 
 
+# All that `replay` may be told, and is not.
+UNTOLD = {"until": None, "group_ids": (), "outages": None, "shifts": None}
+
+
 def test_members_notice_nothing_but_a_pause(
     spark: SparkSession, bootstrap_servers: str, tmp_path: Path
 ) -> None:
@@ -119,7 +123,7 @@ def test_members_notice_nothing_but_a_pause(
 
         live = by_group(record.value for record in harness.events.records)
         last = export_checkpoint(spark, restored).header.offsets[harness.settings.topics_requests]
-        options: dict[str, Any] = {"end": json.dumps(last), "until": None, "group_ids": (), "outages": None}
+        options: dict[str, Any] = UNTOLD | {"end": json.dumps(last)}
         running, stopped = tmp_path / "running.jsonl", tmp_path / "stopped.jsonl"
 
         assert live == replayed(harness, running, **options, start="earliest")

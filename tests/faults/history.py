@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from group_coordinator.checkpoints.identity import Identity
+from group_coordinator.checkpoints.shifts import Shift, Shifts
 from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.layout import Layout
 from group_coordinator.coordinator_state.log import Record
@@ -35,7 +36,9 @@ class Written(NamedTuple):
 
 
 class History(msgspec.Struct, kw_only=True):
-    """What the checker looks at. `requests`: all that the coordinator has read. Times are in ms.
+    """What the checker looks at. `requests`: all that the coordinator has read, as of when they count.
+
+    Times are in ms.
 
     `watermark_ms`: log time up to which it has let time pass. `outages`: when there was no coordinator.
     `tables`: the history as it was written, with all that came in between.
@@ -71,6 +74,7 @@ def collect(settings: Settings, requests: list[Any], notes: list[AnyNote], table
     checkpoint = Path(settings.checkpoint)
     last = last_batch(checkpoint)
     assert last is not None
+    shift_at = Shifts(_shifts(checkpoint)).at
 
     def written(topic: str) -> list[Written]:
         records = read_topic(settings.bootstrap_servers, topic)
@@ -78,7 +82,15 @@ def collect(settings: Settings, requests: list[Any], notes: list[AnyNote], table
 
     return History(
         requests=[
-            Record(it.topic, it.partition, it.offset, it.timestamp, it.key, it.value) for it in requests
+            Record(
+                it.topic,
+                it.partition,
+                it.offset,
+                it.timestamp + shift_at(it.partition, it.offset),
+                it.key,
+                it.value,
+            )
+            for it in requests
         ],
         responses=written(settings.topics_responses),
         events=written(settings.topics_events),
@@ -126,6 +138,12 @@ def _outages(checkpoint: Path) -> list[Outage]:
     """When there was no coordinator, as the coordinator itself has noted it."""
     file = checkpoint / "outages.json"
     return msgspec.json.decode(file.read_bytes(), type=list[Outage]) if file.exists() else []
+
+
+def _shifts(checkpoint: Path) -> list[Shift]:
+    """How the append times of requests count, as the coordinator itself has noted it."""
+    file = checkpoint / "shifts.json"
+    return msgspec.json.decode(file.read_bytes(), type=list[Shift]) if file.exists() else []
 
 
 def read_topic(bootstrap_servers: str, topic: str) -> list[Any]:

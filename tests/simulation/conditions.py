@@ -23,6 +23,11 @@ CALM_BATCH_MS = 250
 CALM_THINK_MS = 20
 TICK_MS = 500
 LARGEST_SETBACK_MS = 2_000
+# By how much a record's time may be off before it is refused, and so how far log time may be ahead.
+GAP_MS = 3_000
+LONGEST_SLACK_MS = 500
+# How long the coordinator takes to begin again when it has refused one.
+LONGEST_BEGIN_MS = 5_000
 # How often the leader looks whether what there is to share has changed.
 LOOK_MS = 4_000
 # How soon a program that ended by itself is started again.
@@ -77,6 +82,8 @@ class Conditions:
     shares_client_id: bool
     parting: float
     """How likely each member goes when the storm ends. Without that, nothing helps one that hangs."""
+    smallest_jump_ms: int | None
+    """By how much clocks of brokers jump at least; None: they do not."""
 
     @property
     def nobody_survives(self) -> bool:
@@ -94,6 +101,7 @@ def draw(rng: random.Random) -> Conditions:
     pick = rng.choice
     count = rng.randint(1, 6)
     static = pick([0, 0, 0.5, 1])
+    slow_batch = pick([0, 0.05, 0.3])
     return Conditions(
         config=GroupConfig(
             group_initial_rebalance_delay_ms=pick([0, 500, 3_000]),
@@ -124,12 +132,14 @@ def draw(rng: random.Random) -> Conditions:
         storm_ms=rng.randint(10_000, 240_000),
         partitions=pick([1, 1, 2]),
         has_setbacks=rng.random() < 0.25,
-        clock_slack_ms=pick([0, 500]),
+        clock_slack_ms=pick([0, LONGEST_SLACK_MS]),
         units=rng.randint(1, 8),
-        slow_batch=pick([0, 0.05, 0.3]),
+        slow_batch=slow_batch,
         outage_pause_ms=pick([None, 4_000, 15_000, 30_000]),
         longest_outage_ms=pick([1_000, 10_000, 60_000, 180_000]),
         mishap_pause_ms=pick([3_000, 10_000, 40_000, 150_000]),
         shares_client_id=rng.random() < 0.1,
         parting=pick([0, 0, 0, 0, 0.2, 0.2, 0.2, 1]),
+        # Smaller ones may be over before a batch is planned that could show them.
+        smallest_jump_ms=pick([None, None, None, 25_000 if slow_batch else 4_000]),
     )

@@ -7,6 +7,8 @@ up: so nothing that is still to come is earlier than the watermark, clocks that 
 
 When it comes back it notes the outage: since the newest record that a batch was planned with, a tick or a
 request.
+
+It refuses a batch with a record whose time cannot be right, notes shifts, and begins again with that batch.
 """
 
 from __future__ import annotations
@@ -15,9 +17,10 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from group_coordinator.checkpoints.shifts import Guard, Shift, Shifts, fitted
 from group_coordinator.coordinator_state.outages import Outage, Outages
 from tests.simulation.checks import Violation
-from tests.simulation.conditions import CALM_BATCH_MS, KEY, SECRET, TICK_MS
+from tests.simulation.conditions import CALM_BATCH_MS, GAP_MS, KEY, LONGEST_BEGIN_MS, SECRET, TICK_MS
 
 if TYPE_CHECKING:
     from group_coordinator.coordinator_state.log import Record
@@ -54,10 +57,12 @@ class Coordinator:
         self.batches = 0
         self.restarts = 0
         self.reruns = 0
+        self.refusals = 0
         self._read = 0
         self._newest_read = 0
         self._started = world.now
         self._newest_tick = 0
+        self._shifts: list[Shift] = []
         self._crash_at: int | None = None
         self._committed: deque[Batch] = deque(maxlen=_SNAPSHOTS)
         self._to_run_again: deque[Batch] = deque()
@@ -72,14 +77,53 @@ class Coordinator:
             return
         records = self._world.log.records[self._read :]
         self._read += len(records)
-        times = [record.timestamp_ms for record in records]
-        self._newest_read = max([self._newest_read, self._newest_tick, *times])
+        read_tick = self._newest_tick
         watermark = self.watermark = max(self.watermark, self._newest_tick - self._conditions.clock_slack_ms)
         self._newest_tick = self._world.now - (self._world.now - self._started) % TICK_MS
+        self._newest_read = max(self._newest_read, read_tick)
+        if self._refuses(records, watermark):
+            self._world.after(
+                self._world.rng.randrange(LONGEST_BEGIN_MS), self._run_refused, records, watermark
+            )
+            return
+        self._newest_read = max([self._newest_read, *self._times(records)])
         if records or (self.deadline is not None and self.deadline < watermark):
             self._run(records, watermark)
         else:
             self._world.after(self._pause(), self._next_batch)
+
+    def _times(self, records: list[Record]) -> list[int]:
+        """As they count."""
+        return [record.timestamp_ms for record in self._shifted(records)]
+
+    def _shifted(self, records: list[Record]) -> list[Record]:
+        at = Shifts(self._shifts).at
+        return [it._replace(timestamp_ms=it.timestamp_ms + at(it.partition, it.offset)) for it in records]
+
+    def _refuses(self, records: list[Record], watermark: int) -> bool:
+        """Whether a record's time cannot be right; then shifts are noted with which all are."""
+        outages = self._world.outages
+        guard = Guard(0, GAP_MS + self._conditions.clock_slack_ms, GAP_MS, outages[-1] if outages else None)
+        span = guard.span(self._world.now, watermark)
+        before = self._shifts
+        for number in range(self._conditions.partitions):
+            times = [(it.offset, it.timestamp_ms) for it in records if it.partition == number]
+            end = max(times)[0] + 1 if times else 0
+            after = fitted(self._shifts, number, times, end, span, GAP_MS)
+            self._shifts = self._shifts if after is None else after
+        if self._shifts is before:
+            return False
+        self.refusals += 1
+        self._world.note("coordinator", "refuses a batch, and notes shifts: {}", self._shifts)
+        if not all(map(span.has, self._times(records))):
+            raise Violation(f"with {self._shifts} there are still wrong times in {records}")
+        return True
+
+    def _run_refused(self, records: list[Record], watermark: int) -> None:
+        """Begin again: with the batch that was refused, and the time that it took as an outage."""
+        self._newest_read = max([self._newest_read, *self._times(records)])
+        self._run(records, watermark)
+        self._note_outage()
 
     def _run(self, records: list[Record], watermark: int) -> None:
         self.batches += 1
@@ -87,7 +131,7 @@ class Coordinator:
         self._world.note(
             "coordinator", "runs batch {}: {} records, watermark {}", self.batches, len(records), watermark
         )
-        answers = self._world.checks.stepped(self.state, records, watermark, result)
+        answers = self._world.checks.stepped(self.state, self._shifted(records), watermark, result)
         self._finish_later(Batch(self.state, records, watermark, result, answers))
 
     def _run_again(self, batch: Batch) -> None:
@@ -100,7 +144,7 @@ class Coordinator:
 
     def _call_step(self, state: bytes | None, records: list[Record], watermark: int) -> StepResult:
         # Spark gives a group's rows in any order.
-        records = self._world.rng.sample(records, len(records))
+        records = self._shifted(self._world.rng.sample(records, len(records)))
         return self._step(
             KEY, state, records, watermark, self._conditions.config, SECRET, Outages(self._world.outages)
         )
@@ -152,13 +196,18 @@ class Coordinator:
 
     def _restart(self) -> None:
         self.restarts += 1
-        # It may crash again before it has read anything new.
-        begin = max([self._newest_read, *(outage.end_ms for outage in self._world.outages)])
-        self._world.outages.append(Outage(begin, self._world.now))
-        self._started = self._newest_tick = self._world.now
+        self._note_outage()
         self._draw_crash()
         self._world.note("coordinator", "is back")
         self._next_batch()
+
+    def _note_outage(self) -> None:
+        # It may crash again before it has read anything new.
+        begin = max([self._newest_read, *(outage.end_ms for outage in self._world.outages)])
+        now = self._world.now
+        if begin < now:
+            self._world.outages.append(Outage(begin, now))
+        self._started = self._newest_tick = now
 
     def _draw_crash(self) -> None:
         pause = self._conditions.outage_pause_ms

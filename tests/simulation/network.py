@@ -26,6 +26,7 @@ class Log:
         self.records: list[Record] = []
         self._offsets = [0] * partitions
         self._setbacks_ms = [0] * partitions
+        self._jumps_ms = [0] * partitions
 
     def set_back(self) -> None:
         """Set some broker's clock back, or put it right again."""
@@ -34,15 +35,26 @@ class Log:
         self._setbacks_ms[partition] = setback = rng.choice([0, rng.randint(1, LARGEST_SETBACK_MS)])
         self._world.note("broker", "partition {} is {} ms behind", partition, setback)
 
+    def jump(self, smallest_ms: int) -> None:
+        """Let some broker's clock jump, or put it right again."""
+        rng = self._world.rng
+        partition = rng.randrange(len(self._jumps_ms))
+        jump = rng.choice([0, 1, -1]) * rng.randint(smallest_ms, 90_000)
+        if abs(jump - self._jumps_ms[partition]) < smallest_ms:
+            jump = 0
+        self._jumps_ms[partition] = jump
+        self._world.note("broker", "partition {} is {} ms ahead", partition, jump)
+
     def put_right(self) -> None:
         """Put all brokers' clocks right."""
         self._setbacks_ms = [0] * len(self._setbacks_ms)
+        self._jumps_ms = [0] * len(self._jumps_ms)
 
     def append(self, partition: int, request: AnyRequest, value: bytes) -> None:
         """What a broker does with a request that has arrived."""
         offset = self._offsets[partition]
         self._offsets[partition] += 1
-        time_ms = self._world.now - self._setbacks_ms[partition]
+        time_ms = self._world.now - self._setbacks_ms[partition] + self._jumps_ms[partition]
         key = request.group_id.encode()
         self.records.append(Record(TOPIC, partition, offset, time_ms, key, value))
         self._world.note("log", "{}-{} holds {} at {}", partition, offset, request.request_id, time_ms)

@@ -19,6 +19,7 @@ from tests.coordinator_state import faults
 from tests.depth import cases
 from tests.simulation.__main__ import main
 from tests.simulation.clients import Client
+from tests.simulation.coordinator import Coordinator
 from tests.simulation.world import Failed, World
 
 # About 45 ms each.
@@ -36,7 +37,9 @@ def test_storms_do_no_harm(first):
 
 
 def test_storms_are_storms():
-    outcomes = [World(seed).run() for seed in range(40)]
+    worlds = [World(seed) for seed in range(40)]
+    outcomes = [world.run() for world in worlds]
+    assert sum(world.coordinator.refusals for world in worlds) > 20
     assert sum(it.restarts for it in outcomes) > 40
     assert sum(it.reruns for it in outcomes) > sum(it.restarts for it in outcomes)
     assert sum(it.generations for it in outcomes) > 200
@@ -76,8 +79,8 @@ def test_seed_is_a_run_in_every_process():
 # -- what the simulation notices -------------------------------------------------------------------
 
 
-def first_failure(faulty_step=step) -> Failed:
-    for seed in range(TRIES):
+def first_failure(faulty_step=step, tries=TRIES) -> Failed:
+    for seed in range(tries):
         try:
             World(seed, faulty_step).run()
         except Failed as failure:
@@ -130,6 +133,12 @@ def test_coordinator_whose_sessions_have_another_length_is_noticed(monkeypatch, 
 def test_coordinator_that_keeps_commits_of_generations_that_have_ended_is_noticed(monkeypatch):
     monkeypatch.setattr(offset_commit, "_validate", lambda *_: Errors.NONE)
     assert "in _take" in str(first_failure())
+
+
+def test_coordinator_that_believes_every_clock_is_noticed(monkeypatch):
+    monkeypatch.setattr(Coordinator, "_refuses", lambda *_: False)
+    # A jump harms a member that works only where its group was quiet for a while.
+    assert "was put out although it works" in str(first_failure(tries=5 * TRIES).__cause__)
 
 
 def test_member_that_does_not_ask_where_to_go_on_is_noticed(monkeypatch):

@@ -23,7 +23,9 @@ from tests.simulation.conditions import (
     CALM_BATCH_MS,
     CALM_DELAY_MS,
     CALM_THINK_MS,
+    GAP_MS,
     LARGEST_SETBACK_MS,
+    LONGEST_BEGIN_MS,
     LONGEST_DELAY_MS,
     LONGEST_RESTART_MS,
     LOOK_MS,
@@ -210,6 +212,8 @@ class World:
             return
         if self.conditions.has_setbacks and self.rng.random() < 0.5:
             self.log.set_back()
+        if self.conditions.smallest_jump_ms is not None and self.rng.random() < 0.5:
+            self.log.jump(self.conditions.smallest_jump_ms)
         if self.rng.random() < 0.2:
             self.units = self.rng.randint(1, 8)
             self.note("simulation", "there are {} units to share", self.units)
@@ -316,6 +320,8 @@ class World:
                     allowed_ms = client.settings.max_poll_interval_ms
                 case _:
                     continue
+            if conditions.smallest_jump_ms is not None:
+                allowed_ms += GAP_MS + conditions.clock_slack_ms
             if works_since < event.at_ms - allowed_ms:
                 raise Violation(f"{client.name} was put out although it works: {event}")
 
@@ -355,7 +361,11 @@ class World:
 
     def _lateness_ms(self) -> int:
         """How far log time may lie behind."""
-        return LARGEST_SETBACK_MS + self.conditions.clock_slack_ms + TICK_MS + 3 * CALM_BATCH_MS
+        late = LARGEST_SETBACK_MS + self.conditions.clock_slack_ms + TICK_MS + 3 * CALM_BATCH_MS
+        if self.conditions.smallest_jump_ms is None:
+            return late
+        # Each partition's clock is found to be right again.
+        return late + GAP_MS + self.conditions.partitions * LONGEST_BEGIN_MS
 
     def _what_is_not_right(self) -> str | None:
         if self._starting:

@@ -4,6 +4,7 @@ import itertools
 import threading
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -111,6 +112,15 @@ def test_time_is_the_brokers(topic: str, config: dict[str, Any]) -> None:
 
     log_append_time = 1
     assert record.timestamp_type == log_append_time
+
+
+def test_it_tells_how_far_log_time_is_ahead_of_this_machine(
+    topic: str, config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    behind = SimpleNamespace(time=lambda: time.time() - 3_600, monotonic=time.monotonic)
+    monkeypatch.setattr("group_coordinator.streaming.clock.time", behind)
+    with make(topic, 50, config) as clock:
+        assert 3_599_000 < clock.ahead_of_driver_ms <= 3_600_000 + PATIENCE_S * 1000
 
 
 def test_the_interval_is_kept(topic: str, config: dict[str, Any]) -> None:

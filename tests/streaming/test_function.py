@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from pyspark.sql.types import Row, StructType
 
+from group_coordinator.checkpoints.shifts import ClockJumpedError, Guard, Shift
 from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.layout import Layout
 from group_coordinator.coordinator_state.log import Record
@@ -26,11 +27,13 @@ ARGUMENTS = FunctionArguments(
 )
 
 
-def group_state(value: bytes | None, watermark_ms: int, *, timed_out: bool = False) -> GroupState:
+def group_state(
+    value: bytes | None, watermark_ms: int, *, timed_out: bool = False, planned_ms: int = 0
+) -> GroupState:
     """A GroupState as a Python worker makes it from what the JVM sends."""
     return GroupState(
         optionalValue=Row(value),
-        batchProcessingTimeMs=0,
+        batchProcessingTimeMs=planned_ms,
         eventTimeWatermarkMs=watermark_ms,
         timeoutConf=GroupStateTimeout.EventTimeTimeout,
         hasTimedOut=timed_out,
@@ -242,3 +245,33 @@ def test_it_logs_as_the_settings_say() -> None:
     )
 
     assert (arguments.log_level, arguments.log_format) == ("debug", "json")
+
+
+def test_append_times_count_with_their_shifts() -> None:
+    shifts = (Shift(0, 1, 500), Shift(1, 0, 9_000))
+    function = StatefulFunction(ARGUMENTS._replace(shifts=shifts), lambda _: None)
+    first, second = join("c1"), join("c2")
+    (made,) = function(
+        (KEY,), iter([frame((0, 0, 1_000, first), (0, 1, 1_000, second))]), group_state(None, 0)
+    )
+    assert rows_in(made) == rows_of(stepped(KEY, None, 0, (0, 0, 1_000, first), (0, 1, 1_500, second)))
+
+
+@pytest.mark.parametrize(
+    ("time_ms", "is_refused"),
+    [(13_550, False), (13_551, True), (6_000, False), (5_999, True), (1_550, True)],
+)
+def test_a_record_of_a_time_that_cannot_be_ends_the_task_before_any_is_decided(
+    time_ms: int, is_refused: bool
+) -> None:
+    guard = Guard(ahead_ms=50, later_ms=3_500, earlier_ms=3_000)
+    counted: list[StepResult] = []
+    function = StatefulFunction(ARGUMENTS._replace(guard=guard, shifts=(Shift(0, 8, 0),)), counted.append)
+    state = group_state(None, 9_000, planned_ms=10_000)
+    records = [(0, 6, 10_000, join("c1")), (0, 7, time_ms, join("c2"))]
+    if not is_refused:
+        assert list(function.parts((KEY,), records, state))
+        return
+    with pytest.raises(ClockJumpedError, match=r"\[CLOCK_JUMPED\] partition 0 offset 7"):
+        next(function.parts((KEY,), records, state))
+    assert (counted, state.exists) == ([], False)

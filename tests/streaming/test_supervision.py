@@ -14,12 +14,14 @@ from kafka.errors import KafkaConnectionError, KafkaError
 from prometheus_client import CollectorRegistry
 
 from group_coordinator.checkpoints.errors import CheckpointError
+from group_coordinator.checkpoints.shifts import Guard, Shift
 from group_coordinator.jobs.batches import BatchWatch
 from group_coordinator.jobs.health import Health
 from group_coordinator.jobs.settings import Settings
 from group_coordinator.jobs.signals import StopEvent
 from group_coordinator.streaming import supervision
 from group_coordinator.streaming.clock import ClockStoppedError
+from group_coordinator.streaming.errors import CoordinatorError
 from group_coordinator.streaming.metrics import JobMetrics, Watch
 from group_coordinator.streaming.query import Until
 from group_coordinator.streaming.supervision import Supervision
@@ -33,8 +35,10 @@ class Query:
         self.until = until
         self.isActive = True
 
-    def exception(self) -> None:
-        return None
+        self.error: Any = None
+
+    def exception(self) -> Any:
+        return self.error
 
     def stop(self) -> None:
         self.isActive = False
@@ -46,6 +50,7 @@ class FakeClock:
     def __init__(self, stalled: Callable[[], str | None]) -> None:
         self._stalled = stalled
         self._now_ms = 1_000
+        self.ahead_of_driver_ms = 0
         self.held: list[tuple[int, int]] = []
         self.look_from = 0
 
@@ -62,6 +67,8 @@ class FakeClock:
 
     @property
     def newest_ms(self) -> int:
+        if self.failure is not None:
+            raise self.failure
         self._now_ms += 1_000
         return self._now_ms
 
@@ -107,6 +114,10 @@ class Stage:
         self.queries: list[Query] = []
         self.noting: Iterator[Exception | None] = iter(())
         self.counted_ms: list[int] = []
+        self.guards: list[Guard] = []
+        self.refused_by: list[Guard] = []
+        self.shifts: Iterator[list[Shift]] = iter(())
+        self.shifting_s = 0
         self.stopping = StopEvent()
         self.script: Callable[[], None] = lambda: None
         settings = Settings.load(None, {}, {"bootstrap.servers": "k:1", "checkpoint": "c"})
@@ -125,6 +136,7 @@ class Stage:
         monkeypatch.setattr(supervision, "newest_planned", lambda _: self.planned_now())
         monkeypatch.setattr(supervision, "note_outage", self.note)
         monkeypatch.setattr(supervision, "read_outages", lambda _: [])
+        monkeypatch.setattr(supervision, "note_shifts", self.note_shifts)
         monkeypatch.setattr(supervision, "stop_after_batch", lambda *_: True)
         self.told: list[str] = []
         monkeypatch.setattr(supervision.Corrections, "of", lambda *_: FakeCorrections(self.told))
@@ -142,12 +154,20 @@ class Stage:
         assert self.now_s < 10_000, self.said
         return self.stopping.is_set()
 
-    def start(self, _outages: Any, until: Until) -> Any:
+    def start(self, _outages: Any, until: Until, guard: Guard) -> Any:
+        self.guards.append(guard)
         self.queries.append(Query(until))
         return self.queries[-1]
 
     def note(
-        self, _files: Any, _config: Any, resumed: Callable[[], int], *, counts_ms: int, closed: Any
+        self,
+        _files: Any,
+        _config: Any,
+        resumed: Callable[[], int],
+        *,
+        counts_ms: int,
+        closed: Any,
+        request_topic: str,
     ) -> list[Any]:
         if error := next(self.noting, None):
             raise error
@@ -155,8 +175,20 @@ class Stage:
         self.counted_ms.append(counts_ms)
         return []
 
+    def note_shifts(self, *arguments: Any, **_: Any) -> list[Shift]:
+        self.refused_by.append(arguments[3])
+        self.now_s += self.shifting_s
+        return next(self.shifts, [])
+
     def end_batch(self, unread: int = 0) -> None:
         self.batches.batch_ended(progress(unread=unread))
+
+
+def planned(batch_id: int = 0, watermark_ms: int = 0, *, is_committed: bool = True) -> Any:
+    """A batch, as the checkpoint has it."""
+    return SimpleNamespace(
+        is_committed=is_committed, batch_id=batch_id, watermark_ms=0, next_watermark_ms=watermark_ms
+    )
 
 
 @pytest.fixture
@@ -220,10 +252,10 @@ def test_while_time_counts_a_batch_has_the_usual_time_again_once_one_has_ended(s
 
 def test_a_backlog_of_several_batches_is_followed_by_another_look(stage: Stage) -> None:
     """Because much has come while it was read; a little of that time counts."""
-    newest = iter([2, 2, 5, 5, 7, 7, 8])
+    newest = iter([2, 2, 2, 5, 5, 5, 7, 7, 7, 8, 8])
 
     def plan() -> Any:
-        return SimpleNamespace(is_committed=True, batch_id=next(newest))
+        return planned(next(newest))
 
     def script() -> None:
         stage.queries[-1].isActive = False
@@ -252,7 +284,7 @@ def test_the_batch_that_another_one_may_still_write_is_watched_from_before_it_ru
             stage.stopping.set()
 
     stage.script = script
-    stage.planned_now = lambda: SimpleNamespace(is_committed=False, batch_id=7)
+    stage.planned_now = lambda: planned(7, is_committed=False)
     stage.under_test.run()
     assert seen[:2] == [(Until.PLANNED, ["expect"]), (Until.PRESENT, ["expect", "batch_done"])]
 
@@ -301,3 +333,56 @@ def test_kafka_that_does_not_answer_at_the_start_is_an_error(stage: Stage) -> No
     with pytest.raises(KafkaError, match="nobody"):
         stage.under_test.run()
     assert stage.said == []
+
+
+def test_a_clock_that_has_jumped_is_noted_before_the_batch_runs_again(stage: Stage) -> None:
+    """As long as a batch ends some time: it is no failure of the query."""
+    stage.planned_now = planned
+    stage.shifts = iter([[Shift(7, 100, -12_000), Shift(8, 0, 0)]])
+    # Together with the tries of the task this is longer than a batch may take.
+    stage.shifting_s = 5
+
+    def script() -> None:
+        newest = stage.queries[-1]
+        newest.isActive = False
+        if newest.until is Until.STOPPED:
+            stage.now_s += 5
+            newest.error = RuntimeError("File x, ClockJumpedError: [CLOCK_JUMPED] partition 7 offset 100")
+
+    stage.script = script
+    with pytest.raises(CoordinatorError, match="the query failed"):
+        stage.under_test.run()
+    whose = "the clock of request partition {}'s leader"
+    refused = ["restarting the query: a clock has jumped"]
+    running = ["catching up with the log", "the coordinator is running"]
+    assert stage.said == [
+        *running,
+        *refused,
+        f"{whose.format(7)} has jumped by +12.0 s: its requests count as of now",
+        f"{whose.format(8)} is right again: its requests count as of their append times",
+        *running,
+        *[*refused, *running] * 2,
+    ]
+    assert [guard.later_ms for guard in stage.guards] == [3_500] * 8
+    # While a backlog is read, nothing is too old.
+    assert [guard.earlier_ms for guard in stage.guards] == [None, 3_000] * 4
+    assert {guard.earlier_ms for guard in stage.refused_by} == {3_000}
+
+
+def test_log_time_is_told_to_the_guard_as_it_goes_on(stage: Stage) -> None:
+    """By the newest tick, but never before the watermark: a clock may have been ahead."""
+    reached = {"ms": 0}
+    stage.planned_now = lambda: planned(watermark_ms=reached["ms"])
+
+    def script() -> None:
+        stage.queries[-1].isActive = False
+        stage.clock.ahead_of_driver_ms = -40
+        if len(stage.queries) == 2:
+            stage.stopping.set()
+
+    stage.script = script
+    stage.under_test.run()
+    assert [guard.ahead_ms for guard in stage.guards] == [0, -40]
+    reached["ms"] = round(time.time() * 1000) + 3_600_000
+    ahead_ms = stage.under_test._ahead_ms(stage.clock)  # type: ignore[arg-type]
+    assert 3_500_000 < ahead_ms <= 3_600_000

@@ -1,0 +1,197 @@
+"""Shifts: how the append times of a request partition count while its leader's clock is off.
+
+Each partition's leader stamps its records by a clock of its own. If that clock jumps, or another broker with
+another clock becomes the leader, its requests seem to come from the future or from the past. Members of their
+groups would expire. So the stateful function refuses records whose times cannot be right, by `Guard`. The
+supervision notes a shift, and the batch runs again. From that record on, the shift is added to the append
+times of the partition. Once the clock is right, the guard refuses the records that are shifted, and a shift
+of 0 is noted.
+
+A record that is not refused counts as it did before. So the same log with the same outages and shifts gives
+the same decisions. The checkpoint keeps the shifts.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from group_coordinator.checkpoints.errors import CheckpointError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from group_coordinator.checkpoints.files import CheckpointFiles
+    from group_coordinator.coordinator_state.outages import Outage
+
+__all__ = [
+    "CLOCK_JUMPED",
+    "NO_SHIFTS",
+    "ClockJumpedError",
+    "Guard",
+    "Shift",
+    "Shifts",
+    "Span",
+    "fitted",
+    "read_shifts",
+    "write_shifts",
+]
+
+CLOCK_JUMPED = "[CLOCK_JUMPED]"
+"""The condition in the error that ends a query whose guard has refused a record."""
+_FILE = "shifts.json"
+_KEPT = 1_000
+"""Older ones matter to replays only, unless they are the newest of their partition."""
+
+
+class ClockJumpedError(Exception):
+    """A record's time cannot be right; the message has `CLOCK_JUMPED` and the record's place."""
+
+
+class Shift(NamedTuple):
+    """Append times of a partition count as `shift_ms` later, from `first_offset` on.
+
+    It holds until the next shift of that partition.
+    """
+
+    partition: int
+    first_offset: int
+    shift_ms: int
+
+
+class Shifts:
+    """All shifts that are known, in the order of their offsets."""
+
+    def __init__(self, shifts: Iterable[Shift] = ()) -> None:
+        self._places: dict[int, tuple[list[int], list[int]]] = {}
+        for partition, first_offset, shift_ms in sorted(shifts):
+            offsets, all_ms = self._places.setdefault(partition, ([], []))
+            offsets.append(first_offset)
+            all_ms.append(shift_ms)
+
+    def at(self, partition: int, offset: int) -> int:
+        """Return how many ms later than its append time this record counts."""
+        if (places := self._places.get(partition)) is None:
+            return 0
+        offsets, all_ms = places
+        before = bisect_right(offsets, offset)
+        return all_ms[before - 1] if before else 0
+
+    def __bool__(self) -> bool:
+        """Whether there is any."""
+        return bool(self._places)
+
+
+NO_SHIFTS = Shifts()
+
+
+class Span(NamedTuple):
+    """The times, in ms of log time, that records of a batch can have. `now_ms`: when it was planned."""
+
+    now_ms: float
+    earliest_ms: float
+    latest_ms: float
+
+    def has(self, time_ms: int) -> bool:
+        """Whether a record can be of that time."""
+        return self.earliest_ms <= time_ms <= self.latest_ms
+
+
+class Guard(NamedTuple):
+    """The rule for which times of records can be right.
+
+    None is later than the log time at which its batch was planned, and none is earlier than the watermark.
+    Clocks may differ by a little. The plan of a batch has the time by the driver's clock.
+
+    Args:
+        ahead_ms: how far log time is ahead of the driver's clock.
+        later_ms: by how much a record may be later.
+        earlier_ms: by how much it may be earlier; None: by any time, while a backlog is read.
+        outage: the newest. Requests that came in it may still be unread after it.
+    """
+
+    ahead_ms: int
+    later_ms: int
+    earlier_ms: int | None = None
+    outage: Outage | None = None
+
+    def span(self, planned_ms: int, watermark_ms: int) -> Span:
+        """The times that are right in a batch that was planned then, by the driver's clock."""
+        now_ms = planned_ms + self.ahead_ms
+        earliest_ms = float("-inf")
+        if self.earlier_ms is not None:
+            earliest_ms = watermark_ms - self.earlier_ms
+            if self.outage is not None and self.outage.end_ms >= earliest_ms:
+                # They count as of its end.
+                earliest_ms = min(earliest_ms, self.outage.start_ms - self.earlier_ms)
+        return Span(now_ms, earliest_ms, now_ms + self.later_ms)
+
+
+def fitted(
+    shifts: list[Shift],
+    partition: int,
+    times: Sequence[tuple[int, int]],
+    end: int,
+    span: Span,
+    differ_ms: int,
+) -> list[Shift] | None:
+    """All shifts, the new ones last, with which a batch's records of a partition are in `span`.
+
+    None if they are with `shifts`. A record that is counts as before, because a group that has only such
+    records may have been answered. `times`: offset and append time of each, in their order. `end`: the batch
+    ends before that offset. `differ_ms`: by how much clocks may differ.
+    """
+    before = Shifts(shifts)
+    counted: list[Shift] = []
+    refused_ms: int | None = None
+    # No record came in later than the one after it, and the newest just before the batch was planned. But if
+    # many are too old, because nobody saw them for a while, each would need a shift of its own that way.
+    until_ms = span.now_ms
+    middle_ms = (span.earliest_ms + span.now_ms) / 2
+    for offset, time_ms in reversed(times):
+        shift_ms = before.at(partition, offset)
+        if not span.has(time_ms + shift_ms):
+            newest_ms = max(until_ms, middle_ms)
+            fitting = Span(newest_ms, span.earliest_ms, newest_ms + differ_ms)
+            if refused_ms is None or not fitting.has(time_ms + refused_ms):
+                # A clock that can be right is right.
+                refused_ms = 0 if fitting.has(time_ms) else round(newest_ms) - time_ms
+            shift_ms = refused_ms
+        until_ms = min(until_ms, time_ms + shift_ms)
+        counted.append(Shift(partition, offset, shift_ms))
+    if refused_ms is None:
+        return None
+    first, newest = counted[-1], counted[0]
+    last_refused_ms = next(it.shift_ms for it in counted if it.shift_ms != before.at(*it[:2]))
+    if newest.shift_ms != last_refused_ms and span.has(times[-1][1] + last_refused_ms):
+        # The newest fit, but hardly: the next ones would not.
+        counted.insert(0, Shift(partition, end, last_refused_ms))
+    noted_ms = before.at(partition, first.first_offset - 1)
+    # A run of this batch that was refused may have noted some, and the batch before it one at its end.
+    after = [it for it in shifts if it.partition != partition or it.first_offset < first.first_offset]
+    for each in reversed(counted):
+        if each.shift_ms != noted_ms:
+            after.append(each)
+            noted_ms = each.shift_ms
+    return after
+
+
+def read_shifts(files: CheckpointFiles) -> list[Shift]:
+    """All that are kept, the one that was noted last at the end."""
+    text = files.read(_FILE)
+    try:
+        return [] if text is None else msgspec.json.decode(text, type=list[Shift])
+    except msgspec.DecodeError as error:
+        raise CheckpointError(
+            f"{files.name(_FILE)} cannot be read: {error}; restore the checkpoint from an export"
+        ) from None
+
+
+def write_shifts(files: CheckpointFiles, shifts: Sequence[Shift]) -> None:
+    """Keep `shifts` instead of what was kept: the newest thousand, and the newest of each partition."""
+    newest = {shift.partition: shift for shift in shifts}.values()
+    older = len(shifts) - _KEPT
+    kept = [shift for place, shift in enumerate(shifts) if place >= older or shift in newest]
+    files.write(_FILE, msgspec.json.encode(kept))

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from group_coordinator.checkpoints import jumps
+from group_coordinator.checkpoints.jumps import note_shifts
+from group_coordinator.checkpoints.offset_log import PlannedBatch
+from group_coordinator.checkpoints.shifts import Guard, Shift, read_shifts
+from tests.checkpoints.test_shifts import Files
+
+PLANNED_MS = 100_000
+
+
+def batch(number: int, next_watermark_ms: int | None, *ends: int) -> PlannedBatch:
+    return PlannedBatch(
+        batch_id=number,
+        watermark_ms=99_000,
+        timestamp_ms=PLANNED_MS,
+        offsets={"requests": dict(enumerate(ends)), "clock": {0: 7}},
+        next_watermark_ms=next_watermark_ms,
+        conf={},
+    )
+
+
+class Log:
+    """Two partitions of 100 records each, and a batch of them; the second one's clock is 12 s ahead."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.files: Any = Files()
+        self.newest: PlannedBatch | None = batch(5, None, 100, 100)
+        self.read: list[Any] = []
+        monkeypatch.setattr(jumps, "newest_planned", lambda _: self.newest)
+        monkeypatch.setattr(jumps, "read_batch", lambda _, number: batch(number, 1, 98, 0))
+        monkeypatch.setattr(jumps, "append_times", self.append_times)
+
+    def append_times(self, _config: Any, begins: Any, ends: Any) -> Any:
+        self.read.append((begins, ends))
+        ahead_ms = (0, 12_000)
+        return {
+            ("requests", number): [
+                (offset, PLANNED_MS - 100 + offset + ahead_ms[number])
+                for offset in range(begins["requests"][number], ends["requests"][number])
+            ]
+            for number in ends["requests"]
+        }
+
+    def note(self, driver_ahead_ms: int = 0) -> list[Shift]:
+        guard = Guard(driver_ahead_ms, 3_500, 3_000)
+        return note_shifts(self.files, {}, "requests", guard, differ_ms=3_000, most=10)
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> Log:
+    return Log(monkeypatch)
+
+
+def test_the_batch_that_was_refused_counts_as_of_when_it_was_planned(log: Log) -> None:
+    assert log.note() == [Shift(1, 100, -11_999)]
+    assert read_shifts(log.files) == [Shift(1, 90, -11_999)]
+    # From where the batch before ends, and no more than a batch has.
+    assert log.read == [({"requests": {0: 98, 1: 90}}, {"requests": {0: 100, 1: 100}})]
+    # So it is accepted.
+    assert log.note() == []
+
+
+def test_nothing_is_noted_if_it_was_the_drivers_clock_that_jumped(log: Log) -> None:
+    log.note(driver_ahead_ms=12_000)
+    # Of partition 0 the clock is behind then, by less than it may be earlier than the watermark.
+    assert read_shifts(log.files) == []
+
+
+def test_a_first_batch_is_read_as_far_back_as_one_may_be(log: Log) -> None:
+    log.newest = batch(0, None, 100, 5)
+    log.note()
+    assert log.read[0][0] == {"requests": {0: 90, 1: 0}}
+
+
+@pytest.mark.parametrize("newest", [None, batch(5, 99_500, 100, 100)])
+def test_a_batch_that_is_done_is_not_looked_at(log: Log, newest: PlannedBatch | None) -> None:
+    log.newest = newest
+    assert log.note() == []
+    assert log.read == []

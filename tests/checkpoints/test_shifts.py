@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from group_coordinator.checkpoints.errors import CheckpointError
+from group_coordinator.checkpoints.shifts import (
+    Guard,
+    Shift,
+    Shifts,
+    Span,
+    fitted,
+    read_shifts,
+    write_shifts,
+)
+from group_coordinator.coordinator_state.outages import Outage
+
+DIFFER_MS = 3_000
+NOW = 100_000
+SPAN = Span(NOW, NOW - 4_000, NOW + 3_500)
+END = 10
+
+
+class Files:
+    """A checkpoint's, in memory."""
+
+    def __init__(self) -> None:
+        self.written: dict[str, bytes] = {}
+
+    def read(self, name: str) -> str | None:
+        return self.written[name].decode() if name in self.written else None
+
+    def write(self, name: str, content: bytes) -> None:
+        self.written[name] = content
+
+    def name(self, name: str) -> str:
+        return name
+
+
+def fit(*times: int, before: list[Shift] | None = None, first: int = 0) -> list[Shift] | None:
+    return fitted(before or [], 0, list(enumerate(times, first)), first + len(times), SPAN, DIFFER_MS)
+
+
+# -- which times count -------------------------------------------------------------------------------------
+
+
+def test_a_shift_holds_until_the_next_one_of_its_partition() -> None:
+    shifts = Shifts([Shift(0, 5, 10), Shift(1, 0, 99), Shift(0, 8, 0)])
+    assert [shifts.at(0, offset) for offset in (4, 5, 7, 8, 9)] == [0, 10, 10, 0, 0]
+    assert [shifts.at(1, 0), shifts.at(2, 0)] == [99, 0]
+
+
+# -- which times are right ---------------------------------------------------------------------------------
+
+
+def test_times_are_right_around_the_plan_and_after_the_watermark() -> None:
+    guard = Guard(ahead_ms=50, later_ms=3_500, earlier_ms=3_000)
+    assert guard.span(10_000, 9_000) == Span(10_050, 6_000, 13_550)
+    assert guard._replace(earlier_ms=None).span(10_000, 9_000) == Span(10_050, -math.inf, 13_550)
+
+
+def test_requests_of_an_outage_may_be_unread_until_time_has_come_further_than_its_end() -> None:
+    guard = Guard(0, 3_500, 3_000, Outage(1_000, 10_000))
+    assert guard.span(14_000, 13_000).earliest_ms == -2_000
+    assert guard.span(14_000, 13_001).earliest_ms == 10_001
+
+
+# -- which shifts make them right --------------------------------------------------------------------------
+
+
+def test_times_that_are_right_need_no_shift() -> None:
+    assert fit(NOW - 4_000, NOW, NOW + 3_500) is None
+    assert fit() is None
+    # Not even where one begins within the batch.
+    assert fit(NOW, NOW + 12_000, before=[Shift(0, 1, -12_000)]) is None
+
+
+def test_a_clock_that_jumps_ahead_counts_as_of_now_from_the_first_wrong_record_on() -> None:
+    assert fit(NOW - 200, NOW + 11_900, NOW + 12_000) == [Shift(0, 1, -12_000)]
+
+
+def test_a_clock_that_is_set_back_counts_as_of_now() -> None:
+    assert fit(NOW - 200, NOW - 12_100, NOW - 12_000) == [Shift(0, 1, 12_000)]
+
+
+def test_a_clock_that_is_right_again_needs_none() -> None:
+    before = [Shift(0, 3, -12_000)]
+    assert fit(NOW - 50, before=before, first=7) == [*before, Shift(0, 7, 0)]
+
+
+def test_records_that_fit_count_as_before() -> None:
+    """They may have been answered."""
+    assert fit(NOW + 12_000, NOW - 100, NOW) == [Shift(0, 0, -12_100), Shift(0, 1, 0)]
+
+
+def test_a_clock_that_is_off_by_just_so_much_is_not_noted_again_and_again() -> None:
+    """Its newest records fit, but those of the next batch might not."""
+    assert fit(NOW - 4_100, NOW - 3_900) == [Shift(0, 0, 2_100), Shift(0, 1, 0), Shift(0, 2, 2_100)]
+
+
+def test_records_that_come_late_for_a_while_need_few_shifts() -> None:
+    """Nobody saw them while a follower of the partition hung; the clock was right."""
+    times = [NOW - 30_000 + 10 * it for it in range(3_000)]
+    assert len(fit(*times) or []) <= 15
+
+
+def test_a_batch_that_is_refused_once_more_leaves_nothing_of_the_notes_before() -> None:
+    before = [Shift(0, 2, -500), Shift(1, 8, 77), Shift(0, 8, -60_000)]
+    after = fit(NOW + 12_000, NOW + 12_100, before=before, first=7)
+    assert after == [Shift(0, 2, -500), Shift(1, 8, 77), Shift(0, 7, -12_100)]
+
+
+moments = st.integers(-200_000, 200_000)
+
+
+@pytest.mark.drawn
+@given(
+    times=st.lists(moments, min_size=1, max_size=12),
+    known=st.lists(
+        st.builds(Shift, st.just(0), st.integers(0, 14), moments), max_size=3, unique_by=lambda it: it[1]
+    ),
+)
+def test_whatever_the_clocks_do_all_fit_then_and_none_that_fit_changes(
+    times: list[int], known: list[Shift]
+) -> None:
+    times = [NOW + time for time in times]
+    after = fit(*times, before=known, first=2)
+    before, now = Shifts(known), Shifts(known if after is None else after)
+    for offset, time in enumerate(times, 2):
+        assert SPAN.has(time + now.at(0, offset))
+        if SPAN.has(time + before.at(0, offset)):
+            assert now.at(0, offset) == before.at(0, offset)
+    assert [now.at(0, offset) for offset in (0, 1)] == [before.at(0, offset) for offset in (0, 1)]
+    # So it comes to an end.
+    assert fit(*times, before=known if after is None else after, first=2) is None
+
+
+# -- how they are kept -------------------------------------------------------------------------------------
+
+
+def test_they_are_read_as_they_were_written() -> None:
+    files: Any = Files()
+    assert read_shifts(files) == []
+    write_shifts(files, [Shift(1, 5, -12_000), Shift(0, 7, 3)])
+    assert read_shifts(files) == [Shift(1, 5, -12_000), Shift(0, 7, 3)]
+
+
+def test_the_newest_thousand_are_kept_and_the_newest_of_each_partition() -> None:
+    files: Any = Files()
+    write_shifts(files, [Shift(1, 1, 1), Shift(1, 2, 2), *(Shift(0, it, it) for it in range(1_001))])
+    kept = read_shifts(files)
+    assert (len(kept), kept[:2], kept[-1]) == (
+        1_001,
+        [Shift(1, 2, 2), Shift(0, 1, 1)],
+        Shift(0, 1_000, 1_000),
+    )
+
+
+def test_a_file_that_is_no_list_of_shifts_is_refused() -> None:
+    files: Any = Files()
+    files.write("shifts.json", b"{}")
+    with pytest.raises(CheckpointError, match=r"shifts.json cannot be read: .*; restore"):
+        read_shifts(files)
