@@ -15,12 +15,9 @@ VERSIONS = [
     for which, kind in enumerate(kinds)
     for version in range(kind.max_version + 1)
 ]
-_NUMBERS = {
-    # kio, which is asked for its opinion, has no other errors and times.
-    "error_code": st.sampled_from([0, -1, 3, 14, 27, 82, 110]),
-    "log_append_time_ms": st.integers(-1, 2**41),
-    "retention_time_ms": st.integers(-1, 2**41),
-}
+# kio, which is asked for its opinion, has no other errors, and no times beyond what Python's have.
+_ERRORS = st.sampled_from([0, -1, 3, 14, 27, 82, 110])
+_TIMES = st.integers(-1, 2**41)
 _INTS = {"int8": 7, "int16": 15, "int32": 31, "int64": 63}
 _text = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=8)
 
@@ -60,9 +57,17 @@ def _value(draw: st.DrawFn, field: Any, version: int) -> st.SearchStrategy[Any]:
         case SimpleField(type_str="float64"):
             value = st.floats(allow_nan=False)
         case _:
-            bits = _INTS[field.type_str]
-            value = _NUMBERS.get(field.name, st.integers(-(2**bits), 2**bits - 1))
+            value = _number(field)
     return st.none() | value if field.nullable_for_version_q(version) else value
+
+
+def _number(field: SimpleField) -> st.SearchStrategy[int]:
+    if field.name == "error_code":
+        return _ERRORS
+    if field.name.endswith("_ms") and field.type_str == "int64":
+        return _TIMES
+    bits = _INTS[field.type_str]
+    return st.integers(-(2**bits), 2**bits - 1)
 
 
 def _struct(draw: st.DrawFn, schema: StructField, version: int) -> Any:
