@@ -108,14 +108,14 @@ class Stream:
         told = threading.Event()
         self._beginnings = 0
         self.said_s: dict[str, float] = {}
-        """When it has said each line, the last time, by the machine's monotonic clock."""
+        """The time at which it has said each line first, by the machine's monotonic clock."""
         assert self._process.stdout is not None
         lines = self._process.stdout
 
         def read() -> None:
             for line in lines:
                 self._log.write(line)
-                self.said_s[line.strip()] = time.monotonic()
+                self.said_s.setdefault(line.strip(), time.monotonic())
                 if line.startswith(_METRICS):
                     self._metrics_url = line.removeprefix(_METRICS).strip()
                 if _READY in line:
