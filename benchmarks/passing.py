@@ -109,13 +109,16 @@ def _ways(directory: Path, stack: ExitStack) -> dict[str, _Way]:
     certificate, key = _certificate(directory)
     tls = (f"gateway.tls.certificate={certificate}", f"gateway.tls.key={key}")
     trusting = ssl.create_default_context(cafile=str(certificate))
-    ways = {
+    gateway, with_tls = (
+        _to_the_broker(stack.enter_context(_proxy(_gateway(broker.bootstrap_servers, *more), trusted)))
+        for more, trusted in (((), None), (tls, trusting))
+    )
+    return {
         DIRECT: _Way(host, int(port)),
         FORWARDER: stack.enter_context(_proxy(forwarder, None)),
-        GATEWAY: stack.enter_context(_proxy(_gateway(broker.bootstrap_servers), None)),
-        GATEWAY_TLS: stack.enter_context(_proxy(_gateway(broker.bootstrap_servers, *tls), trusting)),
+        GATEWAY: gateway,
+        GATEWAY_TLS: with_tls,
     }
-    return {which: way._replace(port=_port_of_the_broker(way)) for which, way in ways.items()}
 
 
 def _fill(bootstrap_servers: str, config: dict[str, object]) -> None:
@@ -192,17 +195,13 @@ class _Client:
         return self._buffer[:count]
 
 
-def _port_of_the_broker(way: _Way) -> int:
+def _to_the_broker(way: _Way) -> _Way:
+    """The gateway's port that stands for the broker, instead of the one that clients begin with."""
     version = 8
     with _Client(way) as client:
         response = client.ask(codec.encode_request(MetadataRequest(version=version, topics=[]), 1, "passing"))
         told = codec.decode_response(3, version, (len(response)).to_bytes(4) + bytes(response))
-    # A forwarder changes nothing.
-    return int(told.brokers[0].port) if _is_told_of(way, told) else way.port
-
-
-def _is_told_of(way: _Way, told: object) -> bool:
-    return way.proxy is not None and told.brokers[0].host == "localhost"  # type: ignore[attr-defined]
+    return way._replace(port=told.brokers[0].port)
 
 
 def _fetch() -> bytes:

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from group_coordinator.checkpoints.errors import CheckpointError
+from group_coordinator.checkpoints.notes import read_notes, write_notes
 from group_coordinator.checkpoints.offset_log import newest_planned
 from group_coordinator.checkpoints.shifts import NO_SHIFTS, Shifts, read_shifts
 from group_coordinator.checkpoints.times import append_times
@@ -36,18 +34,12 @@ may be later: a clock may have been set back by less than a shift is noted for."
 
 def read_outages(files: CheckpointFiles) -> list[Outage]:
     """All that are kept, oldest first."""
-    text = files.read(_FILE)
-    try:
-        return [] if text is None else msgspec.json.decode(text, type=list[Outage])
-    except msgspec.DecodeError as error:
-        raise CheckpointError(
-            f"{files.name(_FILE)} cannot be read: {error}; restore the checkpoint from an export"
-        ) from None
+    return read_notes(files, _FILE, list[Outage])
 
 
 def write_outages(files: CheckpointFiles, outages: list[Outage]) -> None:
     """Keep `outages` instead of what was kept."""
-    files.write(_FILE, msgspec.json.encode(outages))
+    write_notes(files, _FILE, outages)
 
 
 def note_outage(
@@ -64,8 +56,8 @@ def note_outage(
     That is log time, in ms. It is asked last: Kafka may take its time, which belongs to the outage.
     `counts_ms`: how much of the time before it counts, because a coordinator was reading. `closed`: whether
     it creates no groups; None: as it was. `request_topic`: the one whose append times may be shifted. Raises
-    `CheckpointError`, and `KafkaError` if the newest records cannot be read. If
-    `resumed` raises, nothing is noted, and the exception goes on.
+    `CheckpointError`, and `KafkaError` if the newest records cannot be read. If `resumed` raises, nothing is
+    noted, and the exception goes on.
     """
     outages = read_outages(files)
     planned = newest_planned(files)

@@ -16,9 +16,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
-
-from group_coordinator.checkpoints.errors import CheckpointError
+from group_coordinator.checkpoints.notes import read_notes, write_notes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -180,13 +178,7 @@ def fitted(
 
 def read_shifts(files: CheckpointFiles) -> list[Shift]:
     """All that are kept, the one that was noted last at the end."""
-    text = files.read(_FILE)
-    try:
-        return [] if text is None else msgspec.json.decode(text, type=list[Shift])
-    except msgspec.DecodeError as error:
-        raise CheckpointError(
-            f"{files.name(_FILE)} cannot be read: {error}; restore the checkpoint from an export"
-        ) from None
+    return read_notes(files, _FILE, list[Shift])
 
 
 def write_shifts(files: CheckpointFiles, shifts: Sequence[Shift]) -> None:
@@ -194,4 +186,4 @@ def write_shifts(files: CheckpointFiles, shifts: Sequence[Shift]) -> None:
     newest = {shift.partition: shift for shift in shifts}.values()
     older = len(shifts) - _KEPT
     kept = [shift for place, shift in enumerate(shifts) if place >= older or shift in newest]
-    files.write(_FILE, msgspec.json.encode(kept))
+    write_notes(files, _FILE, kept)

@@ -103,12 +103,12 @@ class Corrections:
 
     def _at_the_ends(self) -> KafkaConsumer:
         consumer = KafkaConsumer(**self._client_config, group_id=None, enable_auto_commit=False)
-        partitions = [
-            TopicPartition(topic, number)
-            for topic in self._topics
-            for number in consumer.partitions_for_topic(topic) or ()
-        ]
         try:
+            partitions = [
+                TopicPartition(topic, number)
+                for topic in self._topics
+                for number in consumer.partitions_for_topic(topic) or ()
+            ]
             consumer.assign(partitions)
             for partition, end in consumer.end_offsets(partitions).items():
                 consumer.seek(partition, end)

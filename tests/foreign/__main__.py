@@ -16,15 +16,16 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import NewTopic
 
 from group_coordinator.deploy.broker import EmbeddedBroker
 from tests.commands.job import Job
+from tests.gateway.clients import Program
 from tests.gateway.conftest import start_gateway
-from tests.patience import PATIENCE_S, wait_for
+from tests.patience import wait_for
 
 HERE = Path(__file__).parent
 TOPIC = "foreign-orders"
@@ -48,23 +49,8 @@ class Client(NamedTuple):
     strategies: tuple[str, ...]
 
 
-class Member:
-    """A process that is a member, and what it has said."""
-
-    def __init__(self, command: list[str], said: Path) -> None:
-        self._said = said
-        with said.open("ab") as output:
-            self._process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.kill()
-
-    @property
-    def said(self) -> str:
-        return self._said.read_text(errors="replace").rpartition("\n")[0]
+class Member(Program):
+    """A process that is a member."""
 
     @property
     def owns(self) -> set[int]:
@@ -83,14 +69,9 @@ class Member:
         """How many records it has read."""
         return int((re.findall(r"^committed (\d+)$", self.said, re.MULTILINE) or ["0"])[-1])
 
-    def terminate(self) -> None:
-        self._process.terminate()
-        exit_code = self._process.wait(PATIENCE_S)
+    def leave(self) -> None:
+        exit_code = self.terminate()
         assert exit_code in (0, 128 + signal.SIGTERM), f"exit code {exit_code}\n{self.said}"
-
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.wait()
 
 
 def go(client: str) -> Callable[[Path], Callable[[str], Command]]:
@@ -156,7 +137,7 @@ def tell(command: Command, address: str, group: str, directory: Path) -> None:
     """Two members share a group; one is killed, comes back and leaves; what was read is committed."""
 
     def start(name: str) -> Member:
-        return Member(command(address, group), directory / f"{group}-{name}")
+        return Member(directory / f"{group}-{name}", command(address, group), again=True)
 
     def until(condition: Callable[[], object]) -> None:
         wait_for(condition, said=lambda: "\n".join(each.said[-2000:] for each in (first, second) if each))
@@ -173,10 +154,10 @@ def tell(command: Command, address: str, group: str, directory: Path) -> None:
                 if end == "killed":
                     second.kill()
                 else:
-                    second.terminate()
+                    second.leave()
                 until(lambda: first.owns == EVERY)
         assert first.read in (0, RECORDS), "it has read a record twice"
-        first.terminate()
+        first.leave()
     with closing(KafkaAdminClient(bootstrap_servers=address)) as admin:
         until(lambda: "Empty" in str(admin.describe_groups([group])))
         assert committed(admin, group) == RECORDS

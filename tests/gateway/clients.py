@@ -95,11 +95,14 @@ def console_consumer(
 
 
 class Program:
-    """A program that runs beside a test, and what it has said. As a context it is killed."""
+    """A program that runs beside a test, and what it has said, in the file `log`. As a context it is killed.
 
-    def __init__(self, directory: Path, command: list[str]) -> None:
-        self._log = directory / "said"
-        with self._log.open("w") as said:
+    `again`: what it says comes after what another run has said.
+    """
+
+    def __init__(self, log: Path, command: list[str], *, again: bool = False) -> None:
+        self._log = log
+        with log.open("ab" if again else "wb") as said:
             self._process = subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT)
 
     def __enter__(self) -> Self:
@@ -111,7 +114,7 @@ class Program:
     @property
     def said(self) -> str:
         """All that it has said so far in whole lines."""
-        return self._log.read_text().rpartition("\n")[0]
+        return self._log.read_text(errors="replace").rpartition("\n")[0]
 
     def terminate(self) -> int:
         """End it in order, and return its exit code."""
@@ -137,7 +140,7 @@ class VerifiableConsumer(Program):
             *("--group-protocol", "classic", "--session-timeout", "3000", "--command-config", str(config)),
             *arguments,
         )
-        super().__init__(directory, command)
+        super().__init__(directory / "said", command)
 
     def poll(self, timeout_ms: int) -> None:
         """It polls by itself."""

@@ -60,7 +60,7 @@ class Worker(Program):
         command = java_command(
             "org.apache.kafka.connect.cli.ConnectDistributed", str(config), jars=("connect",)
         )
-        super().__init__(directory, [command[0], "-Dlog4j2.level=INFO", *command[1:]])
+        super().__init__(directory / "said", [command[0], "-Dlog4j2.level=INFO", *command[1:]])
 
     @property
     def address(self) -> str:

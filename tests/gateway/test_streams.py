@@ -48,7 +48,7 @@ def start(
     config.write_text("".join(f"{name}={it}\n" for name, it in settings.items()))
     main = "org.apache.kafka.streams.examples.wordcount.WordCountDemo"
     command = java_command(main, str(config), jars=("streams",))
-    return Program(directory, [command[0], "-Dlog4j2.level=INFO", *command[1:]])
+    return Program(directory / "said", [command[0], "-Dlog4j2.level=INFO", *command[1:]])
 
 
 def test_counts_are_complete_after_kills(running: Running, tmp_path: Path) -> None:

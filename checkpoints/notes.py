@@ -1,0 +1,37 @@
+"""Lists that a checkpoint keeps as JSON, beside Spark's own files: outages and shifts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+
+from group_coordinator.checkpoints.errors import CheckpointError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from group_coordinator.checkpoints.files import CheckpointFiles
+
+__all__ = ["read_notes", "write_notes"]
+
+T = TypeVar("T")
+
+
+def read_notes(files: CheckpointFiles, name: str, type_: type[list[T]]) -> list[T]:
+    """Return the list in the file `name`; an empty one if there is no file.
+
+    Raises `CheckpointError` if it is no list of that type.
+    """
+    text = files.read(name)
+    try:
+        return [] if text is None else msgspec.json.decode(text, type=type_)
+    except msgspec.DecodeError as error:
+        raise CheckpointError(
+            f"{files.name(name)} cannot be read: {error}; restore the checkpoint from an export"
+        ) from None
+
+
+def write_notes(files: CheckpointFiles, name: str, notes: Sequence[object]) -> None:
+    """Keep `notes` instead of what was kept."""
+    files.write(name, msgspec.json.encode(notes))
