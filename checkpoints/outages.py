@@ -2,8 +2,9 @@
 
 Time of an outage does not count for any deadline (`group_coordinator.coordinator_state.outages`). So
 decisions depend on the outages, and the checkpoint keeps them. One is noted at each start, before the first
-batch is planned. An outage begins with the newest record that any batch so far was planned with. That batch
-may run again, and must not see a difference. It ends with the first tick of the clock that begins now.
+batch is planned. An outage begins with the newest request that any batch so far was planned with, and not
+before the watermark. That batch may run again, and must not see a difference. The outage ends with the first
+tick of the clock that begins now.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from group_coordinator.checkpoints.notes import read_notes, write_notes
 from group_coordinator.checkpoints.offset_log import newest_planned
-from group_coordinator.checkpoints.shifts import NO_SHIFTS, Shifts, read_shifts
+from group_coordinator.checkpoints.shifts import Shifts, read_shifts
 from group_coordinator.checkpoints.times import append_times
 from group_coordinator.coordinator_state.outages import Outage
 
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from group_coordinator.checkpoints.files import CheckpointFiles
-    from group_coordinator.checkpoints.offset_log import Offsets
+    from group_coordinator.checkpoints.offset_log import Offsets, PlannedBatch
 
-__all__ = ["note_outage", "read_outages", "write_outages"]
+__all__ = ["note_outage", "reached_ms", "read_outages", "write_outages"]
 
 _FILE = "outages.json"
 _KEPT = 1_000
@@ -42,33 +43,45 @@ def write_outages(files: CheckpointFiles, outages: list[Outage]) -> None:
     write_notes(files, _FILE, outages)
 
 
+def reached_ms(files: CheckpointFiles) -> int:
+    """The latest log time, in ms, that the checkpoint knows of; 0 if none."""
+    return _reached_ms(newest_planned(files), read_outages(files))
+
+
+def _reached_ms(planned: PlannedBatch | None, outages: list[Outage]) -> int:
+    watermark_ms = 0 if planned is None else planned.next_watermark_ms or planned.watermark_ms
+    return max([watermark_ms, *(outage.end_ms for outage in outages)])
+
+
 def note_outage(
     files: CheckpointFiles,
     client_config: Mapping[str, Any],
+    request_topic: str,
     resumed: Callable[[], int],
     *,
     counts_ms: int = 0,
     closed: bool | None = None,
-    request_topic: str = "",
 ) -> list[Outage]:
     """Note that there is a coordinator again since the time that `resumed` returns; return all outages.
 
     That is log time, in ms. It is asked last: Kafka may take its time, which belongs to the outage.
     `counts_ms`: how much of the time before it counts, because a coordinator was reading. `closed`: whether
-    it creates no groups; None: as it was. `request_topic`: the one whose append times may be shifted. Raises
-    `CheckpointError`, and `KafkaError` if the newest records cannot be read. If `resumed` raises, nothing is
-    noted, and the exception goes on.
+    it creates no groups; None: as it was. Raises `CheckpointError`, and `KafkaError` if the newest requests
+    cannot be read. If `resumed` raises, nothing is noted, and the exception goes on.
     """
     outages = read_outages(files)
     planned = newest_planned(files)
     if planned is None:
         return outages
     was_closed = bool(outages) and outages[-1].closed
-    shifts = {request_topic: Shifts(read_shifts(files))}
-    read_ms = max(_newest_ms(client_config, planned.offsets, shifts), planned.watermark_ms)
-    resumed_ms = resumed()
+    ends = {request_topic: planned.offsets.get(request_topic, {})}
+    newest_ms = _newest_ms(client_config, ends, Shifts(read_shifts(files)))
     # It may have ended before it had read anything new: then the outage goes on.
-    begin_ms = max([read_ms, *(outage.end_ms for outage in outages)]) + counts_ms
+    read_ms = max(newest_ms, _reached_ms(planned, outages))
+    resumed_ms = resumed()
+    if not read_ms:
+        return outages  # nobody was there yet
+    begin_ms = read_ms + counts_ms
     # Its end is later than all that was read, also where a broker's clock is behind.
     outage = Outage(begin_ms, max(begin_ms + 1, resumed_ms), was_closed if closed is None else closed)
     if begin_ms < resumed_ms or outage.closed != was_closed:
@@ -77,13 +90,13 @@ def note_outage(
     return outages
 
 
-def _newest_ms(client_config: Mapping[str, Any], ends: Offsets, shifts: Mapping[str, Shifts]) -> int:
+def _newest_ms(client_config: Mapping[str, Any], ends: Offsets, shifts: Shifts) -> int:
     """The latest time that one of the last records before `ends` counts as; 0 if none is there any more."""
     begins = {topic: {it: end - _LOOK_BACK for it, end in ends[topic].items()} for topic in ends}
     return max(
         (
-            time_ms + shifts.get(topic, NO_SHIFTS).at(partition, offset)
-            for (topic, partition), times in append_times(client_config, begins, ends).items()
+            time_ms + shifts.at(partition, offset)
+            for (_, partition), times in append_times(client_config, begins, ends).items()
             for offset, time_ms in times
         ),
         default=0,

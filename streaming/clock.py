@@ -1,11 +1,11 @@
 """The clock: small records at a steady pace, because without them the watermark, and so time, stops.
 
-Of a tick only the time counts at which the broker appends it. A coordinator that is down makes no ticks, and
-so expires nobody. Neither must a clock that goes on after its process stood still or Kafka was away. Its next
-tick would let all that time pass at once, before anybody could be answered. So each tick says when the one
-before it was appended, and one that is late does not count (`query.py`). Then this clock has stopped for
-good, as it does when batches do not end, or another coordinator begins (`ticks.py`). A new clock begins, and
-with it an outage is over.
+Each tick says its log time (`log_time.py`). A coordinator that is down makes no ticks, and so expires nobody.
+Neither must a clock that goes on after its process stood still or Kafka was away. Its next tick would let all
+that time pass at once, before anybody could be answered. So each tick says the time of the one before it as
+well, and one that is late does not count (`query.py`). Then this clock has stopped for good, as it does when
+batches do not end, or another coordinator begins (`ticks.py`). A new clock begins, and with it an outage is
+over.
 
 Until `resume` a clock only shows that its coordinator lives. Time stands still, and a late tick harms nobody.
 
@@ -19,12 +19,13 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import msgspec
 from kafka import KafkaProducer
 from kafka.errors import KafkaError, KafkaTimeoutError
 
+from group_coordinator.streaming.log_time import LogTime, Moment
 from group_coordinator.streaming.ticks import Tick, TickReader
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from group_coordinator.jobs.settings import Settings
     from group_coordinator.streaming.ticks import Beginning
 
-__all__ = ["Clock", "ClockStoppedError"]
+__all__ = ["Clock", "ClockStoppedError", "Pace"]
 
 _FIRST_TICK_S = 20
 _CLOSE_S = 2
@@ -43,6 +44,26 @@ _CLOSE_S = 2
 
 class ClockStoppedError(Exception):
     """The clock does not tick any more; the message says why."""
+
+
+class Pace(NamedTuple):
+    """The times of a clock, in ms.
+
+    `interval_ms`: between two ticks. `max_gap_ms`: by which no tick may be later than the one before, once
+    time counts; then the clock stops. `ahead_ms`: by which time may be ahead of the newest tick before which
+    all requests were read.
+    """
+
+    interval_ms: int
+    max_gap_ms: int
+    ahead_ms: int
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        """The pace with these settings."""
+        max_gap_ms = settings.clock_max_gap_ms
+        # Between two triggers nothing is read.
+        return cls(settings.clock_interval_ms, max_gap_ms, max_gap_ms + settings.trigger_interval_ms)
 
 
 class Clock:
@@ -53,41 +74,39 @@ class Clock:
 
     Args:
         topic: of one partition, with LogAppendTime.
-        interval_ms: between two ticks.
-        max_gap_ms: by which no tick may be later than the one before, once time counts; then the clock stops.
+        pace: of the ticks.
         client_config: for kafka-python.
         coordinator: who writes; no two processes may have the same.
         stalled: why batches are of no use any more, if so. Then the clock stops: nobody could be answered.
         caught_up: the offset of the first tick of which it is not sure that all requests before it were read.
             Without it time does not wait for the reader.
-        ahead_ms: by which time may be ahead of the newest tick that is sure; `max_gap_ms` if not given.
+        reached_ms: the latest log time that is known.
     """
 
     def __init__(
         self,
         topic: str,
-        interval_ms: int,
-        max_gap_ms: int,
+        pace: Pace,
         client_config: Mapping[str, Any],
         coordinator: str,
         stalled: Callable[[], str | None] = lambda: None,
         caught_up: Callable[[], int] | None = None,
-        ahead_ms: int | None = None,
+        reached_ms: int = 0,
     ) -> None:
         self._topic = topic
-        self._interval_s = interval_ms / 1000
-        self._max_gap_ms = max_gap_ms
+        self._interval_s = pace.interval_ms / 1000
+        self._max_gap_ms = max_gap_ms = pace.max_gap_ms
         self._coordinator = coordinator
         self._stalled = stalled
         self._caught_up = caught_up
-        self._ahead_ms = max_gap_ms if ahead_ms is None else ahead_ms
+        self._ahead_ms = pace.ahead_ms
         self._number = 0
         self._first_offset = 0
+        self._log_time = LogTime(max_gap_ms, reached_ms)
         self._newest_ms: int | None = None
-        self._ahead_of_driver_ms = 0
         self._counts = False
         self._read_ms = 0
-        """The append time of the newest tick before which all requests were read, while time counts."""
+        """The time of the newest tick before which all requests were read, while time counts."""
         self._held_ms = 0
         """The time at which the clock stands while time does not count."""
         self._unread: deque[tuple[int, int]] = deque()
@@ -116,18 +135,17 @@ class Clock:
         coordinator: str,
         stalled: Callable[[], str | None] = lambda: None,
         caught_up: Callable[[], int] | None = None,
+        reached_ms: int = 0,
     ) -> Self:
         """The clock of the coordinator with these settings."""
         return cls(
             settings.topics_clock,
-            settings.clock_interval_ms,
-            settings.clock_max_gap_ms,
+            Pace.of(settings),
             client_config,
             coordinator,
             stalled,
             caught_up,
-            # Between two triggers nothing is read.
-            settings.clock_max_gap_ms + settings.trigger_interval_ms,
+            reached_ms,
         )
 
     def __enter__(self) -> Self:
@@ -139,7 +157,6 @@ class Clock:
             self._close()
             raise
         self._first_offset = first.offset
-        self._newest_ms = first.timestamp
         self._thread.start()
         return self
 
@@ -156,7 +173,7 @@ class Clock:
 
     @property
     def newest_ms(self) -> int:
-        """The append time of the newest tick, in ms of log time.
+        """The time of the newest tick, in ms of log time.
 
         Raises `ClockStoppedError` if the clock has stopped: that was long ago then, perhaps.
         """
@@ -167,8 +184,19 @@ class Clock:
 
     @property
     def ahead_of_driver_ms(self) -> int:
-        """Milliseconds by which log time is ahead of this machine's clock, by the newest tick."""
-        return self._ahead_of_driver_ms
+        """Milliseconds by which log time is ahead of this machine's wall clock now."""
+        now = _now()
+        return self._log_time.at(now) - round(now.wall_ms)
+
+    @property
+    def skew_ms(self) -> int:
+        """Milliseconds by which the clock of the ticks' broker is ahead of log time, by the newest tick."""
+        return self._log_time.skew_ms
+
+    @property
+    def broker_is_off(self) -> bool:
+        """Whether that is more than clocks may differ by. Log time goes on without that broker then."""
+        return self._log_time.broker_is_off
 
     def hold(self, at_ms: int) -> int:
         """Let time come up to `at_ms`, and stand still there; return `newest_ms`."""
@@ -218,12 +246,11 @@ class Clock:
         begun = self._begun()
         if begun is not None:
             raise ClockStoppedError(f"another coordinator of these topics has begun, {begun.coordinator}")
+        before_ms = self.newest_ms
         appended = self._write()
-        at_ms: int = appended.timestamp
-        gap_ms = at_ms - (self._newest_ms or at_ms)
-        self._newest_ms = at_ms
+        gap_ms = self.newest_ms - before_ms
         if self._caught_up is not None:
-            self._unread.append((appended.offset, at_ms))
+            self._unread.append((appended.offset, self.newest_ms))
         if self._counts and gap_ms > self._max_gap_ms:
             raise ClockStoppedError(f"the clock stood still for {gap_ms} ms")
 
@@ -248,19 +275,24 @@ class Clock:
     def _write(self, *, last: bool = False, timeout_s: float | None = None) -> RecordMetadata:
         """Write a tick, and wait until it is appended."""
         self._number += 1
+        self._writing_since = time.monotonic() if timeout_s is None else None
+        sent = _now()
+        # Log time begins with the first tick, which lets no time pass.
+        at_ms = None if self._newest_ms is None else self._log_time.at(sent)
         tick = Tick(
             tick=self._number,
             coordinator=self._coordinator,
+            at_ms=at_ms,
             previous_ms=self._newest_ms,
             until_ms=self._until_ms(),
             last=last,
         )
-        self._writing_since = time.monotonic() if timeout_s is None else None
-        sent_ms = round(time.time() * 1000)
-        sent = self._producer.send(self._topic, msgspec.json.encode(tick))
-        appended = sent.get(timeout=timeout_s or self._max_gap_ms / 1000)
+        future = self._producer.send(self._topic, msgspec.json.encode(tick))
+        appended = future.get(timeout=timeout_s or self._max_gap_ms / 1000)
+        known = _now()
         self._writing_since = None
-        self._ahead_of_driver_ms = appended.timestamp - sent_ms
+        self._log_time.appended(sent, appended.timestamp, known)
+        self._newest_ms = self._log_time.at(known) if at_ms is None else at_ms
         return appended
 
     def _close(self) -> None:
@@ -273,3 +305,10 @@ class Clock:
         if self._thread.is_alive():
             self._thread.join(_CLOSE_S)
         self._reader.close()
+
+
+def _now() -> Moment:
+    # Where there is a clock that goes on while the machine sleeps: what it misses is an outage.
+    boot_clock = getattr(time, "CLOCK_BOOTTIME", None)
+    monotonic_s = time.monotonic() if boot_clock is None else time.clock_gettime(boot_clock)
+    return Moment(monotonic_s * 1000, time.time() * 1000)

@@ -6,9 +6,9 @@
                                                                ├─► coordinator.events
                                                                └─► coordinator.rejected
 
-Time is the brokers' append time, and only the clock's ticks carry it as event time. Spark drops rows that are
-late by the watermark, and it must never drop a request of a slow partition. A row whose event time is null is
-never late.
+Requests are of the time at which a broker has appended them. Only the clock's ticks carry event time. Spark
+drops rows that are late by the watermark, and it must never drop a request of a slow partition. A row whose
+event time is null is never late.
 """
 
 from __future__ import annotations
@@ -95,11 +95,12 @@ def read_log(spark: SparkSession, settings: Settings) -> DataFrame:
     )
     is_tick = F.col("topic") == settings.topics_clock
     tick = F.col("value").cast("string")
+    at_ms = F.coalesce(F.get_json_object(tick, "$.at_ms").cast("long"), F.unix_millis("timestamp"))
     previous_ms = F.get_json_object(tick, "$.previous_ms").cast("long")
-    is_late = F.unix_millis("timestamp") - previous_ms > settings.clock_max_gap_ms
+    is_late = at_ms - previous_ms > settings.clock_max_gap_ms
     until_ms = F.get_json_object(tick, "$.until_ms").cast("long")
     # A bound that is not given is none.
-    up_to = F.least(F.col("timestamp"), F.timestamp_millis(until_ms))
+    up_to = F.timestamp_millis(F.least(at_ms, until_ms))
     # Not null, which would make it a request, but long ago, which moves nothing.
     tick_time = F.when(is_late, F.timestamp_millis(F.lit(0))).otherwise(up_to)
     requests = (

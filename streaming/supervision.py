@@ -18,7 +18,6 @@ that deadlines still pass. Members whose heartbeats are read in between do not e
 from __future__ import annotations
 
 import logging
-import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -27,7 +26,7 @@ from pyspark.errors import PySparkException
 
 from group_coordinator.checkpoints.jumps import note_shifts
 from group_coordinator.checkpoints.offset_log import newest_planned
-from group_coordinator.checkpoints.outages import note_outage, read_outages
+from group_coordinator.checkpoints.outages import note_outage, reached_ms, read_outages
 from group_coordinator.checkpoints.shifts import CLOCK_JUMPED, Guard
 from group_coordinator.jobs.health import Activity
 from group_coordinator.jobs.java_errors import first_line, with_stack
@@ -124,6 +123,8 @@ class Supervision:
         """How often the query has ended by a conflict or a jump since the last batch that ended."""
         self._guard: Guard | None = None
         """The guard of the newest query."""
+        self._broker_is_off = False
+        """Whether it was told that the clock of the ticks' broker is wrong."""
 
     def run(self) -> None:
         """Coordinate until asked to stop; it is this process's turn."""
@@ -163,7 +164,12 @@ class Supervision:
         coordinator = self._leadership.coordinator
         with (
             Clock.of(
-                self._settings, self._client_config, coordinator, self._stalled, self._ticks_caught_up
+                self._settings,
+                self._client_config,
+                coordinator,
+                self._stalled,
+                self._ticks_caught_up,
+                reached_ms(self._files),
             ) as clock,
             self._corrections.during(lambda: clock.failure is None),
         ):
@@ -233,10 +239,10 @@ class Supervision:
         outages = note_outage(
             self._files,
             self._client_config,
+            self._settings.topics_requests,
             resumed,
             counts_ms=reading.counts_ms,
             closed=self._is_closed,
-            request_topic=self._settings.topics_requests,
         )
         self._is_closed = bool(outages) and outages[-1].closed
         self._metrics.closed.set(self._is_closed)
@@ -248,18 +254,12 @@ class Supervision:
     def _make_guard(self, until: Until, outages: list[Outage], clock: Clock) -> Guard:
         gap_ms = self._settings.clock_max_gap_ms
         return Guard(
-            ahead_ms=self._ahead_ms(clock),
+            ahead_ms=clock.ahead_of_driver_ms,
             later_ms=self._settings.clock_slack_ms + gap_ms,
             # As far as the clock lets time be ahead of the reader. A backlog may be of any time.
             earlier_ms=gap_ms + self._settings.trigger_interval_ms if until is Until.STOPPED else None,
             outage=outages[-1] if outages else None,
         )
-
-    def _ahead_ms(self, clock: Clock) -> int:
-        """How far log time is ahead of the driver's clock. It is no earlier than the watermark."""
-        planned = newest_planned(self._files)
-        reached_ms = 0 if planned is None else planned.next_watermark_ms or planned.watermark_ms
-        return max(clock.ahead_of_driver_ms, reached_ms - round(time.time() * 1000))
 
     def _note_shifts(self, clock: Clock) -> None:
         """Have the batch that was running run again with times that the guard accepts.
@@ -273,7 +273,7 @@ class Supervision:
             self._files,
             self._client_config,
             self._settings.topics_requests,
-            self._guard._replace(ahead_ms=self._ahead_ms(clock)),
+            self._guard._replace(ahead_ms=clock.ahead_of_driver_ms),
             differ_ms=self._settings.clock_max_gap_ms,
             most=self._settings.max_batch_records,
         )
@@ -289,6 +289,17 @@ class Supervision:
                     f"the clock of request partition {partition}'s leader is right again: its requests count "
                     "as of their append times"
                 )
+
+    def _tell_skew(self, clock: Clock) -> None:
+        self._metrics.clock_skew.set(clock.skew_ms / 1000)
+        if clock.broker_is_off is not self._broker_is_off:
+            self._broker_is_off = clock.broker_is_off
+            what = (
+                f"differs from log time by {clock.skew_ms / 1000:+.1f} s: log time goes on without it"
+                if self._broker_is_off
+                else "is right again"
+            )
+            self._say(f"the clock of the leader of topic {self._settings.topics_clock} {what}")
 
     def _begin(self, until: Until, outages: list[Outage], guard: Guard) -> StreamingQuery:
         self._batches.restart()
@@ -315,6 +326,7 @@ class Supervision:
         is_catching_up = self._activity is Activity.CATCHING_UP
         while not self._stopping.wait(_LOOK_WHILE_CATCHING_UP_S if is_catching_up else _LOOK_S):
             self._health.does(self._activity, self._patience_ms[self._activity])
+            self._tell_skew(clock)
             if self._batches.groups is not None:
                 self._conflicts = 0
                 self._patience_ms[self._activity] = self._least_ms[self._activity]

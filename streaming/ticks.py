@@ -29,8 +29,10 @@ class Tick(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tick: int
     coordinator: str = _ANYBODY
     """The coordinator that wrote it: host and process id."""
+    at_ms: int | None = None
+    """Its log time. None: the time at which the broker has appended it."""
     previous_ms: int | None = None
-    """The append time of the tick before; None for the first one."""
+    """The log time of the tick before; None for the first one."""
     until_ms: int | None = None
     """This tick lets time pass up to then at most, because the coordinator has not read all that came later.
     None: up to this tick."""

@@ -46,6 +46,11 @@ class JobMetrics:
             "Times that a request partition's append times were shifted, or not any more.",
             registry=registry,
         )
+        self.clock_skew = Gauge(
+            "group_coordinator_clock_skew_seconds",
+            "By how much the clock of the broker that leads the clock topic is ahead of log time.",
+            registry=registry,
+        )
 
     def outage(self, outage: Outage, *, is_longer: bool = False) -> None:
         """One is over. `is_longer`: it only went on for so long after the one that was told before."""

@@ -74,7 +74,7 @@ def plan(files: CheckpointFiles, batch_id: int, watermark_ms: int, *ends: int, t
 
 
 def test_a_new_checkpoint_has_had_none(files: CheckpointFiles, config: dict[str, Any]) -> None:
-    assert note_outage(files, config, lambda: LATE_MS) == []
+    assert note_outage(files, config, topic.name, lambda: LATE_MS) == []
     assert read_outages(files) == []
 
 
@@ -88,7 +88,7 @@ def test_it_begins_with_the_newest_record_of_a_planned_batch(
     plan(files, 1, 0, 2, 1, topic=topic)
 
     newest = max(times[0][1], times[1][0])
-    assert note_outage(files, config, lambda: LATE_MS) == [Outage(newest, LATE_MS)]
+    assert note_outage(files, config, topic.name, lambda: LATE_MS) == [Outage(newest, LATE_MS)]
     assert read_outages(files) == [Outage(newest, LATE_MS)]
 
 
@@ -97,7 +97,7 @@ def test_a_partition_that_ends_with_a_marker_counts_up_to_the_record_before(
 ) -> None:
     topic.write(0, transactional_id=topic.name)
     plan(files, 0, 0, 2, 0, topic=topic)
-    assert note_outage(files, config, lambda: LATE_MS) == [Outage(topic.times[0][0], LATE_MS)]
+    assert note_outage(files, config, topic.name, lambda: LATE_MS) == [Outage(topic.times[0][0], LATE_MS)]
 
 
 def test_it_begins_where_shifted_requests_count(
@@ -107,7 +107,7 @@ def test_it_begins_where_shifted_requests_count(
     topic.write(0, 1, 1, 1)
     plan(files, 0, 0, 1, 3, topic=topic)
     write_shifts(files, [Shift(1, 0, -3_600_000), Shift(1, 1, 50_000), Shift(1, 2, -12_000)])
-    assert note_outage(files, config, lambda: LATE_MS, request_topic=topic.name) == [
+    assert note_outage(files, config, topic.name, lambda: LATE_MS) == [
         Outage(topic.times[1][1] + 50_000, LATE_MS)
     ]
 
@@ -118,7 +118,7 @@ def test_deadlines_that_have_fired_were_before_it(
     topic.write(0)
     watermark_ms = topic.times[0][0] + 1_000
     plan(files, 0, watermark_ms, 1, 0, topic=topic)
-    assert note_outage(files, config, lambda: LATE_MS) == [Outage(watermark_ms, LATE_MS)]
+    assert note_outage(files, config, topic.name, lambda: LATE_MS) == [Outage(watermark_ms, LATE_MS)]
 
 
 def test_records_that_are_gone_do_not_count(
@@ -127,39 +127,39 @@ def test_records_that_are_gone_do_not_count(
     topic.write(0, 0, 0)
     topic.delete_until(3)
     plan(files, 0, 77, 3, 0, topic=topic)
-    assert note_outage(files, config, lambda: LATE_MS) == [Outage(77, LATE_MS)]
+    assert note_outage(files, config, topic.name, lambda: LATE_MS) == [Outage(77, LATE_MS)]
 
 
 def test_one_that_ended_before_anything_was_read_goes_on(
     files: CheckpointFiles, config: dict[str, Any], topic: Topic
 ) -> None:
     plan(files, 0, 50, 0, 0, topic=topic)
-    note_outage(files, config, lambda: 100)
-    assert note_outage(files, config, lambda: 170) == [Outage(50, 100), Outage(100, 170)]
+    note_outage(files, config, topic.name, lambda: 100)
+    assert note_outage(files, config, topic.name, lambda: 170) == [Outage(50, 100), Outage(100, 170)]
 
 
 def test_some_of_the_time_may_count(files: CheckpointFiles, config: dict[str, Any], topic: Topic) -> None:
     plan(files, 0, 50, 0, 0, topic=topic)
-    note_outage(files, config, lambda: 100)
-    assert note_outage(files, config, lambda: 170, counts_ms=20)[1:] == [Outage(120, 170)]
-    assert len(note_outage(files, config, lambda: 180, counts_ms=20)) == 2
+    note_outage(files, config, topic.name, lambda: 100)
+    assert note_outage(files, config, topic.name, lambda: 170, counts_ms=20)[1:] == [Outage(120, 170)]
+    assert len(note_outage(files, config, topic.name, lambda: 180, counts_ms=20)) == 2
 
 
 def test_clocks_of_two_brokers_may_differ(
     files: CheckpointFiles, config: dict[str, Any], topic: Topic
 ) -> None:
     plan(files, 0, 50, 0, 0, topic=topic)
-    assert note_outage(files, config, lambda: 49) == []
+    assert note_outage(files, config, topic.name, lambda: 49) == []
 
 
 def test_a_coordinator_that_creates_no_groups_goes_on_so(
     files: CheckpointFiles, config: dict[str, Any], topic: Topic
 ) -> None:
     plan(files, 0, 50, 0, 0, topic=topic)
-    assert note_outage(files, config, lambda: 60, closed=True) == [Outage(50, 60, closed=True)]
+    assert note_outage(files, config, topic.name, lambda: 60, closed=True) == [Outage(50, 60, closed=True)]
     # Another start, and one at which a broker's clock is behind: that it opens again is noted all the same.
-    assert note_outage(files, config, lambda: 70)[1:] == [Outage(60, 70, closed=True)]
-    assert note_outage(files, config, lambda: 40, closed=False)[2:] == [Outage(70, 71)]
+    assert note_outage(files, config, topic.name, lambda: 70)[1:] == [Outage(60, 70, closed=True)]
+    assert note_outage(files, config, topic.name, lambda: 40, closed=False)[2:] == [Outage(70, 71)]
     assert read_outages(files) == [Outage(50, 60, closed=True), Outage(60, 70, closed=True), Outage(70, 71)]
 
 
@@ -171,7 +171,7 @@ def test_outages_of_an_older_version_are_read(files: CheckpointFiles) -> None:
 def test_the_newest_thousand_are_kept(files: CheckpointFiles, config: dict[str, Any], topic: Topic) -> None:
     write_outages(files, [Outage(2 * it, 2 * it + 1) for it in range(1_000)])
     plan(files, 0, 5_000, 0, 0, topic=topic)
-    outages = note_outage(files, config, lambda: 6_000)
+    outages = note_outage(files, config, topic.name, lambda: 6_000)
     assert len(outages) == 1_000
     assert (outages[0], outages[-1]) == (Outage(2, 3), Outage(5_000, 6_000))
 
@@ -192,5 +192,5 @@ def test_a_clock_that_has_stopped_meanwhile_is_no_end(
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        note_outage(files, config, stopped)
+        note_outage(files, config, topic.name, stopped)
     assert read_outages(files) == []

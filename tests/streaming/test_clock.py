@@ -4,7 +4,6 @@ import itertools
 import threading
 import time
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -15,7 +14,7 @@ from kafka.errors import KafkaError
 
 from group_coordinator.jobs.kafka_config import python_client_config
 from group_coordinator.jobs.settings import Settings
-from group_coordinator.streaming.clock import Clock, ClockStoppedError
+from group_coordinator.streaming.clock import Clock, ClockStoppedError, Pace
 from group_coordinator.streaming.errors import CoordinatorError
 from group_coordinator.streaming.leadership import check_alone
 from group_coordinator.streaming.ticks import Tick
@@ -24,6 +23,7 @@ from tests.topics import Reader
 
 pytestmark = pytest.mark.spark
 
+CALM = Pace(50, 60_000, 60_000)
 _numbers = itertools.count(1)
 
 
@@ -53,7 +53,7 @@ def create(admin: KafkaAdminClient, topic: str, more: dict[str, str] | None = No
 
 
 def make(topic: str, interval_ms: int, config: dict[str, Any], max_gap_ms: int = 60_000) -> Clock:
-    return Clock(topic, interval_ms, max_gap_ms, config, "me")
+    return Clock(topic, Pace(interval_ms, max_gap_ms, max_gap_ms), config, "me")
 
 
 def read(topic: str, config: dict[str, Any], at_least: int) -> list[Any]:
@@ -101,8 +101,10 @@ def test_ticks_come_one_after_the_other(topic: str, config: dict[str, Any]) -> N
     first, *others = ticks(records)
     assert first == Tick(tick=1, coordinator="me", until_ms=0)
     assert [tick.tick for tick in others[:4]] == [2, 3, 4, 5]
-    assert [tick.previous_ms for tick in others] == [record.timestamp for record in records[:-1]]
-    assert clock.newest_ms in {record.timestamp for record in records}
+    for before, tick, record in zip([first, *others], others, records[1:], strict=False):
+        assert tick.at_ms == pytest.approx(record.timestamp, abs=PATIENCE_S * 1000)
+        assert before.at_ms in {None, tick.previous_ms}
+        assert tick.previous_ms < tick.at_ms <= clock.newest_ms
     assert {record.key for record in records} == {None}
 
 
@@ -114,13 +116,14 @@ def test_time_is_the_brokers(topic: str, config: dict[str, Any]) -> None:
     assert record.timestamp_type == log_append_time
 
 
-def test_it_tells_how_far_log_time_is_ahead_of_this_machine(
-    topic: str, config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    behind = SimpleNamespace(time=lambda: time.time() - 3_600, monotonic=time.monotonic)
-    monkeypatch.setattr("group_coordinator.streaming.clock.time", behind)
-    with make(topic, 50, config) as clock:
-        assert 3_599_000 < clock.ahead_of_driver_ms <= 3_600_000 + PATIENCE_S * 1000
+def test_time_never_goes_back(topic: str, config: dict[str, Any]) -> None:
+    """The checkpoint knows of a later time, because all clocks were an hour ahead."""
+    reached_ms = round(time.time() * 1000) + 3_600_000
+    with Clock(topic, CALM._replace(max_gap_ms=3_000), config, "me", reached_ms=reached_ms) as clock:
+        assert clock.resume() >= reached_ms
+        assert clock.ahead_of_driver_ms == pytest.approx(3_600_000, abs=PATIENCE_S * 1000)
+        assert clock.skew_ms == pytest.approx(-3_600_000, abs=PATIENCE_S * 1000)
+        assert clock.broker_is_off
 
 
 def test_the_interval_is_kept(topic: str, config: dict[str, Any]) -> None:
@@ -177,7 +180,7 @@ def test_the_end_does_not_wait_for_the_interval(topic: str, config: dict[str, An
 
 
 def test_a_clock_stops_when_another_coordinator_begins(topic: str, config: dict[str, Any]) -> None:
-    with make(topic, 50, config) as old, Clock(topic, 50, 60_000, config, "another") as new:
+    with make(topic, 50, config) as old, Clock(topic, CALM, config, "another") as new:
         wait_for(lambda: old.failure)
         begun = len(read(topic, config, at_least=1))
         records = read(topic, config, at_least=begun + 3)
@@ -231,9 +234,10 @@ def test_before_time_counts_a_late_tick_stops_nobody(topic: str, config: dict[st
         records = read(topic, config, at_least=3)
         assert clock.failure is None
         # A tick can be read a little before its writer is told that it is appended.
-        wait_for(lambda: clock.newest_ms >= records[2].timestamp)
+        newest_ms = ticks(records)[2].at_ms
+        wait_for(lambda: clock.newest_ms >= newest_ms)
         # From the newest tick on, not from the first.
-        assert clock.resume() >= records[2].timestamp
+        assert clock.resume() >= newest_ms
         wait_for(lambda: clock.failure)
     assert str(clock.failure).startswith("the clock stood still for ")
 
@@ -243,26 +247,26 @@ def test_time_stands_still_until_it_counts(topic: str, config: dict[str, Any]) -
         records = read(topic, config, at_least=3)
         assert {tick.until_ms for tick in ticks(records)} == {0}
         held_ms = 1_000
-        assert clock.hold(held_ms) >= records[-1].timestamp
+        assert clock.hold(held_ms) >= ticks(records)[1].at_ms
         wait_for(lambda: ticks(read(topic, config, at_least=3))[-1].until_ms)
         assert {tick.until_ms for tick in ticks(read(topic, config, at_least=3))} == {0, held_ms}
 
 
 def test_time_waits_for_the_reader(topic: str, config: dict[str, Any]) -> None:
     caught_up = 0
-    with Clock(topic, 50, 60_000, config, "me", caught_up=lambda: caught_up, ahead_ms=700) as clock:
+    with Clock(topic, CALM._replace(ahead_ms=700), config, "me", caught_up=lambda: caught_up) as clock:
         resumed_ms = clock.resume()
         first = read(topic, config, at_least=5)
         assert {tick.until_ms for tick in ticks(first)[1:]} <= {0, resumed_ms + 700}
         # A batch has read all there was, among it the ticks before this one.
         caught_up = first[3].offset
-        until_ms = max(first[2].timestamp, resumed_ms) + 700
+        until_ms = max(ticks(first)[2].at_ms, resumed_ms) + 700
         wait_for(lambda: ticks(read(topic, config, at_least=5))[-1].until_ms == until_ms)
 
 
 def test_a_clock_stops_when_batches_do_not_end(topic: str, config: dict[str, Any]) -> None:
     reasons: list[str] = []
-    with Clock(topic, 50, 60_000, config, "me", lambda: reasons[0] if reasons else None) as clock:
+    with Clock(topic, CALM, config, "me", lambda: reasons[0] if reasons else None) as clock:
         read(topic, config, at_least=3)
         assert clock.failure is None
         reasons.append("no batch has ended in time")

@@ -38,7 +38,7 @@ def test_nobody_was_ever_there(topic: str, config: dict[str, Any]) -> None:
 
 
 def test_somebody_is_there(topic: str, config: dict[str, Any]) -> None:
-    with Clock(topic, 50, 60_000, config, "somebody"), TickReader(topic, config) as reader:
+    with Clock(topic, OFTEN, config, "somebody"), TickReader(topic, config) as reader:
         tick = reader.running(QUIET_S)
         assert tick is not None
         assert tick.coordinator == "somebody"
@@ -47,7 +47,7 @@ def test_somebody_is_there(topic: str, config: dict[str, Any]) -> None:
 
 
 def test_somebody_was_there_and_said_farewell(topic: str, config: dict[str, Any]) -> None:
-    with Clock(topic, 50, 60_000, config, "somebody"):
+    with Clock(topic, OFTEN, config, "somebody"):
         pass
     with TickReader(topic, config) as reader:
         assert (reader.running(QUIET_S), reader.is_live) == (None, False)
@@ -55,7 +55,7 @@ def test_somebody_was_there_and_said_farewell(topic: str, config: dict[str, Any]
 
 def test_somebody_says_farewell_in_the_meantime(topic: str, config: dict[str, Any]) -> None:
     with TickReader(topic, config) as reader:
-        with Clock(topic, 50, 60_000, config, "somebody"):
+        with Clock(topic, OFTEN, config, "somebody"):
             while not reader.is_live:
                 reader.poll(1)
             assert reader.running(QUIET_S) is not None
@@ -64,7 +64,7 @@ def test_somebody_says_farewell_in_the_meantime(topic: str, config: dict[str, An
 
 
 def test_who_falls_silent_is_taken_for_dead(topic: str, config: dict[str, Any]) -> None:
-    with Clock(topic, 3_600_000, 3_600_000, config, "somebody"), TickReader(topic, config) as reader:
+    with Clock(topic, SELDOM, config, "somebody"), TickReader(topic, config) as reader:
         assert reader.running(QUIET_S) == Tick(tick=1, coordinator="somebody", until_ms=0)
         reader.poll(0.3)
         assert reader.running(0.2) is None
@@ -82,9 +82,9 @@ def test_tick_of_another_version_is_a_sign_of_life(topic: str, config: dict[str,
 
 def test_who_has_begun(topic: str, config: dict[str, Any]) -> None:
     with TickReader(topic, config) as reader:
-        with Clock(topic, 3_600_000, 3_600_000, config, "one"):
+        with Clock(topic, SELDOM, config, "one"):
             pass
-        with Clock(topic, 3_600_000, 3_600_000, config, "two"):
+        with Clock(topic, SELDOM, config, "two"):
             while reader.newest_beginning is None or reader.newest_beginning.coordinator != "two":
                 reader.poll(1)
     # Each of them has written its first tick, and the first one its last.
@@ -93,8 +93,8 @@ def test_who_has_begun(topic: str, config: dict[str, Any]) -> None:
 
 def test_who_was_taken_for_dead_counts_for_nothing(topic: str, config: dict[str, Any]) -> None:
     producer = KafkaProducer(**config)
-    with Clock(topic, 3_600_000, 3_600_000, config, "old") as old:
-        with Clock(topic, 3_600_000, 3_600_000, config, "new"):
+    with Clock(topic, SELDOM, config, "old") as old:
+        with Clock(topic, SELDOM, config, "new"):
             producer.send(topic, b'{"tick":2,"coordinator":"old","previous_ms":1}').get(30)
             with TickReader(topic, config, old.look_from) as reader:
                 assert reader.running(QUIET_S) == Tick(tick=1, coordinator="new", until_ms=0)
