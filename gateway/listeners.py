@@ -80,11 +80,15 @@ class Listeners:
                 f"broker has one more: that port + 1 + its node id), or share it with gateway.reuse.port"
             ) from None
 
-    def serve(self, bound: socket.socket, make: Callable[[], ClientConnection]) -> None:
-        """Serve the clients of the port, by connections that `make` makes."""
+    def serve(self, bound: socket.socket, make: Callable[[str], ClientConnection]) -> None:
+        """Serve the clients of the port, by connections that `make` makes.
 
-        def enter() -> ClientConnection:
-            connection = make()
+        It is given the name that the client asks for (SNI), or "", and raises ConnectionRefusedError if that
+        is none of the gateway's.
+        """
+
+        def enter(name: str = "") -> ClientConnection:
+            connection = make(name)
             self.connections.add(connection)
             self._count()
             return connection
@@ -144,7 +148,7 @@ class _Handshake(asyncio.Protocol):
     def __init__(
         self,
         certificates: Certificates,
-        enter: Callable[[], ClientConnection],
+        enter: Callable[[str], ClientConnection],
         on_end: Callable[[_Handshake, Exception | None], None],
     ) -> None:
         self._certificates, self._enter, self._on_end = certificates, enter, on_end
@@ -171,13 +175,13 @@ class _Handshake(asyncio.Protocol):
             )
             if secured is None or secured.is_closing():
                 raise ConnectionResetError("the client has gone")
+            connection = self._enter(getattr(secured.get_extra_info("ssl_object"), "name", ""))
         except OSError as error:
-            # Of the network, of TLS, or that the time is over.
+            # Of the network, of TLS, that the time is over, or that the client asks for nobody here.
             transport.abort()
             self._on_end(self, error)
             return
         self._on_end(self, None)
-        connection = self._enter()
         secured.set_protocol(connection)
         connection.connection_made(secured)
         for data in self._early:

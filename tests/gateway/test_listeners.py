@@ -54,7 +54,7 @@ class Door:
     async def open(self) -> AsyncIterator[Door]:
         bound = self.listeners.bind(0)
         self.port = bound.getsockname()[1]
-        self.listeners.serve(bound, lambda: Echo(self.listeners))
+        self.listeners.serve(bound, lambda _name: Echo(self.listeners))
         try:
             yield self
         finally:
