@@ -83,8 +83,8 @@ class Listeners:
     def serve(self, bound: socket.socket, make: Callable[[str], ClientConnection]) -> None:
         """Serve the clients of the port, by connections that `make` makes.
 
-        It is given the name that the client asks for (SNI), or "", and raises ConnectionRefusedError if that
-        is none of the gateway's.
+        It is given the name that the client asks for (SNI), or "", and raises `GatewayError` if that is none
+        of the gateway's.
         """
 
         def enter(name: str = "") -> ClientConnection:
@@ -176,7 +176,7 @@ class _Handshake(asyncio.Protocol):
             if secured is None or secured.is_closing():
                 raise ConnectionResetError("the client has gone")
             connection = self._enter(getattr(secured.get_extra_info("ssl_object"), "name", ""))
-        except OSError as error:
+        except (OSError, GatewayError) as error:
             # Of the network, of TLS, that the time is over, or that the client asks for nobody here.
             transport.abort()
             self._on_end(self, error)

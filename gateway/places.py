@@ -103,17 +103,18 @@ class Places:
         return Address(self._settings.gateway_advertised_host, self._settings.told_port(port))
 
     def _node_of(self, name: str) -> int:
-        """Return the node id that a client at the bootstrap port asks for. Raises ConnectionRefusedError."""
+        """Return the node id that a client at the bootstrap port asks for. Raises `GatewayError`."""
         node_id = BOOTSTRAP if self._names is None else self._names.stands_for(name)
         if node_id == BOOTSTRAP:
             return secrets.choice(self._brokers.reachable or self._brokers.present)
-        asked = f"it asks for {name!r}" if name else "it asks for no name (SNI)"
+        asked = repr(name) if name else "no name (SNI)"
         if node_id is None:
-            raise ConnectionRefusedError(
-                f"{asked}, and not for gateway.advertised.host or a name of gateway.advertised.nodes"
+            raise GatewayError(
+                f"it asks for {asked}, and not for gateway.advertised.host or a name of "
+                "gateway.advertised.nodes"
             )
         if not self._brokers.knows(node_id):
-            raise ConnectionRefusedError(f"{asked}, and there is no broker {node_id}")
+            raise GatewayError(f"it asks for {asked}, and there is no broker {node_id}")
         return node_id
 
     def _enter(self, node_id: int) -> ClientConnection:
