@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import ssl
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,13 @@ import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.admin import NewTopic
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
+from kafka.structs import TopicPartition
 
+from group_coordinator.deploy.broker import EmbeddedBroker
+from tests.commands.job import Process
 from tests.gateway.clients import console_consumer
 from tests.gateway.conftest import TENANTS, Running, start_gateway
+from tests.gateway.ports import ports_in_a_row
 from tests.gateway.test_listeners import PASSWORD
 from tests.patience import wait_for
 from tests.security.certificates import make_client_key
@@ -89,6 +94,15 @@ def test_no_byte_names_the_broker(running: Running, heard: bytearray) -> None:
 BOOTSTRAP, NODE = "kafka.gateway.test", "broker-1.kafka.gateway.test"
 
 
+def with_names(certificate: Path) -> list[str]:
+    settings = {
+        "tls.certificate": str(certificate),
+        "tls.key.password": PASSWORD,
+        "advertised.nodes": NODE.replace("1", "{node}"),
+    }
+    return [word for name, it in settings.items() for word in ("--set", f"gateway.{name}={it}")]
+
+
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """The names under `BOOTSTRAP` that kafka-python looks up. All of them are this machine's."""
@@ -113,12 +127,7 @@ def test_names_tell_brokers_apart_and_no_byte_names_the_broker(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     certificate = make_client_key(tmp_path, PASSWORD, BOOTSTRAP, NODE)
-    settings = {
-        "tls.certificate": str(certificate),
-        "tls.key.password": PASSWORD,
-        "advertised.nodes": NODE.replace("1", "{node}"),
-    }
-    arguments = [word for name, it in settings.items() for word in ("--set", f"gateway.{name}={it}")]
+    arguments = with_names(certificate)
     with ExitStack() as stack:
         process = start_gateway(
             tmp_path, running.broker, running.job, *TENANTS, *arguments, advertised=BOOTSTRAP
@@ -150,3 +159,88 @@ def test_names_tell_brokers_apart_and_no_byte_names_the_broker(
             assert consumer.stdout.readline() == "read by a name\n"
         process.terminate()
         assert process.exit_code() == 0, process.said
+
+
+# -- two brokers -----------------------------------------------------------------------------------------
+
+
+def second_of(first: EmbeddedBroker, directory: Path) -> EmbeddedBroker:
+    """Another broker of the same cluster. It has no controller of its own."""
+    given = dict(
+        line.split("=", 1) for line in (directory / "1" / "server.properties").read_text().splitlines()
+    )
+    meta = (directory / "1" / "data" / "meta.properties").read_text().splitlines()
+    (cluster,) = (line for line in meta if line.startswith("cluster.id="))
+    data = directory / "2" / "data"
+    data.mkdir(parents=True)
+    (data / "meta.properties").write_text(f"version=1\n{cluster}\nnode.id=2\n")
+    port = ports_in_a_row(1)
+    listener = f"PLAINTEXT://127.0.0.1:{port}"
+    overrides = {
+        "process.roles": "broker",
+        "node.id": "2",
+        "listeners": listener,
+        "advertised.listeners": listener,
+        "controller.quorum.voters": given["controller.quorum.voters"],
+    }
+    return EmbeddedBroker(directory / "2", port=port, overrides=overrides)
+
+
+@pytest.fixture(scope="module")
+def two_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[EmbeddedBroker]]:
+    """A cluster with the topics that a gateway waits for, and one that has a partition at each broker."""
+    directory = tmp_path_factory.mktemp("two")
+    with EmbeddedBroker(directory / "1") as first, second_of(first, directory) as second:
+        with closing(KafkaAdminClient(bootstrap_servers=first.bootstrap_servers)) as admin:
+            wait_for(lambda: len(admin.describe_cluster()["brokers"]) == 2)
+            names = [*(f"coordinator.{each}" for each in ("requests", "responses", "groups")), "spread"]
+            admin.create_topics([NewTopic(each, num_partitions=2, replication_factor=1) for each in names])
+        yield [first, second]
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("has_names", [False, True])
+def test_each_of_two_brokers_is_reached_and_none_is_named(
+    two_brokers: list[EmbeddedBroker], heard: bytearray, asked: set[str], tmp_path: Path, has_names: bool
+) -> None:
+    bootstrap = two_brokers[0].bootstrap_servers
+    ports = [int(each.bootstrap_servers.rpartition(":")[2]) for each in two_brokers]
+    nodes = [NODE, NODE.replace("1", "2")]
+    certificate = make_client_key(tmp_path, PASSWORD, BOOTSTRAP, *nodes)
+    process = Process(
+        tmp_path,
+        *("gateway", "--bootstrap-servers", bootstrap, "--listen", "127.0.0.1:0", "--metrics-port", "0"),
+        *("--advertised-host", BOOTSTRAP),
+        *(with_names(certificate) if has_names else []),
+    )
+    security: dict[str, Any] = {}
+    if has_names:
+        context = ssl.create_default_context(cafile=certificate)
+        security = {"security_protocol": "SSL", "ssl_context": context}
+    try:
+        given = {"bootstrap_servers": process.wait_for("clients find the gateway at "), **security}
+        with closing(KafkaAdminClient(**given)) as admin:
+            (topic,) = admin.describe_topics(["spread"])
+            assert {each["leader_id"] for each in topic["partitions"]} == {1, 2}
+        # A broker refuses records, and gives none, of a partition that another one leads.
+        with closing(KafkaProducer(**given)) as producer:
+            for partition in (0, 1):
+                producer.send("spread", b"%d" % has_names, partition=partition).get()
+        with closing(KafkaConsumer(**given, auto_offset_reset="earliest")) as consumer:
+            consumer.assign([TopicPartition("spread", each) for each in (0, 1)])
+            found: list[tuple[int, bytes]] = []
+
+            def has_both() -> bool:
+                for records in consumer.poll(timeout_ms=200).values():
+                    found.extend((each.partition, each.value) for each in records)
+                return {(0, b"%d" % has_names), (1, b"%d" % has_names)} <= set(found)
+
+            wait_for(has_both)
+        assert asked == ({BOOTSTRAP, *nodes} if has_names else {BOOTSTRAP})
+        for port in ports:
+            assert port.to_bytes(4) not in heard
+            assert str(port).encode() not in heard
+        process.terminate()
+        assert process.exit_code() == 0, process.said
+    finally:
+        process.kill()
