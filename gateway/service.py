@@ -16,7 +16,7 @@ from kafka.structs import TopicPartition
 from group_coordinator.gateway.addresses import Address, Addresses, coordinator_of
 from group_coordinator.gateway.beats import next_instant
 from group_coordinator.gateway.brokers import Brokers
-from group_coordinator.gateway.certificates import Certificates
+from group_coordinator.gateway.certificates import Certificates, foreign_names_ignored
 from group_coordinator.gateway.connection import ClientConnection
 from group_coordinator.gateway.errors import GatewayError
 from group_coordinator.gateway.groups import Groups, ListedGroup
@@ -86,7 +86,7 @@ class Gateway:
     async def run(self, say: Callable[[str], None], stopping: asyncio.Event) -> None:
         """Serve until `stopping` is set. Raises `GatewayError`, or a KafkaError if Kafka is out of reach."""
         loop = asyncio.get_running_loop()
-        with ExitStack() as stack:
+        with foreign_names_ignored(), ExitStack() as stack:
             admin = await loop.run_in_executor(None, self._meet_brokers)
             stack.callback(admin.close)
             partitions = await self._await_topics(admin, say, stopping)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
+import sys
+from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +15,7 @@ from prometheus_client import CollectorRegistry
 
 from group_coordinator.gateway.addresses import Address
 from group_coordinator.gateway.brokers import Brokers
-from group_coordinator.gateway.certificates import Certificates
+from group_coordinator.gateway.certificates import Certificates, foreign_names_ignored
 from group_coordinator.gateway.errors import GatewayError
 from group_coordinator.gateway.listeners import Listeners
 from group_coordinator.gateway.metrics import GatewayMetrics
@@ -62,6 +65,16 @@ class House:
         await eventually(lambda: not self.listeners.connections)
 
 
+def named_house(certificate: str) -> House:
+    return House(
+        gateway_listen="127.0.0.1:0",
+        gateway_advertised_host=HOST,
+        gateway_advertised_nodes=NODES,
+        gateway_tls_certificate=certificate,
+        gateway_tls_key_password=PASSWORD,
+    )
+
+
 async def served_by(port: int, name: str | None, context: ssl.SSLContext | None) -> str:
     """The broker that serves a client which asks for this name; "" if it is turned away."""
     async with asyncio.timeout(PATIENCE_S):
@@ -88,13 +101,7 @@ def test_a_name_leads_to_its_broker_and_a_foreign_one_nowhere(
     certificate: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    house = House(
-        gateway_listen="127.0.0.1:0",
-        gateway_advertised_host=HOST,
-        gateway_advertised_nodes=NODES,
-        gateway_tls_certificate=certificate,
-        gateway_tls_key_password=PASSWORD,
-    )
+    house = named_house(certificate)
 
     async def story() -> None:
         host, port = house.places.open()
@@ -124,6 +131,39 @@ def test_a_name_leads_to_its_broker_and_a_foreign_one_nowhere(
     labels = {"reason": "handshake"}
     closed = house.registry.get_sample_value("group_coordinator_gateway_connections_closed_total", labels)
     assert closed == 6
+
+
+def test_a_name_that_is_no_text_fails_the_handshake_with_one_line(
+    certificate: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.INFO)
+    printed: list[Any] = []
+    another: Any = SimpleNamespace(exc_value=ValueError())
+    monkeypatch.setattr(sys, "unraisablehook", printed.append)
+    house = named_house(certificate)
+    # A client's first bytes, with a name that no client would send.
+    sent = ssl.MemoryBIO()
+    client = of_client().wrap_bio(ssl.MemoryBIO(), sent, server_hostname=HOST)
+    with suppress(ssl.SSLWantReadError):
+        client.do_handshake()
+    hello = sent.read().replace(HOST.encode(), b"\xff" + HOST[1:].encode())
+
+    async def story() -> None:
+        _, port = house.places.open()
+        async with asyncio.timeout(PATIENCE_S):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(hello)
+            with suppress(ConnectionError):
+                await reader.read()
+            writer.close()
+        await eventually(lambda: len(caplog.messages) == 1)
+        await house.close()
+
+    with foreign_names_ignored():
+        asyncio.run(story())
+        sys.unraisablehook(another)
+    assert caplog.messages[0].startswith("the TLS handshake of 127.0.0.1 fails: ")
+    assert printed == [another]
 
 
 def _older(context: ssl.SSLContext) -> ssl.SSLContext:
