@@ -423,6 +423,8 @@ class ClientConnection(asyncio.Protocol):
         def rewrite(frame: bytes) -> bytes:
             if head.api_key == _API_VERSIONS and codec.is_api_versions_error(frame):
                 return frame
+            if head.api_key == _PRODUCE and not codec.produce_names_brokers(frame, head.api_version):
+                return frame
             message = codec.decode_response(head.api_key, head.api_version, frame)
             if head.api_key == _API_VERSIONS:
                 rewrite_api_versions(message)
@@ -496,15 +498,19 @@ class ClientConnection(asyncio.Protocol):
 
     def control(self) -> None:
         """Read from a side only while what it sends can be taken."""
+        if self._transport is None:
+            return
         upstream = self._upstream
-        self._may_ask = (
+        may_ask = (
             self._is_writable
             and self._may_take()
             and not self._services.pending.is_full
             and len(self._slots) < Limits.slots
             and (upstream is None or upstream.is_writable)
         )
-        set_reading(self._transport, self._may_ask)
+        if may_ask is not self._may_ask:
+            self._may_ask = may_ask
+            set_reading(self._transport, may_ask)
         if upstream is not None:
             upstream.set_reading(self._is_writable and self._slots.may_read_upstream)
 
