@@ -99,7 +99,7 @@ class Frames:
             if self._left is None:
                 return
             if self._kept:
-                # What has come of the head is there already.
+                # The head is there already.
                 start = position
             end = min(position + self._left, len(view))
             self._left -= end - position
