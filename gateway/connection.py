@@ -63,6 +63,12 @@ _ENDPOINTS_VERSION = 10
 """The version of Produce from which on its responses may name addresses."""
 
 
+_READ_BYTES = 256 * 1024
+"""Most that is read of a client at once."""
+_COPIED_BYTES = 64 * 1024
+"""Up to so many are copied out of the buffer. More keep it, and the next ones get another."""
+
+
 class Services(Protocol):
     """The gateway, as a connection needs it."""
 
@@ -96,8 +102,11 @@ class Services(Protocol):
         """The connection has gone."""
 
 
-class ClientConnection(asyncio.Protocol):
+class ClientConnection(asyncio.BufferedProtocol):
     """A client, which was accepted on a port that stands for the broker `node_id` at `upstream`."""
+
+    _buffer = bytearray(_READ_BYTES)
+    """All connections share it: memory for each read would be mapped, cut and unmapped each time."""
 
     def __init__(
         self, services: Services, node_id: int, upstream: tuple[str, int], security: Security
@@ -155,7 +164,21 @@ class ClientConnection(asyncio.Protocol):
         if self._services.pending.is_full:
             self.control()
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, _sizehint: int) -> bytearray:
+        """Give the memory that the client's data is to be put into."""
+        return ClientConnection._buffer
+
+    def buffer_updated(self, count: int) -> None:
+        """Take `count` bytes of the client, which are in the buffer."""
+        data = memoryview(ClientConnection._buffer)[:count]
+        if count > _COPIED_BYTES:
+            # What is passed on of it, or waits, may be a view of it.
+            ClientConnection._buffer = bytearray(_READ_BYTES)
+            self.data_received(data)
+        else:
+            self.data_received(bytes(data))
+
+    def data_received(self, data: bytes | memoryview) -> None:
         """The client has sent something."""
         self._heard_s = time.monotonic()
         self._services.metrics.received.inc(len(data))
