@@ -22,7 +22,7 @@ from group_coordinator.deploy.download import PART, DownloadError, WrongFileErro
 
 LOCK = Path(__file__).with_name("jars.lock")
 TESTS_ONLY = ("connect", "streams", "kroxylicious")
-"""Sections that only tests and benchmarks fetch: 100 MB more than the broker's, of which RocksDB is 73."""
+"""Sections that only tests and benchmarks fetch: 127 MB more, of which RocksDB is 73."""
 
 _MAVEN_CENTRAL = "https://repo.maven.apache.org/maven2"
 _MAVEN_VARIABLE = "GROUP_COORDINATOR_MAVEN_URL"
