@@ -172,7 +172,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         """Take `count` bytes of the client, which are in the buffer."""
         data = memoryview(ClientConnection._buffer)[:count]
         if count > _COPIED_BYTES:
-            # What is passed on of it, or waits, may be a view of it.
+            # Requests that wait, and parts that are not sent yet, may be views of it.
             ClientConnection._buffer = bytearray(_READ_BYTES)
             self.data_received(data)
         else:
