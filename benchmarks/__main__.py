@@ -67,7 +67,7 @@ _long_warm_up = click.option("--warm-up", default=120, show_default=True, help=_
 @click.option("--seconds", default=4.0, show_default=True, help="Of fetches, per way and round.")
 @_json
 def passing(*, rounds: int, seconds: float, file: Path | None) -> None:
-    """Measure what the gateway costs a client whose requests it passes on: 3 minutes."""
+    """Measure what the gateway costs a client whose requests it passes on: 4 minutes."""
     from benchmarks.passing import Plan, run
 
     run(Plan(rounds, seconds), file)

@@ -83,6 +83,7 @@ __all__ = [
     "is_api_versions_error",
     "is_flexible",
     "produce_acks",
+    "produce_names_brokers",
 ]
 
 _MESSAGES: dict[int, tuple[type[ApiMessage], type[ApiMessage]]] = {
@@ -180,6 +181,21 @@ def produce_acks(frame: bytes | memoryview, api_version: int) -> int | None:
     return int.from_bytes(acks, signed=True) if len(acks) == 2 else None  # noqa: PLR2004 - an int16
 
 
+def produce_names_brokers(frame: bytes, api_version: int) -> bool:
+    """Whether a response to Produce, from version 9 on, may name the addresses of new leaders.
+
+    They are a tagged field at the end, which is there only if a leader has moved (KIP-951). Raises
+    `FrameError`.
+    """
+    data, position = memoryview(frame), LENGTH_BYTES + RESPONSE_HEAD_BYTES
+    with _strictly():
+        position = _skip_tags(data, position, {})
+        for each in _produced(api_version):
+            position = each(data, position)
+        return data[position:] != _NO_TAGS
+
+
+@cache
 def is_flexible(api_key: int, api_version: int) -> bool:
     """Whether this version has compact lengths and tagged fields (KIP-482)."""
     return bool(_MESSAGES[api_key][0].flexible_version_q(api_version))
@@ -231,6 +247,7 @@ _Measure: TypeAlias = "Callable[[memoryview, int], int]"
 _VARINT_BYTES = 5
 _COMPACT = 0
 """Instead of the number of bytes that a length takes: it is a varint, of one more."""
+_LENGTHS = {2: struct.Struct(">h").unpack_from, 4: struct.Struct(">i").unpack_from}
 
 
 @cache
@@ -240,8 +257,18 @@ def _plan(api_key: int, is_request: bool, version: int) -> _Measure:  # noqa: FB
     return _struct(kind._struct, version, flexible=kind.flexible_version_q(version))  # noqa: SLF001
 
 
+@cache
+def _produced(version: int) -> list[_Measure]:
+    """How to measure what stands before the tagged fields at the end of a response to Produce."""
+    return _untagged(_kind(_PRODUCE, version, 1)._struct, version, flexible=True)  # noqa: SLF001 - as above
+
+
+def _untagged(schema: StructField, version: int, *, flexible: bool) -> list[_Measure]:
+    return [_field(each, version, flexible=flexible) for each in schema.untagged_fields(version)]
+
+
 def _struct(schema: StructField, version: int, *, flexible: bool) -> _Measure:
-    measures = [_field(each, version, flexible=flexible) for each in schema.untagged_fields(version)]
+    measures = _untagged(schema, version, flexible=flexible)
     tagged = schema.tagged_fields(version)._tags if flexible else {}  # noqa: SLF001 - has no other way
     tags = {number: _field(field, version, flexible=True) for number, field in tagged.items()}
     is_nullable = schema.nullable_for_version_q(version)
@@ -291,6 +318,7 @@ _SIZES = {
     "uuid": 16,
 }
 _NULL_STRUCT = 0xFF
+_NO_TAGS = b"\0"
 
 
 def _skip_fixed(size: int, data: memoryview, position: int) -> int:
@@ -335,7 +363,7 @@ def _length(data: memoryview, position: int, length_bytes: int, *, is_nullable: 
         length -= 1
     else:
         end = _within(data, position + length_bytes)
-        length, position = int.from_bytes(data[position:end], signed=True), end
+        (length,), position = _LENGTHS[length_bytes](data, position), end
     if length < -1 or (length == -1 and not is_nullable):
         raise FrameError(f"a length of {length} at {position}")
     return length, position

@@ -63,6 +63,12 @@ _ENDPOINTS_VERSION = 10
 """The version of Produce from which on its responses may name addresses."""
 
 
+_READ_BYTES = 256 * 1024
+"""Most that is read of a client at once."""
+_COPIED_BYTES = 64 * 1024
+"""Up to so many are copied out of the buffer. More keep it, and the next ones get another."""
+
+
 class Services(Protocol):
     """The gateway, as a connection needs it."""
 
@@ -96,8 +102,11 @@ class Services(Protocol):
         """The connection has gone."""
 
 
-class ClientConnection(asyncio.Protocol):
+class ClientConnection(asyncio.BufferedProtocol):
     """A client, which was accepted on a port that stands for the broker `node_id` at `upstream`."""
+
+    _buffer = bytearray(_READ_BYTES)
+    """All connections share it: memory for each read would be mapped, cut and unmapped each time."""
 
     def __init__(
         self, services: Services, node_id: int, upstream: tuple[str, int], security: Security
@@ -155,7 +164,21 @@ class ClientConnection(asyncio.Protocol):
         if self._services.pending.is_full:
             self.control()
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, _sizehint: int) -> bytearray:
+        """Give the memory that the client's data is to be put into."""
+        return ClientConnection._buffer
+
+    def buffer_updated(self, count: int) -> None:
+        """Take `count` bytes of the client, which are in the buffer."""
+        data = memoryview(ClientConnection._buffer)[:count]
+        if count > _COPIED_BYTES:
+            # Requests that wait, and parts that are not sent yet, may be views of it.
+            ClientConnection._buffer = bytearray(_READ_BYTES)
+            self.data_received(data)
+        else:
+            self.data_received(bytes(data))
+
+    def data_received(self, data: bytes | memoryview) -> None:
         """The client has sent something."""
         self._heard_s = time.monotonic()
         self._services.metrics.received.inc(len(data))
@@ -423,6 +446,8 @@ class ClientConnection(asyncio.Protocol):
         def rewrite(frame: bytes) -> bytes:
             if head.api_key == _API_VERSIONS and codec.is_api_versions_error(frame):
                 return frame
+            if head.api_key == _PRODUCE and not codec.produce_names_brokers(frame, head.api_version):
+                return frame
             message = codec.decode_response(head.api_key, head.api_version, frame)
             if head.api_key == _API_VERSIONS:
                 rewrite_api_versions(message)
@@ -496,15 +521,19 @@ class ClientConnection(asyncio.Protocol):
 
     def control(self) -> None:
         """Read from a side only while what it sends can be taken."""
+        if self._transport is None:
+            return
         upstream = self._upstream
-        self._may_ask = (
+        may_ask = (
             self._is_writable
             and self._may_take()
             and not self._services.pending.is_full
             and len(self._slots) < Limits.slots
             and (upstream is None or upstream.is_writable)
         )
-        set_reading(self._transport, self._may_ask)
+        if may_ask is not self._may_ask:
+            self._may_ask = may_ask
+            set_reading(self._transport, may_ask)
         if upstream is not None:
             upstream.set_reading(self._is_writable and self._slots.may_read_upstream)
 

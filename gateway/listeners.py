@@ -93,7 +93,7 @@ class Listeners:
             self._count()
             return connection
 
-        def accept() -> asyncio.Protocol:
+        def accept() -> asyncio.BaseProtocol:
             if len(self.connections) + len(self._greeted) >= self._settings.gateway_max_connections:
                 return self._refuse()
             if self._certificates is None:
@@ -188,7 +188,7 @@ class _Handshake(asyncio.Protocol):
             connection.data_received(data)
 
 
-async def _serving(accept: Callable[[], asyncio.Protocol], bound: socket.socket) -> None:
+async def _serving(accept: Callable[[], asyncio.BaseProtocol], bound: socket.socket) -> None:
     server = await asyncio.get_running_loop().create_server(accept, sock=bound)
     async with server:
         await server.serve_forever()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from group_coordinator.gateway.limits import Pending
     from group_coordinator.gateway.local import Local
 
-__all__ = ["GatewayHealth", "GatewayMetrics"]
+__all__ = ["GatewayHealth", "GatewayMetrics", "Tally"]
 
 _PREFIX = "group_coordinator_gateway_"
 _STANDSTILL_S = 120.0
@@ -58,13 +58,11 @@ class GatewayMetrics:
         for reason in ("too many", "unfinished requests"):
             # Prometheus sees an increase only of what was there before, and an alert looks at these.
             self.connections_closed.labels(reason)
-        requests = counter("requests", "Requests of clients.", "api", "way")
-        self.requests = {
-            key: requests.labels(api.name, api.way.name.lower())
-            for key, api in APIS.items()
-            if api.way is not Way.HIDDEN
-        }
+        self.requests = {key: Tally() for key, api in APIS.items() if api.way is not Way.HIDDEN}
         """By API key."""
+        self.received, self.sent = Tally(), Tally()
+        """Bytes from clients and to them."""
+        registry.register(_Passing(self))
         self._responses = counter("responses", "Responses of the gateway's own.", "api", "error")
         seconds = Histogram(
             _PREFIX + "request_seconds",
@@ -74,8 +72,6 @@ class GatewayMetrics:
             registry=registry,
         )
         self._seconds = {key: seconds.labels(APIS[key].name) for key in _LOCAL}
-        transferred = counter("bytes", "Bytes from clients and to them.", "direction")
-        self.received, self.sent = transferred.labels("from_clients"), transferred.labels("to_clients")
         self.brokers_left_out = gauge("brokers_left_out", "Brokers that clients are not told of.")
         self.frame_errors = counter("frame_errors", "Connections closed for what they have sent.")
         rights = counter("rights_probes", "Rights of clients that brokers were asked for.", "result")
@@ -93,6 +89,38 @@ class GatewayMetrics:
     def watch(self, local: Local, pending: Pending) -> None:
         """Tell of what these know, whenever somebody asks."""
         self._registry.register(_Known(local, pending))
+
+
+class Tally:
+    """A number that only the event loop's thread raises, for all that passes: it takes no lock."""
+
+    __slots__ = ("total",)
+
+    def __init__(self) -> None:
+        self.total = 0
+
+    def inc(self, amount: int = 1) -> None:
+        """Raise it."""
+        self.total += amount
+
+
+class _Passing:
+    """The tallies of what passes."""
+
+    def __init__(self, metrics: GatewayMetrics) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterator[Metric]:
+        requests = CounterMetricFamily(_PREFIX + "requests", "Requests of clients.", labels=["api", "way"])
+        for key, tally in self._metrics.requests.items():
+            requests.add_metric([APIS[key].name, APIS[key].way.name.lower()], tally.total)
+        yield requests
+        passed = CounterMetricFamily(
+            _PREFIX + "bytes", "Bytes from clients and to them.", labels=["direction"]
+        )
+        passed.add_metric(["from_clients"], self._metrics.received.total)
+        passed.add_metric(["to_clients"], self._metrics.sent.total)
+        yield passed
 
 
 class _Known:

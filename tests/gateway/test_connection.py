@@ -476,6 +476,28 @@ def test_a_login_takes_its_turn_and_nothing_is_answered_before_the_broker_says_s
     play(story, SASL)
 
 
+@pytest.mark.parametrize("size", [1_000, 100_000])
+def test_what_waits_is_not_overwritten_by_what_another_client_sends(size: int) -> None:
+    waiting, other = fetch(2, random.Random(size).randbytes(size)), fetch(3, bytes(200_000))
+
+    async def story(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(handshake(1) + waiting)
+        from_gateway, to_gateway = await gateway.broker()
+        assert await read(from_gateway) == handshake(1)
+        _, second = await asyncio.open_connection(*writer.get_extra_info("peername"))
+        second.write(other)
+        from_second, to_second = await gateway.broker()
+        assert await read(from_second) == other
+        to_gateway.write(accepted(1))
+        assert await read(from_gateway) == waiting
+        to_gateway.write(response(2))
+        assert [await read(reader) for _ in range(2)] == [accepted(1), response(2)]
+        for each in (second, to_second, to_gateway):
+            each.close()
+
+    play(story)
+
+
 def test_who_has_not_logged_in_is_closed_by_the_broker() -> None:
     async def story(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(beat(1))
