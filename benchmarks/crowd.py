@@ -340,7 +340,7 @@ class _Crowd:
 
 
 async def _join_all(members: list[_Member]) -> None:
-    """Join, and again until all are in one generation, as some may come after the first have been answered."""
+    """Join, and again until all are in one generation: some may come after others have been answered."""
     while True:
         await asyncio.gather(*(each.join() for each in members))
         synced = await asyncio.gather(*(each.sync() for each in members))
