@@ -112,9 +112,9 @@ class _Scene(NamedTuple):
             gateway = stack.enter_context(Gateway(address, stream, stage.directory))
             scene = cls(plan, stage, stream, gateway)
             with scene.crowds(*_FIRST) as crowds:
-                for who, crowd in crowds.items():
-                    with scene.turn(who):
-                        crowd.beat(plan.warm_up_s).result()
+                with scene.turn(GATEWAY):
+                    for beating in [crowd.beat(plan.warm_up_s) for crowd in crowds.values()]:
+                        beating.result()
             yield scene
 
     @property
