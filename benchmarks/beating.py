@@ -111,10 +111,9 @@ class _Scene(NamedTuple):
                 admin.create_topics([NewTopic(_TOPIC, 1, 1)])
             gateway = stack.enter_context(Gateway(address, stream, stage.directory))
             scene = cls(plan, stage, stream, gateway)
-            with scene.crowds(*_FIRST) as crowds:
-                with scene.turn(GATEWAY):
-                    for beating in [crowd.beat(plan.warm_up_s) for crowd in crowds.values()]:
-                        beating.result()
+            with scene.crowds(*_FIRST) as crowds, scene.turn(GATEWAY):
+                for beating in [crowd.beat(plan.warm_up_s) for crowd in crowds.values()]:
+                    beating.result()
             yield scene
 
     @property
