@@ -74,6 +74,21 @@ def passing(*, rounds: int, seconds: float, file: Path | None) -> None:
 
 
 @main.command()
+@click.option("--rounds", default=5, show_default=True, type=click.IntRange(min=1))
+@_long_warm_up
+@click.option("--seconds", default=15.0, show_default=True, help="For each measurement, per round.")
+@click.option(
+    "--parts", default="pipelined,join,asking,5000,1000,10000", show_default=True, help="What is measured."
+)
+@_json
+def beating(*, rounds: int, warm_up: int, seconds: float, parts: str, file: Path | None) -> None:
+    """Measure what members that speak Kafka's protocol cost through the gateway: half an hour."""
+    from benchmarks.beating import Plan, run
+
+    run(Plan(rounds, warm_up, seconds, tuple(parts.split(","))), file)
+
+
+@main.command()
 @click.option("--rounds", default=3, show_default=True, type=click.IntRange(min=1))
 @click.option("--groups", default=10, show_default=True, help="Groups of 100 members.")
 @click.option("--records", default=1_000_000, show_default=True, help="Heartbeats of the backlog.")

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import struct
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from kafka.protocol.admin.cluster import DescribeClusterRequest, DescribeClusterResponse
@@ -76,6 +76,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MOST_GROUPS",
     "Request",
+    "Requests",
     "decode_request",
     "decode_response",
     "encode_request",
@@ -110,8 +111,19 @@ _MESSAGES: dict[int, tuple[type[ApiMessage], type[ApiMessage]]] = {
 }
 MOST_GROUPS = 10_000
 """Groups that one request may name: each becomes a record, while all other clients wait."""
+_GROUPS = {
+    OffsetFetchRequest.API_KEY: "groups",
+    FindCoordinatorRequest.API_KEY: "coordinator_keys",
+    DescribeGroupsRequest.API_KEY: "groups",
+    DeleteGroupsRequest.API_KEY: "groups_names",
+}
+"""The field of a request that names groups, by API key."""
 _API_VERSIONS = ApiVersionsRequest.API_KEY
 _PRODUCE = ProduceRequest.API_KEY
+_HEARTBEAT = HeartbeatRequest.API_KEY
+_NO_TAGS = b"\0"
+_CORRELATION_ID = 8
+"""Where it begins in a request, behind the length, the API key and the version."""
 _TRANSACTIONAL_PRODUCE = 3
 """The version of Produce that brought the transactional id, which stands before the acks."""
 
@@ -128,6 +140,28 @@ class Request(NamedTuple):
 # -- reading -------------------------------------------------------------------------------------------
 
 
+class Requests:
+    """Reads the requests of one connection.
+
+    Most requests are heartbeats, and a member's heartbeat differs from the one before in the correlation id
+    only. So it is read once, and its message is the same object each time.
+    """
+
+    def __init__(self) -> None:
+        self._beat: tuple[bytes, Request] | None = None
+        """The last heartbeat, without its correlation id, and what was read of it."""
+
+    def decode(self, head: RequestHead, frame: bytes) -> Request:
+        """Read a request with this head, its length included. Raises `FrameError`."""
+        if head.api_key != _HEARTBEAT:
+            return decode_request(frame)
+        alike = frame[:_CORRELATION_ID] + frame[_CORRELATION_ID + RESPONSE_HEAD_BYTES :]
+        if self._beat is None or self._beat[0] != alike:
+            self._beat = alike, decode_request(frame)
+        _, read = self._beat
+        return Request(head, read.client_id, read.message)
+
+
 def decode_request(frame: bytes) -> Request:
     """Read a request, its length included. Raises `FrameError`."""
     head = read_request_head(frame[LENGTH_BYTES : LENGTH_BYTES + REQUEST_HEAD_BYTES])
@@ -140,9 +174,9 @@ def decode_request(frame: bytes) -> Request:
         if is_flexible(head.api_key, head.api_version):
             position = _skip_tags(data, position, {})
         request = Request(head, client_id, _decode(kind, head.api_version, data, position))
-    for name in ("groups", "groups_names", "coordinator_keys"):
-        if len(getattr(request.message, name, None) or ()) > MOST_GROUPS:
-            raise FrameError(f"names more than {MOST_GROUPS} groups: ask for fewer at a time")
+    named = _GROUPS.get(head.api_key)
+    if named and len(getattr(request.message, named, None) or ()) > MOST_GROUPS:
+        raise FrameError(f"names more than {MOST_GROUPS} groups: ask for fewer at a time")
     return request
 
 
@@ -229,8 +263,21 @@ def _strictly() -> Iterator[None]:
 
 def encode_response(message: Any, correlation_id: int) -> bytes:
     """Write a response, which knows its version, with its length and header."""
-    message.with_header(correlation_id=correlation_id)
-    return bytes(message.encode(header=True, framed=True))
+    if message.API_KEY == _HEARTBEAT:
+        body = _beaten(message.version, message.throttle_time_ms, message.error_code)
+    else:
+        body = bytes(message.encode())
+    header = correlation_id.to_bytes(RESPONSE_HEAD_BYTES, signed=True)
+    if message.API_KEY != _API_VERSIONS and is_flexible(message.API_KEY, message.version):
+        header += _NO_TAGS
+    return (len(header) + len(body)).to_bytes(LENGTH_BYTES) + header + body
+
+
+@lru_cache(maxsize=100)
+def _beaten(version: int, throttle_time_ms: int, error_code: int) -> bytes:
+    """The body of a heartbeat's response, of which there are few."""
+    message = HeartbeatResponse(version=version, throttle_time_ms=throttle_time_ms, error_code=error_code)
+    return bytes(message.encode())
 
 
 def encode_request(message: Any, correlation_id: int, client_id: str | None) -> bytes:

@@ -123,6 +123,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._is_taking = False
         self._slots = Slots(self._flush)
         self._frames = Frames(REQUEST_HEAD_BYTES, self._begin)
+        self._requests = codec.Requests()
         self._head: RequestHead | None = None
         self._held: list[bytes | memoryview] = []
         """The begin of a Produce of which it is not known yet whether it has a response."""
@@ -326,7 +327,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._pass_on(piece.data)
 
     def _take_local(self, head: RequestHead, frame: bytes) -> None:
-        request = codec.decode_request(frame)
+        request = self._requests.decode(head, frame)
         if head.api_key == _FIND_COORDINATOR and request.message.key_type != 0:
             self._slots.await_upstream(head.correlation_id, self._rewriter(head))
             self._pass_on(frame)

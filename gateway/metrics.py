@@ -6,6 +6,7 @@ No name of a group, topic or client is a label: there may be any number of them.
 from __future__ import annotations
 
 import time
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import Counter, Gauge, Histogram, ProcessCollector
@@ -63,7 +64,9 @@ class GatewayMetrics:
         self.received, self.sent = Tally(), Tally()
         """Bytes from clients and to them."""
         registry.register(_Passing(self))
-        self._responses = counter("responses", "Responses of the gateway's own.", "api", "error")
+        responses = counter("responses", "Responses of the gateway's own.", "api", "error")
+        self._responses = cache(lambda key, code: responses.labels(APIS[key].name, _name(code)))
+        """By API key and error code, of which a message of Kafka's has few."""
         seconds = Histogram(
             _PREFIX + "request_seconds",
             "From a request of a group to its response.",
@@ -83,7 +86,7 @@ class GatewayMetrics:
 
     def answered(self, api_key: int, response: Any, seconds: float) -> None:
         """A request of a group has been answered, with Kafka's `response`."""
-        self._responses.labels(APIS[api_key].name, _error(response)).inc()
+        self._responses(api_key, _first_error(response, _LISTS.get(api_key, ()))).inc()
         self._seconds[api_key].observe(seconds)
 
     def watch(self, local: Local, pending: Pending) -> None:
@@ -150,9 +153,7 @@ class _Known:
             yield CounterMetricFamily(_PREFIX + name, documentation, value)
 
 
-def _error(response: Any) -> str:
-    """The name of the first error in a response, or NONE."""
-    code = _first_error(response, _LISTS.get(response.API_KEY, ()))
+def _name(code: int) -> str:
     try:
         return Errors(code).name
     except ValueError:
@@ -160,6 +161,7 @@ def _error(response: Any) -> str:
 
 
 def _first_error(part: Any, lists: tuple[str, ...]) -> int:
+    """The first error in a response; 0 if there is none."""
     code: int = getattr(part, "error_code", 0) or 0
     if code or not lists:
         return code

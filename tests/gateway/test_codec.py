@@ -14,6 +14,7 @@ from kafka.protocol.producer import ProduceRequest, ProduceResponse
 
 from group_coordinator.gateway import codec
 from group_coordinator.gateway.errors import FrameError
+from group_coordinator.gateway.frames import read_request_head
 from tests.depth import cases
 from tests.gateway.messages import VERSIONS, drawn, kind_of
 
@@ -46,6 +47,20 @@ def test_every_message_is_read_as_it_was_written(
 ) -> None:
     frame = encoded(data.draw, key, which, version)
     assert read_again(key, which, version, frame) == frame
+
+
+def test_a_heartbeat_that_comes_again_is_read_once() -> None:
+    requests = codec.Requests()
+
+    def read(correlation_id: int, **fields: Any) -> codec.Request:
+        message = HeartbeatRequest(version=4, group_id="g", generation_id=1, member_id="m", **fields)
+        frame = codec.encode_request(message, correlation_id, "c")
+        return requests.decode(read_request_head(frame[4:12]), frame)
+
+    first, again, other = read(1), read(2), read(3, group_instance_id="i")
+    assert (first.head.correlation_id, again.head.correlation_id, again.client_id) == (1, 2, "c")
+    assert again.message is first.message
+    assert (other.message.group_instance_id, read(4).message.group_instance_id) == ("i", None)
 
 
 @pytest.mark.parametrize(("key", "which", "version"), VERSIONS)
