@@ -416,6 +416,23 @@ def test_a_client_that_does_not_read_goes_though_it_is_owed_something() -> None:
     assert transport.ended == "aborted"
 
 
+def test_nothing_more_is_written_to_a_client_that_has_gone() -> None:
+    connection, transport = ClientConnection(Gateway(PLAIN), 1, ("broker", 9092), PLAIN), Transport()
+    connection.connection_made(transport)
+    written: list[bytes] = []
+
+    def write(data: bytes) -> None:
+        written.append(data)
+        transport.abort()
+
+    transport.write = write  # type: ignore[attr-defined]
+    first, second = connection._slots.await_local(), connection._slots.await_local()
+    second.fill(response(2))
+    first.fill(response(1))
+    connection._flush()
+    assert written == [response(1)]
+
+
 # -- logins --------------------------------------------------------------------------------------------
 
 
