@@ -510,6 +510,9 @@ class ClientConnection(asyncio.BufferedProtocol):
             for data in self._slots.take():
                 self._services.metrics.sent.inc(len(data))
                 self._transport.write(data)
+                if self._transport.is_closing():
+                    # The client has gone, which the first of these has shown.
+                    return
         if self._slots.bytes_held > Limits.held:
             self._fail(f"{self._slots.bytes_held} bytes of responses wait for one before them")
             return

@@ -189,6 +189,7 @@ class _Handshake(asyncio.Protocol):
 
 
 async def _serving(accept: Callable[[], asyncio.BaseProtocol], bound: socket.socket) -> None:
-    server = await asyncio.get_running_loop().create_server(accept, sock=bound)
+    # Without its own word for it, asyncio would make the backlog a hundred again.
+    server = await asyncio.get_running_loop().create_server(accept, sock=bound, backlog=_BACKLOG)
     async with server:
         await server.serve_forever()

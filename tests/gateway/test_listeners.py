@@ -94,6 +94,20 @@ def of_client(key: Path | None = None) -> ssl.SSLContext:
     return context
 
 
+def test_many_may_come_at_once() -> None:
+    """They do when a gateway beside this one is killed. More than wait in the queue would try again later."""
+
+    async def story() -> None:
+        async with Door().open() as door:
+            assert (await door.say(b"hello"))[0] == b"hello"
+            # Nobody is accepted meanwhile, as the loop stands still.
+            there = [socket.create_connection(("127.0.0.1", door.port), timeout=2) for _ in range(200)]
+            for each in there:
+                each.close()
+
+    asyncio.run(story())
+
+
 def test_the_next_one_is_closed_and_the_one_after_a_place_is_free_is_not(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
