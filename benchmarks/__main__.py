@@ -67,10 +67,25 @@ _long_warm_up = click.option("--warm-up", default=120, show_default=True, help=_
 @click.option("--seconds", default=4.0, show_default=True, help="Of fetches, per way and round.")
 @_json
 def passing(*, rounds: int, seconds: float, file: Path | None) -> None:
-    """Measure what the gateway costs a client whose requests it passes on: 3 minutes."""
+    """Measure what the gateway costs a client whose requests it passes on: 4 minutes."""
     from benchmarks.passing import Plan, run
 
     run(Plan(rounds, seconds), file)
+
+
+@main.command()
+@click.option("--rounds", default=5, show_default=True, type=click.IntRange(min=1))
+@_long_warm_up
+@click.option("--seconds", default=15.0, show_default=True, help="For each measurement, per round.")
+@click.option(
+    "--parts", default="pipelined,join,asking,5000,1000,10000", show_default=True, help="What is measured."
+)
+@_json
+def beating(*, rounds: int, warm_up: int, seconds: float, parts: str, file: Path | None) -> None:
+    """Measure what members that speak Kafka's protocol cost through the gateway: half an hour."""
+    from benchmarks.beating import Plan, run
+
+    run(Plan(rounds, warm_up, seconds, tuple(parts.split(","))), file)
 
 
 @main.command()

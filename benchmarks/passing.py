@@ -1,14 +1,17 @@
 """How much the gateway costs a client whose requests it passes on, beside a proxy that does next to nothing.
 
 The same requests go to the broker directly, through a TCP forwarder that looks at the head of each frame, and
-through the gateway, in plaintext and with TLS. The forwarder is the floor of a proxy in Python.
+through the gateway, in plaintext and with TLS. The forwarder is the floor of a proxy in Python. So they do
+through Kroxylicious, a proxy in Java.
 
-What counts is the CPU time of the proxy itself. One client on one connection asks for the same records again
-and again, which the broker sends from the page cache.
+All proxies have the last core, and take turns. Client and broker have the other ones. What counts is the CPU
+time of the proxy itself. One client on one connection asks for the same records again and again, which the
+broker sends from the page cache.
 """
 
 from __future__ import annotations
 
+import os
 import socket
 import ssl
 import subprocess
@@ -27,23 +30,31 @@ from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.producer import ProduceRequest
 from kafka.record import MemoryRecordsBuilder
 
+from benchmarks.kroxylicious import KroxyliciousError
+from benchmarks.kroxylicious import command as kroxylicious
 from benchmarks.report import medians_of, percentile, ratios_to, show, tell, write
 from group_coordinator.deploy.broker import EmbeddedBroker
 from group_coordinator.gateway import codec
 from group_coordinator.jobs.kafka_config import python_client_config
 from group_coordinator.jobs.settings import Settings
 from group_coordinator.streaming.topics import prepare_topics
+from tests.gateway.ports import ports_in_a_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-DIRECT, FORWARDER, GATEWAY, GATEWAY_TLS = "direct", "forwarder", "gateway", "gateway with TLS"
+DIRECT, FORWARDER, KROXYLICIOUS = "direct", "forwarder", "Kroxylicious"
+GATEWAY, GATEWAY_TLS = "gateway", "gateway with TLS"
 _TOPIC, _SMALL = "passing", "passing-small"
+_PRODUCE_VERSION = 12
+"""Kafka 4's. From 10 on a response may name the addresses of brokers."""
 _RECORDS = 8
 _RECORD_BYTES = 900_000
 _FETCH_BYTES = 4_000_000
 _FOUND = "clients find the gateway at "
-_ASKED = 1_000
+_ASKED = 3_000
+_WARM_UP_S = 6.0
+"""For each way: the JVM's compiler has its time then."""
 
 
 class Plan(NamedTuple):
@@ -66,9 +77,12 @@ class _Way(NamedTuple):
 def run(plan: Plan, file: Path | None) -> dict[str, dict[str, float]]:
     """Measure, print and write; return the medians by way."""
     with tempfile.TemporaryDirectory(prefix="group-coordinator-") as name, ExitStack() as stack:
-        ways = _ways(Path(name), stack)
+        cores = sorted(os.sched_getaffinity(0))
+        stack.callback(os.sched_setaffinity, 0, cores)
+        os.sched_setaffinity(0, cores[:-1] or cores)
+        ways = _ways(Path(name), cores[-1], stack)
         for way in ways.values():
-            _measure(way, 1)
+            _measure(way, _WARM_UP_S)
         rounds = []
         for _ in range(plan.rounds):
             rounds.append({which: _measure(way, plan.seconds) for which, way in ways.items()})
@@ -77,7 +91,16 @@ def run(plan: Plan, file: Path | None) -> dict[str, dict[str, float]]:
     ratios = ratios_to(FORWARDER, rounds)
     show(
         f"What passing costs (medians of {plan.rounds} rounds)",
-        ["way", "MB a CPU second", "to the forwarder", "MB a second", "small Produce, p50 in ms", "p99"],
+        [
+            "way",
+            "MB a CPU second",
+            "to the forwarder",
+            "MB a second",
+            "small Produce, p50 in ms",
+            "p99",
+            "CPU, µs",
+            "memory, MB",
+        ],
         [
             [
                 which,
@@ -86,6 +109,8 @@ def run(plan: Plan, file: Path | None) -> dict[str, dict[str, float]]:
                 f"{each['mb_a_second']:,.0f}",
                 f"{each['p50_ms']:.3f}",
                 f"{each['p99_ms']:.3f}",
+                f"{each['us_a_produce']:.0f}" if each["us_a_produce"] else "",
+                f"{each['rss_mb']:.0f}" if each["rss_mb"] else "",
             ]
             for which, each in medians.items()
         ],
@@ -94,7 +119,7 @@ def run(plan: Plan, file: Path | None) -> dict[str, dict[str, float]]:
     return medians
 
 
-def _ways(directory: Path, stack: ExitStack) -> dict[str, _Way]:
+def _ways(directory: Path, core: int, stack: ExitStack) -> dict[str, _Way]:
     broker = stack.enter_context(EmbeddedBroker(directory / "kafka", heap_mb=1024))
     settings = Settings.load(
         None,
@@ -110,15 +135,17 @@ def _ways(directory: Path, stack: ExitStack) -> dict[str, _Way]:
     tls = (f"gateway.tls.certificate={certificate}", f"gateway.tls.key={key}")
     trusting = ssl.create_default_context(cafile=str(certificate))
     gateway, with_tls = (
-        _to_the_broker(stack.enter_context(_proxy(_gateway(broker.bootstrap_servers, *more), trusted)))
+        _to_the_broker(stack.enter_context(_proxy(_gateway(broker.bootstrap_servers, *more), core, trusted)))
         for more, trusted in (((), None), (tls, trusting))
     )
-    return {
-        DIRECT: _Way(host, int(port)),
-        FORWARDER: stack.enter_context(_proxy(forwarder, None)),
-        GATEWAY: gateway,
-        GATEWAY_TLS: with_tls,
-    }
+    ways = {DIRECT: _Way(host, int(port)), FORWARDER: stack.enter_context(_proxy(forwarder, core))}
+    address = f"localhost:{ports_in_a_row(4)}"
+    try:
+        neighbour = kroxylicious(directory, broker.bootstrap_servers, address, f"{_FOUND}{address}")
+        ways[KROXYLICIOUS] = _to_the_broker(stack.enter_context(_proxy(neighbour, core)))
+    except KroxyliciousError as error:
+        tell("without Kroxylicious", error)
+    return {**ways, GATEWAY: gateway, GATEWAY_TLS: with_tls}
 
 
 def _fill(bootstrap_servers: str, config: dict[str, object]) -> None:
@@ -146,8 +173,12 @@ def _certificate(directory: Path) -> tuple[Path, Path]:
 
 
 @contextmanager
-def _proxy(command: list[str], tls: ssl.SSLContext | None) -> Iterator[_Way]:
+def _proxy(command: list[str], core: int, tls: ssl.SSLContext | None = None) -> Iterator[_Way]:
+    ours = os.sched_getaffinity(0)
+    # It has the core from its first thread on.
+    os.sched_setaffinity(0, {core})
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    os.sched_setaffinity(0, ours)
     assert process.stdout is not None
     try:
         for line in process.stdout:
@@ -224,9 +255,11 @@ def _produce() -> bytes:
     records = MemoryRecordsBuilder(magic=2, compression_type=0, batch_size=1_000)
     records.append(timestamp=None, key=b"key", value=b"a small record", headers=[])
     records.close()
-    partition = ProduceRequest.TopicProduceData.PartitionProduceData(index=0, records=records.buffer())
-    topic = ProduceRequest.TopicProduceData(name=_SMALL, partition_data=[partition])
-    request = ProduceRequest(version=8, acks=1, timeout_ms=1_000, topic_data=[topic])
+    partition = ProduceRequest.TopicProduceData.PartitionProduceData(
+        version=_PRODUCE_VERSION, index=0, records=records.buffer()
+    )
+    topic = ProduceRequest.TopicProduceData(version=_PRODUCE_VERSION, name=_SMALL, partition_data=[partition])
+    request = ProduceRequest(version=_PRODUCE_VERSION, acks=1, timeout_ms=1_000, topic_data=[topic])
     return codec.encode_request(request, 3, "passing")
 
 
@@ -240,16 +273,19 @@ def _measure(way: _Way, seconds: float) -> dict[str, float]:
             count += len(client.ask(fetch))
         took, spent = time.perf_counter() - begin, _cpu_s(way) - before_s
         assert count > _RECORD_BYTES, "nothing was fetched"
-        trips = []
+        trips, before_s = [], _cpu_s(way)
         for _ in range(_ASKED):
             sent = time.perf_counter()
             client.ask(small)
             trips.append((time.perf_counter() - sent) * 1000)
+        spent_on_small = _cpu_s(way) - before_s
     return {
         "mb_a_cpu_second": count / 1e6 / spent if spent else 0.0,
         "mb_a_second": count / 1e6 / took,
         "p50_ms": percentile(trips, 50),
         "p99_ms": percentile(trips, 99),
+        "us_a_produce": spent_on_small / _ASKED * 1e6,
+        "rss_mb": way.proxy.memory_info().rss / 1e6 if way.proxy else 0.0,
     }
 
 

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 from xml.sax.saxutils import escape
 
+from benchmarks.passing import GATEWAY
 from benchmarks.report import thirds
 from benchmarks.streams import COORDINATOR
 
@@ -27,10 +28,12 @@ class Picture(NamedTuple):
     title: str
     bars: Callable[[Any], Bars]
     unit: str = ""
+    is_one_scale: bool = True
+    """False if each group of bars is as wide as its longest."""
 
     def svg(self, found: Any) -> str:
         """Draw what the benchmark has found."""
-        return _bars_svg(self.title, self.bars(found), self.unit)
+        return _bars_svg(self.title, self.bars(found), self.unit, is_one_scale=self.is_one_scale)
 
 
 class Course(NamedTuple):
@@ -75,12 +78,25 @@ def _size(found: Any) -> Bars:
     }
 
 
+def _passing(found: Any) -> Bars:
+    parts = {
+        "Fetch, MB a CPU second": ("mb_a_cpu_second", 1),
+        "small Produce p50, µs": ("p50_ms", 1_000),
+        "memory, MB": ("rss_mb", 1),
+    }
+    return {
+        said: {which: figures[part] * by for which, figures in found["medians"].items() if figures[part]}
+        for said, (part, by) in parts.items()
+    }
+
+
 _PICTURES: dict[str, Picture | Course] = {
     "latency": Picture("Round trips one at a time, median in ms", _latency),
     "groups": Picture("Groups of one member that one core sustains", lambda found: {"": found["groups"]}),
     "big-groups": Picture("Heartbeats per CPU-second", _big_groups),
     "rebalance": Picture("Until all members are Stable", _rebalance, " s"),
     "size": Picture("A batch (mean) and a heartbeat (median), in ms, beside idle groups", _size),
+    "passing": Picture("What passes, through one core", _passing, is_one_scale=False),
     "endurance": Course("Under load: minute by minute, and the medians of the first third and of the last"),
 }
 
@@ -96,16 +112,17 @@ def draw_all(source: Path, target: Path) -> list[Path]:
     return drawn
 
 
-def _bars_svg(title: str, bars: Bars, unit: str) -> str:
-    longest = max(value for group in bars.values() for value in group.values())
+def _bars_svg(title: str, bars: Bars, unit: str, *, is_one_scale: bool) -> str:
+    longest_of_all = max(value for group in bars.values() for value in group.values())
     labels = _LETTER * max(map(len, bars)) + 8
     y, parts = _TOP, []
     for label, group in bars.items():
         middle = y + len(group) * _BAR / 2 + 4
         parts.append(f'<text x="0" y="{middle:.0f}" font-weight="bold">{escape(label)}</text>')
         ours, neighbours = iter(_OURS), iter(_NEIGHBOURS)
+        longest = longest_of_all if is_one_scale else max(group.values())
         for name, value in group.items():
-            colour = next(ours if name.startswith(COORDINATOR) else neighbours)
+            colour = next(ours if name.startswith((COORDINATOR, GATEWAY)) else neighbours)
             width = value / longest * (_WIDTH - labels - _FIGURES)
             text = f"{value:,.1f}{unit}" if unit else f"{value:,.0f}"
             parts.append(

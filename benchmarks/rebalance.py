@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from benchmarks.protocols import Coordinator, Line
 
 BROKER = "broker"
+COLD, _LEAVE, _DEATH = "cold", "leave", "death"
+CHANGES = (_LEAVE, _DEATH)
 _INTERVAL_S = 3.0
 _DELAY_MS = 3_000
 _WARM_UP = (30, 300)
@@ -53,7 +55,7 @@ def run(plan: Plan, file: Path | None) -> dict[int, dict[str, Figures]]:
 
         def measure(name: str, size: int) -> dict[str, Figures]:
             found = {
-                who: stage.pool.submit(_measure, where, f"{name}-{size}", size).result()
+                who: stage.pool.submit(measure_changes, where, f"{name}-{size}", size).result()
                 for who, where in whom.items()
             }
             tell(f"{name}, {size} members", found)
@@ -77,22 +79,28 @@ def run(plan: Plan, file: Path | None) -> dict[int, dict[str, Figures]]:
     return medians
 
 
-def _measure(where: Load | str, group_id: str, size: int) -> Figures:
+def measure_changes(
+    where: Load | str, group_id: str, size: int, changes: tuple[str, ...] = CHANGES
+) -> Figures:
+    """How long a group of `size` members takes from its first join, and after each of the `changes`.
+
+    `where`: the topics of a stream, or the address of a broker or gateway.
+    """
     coordinator = ByProtocol(where) if isinstance(where, str) else ByTopics(where)
-    return asyncio.run(_story(coordinator, group_id, size))
+    return asyncio.run(_story(coordinator, group_id, size, changes))
 
 
-async def _story(coordinator: Coordinator, group_id: str, size: int) -> Figures:
+async def _story(coordinator: Coordinator, group_id: str, size: int, changes: tuple[str, ...]) -> Figures:
     async with coordinator, asyncio.timeout(_PATIENCE_S), asyncio.TaskGroup() as tasks:
         lines = [coordinator.line(group_id) for _ in range(size)]
         group = _Group(lines)
         members = {number: tasks.create_task(group.live(number)) for number in range(size)}
-        figures = {"cold": await group.all_stable(size, time.perf_counter())}
-        for name in ("leave", "death"):
+        figures = {COLD: await group.all_stable(size, time.perf_counter())}
+        for name in changes:
             one = await group.beaten(len(members))
             since = time.perf_counter()
             members.pop(one).cancel()
-            if name == "leave":
+            if name == _LEAVE:
                 _expect(await lines[one].leave(), NONE)
             figures[name] = await group.all_stable(len(members), since)
         for task in members.values():

@@ -69,10 +69,10 @@ class Stage:
                 stack.callback(others.cpu_affinity, cores)
                 others.cpu_affinity(cores[:-1])
             directory = tempfile.TemporaryDirectory(prefix="group-coordinator-")
-            self._directory = Path(stack.enter_context(directory))
+            self.directory = Path(stack.enter_context(directory))
             self.broker = stack.enter_context(
                 EmbeddedBroker(
-                    self._directory / "kafka", heap_mb=1024, jvm_flags=_BROKER, overrides=self._overrides
+                    self.directory / "kafka", heap_mb=1024, jvm_flags=_BROKER, overrides=self._overrides
                 )
             )
             # Not forked: a fork would share the broker's pipes.
@@ -92,7 +92,7 @@ class Stage:
         settings: Mapping[str, object] = MappingProxyType({}),
     ) -> Iterator[Stream]:
         """Start a stream, in its turn, on topics of its own; a coordinator with groups of `members`."""
-        directory = self._directory / f"stream{next(self._numbers)}"
+        directory = self.directory / f"stream{next(self._numbers)}"
         given = _STOPPABLE | (ONE_CORE if self._apart else {}) | dict(settings)
         with ExitStack() as stack:
             with self.turn(None):

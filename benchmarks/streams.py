@@ -78,7 +78,8 @@ class Stream:
             **(_STOCK if kind == STOCK_NO_OP else {}),
             **settings,
         }
-        self.topics = [str(given[f"topics.{name}"]) for name in _TOPICS]
+        self.topic_settings = {f"topics.{name}": str(given[f"topics.{name}"]) for name in _TOPICS}
+        self.topics = list(self.topic_settings.values())
         self.load = Load(bootstrap_servers, given["topics.requests"], given["topics.responses"], _PARTITION)
         if kind == COORDINATOR:
             self._command = [sys.executable, "-m", "group_coordinator", "run"]

@@ -21,8 +21,8 @@ from urllib.parse import urlsplit
 from group_coordinator.deploy.download import PART, DownloadError, WrongFileError, download
 
 LOCK = Path(__file__).with_name("jars.lock")
-TESTS_ONLY = ("connect", "streams")
-"""Sections that only tests fetch: 86 MB more than the broker's, of which RocksDB is 73."""
+TESTS_ONLY = ("connect", "streams", "kroxylicious")
+"""Sections that only tests and benchmarks fetch: 127 MB more, of which RocksDB is 73."""
 
 _MAVEN_CENTRAL = "https://repo.maven.apache.org/maven2"
 _MAVEN_VARIABLE = "GROUP_COORDINATOR_MAVEN_URL"
@@ -44,22 +44,28 @@ class Jar:
     artifact: str
     version: str
     sha256: str
+    classifier: str = ""
+    """One of several jars of the artifact, such as that for a platform."""
 
     @property
     def coordinate(self) -> str:
-        """Maven's name for it: group:artifact:version."""
-        return f"{self.group}:{self.artifact}:{self.version}"
+        """The name for it: group:artifact:version, and the classifier if it has one."""
+        return ":".join(filter(None, (self.group, self.artifact, self.version, self.classifier)))
 
     @property
     def filename(self) -> str:
         """Its name in the cache; with the group, since artifact names repeat."""
-        return f"{self.group}_{self.artifact}-{self.version}.jar"
+        return f"{self.group}_{self._name}"
 
     @property
     def path(self) -> str:
         """Its path in a Maven repository, relative to the repository's address."""
         folder = self.group.replace(".", "/")
-        return f"{folder}/{self.artifact}/{self.version}/{self.artifact}-{self.version}.jar"
+        return f"{folder}/{self.artifact}/{self.version}/{self._name}"
+
+    @property
+    def _name(self) -> str:
+        return "-".join(filter(None, (self.artifact, self.version, self.classifier))) + ".jar"
 
 
 def read_lock(section: str) -> list[Jar]:
@@ -218,8 +224,8 @@ def _sections() -> dict[str, list[Jar]]:
             current = sections.setdefault(line.strip("[]"), [])
         elif line:
             coordinate, sha256 = line.split()
-            group, artifact, version = coordinate.split(":")
-            current.append(Jar(group, artifact, version, sha256))
+            group, artifact, version, *classifier = coordinate.split(":")
+            current.append(Jar(group, artifact, version, sha256, *classifier))
     return sections
 
 

@@ -22,7 +22,8 @@ _TIMEOUT_S = 30
 
 # The artifacts that jars.lock is made from. Spark's list is complete as it stands, because Spark brings the
 # rest. The broker's list has all its runtime dependencies, which Kafka's own tools need as well.
-# Kafka Connect and Kafka Streams are for tests, and each list has all its runtime dependencies.
+# Kafka Connect and Kafka Streams are for tests, Kroxylicious is for benchmarks, and each list has all its
+# runtime dependencies.
 ROOTS = {
     "spark": (
         "io.delta:delta-spark_4.2_2.13:4.4.0",
@@ -47,6 +48,7 @@ ROOTS = {
         "org.apache.kafka:kafka-streams-examples:4.2.0",
         "org.apache.logging.log4j:log4j-slf4j-impl:2.25.3",
     ),
+    "kroxylicious": ("io.kroxylicious:kroxylicious-runtime:0.12.0",),
 }
 _CLOSED = ("broker", *TESTS_ONLY)
 
@@ -57,6 +59,7 @@ def closure(roots: Iterable[str], context: MavenContext) -> set[str]:
     Raises JarError if they need two versions of one jar.
     """
     versions: dict[tuple[str, str], str] = {}
+    coordinates = set()
     for root in roots:
         # One by one: resolved together, what one root manages would change the versions of another's.
         inputs, further = context.resolver.resolve([context.create_dependency(root)])
@@ -67,7 +70,9 @@ def closure(roots: Iterable[str], context: MavenContext) -> set[str]:
                     f"{root} needs {found.artifact.component}, another root {version}. "
                     "Choose versions in ROOTS that agree."
                 )
-    return {f"{group}:{artifact}:{version}" for (group, artifact), version in versions.items()}
+            names = found.groupId, found.artifactId, found.version, found.classifier
+            coordinates.add(":".join(filter(None, names)))
+    return coordinates
 
 
 def _lock() -> str:
@@ -81,8 +86,9 @@ def _lock() -> str:
         )
 
         def sha256(coordinate: str) -> str:
-            group, artifact, version = coordinate.split(":")
-            jar = Path(context.project(group, artifact).at_version(version).artifact().resolve())
+            group, artifact, version, *classifier = coordinate.split(":")
+            project = context.project(group, artifact).at_version(version)
+            jar = Path(project.artifact(*classifier).resolve())
             return hashlib.sha256(jar.read_bytes()).hexdigest()
 
         for section, roots in ROOTS.items():

@@ -41,26 +41,30 @@ _Key = tuple[str, str]
 
 
 class Beat(NamedTuple):
-    """A heartbeat of one member, and what to do with the error code that it is answered with."""
+    """The heartbeat of one member, which may come again and again."""
 
     request: HeartbeatRequest
+    """As it goes to the log if no other is there, but for the request id."""
+    member: BeatingMember
+    """The member in a record of many."""
+    key: _Key
+    """The group and the member."""
+    most_bytes: int
+    """The most bytes that it takes in a record, since JSON writes some characters with six."""
+
+    @classmethod
+    def of(cls, request: HeartbeatRequest) -> Beat:
+        """The heartbeat of a request with one member."""
+        (member,) = request.beats
+        most_bytes = 100 + 6 * (len(member.member_id) + len(member.group_instance_id or ""))
+        return cls(request, member, (request.group_id, member.member_id), most_bytes)
+
+
+class _Asked(NamedTuple):
+    """A heartbeat that has come, and what to do with the error code that it is answered with."""
+
+    beat: Beat
     answer: Callable[[int], None]
-
-    @property
-    def key(self) -> _Key:
-        """The group and the member."""
-        return self.request.group_id, self.request.member_named
-
-    @property
-    def most_bytes(self) -> int:
-        """The most bytes that it takes in a record, since JSON writes some characters with six."""
-        (member,) = self.request.beats
-        return 100 + 6 * (len(member.member_id) + len(member.group_instance_id or ""))
-
-    @property
-    def generation_id(self) -> int:
-        """The generation of the member."""
-        return self.request.beats[0].generation_id
 
 
 class BeatCounts:
@@ -87,10 +91,10 @@ class _Record:
 
     __slots__ = ("_answers", "beating", "due_s", "is_acknowledged", "is_answered")
 
-    def __init__(self, beats: list[Beat]) -> None:
-        self.beating = [(beat.key, beat.generation_id) for beat in beats]
+    def __init__(self, together: list[_Asked]) -> None:
+        self.beating = [(beat.key, beat.member.generation_id) for beat, _ in together]
         """The members, and their generations."""
-        self._answers = [beat.answer for beat in beats]
+        self._answers = [each.answer for each in together]
         self.due_s = 0.0
         """When something happens if nothing comes: the deadlines that were set before are of the past."""
         self.is_acknowledged = False
@@ -114,7 +118,7 @@ class Beats:
     def __init__(self, sender: Sender, most_bytes: int, wait_s: float = 3.0, refuse_s: float = 5.0) -> None:
         self._sender, self._most_bytes = sender, most_bytes
         self._wait_s, self._refuse_s = wait_s, refuse_s
-        self._lingering: defaultdict[str, list[Beat]] = defaultdict(list)
+        self._lingering: defaultdict[str, list[_Asked]] = defaultdict(list)
         """By group, in the order in which they came."""
         self._sent: dict[str, _Record] = {}
         """By request id, until their verdicts have come."""
@@ -126,15 +130,15 @@ class Beats:
 
     # -- a heartbeat arrives -----------------------------------------------------------------------
 
-    def add(self, beat: Beat) -> bool:
+    def add(self, beat: Beat, answer: Callable[[int], None]) -> bool:
         """Take a beat; returns whether it was answered at once, by the verdict on an earlier one."""
         self.counts.taken += 1
         late = self._verdicts.pop(beat.key, None)
-        is_answered = late is not None and late.generation_id == beat.generation_id
+        is_answered = late is not None and late.generation_id == beat.member.generation_id
         if late is not None and is_answered:
-            beat.answer(late.error)
-            beat = beat._replace(answer=_nobody)
-        self._lingering[beat.request.group_id].append(beat)
+            answer(late.error)
+            answer = _nobody
+        self._lingering[beat.request.group_id].append(_Asked(beat, answer))
         return is_answered
 
     def joined(self, group_id: str, member_id: str) -> None:
@@ -149,35 +153,38 @@ class Beats:
     def flush(self, group_id: str, now_s: float) -> Iterator[HeartbeatRequest]:
         """The records of a group's heartbeats, to be written now. Later requests must not overtake them."""
         for together in self._together(self._lingering.pop(group_id, [])):
-            request = together[0].request if len(together) == 1 else self._combined(group_id, together)
+            request = self._alone(together[0]) if len(together) == 1 else self._combined(group_id, together)
             self.counts.records += 1
             self._sent[request.request_id] = _Record(together)
             self._await(request.request_id, now_s + self._refuse_s)
             yield request
 
-    def _together(self, beats: list[Beat]) -> Iterator[list[Beat]]:
+    def _together(self, asked: list[_Asked]) -> Iterator[list[_Asked]]:
         """Cut into what the coordinator reads: it would refuse a larger record with all that is in it."""
-        together: list[Beat] = []
+        together: list[_Asked] = []
         room = self._most_bytes - _HEAD_BYTES
-        for beat in beats:
-            size = beat.most_bytes
+        for each in asked:
+            size = each.beat.most_bytes
             if together and (len(together) == _MOST_TOGETHER or size > room):
                 yield together
                 together, room = [], self._most_bytes - _HEAD_BYTES
-            together.append(beat)
+            together.append(each)
             room -= size
         if together:
             yield together
 
-    def _combined(self, group_id: str, beats: list[Beat]) -> HeartbeatRequest:
-        members: list[BeatingMember] = [member for beat in beats for member in beat.request.beats]
+    def _alone(self, asked: _Asked) -> HeartbeatRequest:
+        # The last one may still wait for its verdict.
+        return msgspec.structs.replace(asked.beat.request, request_id=self._sender.next_request_id())
+
+    def _combined(self, group_id: str, together: list[_Asked]) -> HeartbeatRequest:
         return HeartbeatRequest(
             request_id=self._sender.next_request_id(),
             client_id=self._sender.client_id,
             client_host=self._sender.client_host,
             reply_partition=self._sender.reply_partition,
             group_id=group_id,
-            members=members,
+            members=[each.beat.member for each in together],
         )
 
     # -- the log, the stream and time answer ---------------------------------------------------------

@@ -38,6 +38,10 @@ class Brokers:
         """The number of brokers that clients are not told of, because they have no port."""
         return len(self._left_out & self._present)
 
+    def knows(self, node_id: int) -> bool:
+        """Whether there is such a broker, or has been."""
+        return node_id in self._addresses
+
     def address(self, node_id: int) -> Address:
         """The address of this broker."""
         return self._addresses[node_id]

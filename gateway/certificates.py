@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import logging
 import ssl
+import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from group_coordinator.gateway.errors import GatewayError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from group_coordinator.gateway.settings import GatewaySettings
 
-__all__ = ["Certificates"]
+__all__ = ["Certificates", "Named", "foreign_names_ignored"]
 
 log = logging.getLogger(__name__)
+
+
+class Named(ssl.SSLObject):
+    """The gateway's side of a TLS connection, which knows the name that the client has asked for (SNI)."""
+
+    name = ""
+    """Empty if the client has named no host, or nobody needs to know."""
 
 
 class Certificates:
@@ -71,7 +82,37 @@ class Certificates:
                     f"cannot use gateway.tls.client.ca {settings.gateway_tls_client_ca}: {_reason(error)}; "
                     "it has to be a PEM file with certificates"
                 ) from None
+        if settings.names is not None:
+            context.sslobject_class = Named
+            context.sni_callback = _keep_name
         return context
+
+
+def _keep_name(side: ssl.SSLObject, name: str | None, _context: ssl.SSLContext) -> None:
+    """Let the handshake go on, whatever the name: asyncio would not send the alert of one that fails."""
+    assert isinstance(side, Named)  # noqa: S101 - the context makes no others
+    side.name = name or ""
+
+
+@contextmanager
+def foreign_names_ignored() -> Iterator[None]:
+    """While the context is open, Python prints no traceback for a client whose name (SNI) is no ASCII.
+
+    Python decodes the name before it calls back, and can tell nobody that it could not. The handshake fails,
+    and the log has a line for that.
+    """
+    before = sys.unraisablehook
+
+    def hook(ignored: sys.UnraisableHookArgs) -> None:
+        error = ignored.exc_value
+        if not (isinstance(error, UnicodeDecodeError) and error.encoding == "ascii"):
+            before(ignored)
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
 
 
 def _reason(error: Exception) -> str:

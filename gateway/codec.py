@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import struct
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from kafka.protocol.admin.cluster import DescribeClusterRequest, DescribeClusterResponse
@@ -76,6 +76,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MOST_GROUPS",
     "Request",
+    "Requests",
     "decode_request",
     "decode_response",
     "encode_request",
@@ -83,6 +84,7 @@ __all__ = [
     "is_api_versions_error",
     "is_flexible",
     "produce_acks",
+    "produce_names_brokers",
 ]
 
 _MESSAGES: dict[int, tuple[type[ApiMessage], type[ApiMessage]]] = {
@@ -109,8 +111,19 @@ _MESSAGES: dict[int, tuple[type[ApiMessage], type[ApiMessage]]] = {
 }
 MOST_GROUPS = 10_000
 """Groups that one request may name: each becomes a record, while all other clients wait."""
+_GROUPS = {
+    OffsetFetchRequest.API_KEY: "groups",
+    FindCoordinatorRequest.API_KEY: "coordinator_keys",
+    DescribeGroupsRequest.API_KEY: "groups",
+    DeleteGroupsRequest.API_KEY: "groups_names",
+}
+"""The field of a request that names groups, by API key."""
 _API_VERSIONS = ApiVersionsRequest.API_KEY
 _PRODUCE = ProduceRequest.API_KEY
+_HEARTBEAT = HeartbeatRequest.API_KEY
+_NO_TAGS = b"\0"
+_CORRELATION_ID = 8
+"""Where it begins in a request, behind the length, the API key and the version."""
 _TRANSACTIONAL_PRODUCE = 3
 """The version of Produce that brought the transactional id, which stands before the acks."""
 
@@ -127,6 +140,28 @@ class Request(NamedTuple):
 # -- reading -------------------------------------------------------------------------------------------
 
 
+class Requests:
+    """Reads the requests of one connection.
+
+    Most requests are heartbeats, and a member's heartbeat differs from the one before in the correlation id
+    only. So it is read once, and its message is the same object each time.
+    """
+
+    def __init__(self) -> None:
+        self._beat: tuple[bytes, Request] | None = None
+        """The last heartbeat, without its correlation id, and what was read of it."""
+
+    def decode(self, head: RequestHead, frame: bytes) -> Request:
+        """Read a request with this head, its length included. Raises `FrameError`."""
+        if head.api_key != _HEARTBEAT:
+            return decode_request(frame)
+        alike = frame[:_CORRELATION_ID] + frame[_CORRELATION_ID + RESPONSE_HEAD_BYTES :]
+        if self._beat is None or self._beat[0] != alike:
+            self._beat = alike, decode_request(frame)
+        _, read = self._beat
+        return Request(head, read.client_id, read.message)
+
+
 def decode_request(frame: bytes) -> Request:
     """Read a request, its length included. Raises `FrameError`."""
     head = read_request_head(frame[LENGTH_BYTES : LENGTH_BYTES + REQUEST_HEAD_BYTES])
@@ -139,9 +174,9 @@ def decode_request(frame: bytes) -> Request:
         if is_flexible(head.api_key, head.api_version):
             position = _skip_tags(data, position, {})
         request = Request(head, client_id, _decode(kind, head.api_version, data, position))
-    for name in ("groups", "groups_names", "coordinator_keys"):
-        if len(getattr(request.message, name, None) or ()) > MOST_GROUPS:
-            raise FrameError(f"names more than {MOST_GROUPS} groups: ask for fewer at a time")
+    named = _GROUPS.get(head.api_key)
+    if named and len(getattr(request.message, named, None) or ()) > MOST_GROUPS:
+        raise FrameError(f"names more than {MOST_GROUPS} groups: ask for fewer at a time")
     return request
 
 
@@ -180,6 +215,21 @@ def produce_acks(frame: bytes | memoryview, api_version: int) -> int | None:
     return int.from_bytes(acks, signed=True) if len(acks) == 2 else None  # noqa: PLR2004 - an int16
 
 
+def produce_names_brokers(frame: bytes, api_version: int) -> bool:
+    """Whether a response to Produce, from version 9 on, may name the addresses of new leaders.
+
+    They are a tagged field at the end, which is there only if a leader has moved (KIP-951). Raises
+    `FrameError`.
+    """
+    data, position = memoryview(frame), LENGTH_BYTES + RESPONSE_HEAD_BYTES
+    with _strictly():
+        position = _skip_tags(data, position, {})
+        for each in _produced(api_version):
+            position = each(data, position)
+        return data[position:] != _NO_TAGS
+
+
+@cache
 def is_flexible(api_key: int, api_version: int) -> bool:
     """Whether this version has compact lengths and tagged fields (KIP-482)."""
     return bool(_MESSAGES[api_key][0].flexible_version_q(api_version))
@@ -213,8 +263,21 @@ def _strictly() -> Iterator[None]:
 
 def encode_response(message: Any, correlation_id: int) -> bytes:
     """Write a response, which knows its version, with its length and header."""
-    message.with_header(correlation_id=correlation_id)
-    return bytes(message.encode(header=True, framed=True))
+    if message.API_KEY == _HEARTBEAT:
+        body = _beaten(message.version, message.throttle_time_ms, message.error_code)
+    else:
+        body = bytes(message.encode())
+    header = correlation_id.to_bytes(RESPONSE_HEAD_BYTES, signed=True)
+    if message.API_KEY != _API_VERSIONS and is_flexible(message.API_KEY, message.version):
+        header += _NO_TAGS
+    return (len(header) + len(body)).to_bytes(LENGTH_BYTES) + header + body
+
+
+@lru_cache(maxsize=100)
+def _beaten(version: int, throttle_time_ms: int, error_code: int) -> bytes:
+    """The body of a heartbeat's response, of which there are few."""
+    message = HeartbeatResponse(version=version, throttle_time_ms=throttle_time_ms, error_code=error_code)
+    return bytes(message.encode())
 
 
 def encode_request(message: Any, correlation_id: int, client_id: str | None) -> bytes:
@@ -231,6 +294,7 @@ _Measure: TypeAlias = "Callable[[memoryview, int], int]"
 _VARINT_BYTES = 5
 _COMPACT = 0
 """Instead of the number of bytes that a length takes: it is a varint, of one more."""
+_LENGTHS = {2: struct.Struct(">h").unpack_from, 4: struct.Struct(">i").unpack_from}
 
 
 @cache
@@ -240,8 +304,18 @@ def _plan(api_key: int, is_request: bool, version: int) -> _Measure:  # noqa: FB
     return _struct(kind._struct, version, flexible=kind.flexible_version_q(version))  # noqa: SLF001
 
 
+@cache
+def _produced(version: int) -> list[_Measure]:
+    """How to measure what stands before the tagged fields at the end of a response to Produce."""
+    return _untagged(_kind(_PRODUCE, version, 1)._struct, version, flexible=True)  # noqa: SLF001 - as above
+
+
+def _untagged(schema: StructField, version: int, *, flexible: bool) -> list[_Measure]:
+    return [_field(each, version, flexible=flexible) for each in schema.untagged_fields(version)]
+
+
 def _struct(schema: StructField, version: int, *, flexible: bool) -> _Measure:
-    measures = [_field(each, version, flexible=flexible) for each in schema.untagged_fields(version)]
+    measures = _untagged(schema, version, flexible=flexible)
     tagged = schema.tagged_fields(version)._tags if flexible else {}  # noqa: SLF001 - has no other way
     tags = {number: _field(field, version, flexible=True) for number, field in tagged.items()}
     is_nullable = schema.nullable_for_version_q(version)
@@ -291,6 +365,7 @@ _SIZES = {
     "uuid": 16,
 }
 _NULL_STRUCT = 0xFF
+_NO_TAGS = b"\0"
 
 
 def _skip_fixed(size: int, data: memoryview, position: int) -> int:
@@ -335,7 +410,7 @@ def _length(data: memoryview, position: int, length_bytes: int, *, is_nullable: 
         length -= 1
     else:
         end = _within(data, position + length_bytes)
-        length, position = int.from_bytes(data[position:end], signed=True), end
+        (length,), position = _LENGTHS[length_bytes](data, position), end
     if length < -1 or (length == -1 and not is_nullable):
         raise FrameError(f"a length of {length} at {position}")
     return length, position

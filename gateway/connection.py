@@ -63,6 +63,12 @@ _ENDPOINTS_VERSION = 10
 """The version of Produce from which on its responses may name addresses."""
 
 
+_READ_BYTES = 256 * 1024
+"""Most that is read of a client at once."""
+_COPIED_BYTES = 64 * 1024
+"""Up to so many are copied out of the buffer. More keep it, and the next ones get another."""
+
+
 class Services(Protocol):
     """The gateway, as a connection needs it."""
 
@@ -96,8 +102,11 @@ class Services(Protocol):
         """The connection has gone."""
 
 
-class ClientConnection(asyncio.Protocol):
+class ClientConnection(asyncio.BufferedProtocol):
     """A client, which was accepted on a port that stands for the broker `node_id` at `upstream`."""
+
+    _buffer = bytearray(_READ_BYTES)
+    """All connections share it: memory for each read would be mapped, cut and unmapped each time."""
 
     def __init__(
         self, services: Services, node_id: int, upstream: tuple[str, int], security: Security
@@ -114,6 +123,7 @@ class ClientConnection(asyncio.Protocol):
         self._is_taking = False
         self._slots = Slots(self._flush)
         self._frames = Frames(REQUEST_HEAD_BYTES, self._begin)
+        self._requests = codec.Requests()
         self._head: RequestHead | None = None
         self._held: list[bytes | memoryview] = []
         """The begin of a Produce of which it is not known yet whether it has a response."""
@@ -155,7 +165,21 @@ class ClientConnection(asyncio.Protocol):
         if self._services.pending.is_full:
             self.control()
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, _sizehint: int) -> bytearray:
+        """Give the memory that the client's data is to be put into."""
+        return ClientConnection._buffer
+
+    def buffer_updated(self, count: int) -> None:
+        """Take `count` bytes of the client, which are in the buffer."""
+        data = memoryview(ClientConnection._buffer)[:count]
+        if count > _COPIED_BYTES:
+            # Requests that wait, and parts that are not sent yet, may be views of it.
+            ClientConnection._buffer = bytearray(_READ_BYTES)
+            self.data_received(data)
+        else:
+            self.data_received(bytes(data))
+
+    def data_received(self, data: bytes | memoryview) -> None:
         """The client has sent something."""
         self._heard_s = time.monotonic()
         self._services.metrics.received.inc(len(data))
@@ -303,7 +327,7 @@ class ClientConnection(asyncio.Protocol):
             self._pass_on(piece.data)
 
     def _take_local(self, head: RequestHead, frame: bytes) -> None:
-        request = codec.decode_request(frame)
+        request = self._requests.decode(head, frame)
         if head.api_key == _FIND_COORDINATOR and request.message.key_type != 0:
             self._slots.await_upstream(head.correlation_id, self._rewriter(head))
             self._pass_on(frame)
@@ -423,6 +447,8 @@ class ClientConnection(asyncio.Protocol):
         def rewrite(frame: bytes) -> bytes:
             if head.api_key == _API_VERSIONS and codec.is_api_versions_error(frame):
                 return frame
+            if head.api_key == _PRODUCE and not codec.produce_names_brokers(frame, head.api_version):
+                return frame
             message = codec.decode_response(head.api_key, head.api_version, frame)
             if head.api_key == _API_VERSIONS:
                 rewrite_api_versions(message)
@@ -484,6 +510,9 @@ class ClientConnection(asyncio.Protocol):
             for data in self._slots.take():
                 self._services.metrics.sent.inc(len(data))
                 self._transport.write(data)
+                if self._transport.is_closing():
+                    # The client has gone, which the first of these has shown.
+                    return
         if self._slots.bytes_held > Limits.held:
             self._fail(f"{self._slots.bytes_held} bytes of responses wait for one before them")
             return
@@ -496,15 +525,19 @@ class ClientConnection(asyncio.Protocol):
 
     def control(self) -> None:
         """Read from a side only while what it sends can be taken."""
+        if self._transport is None:
+            return
         upstream = self._upstream
-        self._may_ask = (
+        may_ask = (
             self._is_writable
             and self._may_take()
             and not self._services.pending.is_full
             and len(self._slots) < Limits.slots
             and (upstream is None or upstream.is_writable)
         )
-        set_reading(self._transport, self._may_ask)
+        if may_ask is not self._may_ask:
+            self._may_ask = may_ask
+            set_reading(self._transport, may_ask)
         if upstream is not None:
             upstream.set_reading(self._is_writable and self._slots.may_read_upstream)
 

@@ -1,4 +1,4 @@
-"""The errors of a gateway: one closes a connection, the other ends the process."""
+"""The errors of a gateway."""
 
 from __future__ import annotations
 
@@ -13,4 +13,7 @@ class FrameError(Exception):
 
 
 class GatewayError(Exception):
-    """The gateway cannot start; the message is one line and says what to do."""
+    """The gateway cannot do what its settings or a client want; the message is one line.
+
+    At the start it ends the process, and says what to do. Later the gateway logs it, and goes on.
+    """

@@ -91,42 +91,46 @@ class Frames:
 
         Pieces may be views of `data`.
         """
-        view = memoryview(data)
-        while view:
-            begin, was_kept = view, bool(self._kept)
-            is_first = self._left is None
+        view, position = memoryview(data), 0
+        while position < len(view):
+            start, is_first = position, self._left is None
             if is_first:
-                view = self._take_head(view)
+                position = self._take_head(view, position)
             if self._left is None:
                 return
-            body, view = view[: self._left], view[self._left :]
-            self._left -= len(body)
+            if self._kept:
+                # The head is there already.
+                start = position
+            end = min(position + self._left, len(view))
+            self._left -= end - position
             is_last = self._left == 0
-            piece: bytes | memoryview = body
-            if is_first and not was_kept:
-                # Head and body are in one place, and are passed on from there.
-                piece = begin[: len(begin) - len(view)]
-                self._kept = bytearray()
-            if self._is_whole or self._kept:
+            # Head and body are in one place mostly, and are passed on from there.
+            piece: bytes | memoryview = view[start:end]
+            position = end
+            if self._kept or (self._is_whole and not is_last):
                 self._kept += piece
+                if self._is_whole and not is_last:
+                    continue
+                piece = bytes(self._kept)
+                # Before it is given out: who takes it may let the next one wait.
+                self._kept = bytearray()
             if is_last:
                 self._left = None
-            if is_last or not self._is_whole:
-                if self._kept:
-                    piece = bytes(self._kept)
-                    # Before it is given out: who takes it may let the next one wait.
-                    self._kept = bytearray()
-                yield Piece(piece, is_first=is_first or self._is_whole, is_last=is_last)
+            yield Piece(piece, is_first or self._is_whole, is_last)
 
-    def _take_head(self, view: memoryview) -> memoryview:
-        """Take in the length and the head; `_left` is set once both are there."""
-        missing = LENGTH_BYTES + self._head_bytes - len(self._kept)
-        self._kept += view[:missing]
-        if len(self._kept) >= LENGTH_BYTES:
-            length = int.from_bytes(self._kept[:LENGTH_BYTES], signed=True)
+    def _take_head(self, view: memoryview, position: int) -> int:
+        """Take in the length and the head; `_left` is set once both are there. Returns where they end."""
+        needed = LENGTH_BYTES + self._head_bytes
+        end = position + needed - len(self._kept)
+        head: bytes | memoryview = view[position:end]
+        if self._kept or len(head) < needed:
+            self._kept += head
+            head = bytes(self._kept)
+        if len(head) >= LENGTH_BYTES:
+            length = int.from_bytes(head[:LENGTH_BYTES], signed=True)
             if length < self._head_bytes:
                 raise FrameError(f"a frame of {length} bytes: it needs {self._head_bytes} for its head")
-            if len(self._kept) == LENGTH_BYTES + self._head_bytes:
-                self._is_whole = self._begin(bytes(self._kept[LENGTH_BYTES:]), length)
+            if len(head) == needed:
+                self._is_whole = self._begin(bytes(head[LENGTH_BYTES:]), length)
                 self._left = length - self._head_bytes
-        return view[missing:]
+        return end

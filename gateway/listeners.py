@@ -80,16 +80,20 @@ class Listeners:
                 f"broker has one more: that port + 1 + its node id), or share it with gateway.reuse.port"
             ) from None
 
-    def serve(self, bound: socket.socket, make: Callable[[], ClientConnection]) -> None:
-        """Serve the clients of the port, by connections that `make` makes."""
+    def serve(self, bound: socket.socket, make: Callable[[str], ClientConnection]) -> None:
+        """Serve the clients of the port, by connections that `make` makes.
 
-        def enter() -> ClientConnection:
-            connection = make()
+        It is given the name that the client asks for (SNI), or "", and raises `GatewayError` if that is none
+        of the gateway's.
+        """
+
+        def enter(name: str = "") -> ClientConnection:
+            connection = make(name)
             self.connections.add(connection)
             self._count()
             return connection
 
-        def accept() -> asyncio.Protocol:
+        def accept() -> asyncio.BaseProtocol:
             if len(self.connections) + len(self._greeted) >= self._settings.gateway_max_connections:
                 return self._refuse()
             if self._certificates is None:
@@ -144,7 +148,7 @@ class _Handshake(asyncio.Protocol):
     def __init__(
         self,
         certificates: Certificates,
-        enter: Callable[[], ClientConnection],
+        enter: Callable[[str], ClientConnection],
         on_end: Callable[[_Handshake, Exception | None], None],
     ) -> None:
         self._certificates, self._enter, self._on_end = certificates, enter, on_end
@@ -171,20 +175,21 @@ class _Handshake(asyncio.Protocol):
             )
             if secured is None or secured.is_closing():
                 raise ConnectionResetError("the client has gone")
-        except OSError as error:
-            # Of the network, of TLS, or that the time is over.
+            connection = self._enter(getattr(secured.get_extra_info("ssl_object"), "name", ""))
+        except (OSError, GatewayError) as error:
+            # Of the network, of TLS, that the time is over, or that the client asks for nobody here.
             transport.abort()
             self._on_end(self, error)
             return
         self._on_end(self, None)
-        connection = self._enter()
         secured.set_protocol(connection)
         connection.connection_made(secured)
         for data in self._early:
             connection.data_received(data)
 
 
-async def _serving(accept: Callable[[], asyncio.Protocol], bound: socket.socket) -> None:
-    server = await asyncio.get_running_loop().create_server(accept, sock=bound)
+async def _serving(accept: Callable[[], asyncio.BaseProtocol], bound: socket.socket) -> None:
+    # Without its own word for it, asyncio would make the backlog a hundred again.
+    server = await asyncio.get_running_loop().create_server(accept, sock=bound, backlog=_BACKLOG)
     async with server:
         await server.serve_forever()

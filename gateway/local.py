@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 from kafka.protocol.admin.groups import ListGroupsResponse
+from kafka.protocol.consumer.group import HeartbeatResponse
 from kafka.protocol.metadata import FindCoordinatorResponse
 
 from group_coordinator.coordinator_state.errors import Errors
@@ -72,6 +73,8 @@ class Client:
     node_id: int
     principal: str | None = None
     """The name that the broker has accepted, for the log; None if it is not known."""
+    accepted: tuple[Any, Beat] | None = None
+    """The last message that was a heartbeat which the coordinator can read, and that heartbeat."""
 
 
 class Origin(NamedTuple):
@@ -166,8 +169,13 @@ class Local:
             case ListGroupsResponse.API_KEY:
                 of_node = self._nodes.coordinator_of
                 reply(self._groups.listed(request.message, lambda each: of_node(each) == client.node_id))
+            case HeartbeatResponse.API_KEY if client.accepted and client.accepted[0] is request.message:
+                self._beat(request, client.accepted[1], reply)
             case _:
                 self._ask(request, client, now_s, reply)
+
+    def _beat(self, request: Request, beat: Beat, reply: Callable[[Any], None]) -> None:
+        self._beats.add(beat, lambda error: reply(to_kafka(request, [_Verdict(error)])))
 
     def _ask(self, request: Request, client: Client, now_s: float, reply: Callable[[Any], None]) -> None:
         # The id is only shown, and Kafka takes one of any length.
@@ -181,7 +189,8 @@ class Local:
             case [OffsetCommitRequest() as commit] if self._may_look_up(commit):
                 self._commit(commit, client, now_s, respond)
             case [HeartbeatRequest() as beat] if self._refuses(beat, _record(beat)) is None:
-                self._beats.add(Beat(beat, lambda error: respond([_Verdict(error)])))
+                client.accepted = request.message, Beat.of(beat)
+                self._beat(request, client.accepted[1], reply)
             case _:
                 self._send(asked, client, now_s, respond)
 

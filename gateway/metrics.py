@@ -6,6 +6,7 @@ No name of a group, topic or client is a label: there may be any number of them.
 from __future__ import annotations
 
 import time
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import Counter, Gauge, Histogram, ProcessCollector
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from group_coordinator.gateway.limits import Pending
     from group_coordinator.gateway.local import Local
 
-__all__ = ["GatewayHealth", "GatewayMetrics"]
+__all__ = ["GatewayHealth", "GatewayMetrics", "Tally"]
 
 _PREFIX = "group_coordinator_gateway_"
 _STANDSTILL_S = 120.0
@@ -58,14 +59,14 @@ class GatewayMetrics:
         for reason in ("too many", "unfinished requests"):
             # Prometheus sees an increase only of what was there before, and an alert looks at these.
             self.connections_closed.labels(reason)
-        requests = counter("requests", "Requests of clients.", "api", "way")
-        self.requests = {
-            key: requests.labels(api.name, api.way.name.lower())
-            for key, api in APIS.items()
-            if api.way is not Way.HIDDEN
-        }
+        self.requests = {key: Tally() for key, api in APIS.items() if api.way is not Way.HIDDEN}
         """By API key."""
-        self._responses = counter("responses", "Responses of the gateway's own.", "api", "error")
+        self.received, self.sent = Tally(), Tally()
+        """Bytes from clients and to them."""
+        registry.register(_Passing(self))
+        responses = counter("responses", "Responses of the gateway's own.", "api", "error")
+        self._responses = cache(lambda key, code: responses.labels(APIS[key].name, _name(code)))
+        """By API key and error code, of which a message of Kafka's has few."""
         seconds = Histogram(
             _PREFIX + "request_seconds",
             "From a request of a group to its response.",
@@ -74,8 +75,6 @@ class GatewayMetrics:
             registry=registry,
         )
         self._seconds = {key: seconds.labels(APIS[key].name) for key in _LOCAL}
-        transferred = counter("bytes", "Bytes from clients and to them.", "direction")
-        self.received, self.sent = transferred.labels("from_clients"), transferred.labels("to_clients")
         self.brokers_left_out = gauge("brokers_left_out", "Brokers that clients are not told of.")
         self.frame_errors = counter("frame_errors", "Connections closed for what they have sent.")
         rights = counter("rights_probes", "Rights of clients that brokers were asked for.", "result")
@@ -87,12 +86,44 @@ class GatewayMetrics:
 
     def answered(self, api_key: int, response: Any, seconds: float) -> None:
         """A request of a group has been answered, with Kafka's `response`."""
-        self._responses.labels(APIS[api_key].name, _error(response)).inc()
+        self._responses(api_key, _first_error(response, _LISTS.get(api_key, ()))).inc()
         self._seconds[api_key].observe(seconds)
 
     def watch(self, local: Local, pending: Pending) -> None:
         """Tell of what these know, whenever somebody asks."""
         self._registry.register(_Known(local, pending))
+
+
+class Tally:
+    """A number that only the event loop's thread raises, for all that passes: it takes no lock."""
+
+    __slots__ = ("total",)
+
+    def __init__(self) -> None:
+        self.total = 0
+
+    def inc(self, amount: int = 1) -> None:
+        """Raise it."""
+        self.total += amount
+
+
+class _Passing:
+    """The tallies of what passes."""
+
+    def __init__(self, metrics: GatewayMetrics) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterator[Metric]:
+        requests = CounterMetricFamily(_PREFIX + "requests", "Requests of clients.", labels=["api", "way"])
+        for key, tally in self._metrics.requests.items():
+            requests.add_metric([APIS[key].name, APIS[key].way.name.lower()], tally.total)
+        yield requests
+        passed = CounterMetricFamily(
+            _PREFIX + "bytes", "Bytes from clients and to them.", labels=["direction"]
+        )
+        passed.add_metric(["from_clients"], self._metrics.received.total)
+        passed.add_metric(["to_clients"], self._metrics.sent.total)
+        yield passed
 
 
 class _Known:
@@ -122,9 +153,7 @@ class _Known:
             yield CounterMetricFamily(_PREFIX + name, documentation, value)
 
 
-def _error(response: Any) -> str:
-    """The name of the first error in a response, or NONE."""
-    code = _first_error(response, _LISTS.get(response.API_KEY, ()))
+def _name(code: int) -> str:
     try:
         return Errors(code).name
     except ValueError:
@@ -132,6 +161,7 @@ def _error(response: Any) -> str:
 
 
 def _first_error(part: Any, lists: tuple[str, ...]) -> int:
+    """The first error in a response; 0 if there is none."""
     code: int = getattr(part, "error_code", 0) or 0
     if code or not lists:
         return code

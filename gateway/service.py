@@ -16,19 +16,19 @@ from kafka.structs import TopicPartition
 from group_coordinator.gateway.addresses import Address, Addresses, coordinator_of
 from group_coordinator.gateway.beats import next_instant
 from group_coordinator.gateway.brokers import Brokers
-from group_coordinator.gateway.certificates import Certificates
+from group_coordinator.gateway.certificates import Certificates, foreign_names_ignored
 from group_coordinator.gateway.connection import ClientConnection
 from group_coordinator.gateway.errors import GatewayError
 from group_coordinator.gateway.groups import Groups, ListedGroup
 from group_coordinator.gateway.limits import Pending, Seldom, Unfinished
 from group_coordinator.gateway.listeners import Listeners
 from group_coordinator.gateway.local import Client, Local, Nodes, Origin
+from group_coordinator.gateway.places import Places
 from group_coordinator.gateway.security import security_of
 from group_coordinator.gateway.stream import Listener, Lookup, Reader, Writer
 from group_coordinator.gateway.topics import Topics
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Callable, Mapping, Sequence
 
     from group_coordinator.gateway.codec import Request
@@ -71,12 +71,11 @@ class Gateway:
         self._instance = secrets.token_hex(6)
         self._groups = Groups(settings.gateway_groups_prefix)
         self._topics: Topics | None = None
-        self._addresses = Addresses(self._address_of)
         self._brokers = Brokers()
-        self._ports: dict[int, int] = {}
-        """The port that stands for each broker."""
         self._certificates = Certificates(settings) if settings.gateway_tls_certificate else None
         self._listeners = Listeners(settings, self._certificates, metrics)
+        self._places = Places(settings, self._brokers, self._listeners, self._connect)
+        self._addresses = Addresses(self._places.address_of)
         self._unfinished: Unfinished[ClientConnection] = Unfinished(settings.gateway_max_unfinished_bytes)
         self._closed_unfinished = Seldom()
         self.pending = Pending(
@@ -87,30 +86,21 @@ class Gateway:
     async def run(self, say: Callable[[str], None], stopping: asyncio.Event) -> None:
         """Serve until `stopping` is set. Raises `GatewayError`, or a KafkaError if Kafka is out of reach."""
         loop = asyncio.get_running_loop()
-        settings = self._settings
-        with ExitStack() as stack:
+        with foreign_names_ignored(), ExitStack() as stack:
             admin = await loop.run_in_executor(None, self._meet_brokers)
             stack.callback(admin.close)
             partitions = await self._await_topics(admin, say, stopping)
             if stopping.is_set():
                 return
-            await loop.run_in_executor(None, self._connect, stack, loop, partitions)
+            await loop.run_in_executor(None, self._stand_ready, stack, loop, partitions)
             self._listeners.make_room()
-            bound = self._listeners.bind(settings.listen.port)
-            self._offer_ports()
-            if not self._ports:
-                raise GatewayError(
-                    "no broker has a port: raise gateway.node.ports, or choose other ports with --listen"
-                )
-            self._serve(bound, lambda: secrets.choice(self._brokers.reachable or self._brokers.present))
+            host, port = self._places.open()
             refreshing = loop.create_task(self._keep_brokers(admin))
             self._health.serves(self._local)
             try:
                 if not self._security.asks_rights:
                     say("rights are not checked: any client may do anything to any group")
-                say(
-                    f"clients find the gateway at {settings.gateway_advertised_host}:{bound.getsockname()[1]}"
-                )
+                say(f"clients find the gateway at {host}:{port}")
                 await self._keep_time(stopping)
                 say("the gateway is stopping")
             finally:
@@ -137,7 +127,7 @@ class Gateway:
                 log.warning("the brokers cannot be asked for each other, trying again: %s", error)
                 continue
             self._brokers.replace(found, time.monotonic())
-            self._offer_ports()
+            self._places.settle()
 
     async def _await_topics(
         self, admin: KafkaAdminClient, say: Callable[[str], None], stopping: asyncio.Event
@@ -160,7 +150,7 @@ class Gateway:
                 await asyncio.wait_for(stopping.wait(), _LOOK_EVERY_S)
         return {}
 
-    def _connect(
+    def _stand_ready(
         self, stack: ExitStack, loop: asyncio.AbstractEventLoop, partitions: Mapping[str, int]
     ) -> None:
         """Stand ready to read before anything is written."""
@@ -175,7 +165,9 @@ class Gateway:
         stack.callback(reader.close)
         writer = Writer(loop, listener, settings.topics_requests, self._kafka_config)
         stack.callback(writer.close, _DRAIN_S)
-        nodes = Nodes(self._advertised, lambda group_id: coordinator_of(group_id, self._brokers.reachable))
+        nodes = Nodes(
+            lambda: self._places.addresses, lambda group_id: coordinator_of(group_id, self._brokers.reachable)
+        )
         if not settings.gateway_commit_unknown_topics:
             lookup = Lookup(loop, self._topics_told, self._kafka_config)
             stack.callback(lookup.close)
@@ -218,50 +210,8 @@ class Gateway:
         for connection in list(self._listeners.connections):
             connection.close("gateway stops")
 
-    # -- ports -------------------------------------------------------------------------------------
-
-    def _serve(self, bound: socket.socket, node_id: Callable[[], int]) -> None:
-        """Speak to those who connect to the port, as the broker `node_id`."""
-
-        def make() -> ClientConnection:
-            node = node_id()
-            return ClientConnection(self, node, self._brokers.address(node), self._security)
-
-        self._listeners.serve(bound, make)
-
-    def _offer_ports(self) -> None:
-        """See to it that each broker has a port, also those that had none, which may be free now."""
-        for node_id in self._brokers.present:
-            if node_id not in self._ports:
-                self._offer_port(node_id)
-
-    def _offer_port(self, node_id: int) -> None:
-        port = self._settings.node_port(node_id)
-        try:
-            if port is None:
-                raise GatewayError(  # noqa: TRY301 - as if the port were taken
-                    f"its port would be beyond the {self._settings.gateway_node_ports} of gateway.node.ports"
-                )
-            bound = self._listeners.bind(port)
-        except GatewayError as error:
-            log.error("broker %s is not offered: %s", node_id, error)  # noqa: TRY400 - it is one line
-            self._brokers.offer(node_id, time.monotonic(), is_offered=False)
-            return
-        self._ports[node_id] = bound.getsockname()[1]
-        self._brokers.offer(node_id, time.monotonic(), is_offered=True)
-        self._serve(bound, lambda: node_id)
-
-    def _address_of(self, node_id: int, own: Address) -> Address | None:
-        """The gateway's address for a broker that is at `own`; None if no port can be had for it."""
-        if self._brokers.meet(node_id, own, time.monotonic()):
-            log.info("broker %s is at %s:%s", node_id, *own)
-            if node_id not in self._ports:
-                self._offer_port(node_id)
-        return self._advertised().get(node_id)
-
-    def _advertised(self) -> dict[int, Address]:
-        host = self._settings.gateway_advertised_host
-        return {node_id: Address(host, port) for node_id, port in self._ports.items()}
+    def _connect(self, node_id: int, address: Address) -> ClientConnection:
+        return ClientConnection(self, node_id, address, self._security)
 
     # -- what connections need (`Services`) ----------------------------------------------------------
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 
+from group_coordinator.gateway.names import NODE, Names
 from group_coordinator.jobs.settings import Port, Positive, Settings
 
 __all__ = ["GatewaySettings", "Listen"]
 
 _MOST_PORT = 2**16 - 1
+_LABEL = r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?"
+# The last label of a name is no number: that would be an address.
+_HOST_NAME = re.compile(rf"(?:{_LABEL}\.)+(?!\d+$){_LABEL}", re.IGNORECASE)
 
 
 class Listen(NamedTuple):
@@ -29,6 +34,10 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     """Ports behind the bootstrap port that stand for brokers. One with a higher node id is not offered."""
     gateway_advertised_host: str = "localhost"
     """Host that clients are told to connect to."""
+    gateway_advertised_port: Annotated[int, msgspec.Meta(ge=0, le=_MOST_PORT)] = 0
+    """Port that clients are told in place of gateway.listen's; those of brokers follow it. 0: the same."""
+    gateway_advertised_nodes: str = ""
+    """Name of each broker, with {node} for its node id. If set, all brokers are at one port (SNI)."""
     gateway_reuse_port: bool = False
     """Share the ports with other gateways of this machine, among which the system spreads connections."""
     gateway_metrics_port: Port = 9467
@@ -71,6 +80,10 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
             )
         if not self.gateway_tls_certificate and (self.gateway_tls_key or self.gateway_tls_client_ca):
             raise ValueError("gateway.tls.certificate is not set, without which there is no TLS")
+        if self.gateway_advertised_port and not self.listen.port:
+            raise ValueError("gateway.advertised.port is of no use while gateway.listen takes any free port")
+        if self.gateway_advertised_nodes:
+            self._check_names()
 
     @property
     def listen(self) -> Listen:
@@ -78,9 +91,45 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
         host, _, port = self.gateway_listen.rpartition(":")
         return Listen(host.strip("[]"), int(port))
 
+    @property
+    def names(self) -> Names | None:
+        """The names that stand for the brokers; None if ports do."""
+        nodes = self.gateway_advertised_nodes
+        return Names(self.gateway_advertised_host, nodes) if nodes else None
+
     def node_port(self, node_id: int) -> int | None:
         """The port that stands for this broker; 0 if any does, None if none does."""
         if not self.listen.port:
             return 0
         port = self.listen.port + 1 + node_id
-        return port if 0 <= node_id < self.gateway_node_ports and port <= _MOST_PORT else None
+        is_port = max(port, self.told_port(port)) <= _MOST_PORT
+        return port if 0 <= node_id < self.gateway_node_ports and is_port else None
+
+    def told_port(self, port: int) -> int:
+        """The port that clients are told in place of one that the gateway listens on."""
+        return (
+            port + self.gateway_advertised_port - self.listen.port if self.gateway_advertised_port else port
+        )
+
+    def _check_names(self) -> None:
+        host, nodes = self.gateway_advertised_host, self.gateway_advertised_nodes
+        if nodes.count(NODE) != 1 or not _HOST_NAME.fullmatch(nodes.replace(NODE, "1")):
+            raise ValueError(
+                f"gateway.advertised.nodes: {nodes!r} is no name for each broker: write {NODE} in it once, "
+                f"and a dot, as in broker-{NODE}.kafka.example.com"
+            )
+        if not self.gateway_tls_certificate:
+            raise ValueError(
+                "gateway.advertised.nodes needs gateway.tls.certificate, because clients name a broker in "
+                "their TLS handshake only (SNI)"
+            )
+        if not _HOST_NAME.fullmatch(host):
+            raise ValueError(
+                f"gateway.advertised.host: {host!r} is no name with a dot, which gateway.advertised.nodes "
+                "needs, because Java's clients name no other host in their TLS handshake (SNI)"
+            )
+        if (node_id := Names("", nodes).stands_for(host)) is not None:
+            raise ValueError(
+                f"gateway.advertised.host: {host!r} is the name of broker {node_id} by "
+                "gateway.advertised.nodes: choose another"
+            )

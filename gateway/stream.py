@@ -273,7 +273,7 @@ _PRODUCER_SETTINGS: dict[str, Any] = {
     "enable_idempotence": False,
     "max_in_flight_requests_per_connection": 1,
     "allow_auto_create_topics": False,
-    "linger_ms": 0,
+    "linger_ms": 2,
     "request_timeout_ms": _DELIVERY_MS - 500,
     "delivery_timeout_ms": _DELIVERY_MS,
     "max_block_ms": 10_000,

@@ -48,6 +48,7 @@ class Upstream(asyncio.BufferedProtocol):
         """Data that waits for the connection."""
         self._is_open = True
         self.is_writable = False
+        self._is_read = True
         self.heard_s = time.monotonic()
         """When the broker last sent something."""
         self._connecting: asyncio.Task[None] | None = None
@@ -75,7 +76,9 @@ class Upstream(asyncio.BufferedProtocol):
 
     def set_reading(self, is_reading: bool) -> None:  # noqa: FBT001 - a switch
         """Read, or let the broker wait."""
-        set_reading(self._transport, is_reading)
+        if is_reading is not self._is_read and self._transport is not None:
+            self._is_read = is_reading
+            set_reading(self._transport, is_reading)
 
     def close(self) -> None:
         """End it."""
@@ -145,8 +148,8 @@ class Upstream(asyncio.BufferedProtocol):
 
 
 def set_reading(transport: Any, is_reading: bool) -> None:  # noqa: FBT001 - a switch
-    """Read from a transport or not, if there is one."""
-    if transport is None or transport.is_closing() or transport.is_reading() == is_reading:
+    """Read from a transport or not."""
+    if transport.is_closing() or transport.is_reading() == is_reading:
         return
     if is_reading:
         transport.resume_reading()

@@ -29,6 +29,20 @@ def test_there_is_a_bar_for_each_figure_as_long_as_it_says(tmp_path: Path) -> No
     assert max(ends) < float(picture.attrib["width"])
 
 
+def test_figures_of_different_kinds_have_scales_of_their_own(tmp_path: Path) -> None:
+    direct = {"mb_a_cpu_second": 0, "p50_ms": 0.1, "rss_mb": 0}
+    medians = {"direct": direct, "gateway": {"mb_a_cpu_second": 3_000, "p50_ms": 0.2, "rss_mb": 50}}
+    (tmp_path / "passing.json").write_text(json.dumps({"medians": medians}))
+
+    (file,) = draw_all(tmp_path, tmp_path)
+
+    picture = ET.parse(file).getroot()
+    _, fetch, direct_bar, produce, memory = picture.iter(f"{SVG}rect")
+    assert len({bar.attrib["width"] for bar in (fetch, produce, memory)}) == 1
+    assert float(direct_bar.attrib["width"]) * 2 == float(produce.attrib["width"])
+    assert fetch.attrib["fill"] == memory.attrib["fill"] != direct_bar.attrib["fill"]
+
+
 def test_there_is_a_line_for_each_figure_of_the_samples(tmp_path: Path) -> None:
     samples = [{"minute": minute, "batch, ms": ms} for minute, ms in enumerate([10, 20, 40, 20, 30, 4])]
     (tmp_path / "endurance.json").write_text(json.dumps({"samples": samples}))

@@ -199,8 +199,34 @@ def test_a_manifests_settings_are_settings(name: str, tmp_path: Path) -> None:
             ("bootstrap", str(gateway.listen.port)),
             *of_nodes,
         ]
+        assert f"- port: {gateway.listen.port}\n          endPort: {of_nodes[-1][1]}\n" in MANIFESTS[name]
+        (broker,) = re.findall(r'bootstrap.servers = "kafka:(\d+)"', block)
+        assert f"egress:\n    - ports:\n        - port: {broker}\n" in MANIFESTS[name]
     else:
         assert PageSettings.load(file, variables, {}).member_id_secret == "secret"
+
+
+def test_the_gateways_other_settings_are_settings_and_its_files_are_those_of_the_secret(
+    tmp_path: Path,
+) -> None:
+    text = MANIFESTS["gateway.yaml"]
+    (block,) = re.findall(r"coordinator\.toml: \|\n((?:    .*\n)+)", text)
+    file = tmp_path / "coordinator.toml"
+    file.write_text(textwrap.dedent(re.sub("^    #(?=gateway)", "    ", block, flags=re.MULTILINE)))
+    (host,) = re.findall(r"# With TLS .*Write (\S+) for the advertised host", block)
+
+    gateway = GatewaySettings.load(
+        file, {}, {"gateway.advertised.host": host}, needed=(), others=(PageSettings,)
+    )
+    assert gateway.names is not None
+    assert gateway.names.of(2) == f"broker-2.{host}"
+    assert gateway.told_port(gateway.listen.port) == 443
+    (mounted,) = re.findall(r"- name: tls\n +mountPath: (\S+)", text)
+    # As kubectl names the files of such a secret.
+    assert gateway.gateway_tls_certificate == f"{mounted}/tls.crt"
+    assert gateway.gateway_tls_key == f"{mounted}/tls.key"
+    (secret,) = re.findall(r"create secret tls (\S+)", text)
+    assert f"secretName: {secret}\n" in text
 
 
 @pytest.mark.parametrize("name", MANIFESTS)
@@ -229,7 +255,8 @@ def test_a_manifests_versions_and_ports_are_those_of_the_project(name: str) -> N
 
     assert re.findall(r"image: [\w-]+:(.*)", text) == [PYPROJECT["project"]["version"]]
     assert set(re.findall("sparkVersion: (.*)", text)) <= {version("pyspark")}
-    ports = re.findall(r'(?:containerPort|(?<!container)port|io/port): "?(\d+)', text)
+    served = text.partition("\n  egress:")[0]
+    ports = re.findall(r'(?:containerPort|(?<!container)port|io/port): "?(\d+)', served)
     # Those for clients are held to the settings above.
     assert {port for port in ports if not port.startswith("190")} == {str(METRICS_PORT)}
 

@@ -16,12 +16,15 @@ import pytest
 from group_coordinator.deploy import download, jars
 from group_coordinator.deploy.jars import JarError, cache_dir, fetch, maven_url, read_lock
 
-GOOD_1, GOOD_2 = "org.one:first:1.0", "org.two:second:2.0"
+GOOD_1, GOOD_2 = "org.one:first:1.0", "org.two:second:2.0:linux"
 GOOD = {GOOD_1: b"first jar", GOOD_2: b"second jar"}
 
 
 CENTRAL = "https://repo.maven.apache.org/maven2"
-PATHS = {"/maven/org/one/first/1.0/first-1.0.jar": GOOD_1, "/maven/org/two/second/2.0/second-2.0.jar": GOOD_2}
+PATHS = {
+    "/maven/org/one/first/1.0/first-1.0.jar": GOOD_1,
+    "/maven/org/two/second/2.0/second-2.0-linux.jar": GOOD_2,
+}
 
 
 class Repository:
@@ -155,7 +158,7 @@ def test_fetches_what_is_missing_in_lock_order_and_only_once(repository: Reposit
 
     assert [path.read_bytes() for path in paths] == [b"first jar", b"second jar", b"first jar"]
     assert sorted(repository.downloads) == sorted(GOOD)
-    assert cached_names() == ["org.one_first-1.0.jar", "org.two_second-2.0.jar"]
+    assert cached_names() == ["org.one_first-1.0.jar", "org.two_second-2.0-linux.jar"]
 
     assert fetch("pair", "one") == paths
     assert len(repository.downloads) == len(GOOD)
@@ -205,7 +208,7 @@ def test_a_failed_download_is_one_clear_line_and_leaves_no_half_jar(
         fetch("pair")
 
     message = str(raised.value)
-    url = f"{repository.url}/org/two/second/2.0/second-2.0.jar"
+    url = f"{repository.url}/org/two/second/2.0/second-2.0-linux.jar"
     assert message.startswith(f"Cannot fetch {GOOD_2}: {url} answers {status} ")
     assert (
         "Check the network (HTTPS_PROXY is honoured) or name a mirror in GROUP_COORDINATOR_MAVEN_URL"
@@ -305,7 +308,7 @@ def test_several_may_fetch_at_once(repository: Repository) -> None:
         fetched = list(pool.map(lambda _: [path.read_bytes() for path in fetch("pair")], range(8)))
 
     assert fetched == [[b"first jar", b"second jar"]] * 8
-    assert cached_names() == ["org.one_first-1.0.jar", "org.two_second-2.0.jar"]
+    assert cached_names() == ["org.one_first-1.0.jar", "org.two_second-2.0-linux.jar"]
 
 
 def test_a_cache_that_cannot_be_written_says_so(repository: Repository) -> None:

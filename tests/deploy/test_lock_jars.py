@@ -25,11 +25,20 @@ def test_spark_gets_exactly_the_roots(section: str) -> None:
 
 def test_locking_resolves_roots_apart_and_refuses_versions_that_disagree() -> None:
     def dependency(coordinate: str) -> SimpleNamespace:
-        group, artifact, version = coordinate.split(":")
-        component = SimpleNamespace(component=coordinate)
-        return SimpleNamespace(groupId=group, artifactId=artifact, version=version, artifact=component)
+        group, artifact, version, *classifier = coordinate.split(":")
+        return SimpleNamespace(
+            groupId=group,
+            artifactId=artifact,
+            version=version,
+            classifier="".join(classifier) or None,
+            artifact=SimpleNamespace(component=coordinate),
+        )
 
-    needs = {"a:root:1": ["x:shared:1", "x:own:3"], "b:root:1": ["x:shared:1"], "c:root:1": ["x:shared:2"]}
+    needs = {
+        "a:root:1": ["x:shared:1", "x:own:3:linux"],
+        "b:root:1": ["x:shared:1"],
+        "c:root:1": ["x:shared:2"],
+    }
 
     def resolve(roots: list[SimpleNamespace]) -> tuple[list[SimpleNamespace], list[SimpleNamespace]]:
         (root,) = roots
@@ -40,7 +49,7 @@ def test_locking_resolves_roots_apart_and_refuses_versions_that_disagree() -> No
         "a:root:1",
         "b:root:1",
         "x:shared:1",
-        "x:own:3",
+        "x:own:3:linux",
     }
 
     with pytest.raises(JarError, match="c:root:1 needs x:shared:2, another root 1"):

@@ -13,19 +13,24 @@ import signal
 import subprocess
 import sys
 import tempfile
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import NewTopic
+from kafka.structs import OffsetAndMetadata, TopicPartition
+from prometheus_client.parser import text_string_to_metric_families
 
 from group_coordinator.deploy.broker import EmbeddedBroker
 from tests.commands.job import Job
-from tests.gateway.clients import Program
-from tests.gateway.conftest import start_gateway
-from tests.patience import wait_for
+from tests.gateway.clients import Program, kafka_python, polling
+from tests.gateway.conftest import Running, start_gateway
+from tests.gateway.ports import ports_in_a_row
+from tests.patience import PATIENCE_S, wait_for
 
 HERE = Path(__file__).parent
 TOPIC = "foreign-orders"
@@ -169,7 +174,7 @@ def committed(admin: KafkaAdminClient, group: str) -> int:
     return sum(each.offset for each in told.values() if each.offset > 0)
 
 
-def exporter(address: str, group: str, directory: Path) -> None:
+def ask_lag(address: str, group: str, directory: Path) -> None:
     """Ask for the lag as exporters do."""
     done = subprocess.run(
         [build_go(directory), "lag", address, group], capture_output=True, text=True, check=True
@@ -177,10 +182,65 @@ def exporter(address: str, group: str, directory: Path) -> None:
     assert done.stdout == "lag Empty 0\n", done.stdout
 
 
+def kminion(address: str) -> tuple[list[str], dict[str, str], str]:
+    """KMinion, with its metric of the lag; its settings come from the environment."""
+    need("kminion", "KMinion from github.com/redpanda-data/kminion (go build)")
+    port = str(ports_in_a_row(1))
+    settings = {"KAFKA_BROKERS": address, "EXPORTER_PORT": port, "EXPORTER_HOST": "127.0.0.1"}
+    return ["kminion"], settings, f"{port} kminion_kafka_consumer_group_topic_partition_lag"
+
+
+def kafka_exporter(address: str) -> tuple[list[str], dict[str, str], str]:
+    """danielqsj's exporter, likewise."""
+    need("kafka_exporter", "kafka_exporter from github.com/danielqsj/kafka_exporter (go build)")
+    port = str(ports_in_a_row(1))
+    command = ["kafka_exporter", f"--kafka.server={address}", f"--web.listen-address=127.0.0.1:{port}"]
+    return command, {}, f"{port} kafka_consumergroup_lag"
+
+
+EXPORTERS = {"kminion": kminion, "kafka_exporter": kafka_exporter}
+LAGS = {0: 7, 1: 0, 2: 10, 3: 1}
+"""Of each partition, in the group that exporters are asked about."""
+
+
+def lags_told(url: str, metric: str, group: str) -> dict[int, int]:
+    """What an exporter says of a group, by partition."""
+    try:
+        with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
+            families = text_string_to_metric_families(answer.read().decode())
+            return {
+                int(sample.labels.get("partition", sample.labels.get("partition_id", -1))): round(
+                    sample.value
+                )
+                for family in families
+                for sample in family.samples
+                if sample.name == metric and group in sample.labels.values()
+            }
+    except OSError:
+        return {}  # it does not listen yet
+
+
+def compare_lag(name: str, address: str, directory: Path, describe: Callable[[str], dict[int, int]]) -> None:
+    """Have an exporter that others wrote tell the lag of a group with a member, beside our own command."""
+    command, settings, where = EXPORTERS[name](address)
+    port, metric = where.split()
+    group = f"lag-{name}"
+    with closing(kafka_python(address, [TOPIC], group, enable_auto_commit=False)) as member:
+        polling(member)(lambda: len(member.assignment()) == PARTITIONS)
+        each = RECORDS // PARTITIONS
+        member.commit(
+            {TopicPartition(TOPIC, it): OffsetAndMetadata(each - lag, "", -1) for it, lag in LAGS.items()}
+        )
+        assert describe(group) == LAGS
+        with Program(directory / name, command, environment=settings) as program:
+            url = f"http://127.0.0.1:{port}/metrics"
+            wait_for(lambda: lags_told(url, metric, group) == LAGS, said=lambda: program.said[-2000:])
+
+
 def main() -> int:
     """Run the clients that the arguments name; 1 if something went wrong."""
     parser = argparse.ArgumentParser(prog="python -m tests.foreign", description=__doc__.splitlines()[0])
-    names = [client.name for client in CLIENTS]
+    names = [*(client.name for client in CLIENTS), *EXPORTERS]
     parser.add_argument("clients", nargs="*", metavar="CLIENT", help=f"of {', '.join(names)} (default: all)")
     chosen = set(parser.parse_args().clients) or set(names)
     if unknown := chosen - set(names):
@@ -196,26 +256,39 @@ def main() -> int:
                 ready.append((client, client.prepare(directory)))
             except Missing as missing:
                 results.append(f"{client.name}: skipped; {missing}")
-        address = stack.enter_context(_gateway(directory)) if ready else ""
+        address, describe = stack.enter_context(_gateway(directory))
         for client, command in ready:
             for strategy in client.strategies:
                 group = f"{client.name}-{strategy}"
-                try:
-                    tell(command(strategy), address, group, directory)
-                    if client.name == "franz-go":
-                        exporter(address, group, directory)
-                except (AssertionError, subprocess.CalledProcessError) as error:
-                    results.append(f"{group}: FAILED\n{error}")
-                else:
-                    results.append(f"{group}: passed")
-                print(results[-1], flush=True)
+                results.append(result(group, partial(tell, command(strategy), address, group, directory)))
+            if client.name == "franz-go":
+                results.append(result("lag", partial(ask_lag, address, group, directory)))
+        results += [
+            result(name, partial(compare_lag, name, address, directory, describe))
+            for name in EXPORTERS
+            if name in chosen
+        ]
     print("\n".join(["", *results]))
     return int(any("FAILED" in result for result in results))
 
 
+def result(name: str, story: Callable[[], None]) -> str:
+    """Run a story, and say how it went."""
+    try:
+        story()
+    except Missing as missing:
+        said = f"{name}: skipped; {missing}"
+    except (AssertionError, subprocess.CalledProcessError) as error:
+        said = f"{name}: FAILED\n{error}"
+    else:
+        said = f"{name}: passed"
+    print(said, flush=True)
+    return said
+
+
 @contextmanager
-def _gateway(directory: Path) -> Iterator[str]:
-    """A gateway before a broker with a filled topic; the address."""
+def _gateway(directory: Path) -> Iterator[tuple[str, Callable[[str], dict[int, int]]]]:
+    """A gateway before a broker with a filled topic; the address, and the lag that our command tells."""
     with ExitStack() as stack:
         broker = stack.enter_context(EmbeddedBroker(directory / "kafka")).bootstrap_servers
         job = Job(broker, directory, "foreign")
@@ -229,7 +302,9 @@ def _gateway(directory: Path) -> Iterator[str]:
         job.wait_for("the coordinator is running")
         gateway = start_gateway(directory, broker, job)
         stack.callback(gateway.kill)
-        yield gateway.wait_for("clients find the gateway at ")
+        address = gateway.wait_for("clients find the gateway at ")
+        running = Running(broker, address, job, gateway, directory)
+        yield address, lambda group: {row["partition"]: row["lag"] for row in running.describe(group)}
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -97,13 +97,25 @@ def console_consumer(
 class Program:
     """A program that runs beside a test, and what it has said, in the file `log`. As a context it is killed.
 
-    `again`: what it says comes after what another run has said.
+    `again`: what it says comes after what another run has said. `environment`: what it has besides ours.
     """
 
-    def __init__(self, log: Path, command: list[str], *, again: bool = False) -> None:
+    def __init__(
+        self,
+        log: Path,
+        command: list[str],
+        *,
+        again: bool = False,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self._log = log
         with log.open("ab" if again else "wb") as said:
-            self._process = subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT)
+            self._process = subprocess.Popen(
+                command,
+                stdout=said,
+                stderr=subprocess.STDOUT,
+                env=os.environ | dict(environment or {}),
+            )
 
     def __enter__(self) -> Self:
         return self

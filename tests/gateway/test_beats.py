@@ -36,7 +36,7 @@ class Members:
             generation_id=generation_id,
             member_id=member_id,
         )
-        self.beats.add(Beat(request, lambda error: self.answered.append((member_id, error))))
+        self.beats.add(Beat.of(request), lambda error: self.answered.append((member_id, error)))
 
     def flush(self, now_s: float = 0) -> list[HeartbeatRequest]:
         return [each for group_id in self.beats.groups for each in self.beats.flush(group_id, now_s)]
@@ -143,7 +143,7 @@ def test_what_waits_for_a_late_verdict_holds_nothing_of_the_client(members: Memb
     client = Client()
     known = weakref.ref(client)
     request = HeartbeatRequest(request_id="b", client_id="c", group_id="g", generation_id=1, member_id="m")
-    members.beats.add(Beat(request, client))
+    members.beats.add(Beat.of(request), client)
     (sent,) = members.flush(0)
     members.beats.acknowledged(sent.request_id, 0)
     members.beats.expire(3)

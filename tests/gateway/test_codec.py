@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from kafka.protocol.admin.groups import DeleteGroupsRequest, DescribeGroupsRequest
 from kafka.protocol.consumer.group import HeartbeatRequest, JoinGroupRequest, OffsetFetchRequest
 from kafka.protocol.metadata import ApiVersionsResponse, FindCoordinatorRequest
-from kafka.protocol.producer import ProduceRequest
+from kafka.protocol.producer import ProduceRequest, ProduceResponse
 
 from group_coordinator.gateway import codec
 from group_coordinator.gateway.errors import FrameError
+from group_coordinator.gateway.frames import read_request_head
 from tests.depth import cases
 from tests.gateway.messages import VERSIONS, drawn, kind_of
 
@@ -46,6 +47,20 @@ def test_every_message_is_read_as_it_was_written(
 ) -> None:
     frame = encoded(data.draw, key, which, version)
     assert read_again(key, which, version, frame) == frame
+
+
+def test_a_heartbeat_that_comes_again_is_read_once() -> None:
+    requests = codec.Requests()
+
+    def read(correlation_id: int, **fields: Any) -> codec.Request:
+        message = HeartbeatRequest(version=4, group_id="g", generation_id=1, member_id="m", **fields)
+        frame = codec.encode_request(message, correlation_id, "c")
+        return requests.decode(read_request_head(frame[4:12]), frame)
+
+    first, again, other = read(1), read(2), read(3, group_instance_id="i")
+    assert (first.head.correlation_id, again.head.correlation_id, again.client_id) == (1, 2, "c")
+    assert again.message is first.message
+    assert (other.message.group_instance_id, read(4).message.group_instance_id) == ("i", None)
 
 
 @pytest.mark.parametrize(("key", "which", "version"), VERSIONS)
@@ -127,6 +142,25 @@ def test_how_many_acknowledgements_a_produce_wants(version: int, acks: int) -> N
     told = [each for each in found if each is not None]
     assert set(told) == {acks}
     assert found.index(told[0]) < len(found) - 2, "long before its end"
+
+
+@pytest.mark.parametrize("version", range(9, 14))
+def test_a_produce_names_brokers_only_where_leaders_have_moved(version: int) -> None:
+    kind = ProduceResponse.TopicProduceResponse
+    partition = kind.PartitionProduceResponse(version=version, error_code=6, error_message="moved")
+    topic = kind(version=version, name="t", partition_responses=[partition] * 2)
+
+    def answer(*hosts: str) -> bytes:
+        endpoint = ProduceResponse.NodeEndpoint
+        nodes = [endpoint(version=version, node_id=1, host=host, port=9092, rack=None) for host in hosts]
+        more = {"node_endpoints": nodes} if version >= 10 else {}
+        return codec.encode_response(ProduceResponse(version=version, responses=[topic], **more), 7)
+
+    assert not codec.produce_names_brokers(answer(), version)
+    if version >= 10:
+        assert codec.produce_names_brokers(answer("broker"), version)
+    with pytest.raises(FrameError):
+        codec.produce_names_brokers(answer()[:-3], version)
 
 
 def test_every_class_is_read_by_some_version() -> None:

@@ -241,6 +241,17 @@ def test_a_client_that_does_not_read_holds_up_its_broker_and_nobody_else() -> No
         (connection,) = gateway.connections
         assert Limits.unwritten < held(connection._transport) <= MOST_HELD
         assert connection._slots.take() == [], "nothing waits beside that"
+        port = writer.get_extra_info("peername")[1]
+        other_reader, other = await asyncio.open_connection("127.0.0.1", port)
+        other.write(fetch(7))
+        from_other, to_other = await gateway.broker()
+        await read(from_other)
+        to_other.write(response(7))
+        assert await read(other_reader) == response(7)
+        for each in (other, to_other):
+            each.close()
+        await eventually(lambda: gateway.reasons)
+        gateway.reasons.clear()
         async with asyncio.timeout(PATIENCE_S):
             assert await reader.readexactly(len(sent)) == sent
         to_gateway.close()
@@ -262,21 +273,25 @@ def test_a_broker_that_does_not_read_holds_up_its_client() -> None:
     play(story)
 
 
-def test_versions_are_those_that_are_offered() -> None:
+def test_versions_are_those_that_are_offered_by_the_broker_and_here() -> None:
     async def story(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         entry = ApiVersionsResponse.ApiVersion
-        keys = [entry(version=2, api_key=key, min_version=0, max_version=50) for key in (8, 68)]
-        writer.write(codec.encode_request(ApiVersionsRequest(version=2), 7, "c"))
-        from_gateway, to_gateway = await gateway.broker()
-        await read(from_gateway)
-        to_gateway.write(codec.encode_response(ApiVersionsResponse(version=2, api_keys=keys), 7))
-        told = codec.decode_response(18, 2, await read(reader))
-        assert [(each.api_key, each.max_version) for each in told.api_keys] == [(8, 9)]
+        other = await asyncio.open_connection("127.0.0.1", writer.get_extra_info("peername")[1])
+        # While brokers are upgraded, one of them offers more than the other.
+        for (of_client, to_gateway), newest, offered in ((other, 7, 7), ((reader, writer), 50, 9)):
+            keys = [entry(version=2, api_key=key, min_version=0, max_version=newest) for key in (8, 68)]
+            to_gateway.write(codec.encode_request(ApiVersionsRequest(version=2), 7, "c"))
+            of_broker, to_client = await gateway.broker()
+            await read(of_broker)
+            to_client.write(codec.encode_response(ApiVersionsResponse(version=2, api_keys=keys), 7))
+            told = codec.decode_response(18, 2, await read(of_client))
+            assert [(each.api_key, each.max_version) for each in told.api_keys] == [(8, offered)]
+            to_client.close()
         writer.write((12).to_bytes(4) + bytes.fromhex("0012006300000008") + b"\xff\xff\0\0")
         assert (await read(reader))[4:10] == bytes.fromhex("000000080023"), (
             "UNSUPPORTED_VERSION, in version 0"
         )
-        to_gateway.close()
+        other[1].close()
 
     play(story)
 
@@ -416,6 +431,23 @@ def test_a_client_that_does_not_read_goes_though_it_is_owed_something() -> None:
     assert transport.ended == "aborted"
 
 
+def test_nothing_more_is_written_to_a_client_that_has_gone() -> None:
+    connection, transport = ClientConnection(Gateway(PLAIN), 1, ("broker", 9092), PLAIN), Transport()
+    connection.connection_made(transport)
+    written: list[bytes] = []
+
+    def write(data: bytes) -> None:
+        written.append(data)
+        transport.abort()
+
+    transport.write = write  # type: ignore[attr-defined]
+    first, second = connection._slots.await_local(), connection._slots.await_local()
+    second.fill(response(2))
+    first.fill(response(1))
+    connection._flush()
+    assert written == [response(1)]
+
+
 # -- logins --------------------------------------------------------------------------------------------
 
 
@@ -474,6 +506,28 @@ def test_a_login_takes_its_turn_and_nothing_is_answered_before_the_broker_says_s
         to_gateway.close()
 
     play(story, SASL)
+
+
+@pytest.mark.parametrize("size", [1_000, 100_000])
+def test_what_waits_is_not_overwritten_by_what_another_client_sends(size: int) -> None:
+    waiting, other = fetch(2, random.Random(size).randbytes(size)), fetch(3, bytes(200_000))
+
+    async def story(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(handshake(1) + waiting)
+        from_gateway, to_gateway = await gateway.broker()
+        assert await read(from_gateway) == handshake(1)
+        _, second = await asyncio.open_connection(*writer.get_extra_info("peername"))
+        second.write(other)
+        from_second, to_second = await gateway.broker()
+        assert await read(from_second) == other
+        to_gateway.write(accepted(1))
+        assert await read(from_gateway) == waiting
+        to_gateway.write(response(2))
+        assert [await read(reader) for _ in range(2)] == [accepted(1), response(2)]
+        for each in (second, to_second, to_gateway):
+            each.close()
+
+    play(story)
 
 
 def test_who_has_not_logged_in_is_closed_by_the_broker() -> None:

@@ -54,7 +54,7 @@ class Door:
     async def open(self) -> AsyncIterator[Door]:
         bound = self.listeners.bind(0)
         self.port = bound.getsockname()[1]
-        self.listeners.serve(bound, lambda: Echo(self.listeners))
+        self.listeners.serve(bound, lambda _name: Echo(self.listeners))
         try:
             yield self
         finally:
@@ -92,6 +92,20 @@ def of_client(key: Path | None = None) -> ssl.SSLContext:
     if key is not None:
         context.load_cert_chain(key, password=PASSWORD)
     return context
+
+
+def test_many_may_come_at_once() -> None:
+    """They do when a gateway beside this one is killed. More than wait in the queue would try again later."""
+
+    async def story() -> None:
+        async with Door().open() as door:
+            assert (await door.say(b"hello"))[0] == b"hello"
+            # Nobody is accepted meanwhile, as the loop stands still.
+            there = [socket.create_connection(("127.0.0.1", door.port), timeout=2) for _ in range(200)]
+            for each in there:
+                each.close()
+
+    asyncio.run(story())
 
 
 def test_the_next_one_is_closed_and_the_one_after_a_place_is_free_is_not(

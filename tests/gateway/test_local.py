@@ -24,6 +24,7 @@ from group_coordinator.coordinator_state.requests import AnyRequest
 from group_coordinator.coordinator_state.step import step
 from group_coordinator.gateway import codec
 from group_coordinator.gateway.addresses import Address
+from group_coordinator.gateway.frames import read_request_head
 from group_coordinator.gateway.groups import Groups, ListedGroup
 from group_coordinator.gateway.local import Client, Local, LogRecord, Nodes, Origin
 from group_coordinator.gateway.topics import Topics
@@ -42,6 +43,8 @@ class Gateway:
         self.local = Local(Origin("gw", 0, prefix), self.groups, nodes, self._write, CONFIG)
         self.now_s = 0.0
         self.answered: list[Any] = []
+        self._requests = codec.Requests()
+        self._clients: dict[int, Client] = {}
         self._states: dict[str, bytes | None] = {}
         self._offset = 0
 
@@ -54,7 +57,7 @@ class Gateway:
         self, message: Any, node_id: int = 1, client_id: str | None = "c1", name: str | None = None
     ) -> None:
         frame = codec.encode_request(message, 7, client_id)
-        request = codec.decode_request(frame)
+        request = self._requests.decode(read_request_head(frame[4:12]), frame)
 
         def reply(response: Any) -> None:
             written = codec.encode_response(response, 7)
@@ -62,7 +65,7 @@ class Gateway:
                 codec.decode_response(request.head.api_key, request.head.api_version, written)
             )
 
-        self.client = Client("/10.0.0.7", node_id)
+        self.client = self._clients.setdefault(node_id, Client("/10.0.0.7", node_id))
         self.local.logged_in(self.client, name)
         self.local.answer(request, self.client, self.now_s, reply)
 
@@ -136,8 +139,8 @@ def member_of(gateway: Gateway) -> str:
     return str(joined.member_id)
 
 
-def beat(member_id: str) -> HeartbeatRequest:
-    return HeartbeatRequest(version=4, group_id="orders", generation_id=1, member_id=member_id)
+def beat(member_id: str, generation_id: int = 1) -> HeartbeatRequest:
+    return HeartbeatRequest(version=4, group_id="orders", generation_id=generation_id, member_id=member_id)
 
 
 def commit(member_id: str, generation_id: int = 1) -> OffsetCommitRequest:
@@ -189,6 +192,22 @@ def test_a_request_does_not_overtake_the_beats_of_its_group(gateway: Gateway) ->
     assert gateway.log == [], "it waits for others"
     gateway.ask(commit(member_id))
     assert [type(each).__name__ for each in gateway.log] == ["HeartbeatRequest", "OffsetCommitRequest"]
+
+
+def test_a_heartbeat_that_comes_again_is_another_request(gateway: Gateway) -> None:
+    member_id, ids = member_of(gateway), []
+    for generation_id, error in ((1, 0), (1, 0), (2, 22), (1, 0)):
+        # The one before has not been answered.
+        gateway.ask(beat(member_id, generation_id))
+        gateway.local.flush(gateway.now_s)
+        ids.append(gateway.log[-1].request_id)
+        gateway.ask(beat(member_id, generation_id))
+        gateway.local.flush(gateway.now_s)
+        ids.append(gateway.log[-1].request_id)
+        gateway.coordinate()
+        assert [each.error_code for each in gateway.answered] == [error, error]
+        gateway.answered.clear()
+    assert len(set(ids)) == 8
 
 
 def test_while_the_coordinator_is_away(gateway: Gateway) -> None:

@@ -31,7 +31,7 @@ async def ask(address: str) -> asyncio.StreamWriter:
 def test_an_idle_connection_takes_little_memory_and_all_of_it_is_given_back(running: Running) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    count = min(2_000, hard // 2 - 500)
+    count = min(9_500, hard // 2 - 500)
     process = psutil.Process(running.process._process.pid)
 
     async def story() -> tuple[int, int]:

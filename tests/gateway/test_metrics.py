@@ -56,3 +56,18 @@ def test_a_response_counts_by_its_first_error(response: Any, api: str, error: st
     labels = {"api": api, "error": error}
     assert registry.get_sample_value("group_coordinator_gateway_responses_total", labels) == 1
     assert registry.get_sample_value("group_coordinator_gateway_request_seconds_sum", {"api": api}) == 0.5
+
+
+def test_what_passes_is_counted() -> None:
+    registry = CollectorRegistry()
+    metrics = GatewayMetrics(registry)
+    metrics.requests[0].inc()
+    metrics.received.inc(100)
+    metrics.sent.inc(20)
+    for name, labels, value in (
+        ("requests", {"api": "Produce", "way": "rewritten"}, 1),
+        ("requests", {"api": "Fetch", "way": "passed"}, 0),
+        ("bytes", {"direction": "from_clients"}, 100),
+        ("bytes", {"direction": "to_clients"}, 20),
+    ):
+        assert registry.get_sample_value(f"group_coordinator_gateway_{name}_total", labels) == value

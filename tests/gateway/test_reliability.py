@@ -3,33 +3,43 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import resource
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import NewTopic
-from kafka.errors import KafkaError
-from kafka.structs import TopicPartition
 
 from group_coordinator.deploy.broker import EmbeddedBroker
 from tests.commands.job import Job
+from tests.gateway.clients import Program
 from tests.gateway.conftest import start_gateway
+from tests.gateway.fleet import name_of
 from tests.gateway.ports import ports_in_a_row
 from tests.patience import wait_for
 from tests.topics import Reader
 
-pytestmark = [pytest.mark.spark, pytest.mark.verify]
+pytestmark = [pytest.mark.spark, pytest.mark.verify, pytest.mark.timeout(1_800)]
 
-MEMBERS = 24
-TOPIC, GROUP = "reliable", "reliable"
-RECORDS = 20_000
+TOPIC = "reliable"
+GROUPS, SIZE, PROCESSES = 10, 50, 5
+RECORDS = 60_000
+"""So many that each member has one to commit in each second."""
 IDLE_MS = 5_000
 PAUSE_S = 90
+BACKLOG = 1_024
+"""Connections that may wait to be accepted, of which a broker has 50 by default: all members come at once."""
+CLOSED = ("group_coordinator_gateway_connections_closed_total", "broker")
+Commit = tuple[str, int, int]
+"""Group, partition and offset."""
 HOSTS = ["127.0.0.1", "127.0.0.2"]
 BALANCER = "127.0.0.3"
 
@@ -56,7 +66,8 @@ class Balancer(threading.Thread):
     async def _run(self) -> None:
         self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
         servers = [
-            await asyncio.start_server(partial(self._forward, port), BALANCER, port) for port in self._ports
+            await asyncio.start_server(partial(self._forward, port), BALANCER, port, backlog=BACKLOG)
+            for port in self._ports
         ]
         self._ready.set()
         await self._stopping.wait()
@@ -84,77 +95,84 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         writer.close()
 
 
-class Member(threading.Thread):
-    """An unmodified consumer that commits each record."""
+class Fleet(Program):
+    """Some groups of unmodified members, in a process of their own."""
 
-    def __init__(self, address: str) -> None:
-        super().__init__(daemon=True)
-        self._address = address
-        self.stopping = threading.Event()
-        self.acknowledged: dict[TopicPartition, int] = {}
-        self.commits = 0
+    def __init__(self, directory: Path, address: str, first: int) -> None:
+        numbers = map(str, (first, GROUPS // PROCESSES, SIZE))
+        command = [sys.executable, "-m", "tests.gateway.fleet", address, TOPIC, *numbers]
+        super().__init__(directory / f"fleet-{first}", command)
 
-    def run(self) -> None:
-        consumer = KafkaConsumer(
-            TOPIC,
-            bootstrap_servers=self._address,
-            group_id=GROUP,
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",
-            max_poll_records=1,
-            session_timeout_ms=20_000,
-            heartbeat_interval_ms=2_000,
-            reconnect_backoff_max_ms=1_000,
-        )
-        with closing(consumer):
-            while not self.stopping.is_set():
-                consumer.poll(timeout_ms=200)
-                offsets = {each: consumer.position(each) or 0 for each in consumer.assignment()}
-                with suppress(KafkaError):  # it was not acknowledged, and is tried again
-                    consumer.commit()
-                    self.acknowledged |= offsets
-                    self.commits += 1
-                self.stopping.wait(0.5)
+    @property
+    def moves(self) -> list[str]:
+        """Each time that a member was told to take or give partitions."""
+        return [line for line in self.said.splitlines() if " in group " in line]
+
+    @property
+    def rounds(self) -> int:
+        """How many times all of its members have committed."""
+        return self.said.count("all have committed")
+
+    def acknowledged(self) -> set[Commit]:
+        """End it, in which its members do not leave; returns all commits that they have had acknowledged."""
+        self.terminate()
+        told = json.loads(self.said.splitlines()[-1])
+        return {(name_of(TOPIC, group), *each) for group, commits in told for each in commits}
 
 
-@contextmanager
-def members(address: str) -> Iterator[list[Member]]:
-    those = [Member(address) for _ in range(MEMBERS)]
-    for each in those:
-        each.start()
-    try:
-        yield those
-    finally:
-        for each in those:
-            each.stopping.set()
-        for each in those:
-            each.join()
+def all_commit(fleets: list[Fleet]) -> None:
+    """Wait until each member has committed from now on: the round before has begun before."""
+    before = [each.rounds for each in fleets]
+    wait_for(
+        lambda: all(each.rounds >= begun + 2 for each, begun in zip(fleets, before, strict=True)),
+        said=lambda: [each.said[-2_000:] for each in fleets],
+    )
 
 
-def all_commit(those: list[Member]) -> None:
-    """Wait until each has committed twice from now on: the first may have been under way."""
-    before = [each.commits for each in those]
-    wait_for(lambda: all(each.commits >= begun + 2 for each, begun in zip(those, before, strict=True)))
+def formed(fleets: list[Fleet]) -> list[int]:
+    """Wait until all members commit and none of them moves; returns how often any has moved."""
+
+    def moves() -> list[int]:
+        return [len(each.moves) for each in fleets]
+
+    def is_quiet() -> bool:
+        before = moves()
+        all_commit(fleets)
+        return moves() == before
+
+    wait_for(is_quiet)
+    return moves()
 
 
-def during(events: Reader, act: Callable[[], None], since: int | None = None) -> set[str]:
-    """What happens while something is done, or has happened since."""
-    begin = len(events.read_to_end()) if since is None else since
-    act()
-    events.read_to_end()
-    return {each["event"] for each in events.values()[begin:]}
+def commits(events: list[dict[str, Any]]) -> Iterator[Commit]:
+    """The commits that the coordinator tells of."""
+    for event in events:
+        if event["event"] == "offsets_committed":
+            for topic in event["topics"]:
+                for each in topic["partitions"]:
+                    yield event["group_id"], each["partition_index"], each["committed_offset"]
 
 
-def test_members_survive_a_killed_gateway_a_paused_coordinator_and_a_restarted_broker(tmp_path: Path) -> None:
+def fill_topic(broker: str) -> None:
+    with closing(KafkaAdminClient(bootstrap_servers=broker)) as admin:
+        admin.create_topics([NewTopic(TOPIC, num_partitions=SIZE, replication_factor=1)])
+    with closing(KafkaProducer(bootstrap_servers=broker)) as producer:
+        for number in range(RECORDS):
+            producer.send(TOPIC, b"%d" % number, partition=number % SIZE)
+
+
+def test_500_members_survive_killed_gateway_away_coordinator_and_restarted_broker(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with ExitStack() as stack:
-        overrides = {"connections.max.idle.ms": str(IDLE_MS)}
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        overrides = {
+            "connections.max.idle.ms": str(IDLE_MS),
+            "socket.listen.backlog.size": str(BACKLOG),
+        }
         kafka = stack.enter_context(EmbeddedBroker(tmp_path / "kafka", overrides=overrides))
         broker = kafka.bootstrap_servers
-        with closing(KafkaAdminClient(bootstrap_servers=broker)) as admin:
-            admin.create_topics([NewTopic(TOPIC, num_partitions=MEMBERS, replication_factor=1)])
-        with closing(KafkaProducer(bootstrap_servers=broker)) as producer:
-            for number in range(RECORDS):
-                producer.send(TOPIC, b"%d" % number, partition=number % MEMBERS)
+        fill_topic(broker)
         job = Job(broker, tmp_path, "reliable")
         stack.callback(job.kill)
         job.wait_for("the coordinator is running")
@@ -168,39 +186,46 @@ def test_members_survive_a_killed_gateway_a_paused_coordinator_and_a_restarted_b
             each.wait_for("clients find the gateway at ")
         stack.enter_context(Balancer([*HOSTS], [port, port + 2]))
         events = stack.enter_context(Reader({"bootstrap_servers": broker}, job.topics["events"]))
+        fleets: list[Fleet] = []
+        for first in range(0, GROUPS, GROUPS // PROCESSES):
+            # One after the other: what is shown here is not what a machine does while 500 begin.
+            fleets.append(stack.enter_context(Fleet(tmp_path, f"{BALANCER}:{port}", first)))
+            formed(fleets)
 
-        with members(f"{BALANCER}:{port}") as those:
-            events.first(lambda it: len(it.get("assignments", ())) == MEMBERS)
-            # kafka-python's leader may join once more when it has heard of the topic.
-            wait_for(lambda: during(events, partial(all_commit, those)) == {"offsets_committed"})
-            before = len(events.records)
+        moves = formed(fleets)
+        events.read_to_end()
+        seen, closed = len(events.records), gateways[1].metrics().get(CLOSED, 0)
 
-            gateways[0].kill()
-            all_commit(those)
+        gateways[0].kill()
+        all_commit(fleets)
 
-            job.pause()
-            paused_s = time.monotonic()
-            wait_for(lambda: time.monotonic() - paused_s > PAUSE_S)
-            job.resume()
-            all_commit(those)
+        job.pause()
+        paused_s = time.monotonic()
+        wait_for(lambda: time.monotonic() - paused_s > PAUSE_S)
+        job.resume()
+        all_commit(fleets)
 
-            assert during(events, partial(all_commit, those), before) == {"offsets_committed"}, (
-                "nobody was expired, nothing revoked"
-            )
-            counted = gateways[1].metrics()
-            assert counted["group_coordinator_gateway_upstream_errors_total",] > 0, "idle ones were closed"
-            assert ("group_coordinator_gateway_connections_closed_total", "broker") not in counted
+        job.kill()
+        again = Job(broker, tmp_path, "reliable")
+        stack.callback(again.kill)
+        again.wait_for("the coordinator is running")
+        all_commit(fleets)
 
-            kafka.stop()
-            kafka.start()
-            all_commit(those)
-        acknowledged = {
-            each: max(it.acknowledged.get(each, 0) for it in those)
-            for it in those
-            for each in it.acknowledged
-        }
-        with closing(KafkaAdminClient(bootstrap_servers=f"{HOSTS[1]}:{port}")) as admin:
-            committed = admin.list_group_offsets(GROUP)[GROUP]
-        lost = {each for each, offset in acknowledged.items() if committed[each].offset < offset}
-        assert len(acknowledged) == MEMBERS
-        assert not lost
+        counted = gateways[1].metrics()
+        assert counted["group_coordinator_gateway_upstream_errors_total",] > 0, "idle ones were closed"
+        assert counted.get(CLOSED, 0) == closed, "and no client for that"
+        assert formed(fleets) == moves, "no member was told to give or take a partition"
+        events.read_to_end()
+        assert {json.loads(each.value)["event"] for each in events.records[seen:]} == {"offsets_committed"}
+
+        # As at a broker itself: members are back, and lose their places if it was away for longer than they
+        # may be silent, which they count themselves.
+        kafka.stop()
+        kafka.start()
+        all_commit(fleets)
+
+        acknowledged = set[Commit]().union(*(each.acknowledged() for each in fleets))
+        events.read_to_end()
+        told = [json.loads(each.value) for each in events.records]
+        assert len({(group, partition) for group, partition, _ in acknowledged}) == GROUPS * SIZE
+        assert acknowledged <= set(commits(told)), "none was lost"

@@ -42,6 +42,12 @@ def test_one_file_is_for_the_gateway_and_for_the_coordinator(
             for value in ("x_y", "h:", "h:x", "h:70000")
         ),
         ("tls.key", "key.pem", "gateway.tls.certificate is not set"),
+        ("advertised.port", "70000", "Expected `int` <= 65535 - at `gateway.advertised.port`"),
+        *(
+            ("advertised.nodes", value, f"gateway.advertised.nodes: {value!r} is no name for each broker")
+            for value in ("broker", "broker-{node}", "{node}.{node}.x", "10.0.0.{node}", "b_{node}.x")
+        ),
+        ("advertised.nodes", "broker-{node}.x", "gateway.advertised.nodes needs gateway.tls.certificate"),
         ("max.connections", "0", "Expected `int` >= 1 - at `gateway.max.connections`"),
         ("beats.linger.ms", "x", "Expected `int`, got `str` - at `gateway.beats.linger.ms`"),
     ],
@@ -50,6 +56,30 @@ def test_what_cannot_be_used_is_named(name: str, value: str, why: str) -> None:
     with pytest.raises(SettingsError) as caught:
         GatewaySettings.load(None, {}, {f"gateway.{name}": value}, needed=())
     assert str(caught.value).startswith(f"unusable setting: {why}")
+
+
+@pytest.mark.parametrize(
+    ("host", "why"),
+    [
+        ("localhost", "is no name with a dot"),
+        ("10.0.0.1", "is no name with a dot"),
+        ("BROKER-7.x", "is the name of broker 7"),
+        ("broker-x.x", None),
+    ],
+)
+def test_the_bootstrap_has_a_name_of_its_own(host: str, why: str | None) -> None:
+    given = {"advertised.nodes": "broker-{node}.x", "advertised.host": host, "tls.certificate": "c"}
+    settings = {f"gateway.{name}": value for name, value in given.items()}
+    if why is None:
+        assert GatewaySettings.load(None, {}, settings, needed=()).names is not None
+        return
+    with pytest.raises(SettingsError, match=rf"^unusable setting: gateway.advertised.host: '{host}' {why}"):
+        GatewaySettings.load(None, {}, settings, needed=())
+
+
+def test_any_free_port_cannot_be_told_as_another() -> None:
+    with pytest.raises(ValueError, match=r"^gateway.advertised.port is of no use"):
+        GatewaySettings(gateway_listen="h:0", gateway_advertised_port=443)
 
 
 @pytest.mark.parametrize(
@@ -64,3 +94,8 @@ def test_what_cannot_be_used_is_named(name: str, value: str, why: str) -> None:
 )
 def test_the_port_of_a_broker(listen: str, node_id: int, port: int | None) -> None:
     assert GatewaySettings(gateway_listen=listen).node_port(node_id) == port
+
+
+def test_a_broker_whose_advertised_port_is_beyond_all_ports_has_none() -> None:
+    settings = GatewaySettings(gateway_listen="h:19092", gateway_advertised_port=65_000)
+    assert [settings.node_port(each) for each in (534, 535)] == [19_627, None]

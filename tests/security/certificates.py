@@ -50,12 +50,16 @@ def make_certificates(directory: Path) -> Certificates:
     return Certificates(authority, keystore)
 
 
-def make_client_key(directory: Path, password: str) -> Path:
-    """Make a PEM file with a client's certificate and its private key, encrypted with `password`."""
+def make_client_key(directory: Path, password: str, *names: str) -> Path:
+    """Make a PEM file with a certificate and its private key, encrypted with `password`.
+
+    It is a client's, or with `names` that of the server with these.
+    """
     keystore, pem = directory / "client.p12", directory / "client.pem"
     command = [str(find_java().with_name("keytool"))]
     store = ["-keystore", str(keystore), "-storetype", "PKCS12", "-storepass", password, "-alias", "client"]
     key = ["-keyalg", "EC", "-groupname", "secp256r1", "-validity", "7", "-dname", "CN=client"]
+    key += ["-ext", "san=" + ",".join(f"dns:{each}" for each in names)] if names else []
     # The old encryption, because Kafka in Java 17 does not read the new one (PBES2) from a PEM file.
     old = "-J-Dkeystore.pkcs12.legacy"
     subprocess.run(

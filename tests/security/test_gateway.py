@@ -102,8 +102,8 @@ class Wire:
         self._socket.close()
 
 
-def on_group(*operations: str) -> Right:
-    pattern = ResourcePattern(ResourceType.GROUP, "table", ACLResourcePatternType.LITERAL)
+def on_group(*operations: str, group: str = "table") -> Right:
+    pattern = ResourcePattern(ResourceType.GROUP, group, ACLResourcePatternType.LITERAL)
     return Right(pattern, tuple(ACLOperation[it] for it in operations))
 
 
@@ -324,3 +324,54 @@ def test_a_broker_and_the_gateway_let_everybody_do_the_same(secured: SecuredBrok
                 if expected != found:
                     differences.append((name, request, expected, found))
     assert differences == []
+
+
+def test_a_right_that_is_taken_away_ends_while_the_member_is_at_work(
+    secured: SecuredBroker, gateway: str
+) -> None:
+    secured.grant("stranger", [on_group("READ", group="at-work"), on_topic("mine", "READ")])
+    with closing(Wire(gateway, "stranger", None)) as wire:
+        joined = JoinGroupRequest(
+            version=3,  # which makes a member at once
+            group_id="at-work",
+            protocol_type="consumer",
+            session_timeout_ms=30_000,
+            rebalance_timeout_ms=30_000,
+            member_id="",
+            protocols=[JoinGroupRequest.JoinGroupRequestProtocol(version=3, name="range", metadata=b"")],
+        )
+        told = codec.decode_response(11, 3, wire.ask(joined))
+        here = {"group_id": "at-work", "generation_id": told.generation_id, "member_id": told.member_id}
+        wire.ask(SyncGroupRequest(version=3, **here, assignments=[]))
+        commit = OffsetCommitRequest(
+            version=7,
+            group_id="at-work",
+            generation_id_or_member_epoch=told.generation_id,
+            member_id=told.member_id,
+            topics=[
+                OffsetCommitRequest.OffsetCommitRequestTopic(
+                    version=7,
+                    name="mine",
+                    partitions=[
+                        OffsetCommitRequest.OffsetCommitRequestTopic.OffsetCommitRequestPartition(
+                            version=7, partition_index=0, committed_offset=5
+                        )
+                    ],
+                )
+            ],
+        )
+
+        def answers() -> tuple[int, int]:
+            committed = codec.decode_response(8, 7, wire.ask(commit))
+            beaten = codec.decode_response(12, 3, wire.ask(HeartbeatRequest(version=3, **here)))
+            return beaten.error_code, committed.topics[0].partitions[0].error_code
+
+        assert answers() == (0, 0)
+        secured.grant("stranger", [on_topic("mine", "READ")])
+        denied = (Errors.GROUP_AUTHORIZATION_FAILED, Errors.GROUP_AUTHORIZATION_FAILED)
+        wait_for(lambda: answers() == denied)
+        with closing(Wire(gateway, "stranger", None)) as another:
+            at_once = codec.decode_response(12, 3, another.ask(HeartbeatRequest(version=3, **here)))
+        assert at_once.error_code == Errors.GROUP_AUTHORIZATION_FAILED, (
+            "nothing is remembered of another connection"
+        )

@@ -1,0 +1,57 @@
+"""A gateway in a process of its own, in front of a stream and a broker."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Self
+
+import psutil
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from benchmarks.streams import Stream
+
+_FOUND = "clients find the gateway at "
+_PATIENCE_S = 60
+_LOOK_S = 0.05
+
+
+class Gateway:
+    """A gateway that asks `stream`, while the context is open. It logs to a file in `directory`."""
+
+    def __init__(self, bootstrap_servers: str, stream: Stream, directory: Path) -> None:
+        given = stream.topic_settings | {"gateway.max.connections": 15_000}
+        command = [sys.executable, "-m", "group_coordinator", "gateway"]
+        command += ["--bootstrap-servers", bootstrap_servers, "--listen", "127.0.0.1:0"]
+        command += ["--advertised-host", "localhost", "--metrics-port", "-1"]
+        self._command = command + [part for it in given.items() for part in ("--set", f"{it[0]}={it[1]}")]
+        self._file = directory / "gateway.log"
+
+    def __enter__(self) -> Self:
+        with self._file.open("w") as log:
+            self._process = subprocess.Popen(self._command, stdout=log, stderr=subprocess.STDOUT)
+        self._known = psutil.Process(self._process.pid)
+        deadline = time.monotonic() + _PATIENCE_S
+        while not (found := [each for each in self._said() if each.startswith(_FOUND)]):
+            if time.monotonic() > deadline or self._process.poll() is not None:
+                self.__exit__()
+                raise RuntimeError(f"the gateway is not up: {self._said()}")
+            time.sleep(_LOOK_S)
+        self.address = found[0].removeprefix(_FOUND)
+        """Where its clients begin."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.terminate()
+        self._process.wait()
+
+    def cpu_seconds(self) -> float:
+        """Its CPU time so far."""
+        times = self._known.cpu_times()
+        return times.user + times.system
+
+    def _said(self) -> list[str]:
+        return self._file.read_text().splitlines()

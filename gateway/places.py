@@ -1,0 +1,126 @@
+"""The places where clients find the brokers, and the broker that a connection stands for.
+
+Each broker has a port of its own, or a name of its own on the one port (SNI). This is the only module that
+knows which of the two it is.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from typing import TYPE_CHECKING
+
+from group_coordinator.gateway.addresses import Address
+from group_coordinator.gateway.errors import GatewayError
+from group_coordinator.gateway.names import BOOTSTRAP
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable, Mapping
+
+    from group_coordinator.gateway.brokers import Brokers
+    from group_coordinator.gateway.connection import ClientConnection
+    from group_coordinator.gateway.listeners import Listeners
+    from group_coordinator.gateway.settings import GatewaySettings
+
+__all__ = ["Places"]
+
+log = logging.getLogger(__name__)
+
+
+class Places:
+    """The gateway's address for each of `brokers`.
+
+    `connect` makes the connection of a client that the broker with this node id and address serves.
+    """
+
+    def __init__(
+        self,
+        settings: GatewaySettings,
+        brokers: Brokers,
+        listeners: Listeners,
+        connect: Callable[[int, Address], ClientConnection],
+    ) -> None:
+        self._settings, self._brokers, self._listeners = settings, brokers, listeners
+        self._connect = connect
+        self._names = settings.names
+        self._bootstrap = self._told(settings.listen.port)
+        self._addresses: dict[int, Address] = {}
+
+    @property
+    def addresses(self) -> Mapping[int, Address]:
+        """The gateway's address for each broker that has one, by node id."""
+        return self._addresses
+
+    def open(self) -> Address:
+        """Let clients in. Returns the bootstrap address that they use. Raises `GatewayError`."""
+        bound = self._listeners.bind(self._settings.listen.port)
+        self._bootstrap = self._told(_port_of(bound))
+        self.settle()
+        if not self._addresses:
+            bound.close()
+            raise GatewayError(
+                "no broker has a port: raise gateway.node.ports, or choose other ports with --listen"
+            )
+        self._listeners.serve(bound, lambda name: self._enter(self._node_of(name)))
+        return self._bootstrap
+
+    def settle(self) -> None:
+        """See to it that each broker has a place, also those that had none, which may be free now."""
+        for node_id in self._brokers.present:
+            if node_id not in self._addresses:
+                self._offer(node_id)
+
+    def address_of(self, node_id: int, own: Address) -> Address | None:
+        """Return the gateway's address for a broker that is at `own`; None if no place can be had for it."""
+        if self._brokers.meet(node_id, own, time.monotonic()):
+            log.info("broker %s is at %s:%s", node_id, *own)
+            if node_id not in self._addresses:
+                self._offer(node_id)
+        return self._addresses.get(node_id)
+
+    def _offer(self, node_id: int) -> None:
+        try:
+            self._addresses[node_id] = self._make(node_id)
+        except GatewayError as error:
+            log.error("broker %s is not offered: %s", node_id, error)  # noqa: TRY400 - it is one line
+        self._brokers.offer(node_id, time.monotonic(), is_offered=node_id in self._addresses)
+
+    def _make(self, node_id: int) -> Address:
+        if self._names is not None:
+            return self._bootstrap._replace(host=self._names.of(node_id))
+        port = self._settings.node_port(node_id)
+        if port is None:
+            raise GatewayError(
+                f"its port would be beyond the {self._settings.gateway_node_ports} of gateway.node.ports"
+            )
+        bound = self._listeners.bind(port)
+        self._listeners.serve(bound, lambda _name: self._enter(node_id))
+        return self._told(_port_of(bound))
+
+    def _told(self, port: int) -> Address:
+        return Address(self._settings.gateway_advertised_host, self._settings.told_port(port))
+
+    def _node_of(self, name: str) -> int:
+        """Return the node id that a client at the bootstrap port asks for. Raises `GatewayError`."""
+        node_id = BOOTSTRAP if self._names is None else self._names.stands_for(name)
+        if node_id == BOOTSTRAP:
+            return secrets.choice(self._brokers.reachable or self._brokers.present)
+        asked = repr(name) if name else "no name (SNI)"
+        if node_id is None:
+            raise GatewayError(
+                f"it asks for {asked}, and not for gateway.advertised.host or a name of "
+                "gateway.advertised.nodes"
+            )
+        if not self._brokers.knows(node_id):
+            raise GatewayError(f"it asks for {asked}, and there is no broker {node_id}")
+        return node_id
+
+    def _enter(self, node_id: int) -> ClientConnection:
+        return self._connect(node_id, self._brokers.address(node_id))
+
+
+def _port_of(bound: socket.socket) -> int:
+    port: int = bound.getsockname()[1]
+    return port

@@ -1,0 +1,101 @@
+"""Many unmodified consumers in one process: librdkafka's, which does all by itself but poll and commit.
+
+python -m tests.gateway.fleet ADDRESS TOPIC FIRST GROUPS SIZE
+
+There are GROUPS groups, from number FIRST on, of SIZE members each, which commit once a second what they have
+read. It says `all have committed` whenever all of them have done so since it last said that, and each move of
+partitions. At SIGTERM it says as JSON each offset whose commit was acknowledged, and closes no member: so
+nothing of what happens after that counts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+
+EVERY_S = 1.0
+STRATEGIES = ("range", "cooperative-sticky")
+
+
+class Member:
+    """One consumer."""
+
+    def __init__(self, address: str, topic: str, group: int) -> None:
+        self.group, self.acknowledged = group, list[tuple[int, int]]()
+        self._is_committing = False
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": address,
+                "group.id": name_of(topic, group),
+                "partition.assignment.strategy": STRATEGIES[group % len(STRATEGIES)],
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                "on_commit": self._committed,
+                # It reads what there is at once, and then does not ask for more.
+                "queued.min.messages": 1,
+            }
+        )
+        self._consumer.subscribe(
+            [topic],
+            on_assign=self._moved("assigned"),
+            on_revoke=self._moved("revoked"),
+            on_lost=self._moved("lost"),
+        )
+
+    def _moved(self, kind: str) -> Callable[[Any, list[TopicPartition]], None]:
+        return lambda _, partitions: say(f"{kind} {len(partitions)} in group {self.group}")
+
+    def _committed(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
+        self._is_committing = False
+        self.acknowledged += [
+            (each.partition, each.offset) for each in partitions if not (error or each.error)
+        ]
+
+    def step(self) -> None:
+        """Read a record, and commit it if the commit before has been answered."""
+        record: Message | None = self._consumer.poll(0)
+        if record is not None and record.error() is None and not self._is_committing:
+            self._is_committing = True
+            self._consumer.commit(record, asynchronous=True)
+
+
+def name_of(topic: str, group: int) -> str:
+    """The id of a group."""
+    return f"{topic}-{group}"
+
+
+def say(line: str) -> None:
+    print(line, flush=True)
+
+
+def main() -> None:
+    address, topic, *numbers = sys.argv[1:]
+    # Its threads, five for each member, would keep the gateway from the processor when all connect at once.
+    os.nice(19)
+    first, groups, size = map(int, numbers)
+    stopping: list[int] = []
+    signal.signal(signal.SIGTERM, lambda *_: stopping.append(1))
+    members = [Member(address, topic, first + number % groups) for number in range(groups * size)]
+    counted = [0] * len(members)
+    while not stopping:
+        began_s = time.monotonic()
+        for each in members:
+            each.step()
+        counts = [len(each.acknowledged) for each in members]
+        if all(count > before for count, before in zip(counts, counted, strict=True)):
+            counted = counts
+            say("all have committed")
+        time.sleep(max(0, EVERY_S - (time.monotonic() - began_s)))
+    say(json.dumps([[each.group, each.acknowledged] for each in members]))
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
