@@ -67,7 +67,7 @@ class LogTime:
         off_wall_ms = _outside(at_ms, sent.wall_ms, known.wall_ms)
         wall_agrees = abs(off_wall_ms) <= self._differ_ms
         if self._ahead_ms is None:
-            # Of two that differ the earlier one: log time can be set forward, and never back.
+            # The earlier one, if they differ: log time can be set forward, and never back.
             begun_ms = known.wall_ms + (off_wall_ms if wall_agrees else min(off_wall_ms, 0))
             self._ahead_ms = max(begun_ms, self._reached_ms) - known.monotonic_ms
             self._steered_at_ms = known.monotonic_ms

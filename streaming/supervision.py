@@ -294,12 +294,14 @@ class Supervision:
         self._metrics.clock_skew.set(clock.skew_ms / 1000)
         if clock.broker_is_off is not self._broker_is_off:
             self._broker_is_off = clock.broker_is_off
-            what = (
-                f"differs from log time by {clock.skew_ms / 1000:+.1f} s: log time goes on without it"
-                if self._broker_is_off
-                else "is right again"
-            )
-            self._say(f"the clock of the leader of topic {self._settings.topics_clock} {what}")
+            topic = self._settings.topics_clock
+            if self._broker_is_off:
+                self._say(
+                    f"the clock of the leader of topic {topic} differs from log time by "
+                    f"{clock.skew_ms / 1000:+.1f} s: log time goes on without it"
+                )
+            else:
+                self._say(f"the clock of the leader of topic {topic} is right again")
 
     def _begin(self, until: Until, outages: list[Outage], guard: Guard) -> StreamingQuery:
         self._batches.restart()

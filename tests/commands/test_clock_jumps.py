@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
@@ -12,15 +14,17 @@ from group_coordinator.coordinator_state.outages import Outages
 from tests.commands.asking import requests_to
 from tests.commands.job import Job
 from tests.faults.history import collect, read_topic
+from tests.own_clock import BrokerWithOwnClock
 from tests.patience import wait_for
+from tests.topics import Reader, Requests
 
 pytestmark = pytest.mark.spark
 
-CLOCK = "the clock of request partition 0's leader"
+REQUESTS = "the clock of request partition 0's leader"
 
 
 def stamp_by_sender(bootstrap_servers: str, topic: str) -> None:
-    """Have the senders say what a broker's clock says, because no broker here has a clock of its own."""
+    """Have the senders say what a broker's clock says, where no broker has a clock of its own."""
     admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers)
     admin.alter_configs(
         [ConfigResource(ConfigResourceType.TOPIC, topic, {"message.timestamp.type": "CreateTime"})]
@@ -28,42 +32,32 @@ def stamp_by_sender(bootstrap_servers: str, topic: str) -> None:
     admin.close()
 
 
-def test_nobody_expires_and_a_replay_gives_the_same(
-    start: Callable[..., Job], bootstrap_servers: str
-) -> None:
-    job = start("--set", "requests.partitions=1")
-    job.wait_for("the coordinator is running")
-    stamp_by_sender(bootstrap_servers, job.topics["requests"])
-    with requests_to(bootstrap_servers, job) as requests:
-        requests.ahead_ms = 0
+class Member:
+    """The one member of a group, from when it is made."""
+
+    def __init__(self, job: Job, requests: Requests) -> None:
+        self._job = job
+        self._requests = requests
         joined = requests.answer(requests.join("g", api_version=3))
-        me = {name: joined[name] for name in ("member_id", "generation_id")}
+        self._me = {name: joined[name] for name in ("member_id", "generation_id")}
         assignments = [{"member_id": joined["member_id"], "assignment": ""}]
-        assert (
-            requests.call("sync_group", "g", api_version=3, **me, assignments=assignments)["error"] == "NONE"
-        )
+        synced = requests.call("sync_group", "g", api_version=3, **self._me, assignments=assignments)
+        assert synced["error"] == "NONE"
 
-        def beat() -> None:
-            assert requests.call("heartbeat", "g", **me)["error"] == "NONE"
+    def beat(self) -> None:
+        assert self._requests.call("heartbeat", "g", **self._me)["error"] == "NONE"
 
-        for ahead_ms, told in [
-            (12_000, "has jumped by +1"),
-            (0, "is right again"),
-            (-12_000, "has jumped by -1"),
-        ]:
-            requests.ahead_ms = ahead_ms
-            wait_for(
-                lambda told=told: f"{CLOCK} {told}" in "".join(job.said),
-                meanwhile=beat,
-                said=lambda: job.said,
-            )
-            beat()
-        assert job.metrics()["group_coordinator_clock_shifts_total",] == 3
+    def beat_until(self, told: str) -> None:
+        """Send heartbeats until the coordinator has said `told`, and one more."""
+        wait_for(lambda: told in "".join(self._job.said), meanwhile=self.beat, said=lambda: self._job.said)
+        self.beat()
 
+
+def end(job: Job, bootstrap_servers: str) -> list[bytes]:
+    """Stop the coordinator, compare its events with a replay, and return them."""
     job.terminate()
     assert job.exit_code() == 0
     history = collect(job.settings, read_topic(bootstrap_servers, job.topics["requests"]), [], {})
-    assert all(b"member_removed" not in (event.value or b"") for event in history.events)
     replayed = replay(
         history.requests,
         {},
@@ -73,4 +67,51 @@ def test_nobody_expires_and_a_replay_gives_the_same(
         Outages(history.outages),
         layout=history.layout,
     )
-    assert list(dict.fromkeys(event.value for event in history.events)) == list(replayed)
+    events = list(dict.fromkeys(event.value for event in history.events))
+    assert events == list(replayed)
+    return events
+
+
+def test_nobody_expires_because_a_request_partitions_leader_jumps(
+    start: Callable[..., Job], bootstrap_servers: str
+) -> None:
+    job = start("--set", "requests.partitions=1")
+    job.wait_for("the coordinator is running")
+    stamp_by_sender(bootstrap_servers, job.topics["requests"])
+    with requests_to(bootstrap_servers, job) as requests:
+        requests.ahead_ms = 0
+        member = Member(job, requests)
+        for requests.ahead_ms, told in [
+            (12_000, "has jumped by +1"),
+            (0, "is right again"),
+            (-12_000, "has jumped by -1"),
+        ]:
+            member.beat_until(f"{REQUESTS} {told}")
+        assert job.metrics()["group_coordinator_clock_shifts_total",] == 3
+        assert job.metrics()["group_coordinator_clock_skew_seconds",] == pytest.approx(0, abs=3)
+    assert not any(b"member_removed" in event for event in end(job, bootstrap_servers))
+
+
+def test_a_broker_that_is_an_hour_ahead_for_a_while_stops_no_time(tmp_path: Path) -> None:
+    """Its clock stamps requests and ticks. When it is right again, the watermark is not ahead."""
+    if shutil.which("javac") is None:
+        pytest.skip("a JDK is needed: there is no javac in the PATH")
+    with BrokerWithOwnClock(tmp_path / "kafka") as broker:
+        servers = broker.bootstrap_servers
+        job = Job(servers, tmp_path, "own-clock", "--set", "requests.partitions=1")
+        try:
+            job.wait_for("the coordinator is running")
+            with requests_to(servers, job) as requests:
+                member = Member(job, requests)
+                for ahead_ms, told in [(3_600_000, "has jumped by +36"), (0, "is right again")]:
+                    broker.set_clock(ahead_ms)
+                    member.beat_until(f"{REQUESTS} {told}")
+                ticks = f"the clock of the leader of topic {job.topics['clock']}"
+                assert f"{ticks} differs from log time by +36" in "".join(job.said)
+                job.wait_for(f"{ticks} is right again")
+                with Reader({"bootstrap_servers": servers}, job.topics["events"]) as events:
+                    events.first(lambda event: event["event"] == "member_removed")
+            removed = end(job, servers)
+            assert sum(b"member_removed" in event for event in removed) == 1
+        finally:
+            job.kill()

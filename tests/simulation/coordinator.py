@@ -77,10 +77,8 @@ class Coordinator:
             return
         records = self._world.log.records[self._read :]
         self._read += len(records)
-        read_tick = self._newest_tick
         watermark = self.watermark = max(self.watermark, self._newest_tick - self._conditions.clock_slack_ms)
         self._newest_tick = self._world.now - (self._world.now - self._started) % TICK_MS
-        self._newest_read = max(self._newest_read, read_tick)
         if self._refuses(records, watermark):
             self._world.after(
                 self._world.rng.randrange(LONGEST_BEGIN_MS), self._run_refused, records, watermark
@@ -203,7 +201,7 @@ class Coordinator:
 
     def _note_outage(self) -> None:
         # It may crash again before it has read anything new.
-        begin = max([self._newest_read, *(outage.end_ms for outage in self._world.outages)])
+        begin = max([self._newest_read, self.watermark, *(outage.end_ms for outage in self._world.outages)])
         now = self._world.now
         if begin < now:
             self._world.outages.append(Outage(begin, now))

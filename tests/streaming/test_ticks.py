@@ -8,12 +8,14 @@ from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient
 
 from group_coordinator.jobs.kafka_config import python_client_config
-from group_coordinator.streaming.clock import Clock
+from group_coordinator.streaming.clock import Clock, Pace
 from group_coordinator.streaming.ticks import Beginning, Tick, TickReader
 
 pytestmark = pytest.mark.spark
 
 QUIET_S = 60
+OFTEN = Pace(50, 60_000, 60_000)
+SELDOM = Pace(3_600_000, 3_600_000, 3_600_000)
 _numbers = itertools.count(1)
 
 

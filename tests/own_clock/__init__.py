@@ -1,0 +1,46 @@
+"""A Kafka broker with a clock of its own, which a test can set.
+
+All that Kafka knows of the time comes from its class `SystemTime`. A Java agent puts another class in its
+place, whose milliseconds are so much ahead as a file says. Needs a JDK.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import zipfile
+from pathlib import Path
+
+from group_coordinator.deploy.broker import EmbeddedBroker
+from group_coordinator.deploy.jars import fetch
+
+_SOURCES = sorted(Path(__file__).parent.glob("*.java"))
+_MANIFEST = "Manifest-Version: 1.0\nPremain-Class: OwnClock\n"
+
+
+class BrokerWithOwnClock(EmbeddedBroker):
+    """An embedded broker whose clock is right until `set_clock`."""
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir()
+        self._ahead = directory / "ahead-ms"
+        self.set_clock(0)
+        super().__init__(directory, jvm_flags=(f"-javaagent:{_agent(directory)}={self._ahead}",))
+
+    def set_clock(self, ahead_ms: int) -> None:
+        """Have the broker's clock jump. It is so much ahead of this machine's within a tenth of a second."""
+        new = self._ahead.with_suffix(".new")
+        new.write_text(str(ahead_ms))
+        new.replace(self._ahead)
+
+
+def _agent(directory: Path) -> Path:
+    classes = directory / "classes"
+    classpath = os.pathsep.join(map(str, fetch("broker")))
+    subprocess.run(["javac", "-cp", classpath, "-d", classes, *_SOURCES], check=True)
+    agent = directory / "own-clock.jar"
+    with zipfile.ZipFile(agent, "w") as jar:
+        jar.writestr("META-INF/MANIFEST.MF", _MANIFEST)
+        for each in classes.rglob("*.class"):
+            jar.write(each, each.relative_to(classes))
+    return agent
