@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     import pandas as pd
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
     from group_coordinator.coordinator_state.step import StepResult
@@ -42,6 +42,7 @@ __all__ = [
     "read_log",
     "read_topics",
     "start_query",
+    "tick_time",
 ]
 
 QUERY_NAME = "group-coordinator"
@@ -94,15 +95,6 @@ def read_log(spark: SparkSession, settings: Settings) -> DataFrame:
         spark, settings, settings.topics_requests, settings.topics_clock, most=settings.max_batch_records
     )
     is_tick = F.col("topic") == settings.topics_clock
-    tick = F.col("value").cast("string")
-    at_ms = F.coalesce(F.get_json_object(tick, "$.at_ms").cast("long"), F.unix_millis("timestamp"))
-    previous_ms = F.get_json_object(tick, "$.previous_ms").cast("long")
-    is_late = at_ms - previous_ms > settings.clock_max_gap_ms
-    until_ms = F.get_json_object(tick, "$.until_ms").cast("long")
-    # A bound that is not given is none.
-    up_to = F.timestamp_millis(F.least(at_ms, until_ms))
-    # Not null, which would make it a request, but long ago, which moves nothing.
-    tick_time = F.when(is_late, F.timestamp_millis(F.lit(0))).otherwise(up_to)
     requests = (
         log.select(
             "key",
@@ -110,7 +102,7 @@ def read_log(spark: SparkSession, settings: Settings) -> DataFrame:
             "offset",
             F.unix_millis("timestamp").alias("timestamp_ms"),
             "value",
-            F.when(is_tick, tick_time).alias("clock"),
+            F.when(is_tick, tick_time(settings.clock_max_gap_ms)).alias("clock"),
         )
         .withWatermark("clock", f"{settings.clock_slack_ms} milliseconds")
         # On this very column, or Spark pushes the filter below the watermark and no tick ever reaches it.
@@ -119,6 +111,23 @@ def read_log(spark: SparkSession, settings: Settings) -> DataFrame:
     # With one state partition the task that has read the requests can also decide them. Nothing is shuffled,
     # and a batch is one stage instead of two.
     return requests.coalesce(1) if settings.state_partitions == 1 else requests
+
+
+def tick_time(max_gap_ms: int) -> Column:
+    """The time up to which a tick lets time come, of the columns `value` and `timestamp` of its record.
+
+    `Tick` says what its fields mean. Without `at_ms` it is the append time.
+    """
+
+    def field(name: str) -> Column:
+        return F.get_json_object(F.col("value").cast("string"), f"$.{name}").cast("long")
+
+    at_ms = F.coalesce(field("at_ms"), F.unix_millis("timestamp"))
+    is_late = at_ms - field("previous_ms") > max_gap_ms
+    # Not null, which would make it a request, but long ago, which moves nothing.
+    late = F.timestamp_millis(F.lit(0))
+    # A bound that is not given is none.
+    return F.when(is_late, late).otherwise(F.timestamp_millis(F.least(at_ms, field("until_ms"))))
 
 
 def read_topics(spark: SparkSession, settings: Settings, *topics: str, most: int | None = None) -> DataFrame:

@@ -1,12 +1,18 @@
-"""The query's plan: where there is one state partition, nothing is shuffled."""
+"""What ticks do to time, and the query's plan: where there is one state partition, nothing is shuffled."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from group_coordinator.streaming.query import tick_time
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from tests.streaming.harness import Harness
 
 pytestmark = pytest.mark.spark
@@ -57,3 +63,26 @@ def test_groups_that_were_shuffled_to_the_one_partition_are_found(
 
     again = harness.answer(harness.join("orders", "c1", group_instance_id="i1"))
     assert joined["generation_id"] + 1 == again["generation_id"]
+
+
+def test_time_comes_as_far_as_ticks_let_it(spark: SparkSession) -> None:
+    appended_ms, gap_ms = 1_800_000_000_000, 3_000
+    times = {
+        # What the tick says counts, and not when a broker whose clock may be off has appended it.
+        '{"tick":2,"at_ms":5000,"previous_ms":4500}': 5_000,
+        '{"tick":2,"at_ms":5000,"previous_ms":4500,"until_ms":4700}': 4_700,
+        '{"tick":2,"at_ms":5000,"previous_ms":2000,"until_ms":9000}': 5_000,
+        # One that is late moves nothing.
+        '{"tick":2,"at_ms":5000,"previous_ms":1999}': 0,
+        '{"tick":1,"coordinator":"me","until_ms":0}': 0,
+        # Of an older version, or anybody's.
+        f'{{"tick":2,"previous_ms":{appended_ms - gap_ms}}}': appended_ms,
+        f'{{"tick":2,"previous_ms":{appended_ms - gap_ms - 1}}}': 0,
+        "no tick": appended_ms,
+    }
+    appended = datetime.fromtimestamp(appended_ms / 1000, UTC)
+    rows = spark.createDataFrame(
+        [(value.encode(), appended) for value in times], "value BINARY, timestamp TIMESTAMP"
+    )
+    found = rows.select(F.unix_millis(tick_time(gap_ms))).collect()
+    assert dict(zip(times, (row[0] for row in found), strict=True)) == times
