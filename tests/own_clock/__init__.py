@@ -37,7 +37,7 @@ class BrokerWithOwnClock(EmbeddedBroker):
 def _agent(directory: Path) -> Path:
     classes = directory / "classes"
     classpath = os.pathsep.join(map(str, fetch("broker")))
-    subprocess.run(["javac", "-cp", classpath, "-d", classes, *_SOURCES], check=True)
+    subprocess.run(["javac", "--release", "17", "-cp", classpath, "-d", classes, *_SOURCES], check=True)
     agent = directory / "own-clock.jar"
     with zipfile.ZipFile(agent, "w") as jar:
         jar.writestr("META-INF/MANIFEST.MF", _MANIFEST)
