@@ -51,8 +51,7 @@ def note_shifts(
     begins = {it: max(read.get(it, 0), end - most) for it, end in ends.items()}
     shifts = read_shifts(files)
     noted = []
-    all_times = append_times(client_config, {request_topic: begins}, {request_topic: ends})
-    for (_, partition), times in all_times.items():
+    for partition, times in append_times(client_config, request_topic, begins, ends).items():
         after = fitted(shifts, partition, times, ends[partition], span, differ_ms)
         if after is not None:
             shifts = after

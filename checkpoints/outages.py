@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from group_coordinator.checkpoints.files import CheckpointFiles
-    from group_coordinator.checkpoints.offset_log import Offsets, PlannedBatch
+    from group_coordinator.checkpoints.offset_log import PlannedBatch
 
 __all__ = ["note_outage", "reached_ms", "read_outages", "write_outages"]
 
@@ -74,8 +74,8 @@ def note_outage(
     if planned is None:
         return outages
     was_closed = bool(outages) and outages[-1].closed
-    ends = {request_topic: planned.offsets.get(request_topic, {})}
-    newest_ms = _newest_ms(client_config, ends, Shifts(read_shifts(files)))
+    ends = planned.offsets.get(request_topic, {})
+    newest_ms = _newest_ms(client_config, request_topic, ends, Shifts(read_shifts(files)))
     # It may have ended before it had read anything new: then the outage goes on.
     read_ms = max(newest_ms, _reached_ms(planned, outages))
     resumed_ms = resumed()
@@ -90,13 +90,13 @@ def note_outage(
     return outages
 
 
-def _newest_ms(client_config: Mapping[str, Any], ends: Offsets, shifts: Shifts) -> int:
+def _newest_ms(client_config: Mapping[str, Any], topic: str, ends: Mapping[int, int], shifts: Shifts) -> int:
     """The latest time that one of the last records before `ends` counts as; 0 if none is there any more."""
-    begins = {topic: {it: end - _LOOK_BACK for it, end in ends[topic].items()} for topic in ends}
+    begins = {partition: end - _LOOK_BACK for partition, end in ends.items()}
     return max(
         (
             time_ms + shifts.at(partition, offset)
-            for (_, partition), times in append_times(client_config, begins, ends).items()
+            for partition, times in append_times(client_config, topic, begins, ends).items()
             for offset, time_ms in times
         ),
         default=0,

@@ -10,36 +10,34 @@ from kafka import KafkaConsumer, TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from group_coordinator.checkpoints.offset_log import Offsets
-
 __all__ = ["append_times"]
 
 
 def append_times(
-    client_config: Mapping[str, Any], begins: Offsets, ends: Offsets
-) -> dict[tuple[str, int], list[tuple[int, int]]]:
-    """Offsets and append times of the records from `begins` to before `ends`, by topic and partition.
+    client_config: Mapping[str, Any], topic: str, begins: Mapping[int, int], ends: Mapping[int, int]
+) -> dict[int, list[tuple[int, int]]]:
+    """Offsets and append times of a topic's records from `begins` to before `ends`, by partition.
 
     Records that are gone are left out. Raises `KafkaError`.
     """
-    partitions = {TopicPartition(topic, it): end for topic in ends for it, end in ends[topic].items()}
-    times: defaultdict[tuple[str, int], list[tuple[int, int]]] = defaultdict(list)
+    partitions = {TopicPartition(topic, it): end for it, end in ends.items()}
+    times: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
     consumer = KafkaConsumer(**client_config, group_id=None, enable_auto_commit=False)
     try:
         first = consumer.beginning_offsets(list(partitions))
         unread = {each: end for each, end in partitions.items() if first[each] < end}
         consumer.assign(list(unread))
         for partition in unread:
-            consumer.seek(partition, max(first[partition], begins[partition.topic][partition.partition]))
+            consumer.seek(partition, max(first[partition], begins[partition.partition]))
         while unread:
             # The last offsets may be markers of transactions, which are no records.
             done = [each for each, end in unread.items() if consumer.position(each) >= end]
             consumer.pause(*done)
             for partition in done:
                 del unread[partition]
-            for (topic, number), records in consumer.poll(timeout_ms=100).items():
-                end = partitions[TopicPartition(topic, number)]
-                times[topic, number] += [(it.offset, it.timestamp) for it in records if it.offset < end]
+            for partition, records in consumer.poll(timeout_ms=100).items():
+                end = partitions[partition]
+                times[partition.partition] += [(it.offset, it.timestamp) for it in records if it.offset < end]
     finally:
         consumer.close()
     return times

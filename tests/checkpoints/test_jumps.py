@@ -35,15 +35,15 @@ class Log:
         monkeypatch.setattr(jumps, "read_batch", lambda _, number: batch(number, 1, 98, 0))
         monkeypatch.setattr(jumps, "append_times", self.append_times)
 
-    def append_times(self, _config: Any, begins: Any, ends: Any) -> Any:
-        self.read.append((begins, ends))
+    def append_times(self, _config: Any, topic: str, begins: Any, ends: Any) -> Any:
+        self.read.append(({topic: begins}, {topic: ends}))
         ahead_ms = (0, 12_000)
         return {
-            ("requests", number): [
+            number: [
                 (offset, PLANNED_MS - 100 + offset + ahead_ms[number])
-                for offset in range(begins["requests"][number], ends["requests"][number])
+                for offset in range(begins[number], ends[number])
             ]
-            for number in ends["requests"]
+            for number in ends
         }
 
     def note(self, driver_ahead_ms: int = 0) -> list[Shift]:
