@@ -365,7 +365,6 @@ _SIZES = {
     "uuid": 16,
 }
 _NULL_STRUCT = 0xFF
-_NO_TAGS = b"\0"
 
 
 def _skip_fixed(size: int, data: memoryview, position: int) -> int:

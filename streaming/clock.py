@@ -94,15 +94,13 @@ class Clock:
         reached_ms: int = 0,
     ) -> None:
         self._topic = topic
-        self._interval_s = pace.interval_ms / 1000
-        self._max_gap_ms = max_gap_ms = pace.max_gap_ms
+        self._pace = pace
         self._coordinator = coordinator
         self._stalled = stalled
         self._caught_up = caught_up
-        self._ahead_ms = pace.ahead_ms
         self._number = 0
         self._first_offset = 0
-        self._log_time = LogTime(max_gap_ms, reached_ms)
+        self._log_time = LogTime(pace.max_gap_ms, reached_ms)
         self._newest_ms: int | None = None
         self._counts = False
         self._read_ms = 0
@@ -119,8 +117,8 @@ class Clock:
         self._producer = KafkaProducer(
             max_block_ms=_FIRST_TICK_S * 1000,
             # A tick that takes longer is of no use.
-            request_timeout_ms=max_gap_ms,
-            delivery_timeout_ms=max_gap_ms,
+            request_timeout_ms=pace.max_gap_ms,
+            delivery_timeout_ms=pace.max_gap_ms,
             acks="all",
             linger_ms=0,
             **client_config,
@@ -226,12 +224,12 @@ class Clock:
         since = self._writing_since
         if self._failure is None and since is not None:
             waited_ms = round((time.monotonic() - since) * 1000)
-            if waited_ms > self._max_gap_ms:
+            if waited_ms > self._pace.max_gap_ms:
                 self._failure = ClockStoppedError(f"Kafka has not taken a tick for {waited_ms} ms")
         return self._failure
 
     def _run(self) -> None:
-        while not self._stopping.wait(self._interval_s) and self._failure is None:
+        while not self._stopping.wait(self._pace.interval_ms / 1000) and self._failure is None:
             try:
                 self._tick()
             except KafkaError as error:
@@ -251,7 +249,7 @@ class Clock:
         gap_ms = self.newest_ms - before_ms
         if self._caught_up is not None:
             self._unread.append((appended.offset, self.newest_ms))
-        if self._counts and gap_ms > self._max_gap_ms:
+        if self._counts and gap_ms > self._pace.max_gap_ms:
             raise ClockStoppedError(f"the clock stood still for {gap_ms} ms")
 
     def _begun(self) -> Beginning | None:
@@ -270,7 +268,7 @@ class Clock:
         while self._unread and self._unread[0][0] < caught_up:
             _, at_ms = self._unread.popleft()
             self._read_ms = max(self._read_ms, at_ms)
-        return self._read_ms + self._ahead_ms
+        return self._read_ms + self._pace.ahead_ms
 
     def _write(self, *, last: bool = False, timeout_s: float | None = None) -> RecordMetadata:
         """Write a tick, and wait until it is appended."""
@@ -288,7 +286,7 @@ class Clock:
             last=last,
         )
         future = self._producer.send(self._topic, msgspec.json.encode(tick))
-        appended = future.get(timeout=timeout_s or self._max_gap_ms / 1000)
+        appended = future.get(timeout=timeout_s or self._pace.max_gap_ms / 1000)
         known = _now()
         self._writing_since = None
         self._log_time.appended(sent, appended.timestamp, known)
