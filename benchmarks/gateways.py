@@ -14,9 +14,17 @@ if TYPE_CHECKING:
 
     from benchmarks.streams import Stream
 
-_FOUND = "clients find the gateway at "
+FOUND = "clients find the gateway at "
+"""What a gateway says before its address."""
 _PATIENCE_S = 60
 _LOOK_S = 0.05
+
+
+def command(bootstrap_servers: str, *settings: str) -> list[str]:
+    """The command of a gateway at any free ports. `settings`: as NAME=VALUE."""
+    words = [sys.executable, "-m", "group_coordinator", "gateway", "--bootstrap-servers", bootstrap_servers]
+    words += ["--listen", "127.0.0.1:0", "--advertised-host", "localhost", "--metrics-port", "-1"]
+    return words + [part for each in settings for part in ("--set", each)]
 
 
 class Gateway:
@@ -24,10 +32,7 @@ class Gateway:
 
     def __init__(self, bootstrap_servers: str, stream: Stream, directory: Path) -> None:
         given = stream.topic_settings | {"gateway.max.connections": 15_000}
-        command = [sys.executable, "-m", "group_coordinator", "gateway"]
-        command += ["--bootstrap-servers", bootstrap_servers, "--listen", "127.0.0.1:0"]
-        command += ["--advertised-host", "localhost", "--metrics-port", "-1"]
-        self._command = command + [part for it in given.items() for part in ("--set", f"{it[0]}={it[1]}")]
+        self._command = command(bootstrap_servers, *(f"{name}={value}" for name, value in given.items()))
         self._file = directory / "gateway.log"
 
     def __enter__(self) -> Self:
@@ -35,12 +40,12 @@ class Gateway:
             self._process = subprocess.Popen(self._command, stdout=log, stderr=subprocess.STDOUT)
         self._known = psutil.Process(self._process.pid)
         deadline = time.monotonic() + _PATIENCE_S
-        while not (found := [each for each in self._said() if each.startswith(_FOUND)]):
+        while not (found := [each for each in self._said() if each.startswith(FOUND)]):
             if time.monotonic() > deadline or self._process.poll() is not None:
                 self.__exit__()
                 raise RuntimeError(f"the gateway is not up: {self._said()}")
             time.sleep(_LOOK_S)
-        self.address = found[0].removeprefix(_FOUND)
+        self.address = found[0].removeprefix(FOUND)
         """Where its clients begin."""
         return self
 

@@ -30,6 +30,8 @@ from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.producer import ProduceRequest
 from kafka.record import MemoryRecordsBuilder
 
+from benchmarks.gateways import FOUND
+from benchmarks.gateways import command as gateway_command
 from benchmarks.kroxylicious import KroxyliciousError
 from benchmarks.kroxylicious import command as kroxylicious
 from benchmarks.report import medians_of, percentile, ratios_to, show, tell, write
@@ -51,7 +53,6 @@ _PRODUCE_VERSION = 12
 _RECORDS = 8
 _RECORD_BYTES = 900_000
 _FETCH_BYTES = 4_000_000
-_FOUND = "clients find the gateway at "
 _ASKED = 3_000
 _WARM_UP_S = 6.0
 """For each way: the JVM's compiler has its time then."""
@@ -135,13 +136,15 @@ def _ways(directory: Path, core: int, stack: ExitStack) -> dict[str, _Way]:
     tls = (f"gateway.tls.certificate={certificate}", f"gateway.tls.key={key}")
     trusting = ssl.create_default_context(cafile=str(certificate))
     gateway, with_tls = (
-        _to_the_broker(stack.enter_context(_proxy(_gateway(broker.bootstrap_servers, *more), core, trusted)))
+        _to_the_broker(
+            stack.enter_context(_proxy(gateway_command(broker.bootstrap_servers, *more), core, trusted))
+        )
         for more, trusted in (((), None), (tls, trusting))
     )
     ways = {DIRECT: _Way(host, int(port)), FORWARDER: stack.enter_context(_proxy(forwarder, core))}
     address = f"localhost:{ports_in_a_row(4)}"
     try:
-        neighbour = kroxylicious(directory, broker.bootstrap_servers, address, f"{_FOUND}{address}")
+        neighbour = kroxylicious(directory, broker.bootstrap_servers, address, f"{FOUND}{address}")
         ways[KROXYLICIOUS] = _to_the_broker(stack.enter_context(_proxy(neighbour, core)))
     except KroxyliciousError as error:
         tell("without Kroxylicious", error)
@@ -156,12 +159,6 @@ def _fill(bootstrap_servers: str, config: dict[str, object]) -> None:
     for _ in range(_RECORDS):
         producer.send(_TOPIC, bytes(_RECORD_BYTES))
     producer.close()
-
-
-def _gateway(bootstrap_servers: str, *settings: str) -> list[str]:
-    command = [sys.executable, "-m", "group_coordinator", "gateway", "--bootstrap-servers", bootstrap_servers]
-    command += ["--listen", "127.0.0.1:0", "--advertised-host", "localhost", "--metrics-port", "-1"]
-    return command + [part for each in settings for part in ("--set", each)]
 
 
 def _certificate(directory: Path) -> tuple[Path, Path]:
@@ -182,8 +179,8 @@ def _proxy(command: list[str], core: int, tls: ssl.SSLContext | None = None) -> 
     assert process.stdout is not None
     try:
         for line in process.stdout:
-            if line.startswith(_FOUND):
-                host, _, port = line.removeprefix(_FOUND).strip().rpartition(":")
+            if line.startswith(FOUND):
+                host, _, port = line.removeprefix(FOUND).strip().rpartition(":")
                 yield _Way(host, int(port), tls, psutil.Process(process.pid))
                 break
         else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from group_coordinator.coordinator_state.outages import Outages
 from tests.commands.asking import requests_to
 from tests.commands.job import Job
 from tests.faults.history import collect, read_topic
+from tests.jdk import needs_jdk
 from tests.own_clock import BrokerWithOwnClock
 from tests.patience import wait_for
 from tests.topics import Reader, Requests
@@ -92,10 +92,9 @@ def test_nobody_expires_because_a_request_partitions_leader_jumps(
     assert not any(b"member_removed" in event for event in end(job, bootstrap_servers))
 
 
+@needs_jdk
 def test_a_broker_that_is_an_hour_ahead_for_a_while_stops_no_time(tmp_path: Path) -> None:
     """Its clock stamps requests and ticks. When it is right again, the watermark is not ahead."""
-    if shutil.which("javac") is None:
-        pytest.skip("a JDK is needed: there is no javac in the PATH")
     with BrokerWithOwnClock(tmp_path / "kafka") as broker:
         servers = broker.bootstrap_servers
         job = Job(servers, tmp_path, "own-clock", "--set", "requests.partitions=1")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
@@ -15,6 +14,7 @@ from kafka.admin import NewTopic
 
 from tests.gateway.clients import Librdkafka, groups_tool, java, polling, run
 from tests.gateway.conftest import Running
+from tests.jdk import needs_jdk
 from tests.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.spark, pytest.mark.verify]
@@ -108,9 +108,8 @@ def test_offsets_in_a_transaction_are_refused_and_nothing_is_lost(running: Runni
         producer.commit_transaction(PATIENCE_S)
 
 
+@needs_jdk
 def test_java_says_what_is_not_supported(running: Running) -> None:
-    if shutil.which("javac") is None:
-        pytest.skip("a JDK is needed: there is no javac in the PATH")
     command = java("unused")
     program = str(Path(__file__).parent / "OffsetsInTransaction.java")
     done = subprocess.run(
