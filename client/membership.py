@@ -71,7 +71,7 @@ _OFFSETS = "offsets-"
 
 _STEP_MS = 1_000
 _LEAST_IN_STEP_MS = 3 * _STEP_MS
-"""A member that beats more often does not beat in step, which would make much of its interval."""
+"""Members with shorter intervals do not beat in step, because up to a second is cut off."""
 
 # Errors of a commit that are about its generation. They weigh as much as those of a heartbeat.
 _OF_GENERATION = frozenset(

@@ -126,7 +126,7 @@ class Beats:
         self._held_up: set[str] = set()
         """Groups in which one of these holds up a later request."""
         self._rebalancing: dict[str, float] = {}
-        """When the heartbeats of a group need not hurry any more."""
+        """Until when the heartbeats of a group hurry."""
         self._sent: dict[str, _Record] = {}
         """By request id, until their verdicts have come."""
         self._verdicts: dict[_Key, _Verdict] = {}
@@ -167,7 +167,7 @@ class Beats:
         return list(self._lingering)
 
     def in_a_hurry(self, now_s: float) -> list[str]:
-        """Those of them whose heartbeats are not to wait any longer."""
+        """The groups among them in which a heartbeat is in a hurry."""
         self._rebalancing = {group: until for group, until in self._rebalancing.items() if until > now_s}
         return [each for each in self._lingering if each in self._held_up or each in self._rebalancing]
 
