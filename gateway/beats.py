@@ -2,8 +2,8 @@
 
 Heartbeats of one group wait a little for others and become one record. All gateways send them at the same
 instants, so that the heartbeats of all groups share a batch of the stream. A batch costs as much with many of
-them as with few. Some hurry, and take the next of the instants in between: those that hold up a later request
-of their client, whose answer has to wait for theirs, and those of a group that rebalances.
+them as with few. Some hurry, and take the next of the instants in between. They hold up a later request of
+their client, whose answer has to wait for theirs, or their group rebalances.
 
 A heartbeat waits for its verdict. If none comes within some seconds after Kafka has taken its record, the
 gateway answers NONE. A broker does so while it loads a group (GroupCoordinatorService.heartbeat: "still
