@@ -31,6 +31,9 @@ from tests.gateway.clients import Librdkafka, VerifiableConsumer, groups_tool, k
 from tests.gateway.tap import Tap, write_exchanges
 from tests.patience import wait_for
 
+WRITTEN = "written"
+"""The topic that producers write to. Members count the records of the other one."""
+
 
 def java(tap: Tap, directory: Path) -> None:
     """Two consumers, a static one among them; a producer; what an administrator asks."""
@@ -41,7 +44,7 @@ def java(tap: Tap, directory: Path) -> None:
         VerifiableConsumer(directory / "2", address, TOPIC, group) as second,
     ):
         wait_for(lambda: len(first.assignment()) == len(second.assignment()) == PARTITIONS // 2)
-        run("VerifiableProducer", "--bootstrap-server", address, "--topic", TOPIC, "--max-messages", "1")
+        run("VerifiableProducer", "--bootstrap-server", address, "--topic", WRITTEN, "--max-messages", "1")
         wait_for(lambda: {"offsets_committed"} <= {each["name"] for each in (*first.events, *second.events)})
         groups_tool(address, "--describe", "--group", group)
         first.close()
@@ -87,7 +90,7 @@ def librdkafka(tap: Tap, _: Path) -> None:
         asynchronous=False,
     )
     producer = confluent_kafka.Producer({"bootstrap.servers": address})
-    producer.produce(TOPIC, b"x")
+    producer.produce(WRITTEN, b"x")
     producer.flush()
     admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": address})
     for told in admin.describe_consumer_groups([group]).values():
@@ -140,7 +143,9 @@ def main() -> None:
         tap.broker = host, int(port)
         address = tap.address
         with closing(KafkaAdminClient(bootstrap_servers=address)) as admin:
-            admin.create_topics([NewTopic(TOPIC, num_partitions=PARTITIONS, replication_factor=1)])
+            admin.create_topics(
+                [NewTopic(each, num_partitions=PARTITIONS, replication_factor=1) for each in (TOPIC, WRITTEN)]
+            )
         with closing(KafkaProducer(bootstrap_servers=address, acks="all")) as producer:
             for number in range(RECORDS):
                 producer.send(TOPIC, b"%d" % number, partition=number % PARTITIONS)
