@@ -54,7 +54,8 @@ class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     max_read_bytes: _NotNegative = 16_000_000
     """Bytes of answers to describe_group and offset_fetch about one group in one batch. Once there are more,
-    the other such requests are answered COORDINATOR_LOAD_IN_PROGRESS, after which clients ask again."""
+    the other such requests are answered COORDINATOR_LOAD_IN_PROGRESS, after which clients ask again.
+    With eight times as much about all groups of a task, one request is answered about each further group."""
 
     max_id_length: _NotNegative = 255
     """Longest group id, client id, request id, client host, protocol name and topic name; in characters."""

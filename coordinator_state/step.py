@@ -75,7 +75,7 @@ class StepResult(NamedTuple):
     `state`: the group to be stored, None if there is none (any more). `deadline_ms`: when to call again if
     nothing comes; later than everything the call has seen. `requests`: the requests that were read.
     `replies`, `events`, `rejections`: the decisions, which are in `outputs` as bytes. `was_due_ms`: the
-    deadline of the call before.
+    deadline of the call before. `read_bytes`: of the answers so far to requests that only read.
     """
 
     state: bytes | None
@@ -86,6 +86,7 @@ class StepResult(NamedTuple):
     events: list[Event]
     rejections: list[tuple[Record, Rejection]]
     was_due_ms: int | None = None
+    read_bytes: int = 0
 
 
 _LISTS = ("outputs", "requests", "replies", "events", "rejections")
@@ -241,6 +242,7 @@ class _Part:
             events=self._turn.events,
             rejections=self.rejections,
             was_due_ms=was_due_ms,
+            read_bytes=self._turn.read_bytes,
         )
 
 

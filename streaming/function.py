@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
 import pandas as pd
 
 from group_coordinator.checkpoints.shifts import CLOCK_JUMPED, ClockJumpedError, Guard, Shift, Shifts
@@ -97,16 +98,23 @@ class FunctionArguments(NamedTuple):
         return self.output_topics
 
 
+_FULL_ANSWERS = 8
+"""A task answers the questions about so many groups in full; about any further group it answers one."""
+
+
 class StatefulFunction:
     """The function for `applyInPandasWithState`, keyed by the record key.
 
-    `count` is told what each call has decided, for the metrics.
+    `count` is told what each call has decided, for the metrics. Spark makes one for each task, and gives it
+    the groups in the order of their keys. So a batch that runs again gives the same answers.
     """
 
     def __init__(self, arguments: FunctionArguments, count: Callable[[StepResult], None]) -> None:
         self._arguments = arguments
         self._outages = Outages(arguments.outages)
         self._shifts = Shifts(arguments.shifts)
+        self._read_bytes = 0
+        """Bytes of all answers so far to requests that only read."""
         self._count = count
         self._log = DecisionLog(arguments.log_level, arguments.log_format)
 
@@ -129,23 +137,30 @@ class StatefulFunction:
         arguments = self._arguments
         raw_key = None if key[0] is None else bytes(key[0])
         topics = arguments.topics_for(raw_key)
+        config = arguments.config
+        if self._read_bytes > _FULL_ANSWERS * config.max_read_bytes:
+            # Many groups are asked about at once. Members of others must not wait too long.
+            config = msgspec.structs.replace(config, max_read_bytes=0)
+        read_bytes = 0
         for result in steps(
             raw_key,
             bytes(state.get[0]) if state.exists else None,
             # Which reads all of them before it gives the first: so none is decided if one is refused.
             spooled_in_log_order(self._timed(raw_key, records, state)),
             state.getCurrentWatermarkMs(),
-            arguments.config,
+            config,
             arguments.secret,
             self._outages,
             arguments.layout,
         ):
             self._count(result)
+            read_bytes = result.read_bytes
             self._log.write(result)
             yield [
                 (topics[channel], key, value, partition, place)
                 for channel, key, value, partition, place in result.outputs
             ]
+        self._read_bytes += read_bytes
         if result.state is not None:
             state.update((result.state,))
             # Later than the watermark, or Spark refuses it and the query ends: step() has fired the rest.

@@ -49,7 +49,9 @@ def test_parts_are_the_whole(
     made = parts(config)
 
     assert len(made) == expected
-    assert step(b"g", None, records(LOG), 2_000, config, b"secret") == whole
+    again = step(b"g", None, records(LOG), 2_000, config, b"secret")
+    # It is measured when one looks, among it the answers to heartbeats before.
+    assert again._replace(read_bytes=0) == whole._replace(read_bytes=0)
     assert [each.state for each in made[:-1]] == [None] * (len(made) - 1)
     largest = max(len(output.value or b"") for output in whole.outputs)
     for each in made:

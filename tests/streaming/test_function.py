@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pandas as pd
 import pytest
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
@@ -245,6 +246,27 @@ def test_it_logs_as_the_settings_say() -> None:
     )
 
     assert (arguments.log_level, arguments.log_format) == ("debug", "json")
+
+
+def test_when_many_groups_are_asked_about_at_once_each_is_told_one_answer() -> None:
+    config = msgspec.structs.replace(ARGUMENTS.config, max_read_bytes=1_000)
+    function = StatefulFunction(ARGUMENTS._replace(config=config), lambda _: None)
+    question = {"api": "describe_group", "client_id": "c", "group_id": "orders"}
+    asked = [
+        (0, 7 + number, 2_000, json.dumps(question | {"request_id": f"{number}"})) for number in range(9)
+    ]
+    answered: list[list[str]] = []
+    for _ in range(12):
+        state = group_state(stepped(KEY, None, 0, (0, 0, 1_000, join("c" * 100))).state, 0)
+        (made,) = function((KEY,), iter([frame(*((*row, value.encode()) for *row, value in asked))]), state)
+        answered.append([json.loads(value)["error"] for value in made["value"]])
+    served = [errors.count("NONE") for errors in answered]
+    assert 1 < served[0] < 9, "the limit is that of one group"
+    assert set(served) == {served[0], 1}
+    # Each of these took more than its limit.
+    assert 1 < served.index(1) <= 8
+    assert sorted(served, reverse=True) == served
+    assert {error for errors in answered for error in errors} == {"NONE", "COORDINATOR_LOAD_IN_PROGRESS"}
 
 
 def test_append_times_count_with_their_shifts() -> None:
