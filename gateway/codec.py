@@ -144,7 +144,8 @@ class Requests:
     """Reads the requests of one connection.
 
     Most requests are heartbeats, and a member's heartbeat differs from the one before in the correlation id
-    only. So it is read once, and its message is the same object each time.
+    only. So it is read once, and its message is the same object each time. By that `Local` knows what it has
+    made of it: a message that a guard puts in its place is another one.
     """
 
     def __init__(self) -> None:

@@ -108,8 +108,11 @@ class Services(Protocol):
 class ClientConnection(asyncio.BufferedProtocol):
     """A client, which was accepted on a port that stands for the broker `node_id` at `upstream`."""
 
-    _buffer = bytearray(_READ_BYTES)
-    """All connections share it: memory for each read would be mapped, cut and unmapped each time."""
+    _buffer = memoryview(bytearray(_READ_BYTES))
+    """All connections share it: memory for each read would be mapped, cut and unmapped each time.
+
+    asyncio fills it in parts where TLS has several records. A part of a bytearray would be a copy.
+    """
 
     def __init__(
         self, services: Services, node_id: int, upstream: tuple[str, int], security: Security
@@ -170,16 +173,16 @@ class ClientConnection(asyncio.BufferedProtocol):
         if self._services.pending.is_full:
             self.control()
 
-    def get_buffer(self, _sizehint: int) -> bytearray:
+    def get_buffer(self, _sizehint: int) -> memoryview:
         """Give the memory that the client's data is to be put into."""
         return ClientConnection._buffer
 
     def buffer_updated(self, count: int) -> None:
         """Take `count` bytes of the client, which are in the buffer."""
-        data = memoryview(ClientConnection._buffer)[:count]
+        data = ClientConnection._buffer[:count]
         if count > _COPIED_BYTES:
             # Requests that wait, and parts that are not sent yet, may be views of it.
-            ClientConnection._buffer = bytearray(_READ_BYTES)
+            ClientConnection._buffer = memoryview(bytearray(_READ_BYTES))
             self.data_received(data)
         else:
             self.data_received(bytes(data))

@@ -13,6 +13,7 @@ from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 from kafka.structs import TopicPartition
 
+from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.gateway.addresses import Address, Addresses, coordinator_of
 from group_coordinator.gateway.beats import next_instant
 from group_coordinator.gateway.brokers import Brokers
@@ -40,14 +41,15 @@ __all__ = ["Gateway"]
 log = logging.getLogger(__name__)
 
 _TICK_S = 0.02
+"""How exactly time is kept."""
 _HURRY_S = 0.2
 """The longest time that a heartbeat waits for others while it is in a hurry."""
-"""How exactly time is kept."""
 _LOOK_EVERY_S = 1.0
 """How often connections are looked at that may be idle, and topics that are not there yet."""
 _REFRESH_EVERY_S = 20.0
 """How often the brokers are asked which brokers there are."""
 _DRAIN_S = 5.0
+_DENIED = Errors.TOPIC_AUTHORIZATION_FAILED
 
 
 class Gateway:
@@ -134,10 +136,10 @@ class Gateway:
     async def _await_topics(
         self, admin: KafkaAdminClient, say: Callable[[str], None], stopping: asyncio.Event
     ) -> dict[str, int]:
-        """Wait until the coordinator has made its topics; returns how many partitions each has."""
+        """Wait until the coordinator's topics are there, to be seen; returns how many partitions each has."""
         settings = self._settings
         topics = [settings.topics_requests, *settings.response_topics, settings.topics_groups]
-        was_said = False
+        said: tuple[str, bool] | None = None
         while not stopping.is_set():
             self._health.moves()
             described = await asyncio.get_running_loop().run_in_executor(None, admin.describe_topics, topics)
@@ -145,9 +147,13 @@ class Gateway:
             absent = [topic for topic in topics if topic not in found]
             if not absent:
                 return found
-            if not was_said:
-                say(f"waiting for topic {absent[0]}, which the coordinator creates when it starts")
-                was_said = True
+            unseen = [each["name"] for each in described if each["error_code"] == _DENIED]
+            topic, is_unseen = missing = absent[0], absent[0] in unseen
+            if missing != said and is_unseen:
+                say(f"waiting for a right on topic {topic}, which the user of the gateway may not see")
+            elif missing != said:
+                say(f"waiting for topic {topic}, which the coordinator creates when it starts")
+            said = missing
             with suppress(TimeoutError):
                 await asyncio.wait_for(stopping.wait(), _LOOK_EVERY_S)
         return {}

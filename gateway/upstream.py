@@ -28,8 +28,11 @@ class Upstream(asyncio.BufferedProtocol):
     `on_read`: something has come. Returns whether it was sent on at once, so that its memory is free again.
     """
 
-    _buffer = bytearray(_READ_BYTES)
-    """All connections share it. It is filled and emptied without a pause between."""
+    _buffer = memoryview(bytearray(_READ_BYTES))
+    """All connections share it. It is filled and emptied without a pause between.
+
+    asyncio fills it in parts where TLS has several records. A part of a bytearray would be a copy.
+    """
 
     def __init__(
         self,
@@ -102,7 +105,7 @@ class Upstream(asyncio.BufferedProtocol):
         self.is_writable = True
         self._on_pressure()
 
-    def get_buffer(self, _sizehint: int) -> bytearray:
+    def get_buffer(self, _sizehint: int) -> memoryview:
         """Give the memory that the broker's data is to be put into."""
         return Upstream._buffer
 
@@ -111,7 +114,7 @@ class Upstream(asyncio.BufferedProtocol):
         self.heard_s = time.monotonic()
         failure = None
         try:
-            for piece in self._frames.receive(memoryview(Upstream._buffer)[:count]):
+            for piece in self._frames.receive(Upstream._buffer[:count]):
                 self._slots.upstream_piece(piece)
         except FrameError as error:
             failure = error
@@ -119,7 +122,7 @@ class Upstream(asyncio.BufferedProtocol):
         self._slots.keep()
         if not is_free:
             # From Python 3.12 on a transport keeps views of what it could not send.
-            Upstream._buffer = bytearray(_READ_BYTES)
+            Upstream._buffer = memoryview(bytearray(_READ_BYTES))
 
     def _begin(self, head: bytes, length: int) -> bool:
         is_whole = self._slots.upstream_begins(head)

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import random
 import re
 import socket
 import urllib.request
-from contextlib import closing
+from contextlib import ExitStack, closing
 from typing import Any
 
 import pytest
 from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import NewTopic
+from kafka.coordinator.assignors.abstract import ConsumerProtocolSubscription
+from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.protocol.admin.cluster import DescribeClusterRequest
 from kafka.protocol.admin.groups import ListGroupsRequest
 from kafka.protocol.consumer.group import OffsetCommitRequest, OffsetFetchRequest
 from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
 
 from group_coordinator import GroupConsumer
+from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.gateway import codec
 from group_coordinator.gateway.apis import APIS
 from tests.gateway.clients import Librdkafka, console_consumer, groups_tool, kafka_python, polling
@@ -80,6 +84,50 @@ def test_members_of_all_kinds_share_one_group(running: Running) -> None:
             assert len(owned | rdkafka.assignment()) == 3
         # It was killed, and could not leave: its session ends.
         until(lambda: sorted(len(each.assignment()) for each in members) == [1, 1, 2])
+
+
+class LargeAssignor(RangePartitionAssignor):  # type: ignore[misc]  # it has no types
+    """Each member says so much that the leader, and whoever has the group described, is told megabytes."""
+
+    name = "large"
+
+    def __init__(self, user_data: bytes) -> None:
+        self._user_data = user_data
+        self.told: list[bytes] = []
+
+    def metadata(self, topics: list[str]) -> ConsumerProtocolSubscription:
+        return ConsumerProtocolSubscription(self.version, list(topics), self._user_data)
+
+    def assign(self, cluster: Any, members: list[Any]) -> Any:
+        self.told = sorted(bytes(each.metadata.user_data) for each in members)
+        return super().assign(cluster, members)
+
+
+def test_answers_as_large_as_a_group_may_be_arrive_unharmed(running: Running) -> None:
+    count, most = 6, GroupConfig().max_group_bytes
+    given = sorted(random.Random(number).randbytes(most * 99 // 100 // count) for number in range(count))
+    assignors = [LargeAssignor(each) for each in given]
+    config = {"session_timeout_ms": 60_000, "enable_auto_commit": False}
+    with ExitStack() as stack:
+        members = [
+            kafka_python(running.gateway, [TOPIC], "large", partition_assignment_strategy=[each], **config)
+            for each in assignors
+        ]
+        for each in members:
+            stack.callback(each.close)
+        until = polling(*members)
+        until(lambda: given in [each.told for each in assignors])
+        admin = stack.enter_context(closing(KafkaAdminClient(bootstrap_servers=running.gateway)))
+
+        def described() -> list[str] | None:
+            group = admin.describe_groups(["large"])["large"]
+            if group["group_state"] != "Stable":
+                return None
+            return sorted(each["member_metadata"]["user_data"] for each in group["members"])
+
+        # kafka-python shows bytes so.
+        shown = sorted(each.decode(errors="backslashreplace") for each in given)
+        until(lambda: described() == shown)
 
 
 def test_librdkafka_is_static_and_cooperative_beside_java(running: Running) -> None:

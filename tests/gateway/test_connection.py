@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import random
+import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,7 +29,10 @@ from group_coordinator.gateway.limits import Limits, Pending, Unfinished
 from group_coordinator.gateway.local import Client
 from group_coordinator.gateway.metrics import GatewayMetrics
 from group_coordinator.gateway.security import Security
+from tests.gateway.test_listeners import PASSWORD
+from tests.gateway.test_listeners import of_client as client_of_tls
 from tests.patience import PATIENCE_S, eventually
+from tests.security.certificates import make_client_key
 
 FETCH = 1
 MOST_PENDING = 10
@@ -56,8 +61,8 @@ async def read(reader: asyncio.StreamReader) -> bytes:
 class Gateway:
     """What a connection needs, and a broker behind it."""
 
-    def __init__(self, security: Security = PLAIN) -> None:
-        self._security = security
+    def __init__(self, security: Security = PLAIN, tls: ssl.SSLContext | None = None) -> None:
+        self._security, self._tls = security, tls
         self.connection: ClientConnection
         self.metrics = GatewayMetrics(CollectorRegistry())
         self.asked: list[Callable[[], None]] = []
@@ -107,7 +112,7 @@ class Gateway:
             await self.brokers.put((reader, writer))
 
         loop = asyncio.get_running_loop()
-        broker = await asyncio.start_server(accepted, "127.0.0.1", 0)
+        broker = await asyncio.start_server(accepted, "127.0.0.1", 0, ssl=self._tls)
         address = broker.sockets[0].getsockname()
 
         def enter() -> ClientConnection:
@@ -115,7 +120,7 @@ class Gateway:
             self.connections.append(self.connection)
             return self.connection
 
-        server = await loop.create_server(enter, "127.0.0.1", 0)
+        server = await loop.create_server(enter, "127.0.0.1", 0, ssl=self._tls)
         try:
             yield server.sockets[0].getsockname()[1]
         finally:
@@ -130,11 +135,13 @@ class Gateway:
 Story = Callable[[Gateway, asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
 
 
-def play(story: Story, security: Security = PLAIN) -> Gateway:
+def play(story: Story, security: Security = PLAIN, tls: ssl.SSLContext | None = None) -> Gateway:
+    """`tls`: of the broker's port and the gateway's. `security` has that of their clients."""
+
     async def played() -> Gateway:
-        gateway = Gateway(security)
+        gateway = Gateway(security, tls)
         async with gateway.running() as port:
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=security.tls)
             try:
                 await story(gateway, reader, writer)
             finally:
@@ -178,6 +185,22 @@ def test_answers_come_in_the_order_of_the_questions() -> None:
         to_gateway.close()
 
     play(story)
+
+
+def test_frames_of_many_tls_records_are_passed_unharmed(tmp_path: Path) -> None:
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(make_client_key(tmp_path, PASSWORD), password=PASSWORD)
+    # A record has 16 kB at most.
+    body = random.Random(1).randbytes(100_000)
+
+    async def story(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(fetch(1, body))
+        from_gateway, to_gateway = await gateway.broker()
+        assert await read(from_gateway) == fetch(1, body)
+        to_gateway.write(response(1, body))
+        assert await read(reader) == response(1, body)
+
+    play(story, Security(tls=client_of_tls()), server)
 
 
 def test_a_produce_without_acknowledgements_has_no_response() -> None:

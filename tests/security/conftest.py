@@ -14,8 +14,10 @@ from tests.security.rights import rights_of
 from tests.security.secured_broker import SecuredBroker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
+
+    from tests.security.rights import Right
 
 USERS = ("coordinator", "gateway", "member", "operator", "reader", "stranger", "tenant-a", "tenant-b")
 
@@ -39,11 +41,20 @@ def write_settings(file: Path, settings: dict[str, str]) -> Path:
     return file
 
 
+def gateway_rights(topics: dict[str, str]) -> list[Right]:
+    """The rights that the guide lists for a gateway whose coordinator has these topics."""
+    return rights_of("The gateway", {f"coordinator.{name}": topic for name, topic in topics.items()})
+
+
 @contextmanager
-def gateway_before(secured: SecuredBroker, directory: Path, topics: dict[str, str]) -> Iterator[Process]:
-    """A gateway with the rights that the guide lists and no others. `topics`: of its coordinator."""
-    names = {f"coordinator.{name}": topic for name, topic in topics.items()}
-    secured.grant("gateway", rights_of("The gateway", names))
+def gateway_before(
+    secured: SecuredBroker, directory: Path, topics: dict[str, str], rights: Iterable[Right] | None = None
+) -> Iterator[Process]:
+    """A gateway with these rights, else those that the guide lists and no others.
+
+    `topics`: of its coordinator.
+    """
+    secured.grant("gateway", gateway_rights(topics) if rights is None else rights)
     java = secured.java_properties("gateway", password_of("gateway"))
     settings = {f"kafka.{name}": value for name, value in java.items()}
     settings |= {f"topics.{name}": topics[name] for name in ("requests", "responses", "groups")}

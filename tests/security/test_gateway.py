@@ -33,12 +33,14 @@ from group_coordinator.gateway import codec
 from group_coordinator.gateway.apis import APIS
 from tests.commands.job import Job
 from tests.patience import PATIENCE_S, wait_for
-from tests.security.conftest import gateway_before, password_of
+from tests.security.conftest import gateway_before, gateway_rights, password_of
 from tests.security.rights import Right, rights_of
 from tests.security.secured_broker import MECHANISM
 from tests.topics import Reader
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.security.secured_broker import SecuredBroker
 
 pytestmark = [pytest.mark.spark, pytest.mark.verify]
@@ -214,6 +216,33 @@ def requests() -> list[Any]:
         for kind, oldest, fields in ASKED
         for version in range(oldest, min(kind.max_version, APIS[kind.API_KEY].newest or 0) + 1)
     ]
+
+
+def test_the_gateway_needs_each_right_that_the_guide_lists(secured: SecuredBroker, tmp_path: Path) -> None:
+    topics = {name: f"alone.{name}" for name in ("requests", "responses", "groups")}
+    secured.operator.create_topics(
+        [NewTopic(each, num_partitions=1, replication_factor=1) for each in topics.values()]
+    )
+    rights = gateway_rights(topics)
+    to_see = [each._replace(operations=(ACLOperation.DESCRIBE,)) for each in rights]
+    secured.grant("stranger", [on_group("READ")])
+    with gateway_before(secured, tmp_path, topics, rights=[]) as process:
+        for count, missing in enumerate(rights):
+            process.wait_for(f"waiting for a right on topic {missing.pattern.resource_name}")
+            secured.grant("gateway", to_see[: count + 1])
+        address = process.wait_for("clients find the gateway at ")
+        for name in ("responses", "groups"):
+            denied = f"TopicAuthorizationFailedError: {{'{topics[name]}'}}"
+            process.wait_until(lambda denied=denied: denied in "".join(process.said))  # type: ignore[misc]
+        with closing(Wire(address, "stranger", None)) as wire:
+
+            def is_answered(error: Errors) -> bool:
+                return bool(codec.decode_response(12, 4, wire.ask(BEAT)).error_code == error)
+
+            wait_for(lambda: is_answered(Errors.COORDINATOR_NOT_AVAILABLE))
+            secured.grant("gateway", rights)
+            # It is in the log then, and no coordinator is there.
+            wait_for(lambda: is_answered(Errors.NONE))
 
 
 def test_a_login_can_be_renewed_between_requests(secured: SecuredBroker, gateway: str) -> None:
