@@ -81,6 +81,7 @@ class Clock:
         caught_up: the offset of the first tick of which it is not sure that all requests before it were read.
             Without it time does not wait for the reader.
         reached_ms: the latest log time that is known.
+        unwritten_ms: how long ago, in ms, members could surely send heartbeats. Time waits for that as well.
     """
 
     def __init__(
@@ -92,12 +93,14 @@ class Clock:
         stalled: Callable[[], str | None] = lambda: None,
         caught_up: Callable[[], int] | None = None,
         reached_ms: int = 0,
+        unwritten_ms: Callable[[], float] = lambda: 0,
     ) -> None:
         self._topic = topic
         self._pace = pace
         self._coordinator = coordinator
         self._stalled = stalled
         self._caught_up = caught_up
+        self._unwritten_ms = unwritten_ms
         self._number = 0
         self._first_offset = 0
         self._log_time = LogTime(pace.max_gap_ms, reached_ms)
@@ -134,6 +137,7 @@ class Clock:
         stalled: Callable[[], str | None] = lambda: None,
         caught_up: Callable[[], int] | None = None,
         reached_ms: int = 0,
+        unwritten_ms: Callable[[], float] = lambda: 0,
     ) -> Self:
         """The clock of the coordinator with these settings."""
         return cls(
@@ -144,6 +148,7 @@ class Clock:
             stalled,
             caught_up,
             reached_ms,
+            unwritten_ms,
         )
 
     def __enter__(self) -> Self:
@@ -268,7 +273,8 @@ class Clock:
         while self._unread and self._unread[0][0] < caught_up:
             _, at_ms = self._unread.popleft()
             self._read_ms = max(self._read_ms, at_ms)
-        return self._read_ms + self._pace.ahead_ms
+        written_ms = self._log_time.at(_now()) - round(self._unwritten_ms())
+        return min(self._read_ms, written_ms) + self._pace.ahead_ms
 
     def _write(self, *, last: bool = False, timeout_s: float | None = None) -> RecordMetadata:
         """Write a tick, and wait until it is appended."""

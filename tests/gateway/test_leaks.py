@@ -16,10 +16,10 @@ from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.structs import TopicPartition
 
 from group_coordinator.deploy.broker import EmbeddedBroker
+from tests.brokers import second_of
 from tests.commands.job import Process
 from tests.gateway.clients import console_consumer
 from tests.gateway.conftest import TENANTS, Running, start_gateway
-from tests.gateway.ports import ports_in_a_row
 from tests.gateway.test_listeners import PASSWORD
 from tests.patience import wait_for
 from tests.security.certificates import make_client_key
@@ -162,28 +162,6 @@ def test_names_tell_brokers_apart_and_no_byte_names_the_broker(
 
 
 # -- two brokers -----------------------------------------------------------------------------------------
-
-
-def second_of(first: EmbeddedBroker, directory: Path) -> EmbeddedBroker:
-    """Another broker of the same cluster. It has no controller of its own."""
-    given = dict(
-        line.split("=", 1) for line in (directory / "1" / "server.properties").read_text().splitlines()
-    )
-    meta = (directory / "1" / "data" / "meta.properties").read_text().splitlines()
-    (cluster,) = (line for line in meta if line.startswith("cluster.id="))
-    data = directory / "2" / "data"
-    data.mkdir(parents=True)
-    (data / "meta.properties").write_text(f"version=1\n{cluster}\nnode.id=2\n")
-    port = ports_in_a_row(1)
-    listener = f"PLAINTEXT://127.0.0.1:{port}"
-    overrides = {
-        "process.roles": "broker",
-        "node.id": "2",
-        "listeners": listener,
-        "advertised.listeners": listener,
-        "controller.quorum.voters": given["controller.quorum.voters"],
-    }
-    return EmbeddedBroker(directory / "2", port=port, overrides=overrides)
 
 
 @pytest.fixture(scope="module")
