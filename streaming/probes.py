@@ -92,7 +92,7 @@ class WriteTimes:
     def begin(self, standing: Collection[int], now_ms: float) -> None:
         """Take in that a query begins, for which these partitions stand still.
 
-        Patience begins anew, because Kafka as a whole may have been away.
+        Patience begins again, because all of Kafka may have been away.
         """
         self._standing = {it: self._standing.get(it, now_ms) for it in standing}
         self._patient_from_ms = now_ms
@@ -110,6 +110,10 @@ class WriteTimes:
             for it, asked_ms in self._asked_ms.items()
             if it not in self._standing and now_ms - max(asked_ms, self._patient_from_ms) > self._patience_ms
         }
+
+    def unanswered(self) -> set[int]:
+        """The partitions that have not taken the newest probe, or not yet."""
+        return set(self._asked_ms)
 
     def healed(self) -> set[int]:
         """The partitions that stand still, as is noted, and have taken a probe since."""
@@ -203,6 +207,11 @@ class Probes:
             stuck = self._times.stuck(_now_ms())
         return stuck if time.monotonic() - self._restarted_s >= _SETTLING_S else set()
 
+    def unanswered(self) -> set[int]:
+        """The partitions that have not taken the newest probe, or not yet."""
+        with self._lock:
+            return self._times.unanswered()
+
     def restarted(self) -> None:
         """Take in that the query restarts because of `stuck`."""
         self._restarted_s = time.monotonic()
@@ -231,7 +240,6 @@ class Probes:
                 elif isinstance(future.exception, AuthorizationError):
                     self._may_not(partition, future.exception)
                 else:
-                    _log.debug("%s-%s has not taken a probe: %s", self._topic, partition, future.exception)
                     self._times.lost(partition)
 
     def _send(self, partition: int) -> None:
@@ -248,11 +256,10 @@ class Probes:
                 if isinstance(error, AuthorizationError):
                     self._may_not(partition, error)
                 else:
-                    _log.debug("a probe to %s-%s was not sent: %s", self._topic, partition, error)
                     self._times.lost(partition)
 
     def _may_not(self, partition: int, error: BaseException) -> None:
-        _log.warning("not watching whether %s-%s takes requests: %s", self._topic, partition, error)
+        _log.warning("not watching whether request partition %s takes requests: %s", partition, error)
         self._times.forget(partition)
 
 

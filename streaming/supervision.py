@@ -138,6 +138,8 @@ class Supervision:
         """Whether it was told that the clock of the ticks' broker is wrong."""
         self._met: set[int] = set()
         """Partitions that stand still, as is noted, of which the query has met requests."""
+        self._stuck: set[int] = set()
+        """Partitions of which it is to be noted, because they were found to take no requests."""
 
     def run(self) -> None:
         """Coordinate until asked to stop; it is this process's turn."""
@@ -309,8 +311,10 @@ class Supervision:
     def _begin_standstills(self, reading: _Reading) -> None:
         """Note which partitions take no requests, where all is read that they had, and time is to count."""
         if reading.until is Until.STOPPED or reading.counts_ms:
-            for partition in begin_standstills(self._files, self._probes.stuck(), self._resumed_ms):
-                self._probes.restarted()
+            # Unless they have taken one since.
+            stuck = self._stuck & self._probes.unanswered()
+            self._stuck.clear()
+            for partition in begin_standstills(self._files, stuck, self._resumed_ms):
                 self._say(
                     f"request partition {partition} takes no requests: time stands still for its groups"
                 )
@@ -380,6 +384,8 @@ class Supervision:
                     self._patience_ms[self._activity] *= 2
                 return str(failure)
             if not is_catching_up and (stuck := self._probes.stuck()):
+                self._stuck |= stuck
+                self._probes.restarted()
                 return f"{_partitions(stuck)} no requests"
             if healed := self._probes.healed():
                 return f"{_partitions(healed)} requests again"

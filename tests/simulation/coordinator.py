@@ -89,7 +89,7 @@ class Coordinator:
             self._run_again(self._to_run_again.popleft())
             return
         records = self._world.log.records[self._read :]
-        if self._stands_since is not None and not records:
+        if self._stands_since is not None and not records and self._world.log.stuck_since is not None:
             self._newest_tick = max(self._newest_tick, self._tick())
             self.watermark = max(self.watermark, self._newest_tick - self._conditions.clock_slack_ms)
             self._world.after(self._pause(), self._next_batch)
@@ -99,14 +99,14 @@ class Coordinator:
             self._end_standstill()
         watermark = self.watermark = max(self.watermark, self._newest_tick - self._conditions.clock_slack_ms)
         self._newest_tick = max(self._newest_tick, self._tick())
-        if self._is_stuck():
-            self._world.after(
-                self._world.rng.randrange(LONGEST_BEGIN_MS), self._begin_standstill, records, watermark
-            )
-            return
         if self._refuses(records, watermark):
             self._world.after(
                 self._world.rng.randrange(LONGEST_BEGIN_MS), self._run_refused, records, watermark
+            )
+            return
+        if self._is_stuck():
+            self._world.after(
+                self._world.rng.randrange(LONGEST_BEGIN_MS), self._begin_standstill, records, watermark
             )
             return
         self._newest_read = max([self._newest_read, *self._times(records)])

@@ -102,6 +102,9 @@ class FakeProbes:
     def stuck(self) -> set[int]:
         return self.stuck_now
 
+    def unanswered(self) -> set[int]:
+        return {7}
+
     def healed(self) -> set[int]:
         return self.healed_now
 
@@ -110,6 +113,8 @@ class FakeProbes:
 
     def begin(self, standing: set[int]) -> None:
         self.begun.append(standing)
+        # Patience begins again with each query.
+        self.stuck_now = set()
         self.healed_now = self.healed_now & standing
 
 
