@@ -29,10 +29,9 @@ from kafka.protocol.consumer.group import (
     OffsetFetchRequest,
     SyncGroupRequest,
 )
-from kafka.protocol.producer import ProduceRequest
-from kafka.record import MemoryRecordsBuilder
 
 from benchmarks.load import Load, reader
+from benchmarks.produce import produce
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.gateway import codec
 
@@ -295,7 +294,7 @@ class _Crowd:
                 await asyncio.sleep(random.random() / 2)
                 arrived = self.loop.run_in_executor(None, _arrival, records)
                 sent_s = time.perf_counter()
-                connection.send(b"".join(beats) + _produce(topic))
+                connection.send(b"".join(beats) + _frame(produce(_PRODUCE_VERSION, topic)))
                 found.all.append(1000 * (await answered(TOGETHER) - sent_s))
                 await answers.get()
                 found.behind.append(1000 * (await arrived - sent_s))
@@ -373,15 +372,6 @@ def _expect(error_code: int, *expected: Errors) -> None:
 
 def _frame(message: Any) -> bytes:
     return codec.encode_request(message, _CORRELATION_ID, _NAME)
-
-
-def _produce(topic: str) -> bytes:
-    records = MemoryRecordsBuilder(magic=2, compression_type=0, batch_size=1_000)
-    records.append(timestamp=None, key=None, value=b"a small record", headers=[])
-    records.close()
-    partition = ProduceRequest.TopicProduceData.PartitionProduceData(index=0, records=records.buffer())
-    data = ProduceRequest.TopicProduceData(name=topic, partition_data=[partition])
-    return _frame(ProduceRequest(version=_PRODUCE_VERSION, acks=1, timeout_ms=1_000, topic_data=[data]))
 
 
 def _offsets(what: str, group_id: str, topic: str) -> Any:

@@ -27,13 +27,12 @@ from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
 from kafka.protocol.consumer.fetch import FetchRequest
 from kafka.protocol.metadata import MetadataRequest
-from kafka.protocol.producer import ProduceRequest
-from kafka.record import MemoryRecordsBuilder
 
 from benchmarks.gateways import FOUND
 from benchmarks.gateways import command as gateway_command
 from benchmarks.kroxylicious import KroxyliciousError
 from benchmarks.kroxylicious import command as kroxylicious
+from benchmarks.produce import produce
 from benchmarks.report import medians_of, percentile, ratios_to, show, tell, write
 from group_coordinator.deploy.broker import EmbeddedBroker
 from group_coordinator.gateway import codec
@@ -47,13 +46,15 @@ if TYPE_CHECKING:
 
 DIRECT, FORWARDER, KROXYLICIOUS = "direct", "forwarder", "Kroxylicious"
 GATEWAY, GATEWAY_TLS = "gateway", "gateway with TLS"
-_TOPIC, _SMALL = "passing", "passing-small"
+_TOPIC, _SMALL, _LARGE = "passing", "passing-small", "passing-large"
 _PRODUCE_VERSION = 12
 """Kafka 4's. From 10 on a response may name the addresses of brokers."""
 _RECORDS = 8
 _RECORD_BYTES = 900_000
 _FETCH_BYTES = 4_000_000
 _ASKED = 3_000
+_PRODUCED = 100
+"""Records of `_RECORD_BYTES` that are written in each round."""
 _WARM_UP_S = 6.0
 """For each way: the JVM's compiler has its time then."""
 
@@ -89,7 +90,7 @@ def run(plan: Plan, file: Path | None) -> dict[str, dict[str, float]]:
             rounds.append({which: _measure(way, plan.seconds) for which, way in ways.items()})
             tell("round", rounds[-1])
     medians: dict[str, dict[str, float]] = medians_of(rounds)
-    ratios = ratios_to(FORWARDER, rounds)
+    ratios, to_direct = ratios_to(FORWARDER, rounds), ratios_to(DIRECT, rounds)
     show(
         f"What passing costs (medians of {plan.rounds} rounds)",
         [
@@ -97,6 +98,11 @@ def run(plan: Plan, file: Path | None) -> dict[str, dict[str, float]]:
             "MB a CPU second",
             "to the forwarder",
             "MB a second",
+            "to the forwarder",
+            "to direct",
+            "Produce, MB a second",
+            "to the forwarder",
+            "to direct",
             "small Produce, p50 in ms",
             "p99",
             "CPU, µs",
@@ -107,7 +113,8 @@ def run(plan: Plan, file: Path | None) -> dict[str, dict[str, float]]:
                 which,
                 f"{each['mb_a_cpu_second']:,.0f}" if each["mb_a_cpu_second"] else "",
                 f"{ratios[which]['mb_a_cpu_second']:.2f}" if each["mb_a_cpu_second"] else "",
-                f"{each['mb_a_second']:,.0f}",
+                *_compared("mb_a_second", which, medians, ratios, to_direct),
+                *_compared("mb_produced_a_second", which, medians, ratios, to_direct),
                 f"{each['p50_ms']:.3f}",
                 f"{each['p99_ms']:.3f}",
                 f"{each['us_a_produce']:.0f}" if each["us_a_produce"] else "",
@@ -120,8 +127,18 @@ def run(plan: Plan, file: Path | None) -> dict[str, dict[str, float]]:
     return medians
 
 
+def _compared(name: str, which: str, *tables: dict[str, dict[str, float]]) -> list[str]:
+    """A figure, and what it is to the forwarder's and to the direct one."""
+    figure, *ratios = (each[which][name] for each in tables)
+    return [f"{figure:,.0f}", *(f"{each:.2f}" for each in ratios)]
+
+
 def _ways(directory: Path, core: int, stack: ExitStack) -> dict[str, _Way]:
-    broker = stack.enter_context(EmbeddedBroker(directory / "kafka", heap_mb=1024))
+    broker = stack.enter_context(
+        EmbeddedBroker(
+            directory / "kafka", heap_mb=1024, overrides={"log.retention.check.interval.ms": "1000"}
+        )
+    )
     settings = Settings.load(
         None,
         {},
@@ -153,7 +170,11 @@ def _ways(directory: Path, core: int, stack: ExitStack) -> dict[str, _Way]:
 
 def _fill(bootstrap_servers: str, config: dict[str, object]) -> None:
     admin = KafkaAdminClient(**config)
-    admin.create_topics([NewTopic(_TOPIC, 1, 1), NewTopic(_SMALL, 1, 1)])
+    # Of the large records the broker keeps the last ones only, else they would fill the disk.
+    short = {"retention.bytes": "100000000", "segment.bytes": "50000000", "file.delete.delay.ms": "0"}
+    admin.create_topics(
+        [NewTopic(_TOPIC, 1, 1), NewTopic(_SMALL, 1, 1), NewTopic(_LARGE, 1, 1, topic_configs=short)]
+    )
     admin.close()
     producer = KafkaProducer(bootstrap_servers=bootstrap_servers, max_request_size=2 * _RECORD_BYTES)
     for _ in range(_RECORDS):
@@ -248,21 +269,10 @@ def _fetch() -> bytes:
     return codec.encode_request(request, 2, "passing")
 
 
-def _produce() -> bytes:
-    records = MemoryRecordsBuilder(magic=2, compression_type=0, batch_size=1_000)
-    records.append(timestamp=None, key=b"key", value=b"a small record", headers=[])
-    records.close()
-    partition = ProduceRequest.TopicProduceData.PartitionProduceData(
-        version=_PRODUCE_VERSION, index=0, records=records.buffer()
-    )
-    topic = ProduceRequest.TopicProduceData(version=_PRODUCE_VERSION, name=_SMALL, partition_data=[partition])
-    request = ProduceRequest(version=_PRODUCE_VERSION, acks=1, timeout_ms=1_000, topic_data=[topic])
-    return codec.encode_request(request, 3, "passing")
-
-
 def _measure(way: _Way, seconds: float) -> dict[str, float]:
     fetch = _fetch()
-    small = _produce()
+    small = codec.encode_request(produce(_PRODUCE_VERSION, _SMALL), 3, "passing")
+    large = codec.encode_request(produce(_PRODUCE_VERSION, _LARGE, bytes(_RECORD_BYTES)), 4, "passing")
     with _Client(way) as client:
         before_s, begin = _cpu_s(way), time.perf_counter()
         count = 0
@@ -276,9 +286,14 @@ def _measure(way: _Way, seconds: float) -> dict[str, float]:
             client.ask(small)
             trips.append((time.perf_counter() - sent) * 1000)
         spent_on_small = _cpu_s(way) - before_s
+        begin = time.perf_counter()
+        for _ in range(_PRODUCED):
+            client.ask(large)
+        took_to_produce = time.perf_counter() - begin
     return {
         "mb_a_cpu_second": count / 1e6 / spent if spent else 0.0,
         "mb_a_second": count / 1e6 / took,
+        "mb_produced_a_second": _PRODUCED * _RECORD_BYTES / 1e6 / took_to_produce,
         "p50_ms": percentile(trips, 50),
         "p99_ms": percentile(trips, 99),
         "us_a_produce": spent_on_small / _ASKED * 1e6,

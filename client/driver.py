@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
@@ -47,7 +48,8 @@ class Driver:
         self._channel = channel
         # Guards all of the rest; notified when something has changed.
         self._news = threading.Condition()
-        self._membership = Membership(settings, instance, channel.reply_partition)
+        wall_ahead_ms = time.time_ns() // 1_000_000 - now_ms()
+        self._membership = Membership(settings, instance, channel.reply_partition, wall_ahead_ms)
         self._background_failure: Exception | None = None
         self._closing = False
         self._background = threading.Thread(

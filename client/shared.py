@@ -68,7 +68,7 @@ class SharedConnection(Closing):
         *,
         bootstrap_servers: str | Sequence[str] = "localhost:9092",
         client_id: str | None = None,
-        heartbeat_linger_ms: int = 500,
+        heartbeat_linger_ms: int = 100,
         request_topic: str = REQUESTS,
         response_topic: str = RESPONSES,
         channel: _ManyChannel | None = None,

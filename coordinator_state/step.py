@@ -74,7 +74,8 @@ class StepResult(NamedTuple):
 
     `state`: the group to be stored, None if there is none (any more). `deadline_ms`: when to call again if
     nothing comes; later than everything the call has seen. `requests`: the requests that were read.
-    `replies`, `events`, `rejections`: the decisions, which are in `outputs` as bytes.
+    `replies`, `events`, `rejections`: the decisions, which are in `outputs` as bytes. `was_due_ms`: the
+    deadline of the call before.
     """
 
     state: bytes | None
@@ -84,6 +85,7 @@ class StepResult(NamedTuple):
     replies: list[Reply]
     events: list[Event]
     rejections: list[tuple[Record, Rejection]]
+    was_due_ms: int | None = None
 
 
 _LISTS = ("outputs", "requests", "replies", "events", "rejections")
@@ -128,10 +130,11 @@ def steps(
     """Do what `step` does, and give the result in parts, so that nobody has to hold all of it.
 
     `records` have to come in log order. A part ends with the request that fills it. Only the last has the
-    state, the deadline and the pictures.
+    state, the deadlines and the pictures.
     """
     group = decode_group(state) if state is not None else None
     turn = Turn(_group_id(key), group, config, outages, layout)
+    was_due_ms = turn.deadlines.next_ms() if turn.exists else None
     coordinator = GroupCoordinator(turn, secret)
     part = _Part(turn, config)
 
@@ -165,6 +168,7 @@ def steps(
     yield part.end(
         encode_group(turn.stored_group()) if turn.exists else None,
         turn.deadlines.next_ms() if turn.exists else None,
+        was_due_ms,
     )
 
 
@@ -224,7 +228,9 @@ class _Part:
         self.size += size
         return size
 
-    def end(self, state: bytes | None = None, deadline_ms: int | None = None) -> StepResult:
+    def end(
+        self, state: bytes | None = None, deadline_ms: int | None = None, was_due_ms: int | None = None
+    ) -> StepResult:
         """Give out the part."""
         return StepResult(
             state=state,
@@ -234,6 +240,7 @@ class _Part:
             replies=self._turn.replies,
             events=self._turn.events,
             rejections=self.rejections,
+            was_due_ms=was_due_ms,
         )
 
 

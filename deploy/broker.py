@@ -24,6 +24,7 @@ _POLL_S = 0.05
 _REQUEST_TIMEOUT_S = 2.0
 _STOP_TIMEOUT_S = 20.0
 _METADATA_VERSION = 9
+_CLUSTER_ID = "cluster.id="
 _ADDRESS_IN_USE = "Address already in use"
 
 # Most of a short life is starting up: without the optimising compiler that takes a third less on one core.
@@ -85,6 +86,8 @@ class EmbeddedBroker:
         heap_mb: the Java heap in MB.
         jvm_flags: by default those of a broker that lives for some minutes, with the quick compiler only.
         overrides: broker settings that win over the built-in ones.
+        cluster_id: of the cluster that it joins; by default it begins one of its own. A directory that was
+            started before keeps the id that it has.
     """
 
     def __init__(
@@ -95,7 +98,9 @@ class EmbeddedBroker:
         heap_mb: int = 512,
         jvm_flags: Sequence[str] = _SHORT_LIVED,
         overrides: Mapping[str, str] | None = None,
+        cluster_id: str | None = None,
     ) -> None:
+        self._chosen_cluster_id = cluster_id
         self._directory = directory.resolve()
         self._chosen_port = port
         self._port = port
@@ -120,6 +125,12 @@ class EmbeddedBroker:
     def log_file(self) -> Path:
         """Kafka's log file, of all starts in this directory."""
         return self._directory / "broker.log"
+
+    @property
+    def cluster_id(self) -> str:
+        """The id of its cluster. Known once started."""
+        lines = self._meta.read_text(encoding="utf-8").splitlines()
+        return next(line for line in lines if line.startswith(_CLUSTER_ID)).removeprefix(_CLUSTER_ID)
 
     @property
     def _meta(self) -> Path:
@@ -235,7 +246,7 @@ class EmbeddedBroker:
         tool = ["kafka.tools.StorageTool", "format", "--config", str(settings)]
         try:
             subprocess.run(
-                [*java, *tool, f"--cluster-id={_cluster_id()}"],
+                [*java, *tool, f"--cluster-id={self._chosen_cluster_id or _cluster_id()}"],
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,
@@ -248,10 +259,9 @@ class EmbeddedBroker:
             raise BrokerError(f"Kafka's storage was not formatted:\n{error.stdout}{error.stderr}") from error
 
     def _await_answer(self, process: subprocess.Popen[bytes], deadline: float) -> None:
-        own = self._meta.read_text(encoding="utf-8").splitlines()
         while process.poll() is None:
             # The cluster's id tells our broker from another one that was quicker to take the port.
-            if f"cluster.id={_cluster_with_broker(self._port)}" in own:
+            if _cluster_with_broker(self._port) == self.cluster_id:
                 return
             if time.monotonic() > deadline:
                 raise BrokerError(f"Kafka did not answer in time; {self._end_of_log()}")

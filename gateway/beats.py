@@ -2,7 +2,8 @@
 
 Heartbeats of one group wait a little for others and become one record. All gateways send them at the same
 instants, so that the heartbeats of all groups share a batch of the stream. A batch costs as much with many of
-them as with few.
+them as with few. Some hurry, and take the next of the instants in between. They hold up a later request of
+their client, whose answer has to wait for theirs, or their group rebalances.
 
 A heartbeat waits for its verdict. If none comes within some seconds after Kafka has taken its record, the
 gateway answers NONE. A broker does so while it loads a group (GroupCoordinatorService.heartbeat: "still
@@ -34,6 +35,8 @@ __all__ = ["Beat", "BeatCounts", "Beats", "next_instant"]
 _MOST_TOGETHER = 1_000
 _HEAD_BYTES = 10_000
 """As much as the group's and other ids may take in a record, and more."""
+_REBALANCING_S = 5.0
+"""How long a group's heartbeats hurry after a join: most members beat every 3 s, and learn of it then."""
 _KEPT_S = 60.0
 """How long a verdict is kept that came after its beat had been answered."""
 _Key = tuple[str, str]
@@ -120,6 +123,10 @@ class Beats:
         self._wait_s, self._refuse_s = wait_s, refuse_s
         self._lingering: defaultdict[str, list[_Asked]] = defaultdict(list)
         """By group, in the order in which they came."""
+        self._held_up: set[str] = set()
+        """Groups in which one of these holds up a later request."""
+        self._rebalancing: dict[str, float] = {}
+        """Until when the heartbeats of a group hurry."""
         self._sent: dict[str, _Record] = {}
         """By request id, until their verdicts have come."""
         self._verdicts: dict[_Key, _Verdict] = {}
@@ -145,13 +152,28 @@ class Beats:
         """Forget earlier verdicts: the member was answered a join or a sync."""
         self._verdicts.pop((group_id, member_id), None)
 
+    def hold_up(self, group_id: str) -> None:
+        """Note that a later request waits for a heartbeat of this group."""
+        if group_id in self._lingering:
+            self._held_up.add(group_id)
+
+    def rebalances(self, group_id: str, now_s: float) -> None:
+        """Note that a member joins the group."""
+        self._rebalancing[group_id] = now_s + _REBALANCING_S
+
     @property
     def groups(self) -> list[str]:
         """The groups whose heartbeats wait for others."""
         return list(self._lingering)
 
+    def in_a_hurry(self, now_s: float) -> list[str]:
+        """The groups among them in which a heartbeat is in a hurry."""
+        self._rebalancing = {group: until for group, until in self._rebalancing.items() if until > now_s}
+        return [each for each in self._lingering if each in self._held_up or each in self._rebalancing]
+
     def flush(self, group_id: str, now_s: float) -> Iterator[HeartbeatRequest]:
         """The records of a group's heartbeats, to be written now. Later requests must not overtake them."""
+        self._held_up.discard(group_id)
         for together in self._together(self._lingering.pop(group_id, [])):
             request = self._alone(together[0]) if len(together) == 1 else self._combined(group_id, together)
             self.counts.records += 1

@@ -52,7 +52,7 @@ __all__ = ["ClientConnection", "Services"]
 
 log = logging.getLogger(__name__)
 
-_API_VERSIONS, _FIND_COORDINATOR, _PRODUCE = 18, 10, 0
+_API_VERSIONS, _FIND_COORDINATOR, _HEARTBEAT, _PRODUCE = 18, 10, 12, 0
 _SASL_HANDSHAKE, _SASL_AUTHENTICATE = 17, 36
 _SASL = (_SASL_HANDSHAKE, _SASL_AUTHENTICATE)
 _OWN_ID, _OWN_NAME = 0, "group-coordinator-gateway"
@@ -74,6 +74,9 @@ class Services(Protocol):
 
     def answer(self, request: codec.Request, client: Client, reply: Callable[[Any], None]) -> None:
         """Answer a local request; `reply` is called once, with Kafka's response."""
+
+    def held_up(self, client: Client) -> None:
+        """A later request of the client waits for its newest heartbeat."""
 
     def logged_in(self, client: Client, name: str | None) -> None:
         """The broker has accepted the client's login under this name; None if it is not known."""
@@ -129,6 +132,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         """The begin of a Produce of which it is not known yet whether it has a response."""
         self._waiting: dict[LocalSlot, tuple[int, int]] = {}
         """Local requests without a response: the key of the API, and the size."""
+        self._beating = 0
+        """The number of heartbeats among them."""
         self._transport: Any = None
         self._upstream: Upstream | None = None
         self._client = Client("", node_id)
@@ -296,6 +301,8 @@ class ClientConnection(asyncio.BufferedProtocol):
             raise FrameError(f"{api.name} is not offered in version {head.api_version}")
         self._services.metrics.requests[head.api_key].inc()
         self._login.is_under_way = head.api_key in _SASL
+        if self._beating:
+            self._services.held_up(self._client)
         is_whole = (
             api.way in (Way.STREAM, Way.GATEWAY) or not api.offers(head.api_version) or head.api_key in _SASL
         )
@@ -335,6 +342,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         slot = self._slots.await_local()
         asked_s = time.monotonic()
         self._waiting[slot] = head.api_key, len(frame)
+        self._beating += head.api_key == _HEARTBEAT
         self._services.pending.add(head.api_key, len(frame))
 
         def reply(message: Any) -> None:
@@ -361,6 +369,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     def _waits_no_more(self, slot: LocalSlot) -> None:
         # A client that has gone waits for nothing, although its request may be answered later.
         if (counted := self._waiting.pop(slot, None)) is not None:
+            self._beating -= counted[0] == _HEARTBEAT
             self._services.pending.remove(*counted)
 
     def _advance(self, story: Guard, told: Any, slot: LocalSlot, reply: Callable[[Any], None]) -> None:

@@ -177,6 +177,11 @@ class Local:
     def _beat(self, request: Request, beat: Beat, reply: Callable[[Any], None]) -> None:
         self._beats.add(beat, lambda error: reply(to_kafka(request, [_Verdict(error)])))
 
+    def held_up(self, client: Client) -> None:
+        """A later request of the client waits for its newest heartbeat."""
+        if client.accepted:
+            self._beats.hold_up(client.accepted[1].request.group_id)
+
     def _ask(self, request: Request, client: Client, now_s: float, reply: Callable[[Any], None]) -> None:
         # The id is only shown, and Kafka takes one of any length.
         client_id = (request.client_id or "")[: self._rules.max_id_length]
@@ -288,6 +293,8 @@ class Local:
         for out in outgoing:
             # Later requests must not overtake the group's heartbeats.
             self._flush(out.request.group_id, now_s)
+            if isinstance(out.request, JoinGroupRequest):
+                self._beats.rebalances(out.request.group_id, now_s)
             self._lanes.put(out.request.group_id, out)
 
     def _refuses(self, asked: AnyRequest, record: LogRecord) -> Errors | None:
@@ -373,9 +380,9 @@ class Local:
 
     # -- time passes -------------------------------------------------------------------------------
 
-    def flush(self, now_s: float) -> None:
-        """Send the heartbeats of all groups that wait for others."""
-        for group_id in self._beats.groups:
+    def flush(self, now_s: float, *, hurried_only: bool = False) -> None:
+        """Send the heartbeats of all groups that wait for others, or only those that are in a hurry."""
+        for group_id in self._beats.in_a_hurry(now_s) if hurried_only else self._beats.groups:
             self._flush(group_id, now_s)
 
     def _flush(self, group_id: str, now_s: float) -> None:

@@ -40,6 +40,8 @@ __all__ = ["Gateway"]
 log = logging.getLogger(__name__)
 
 _TICK_S = 0.02
+_HURRY_S = 0.2
+"""The longest time that a heartbeat waits for others while it is in a hurry."""
 """How exactly time is kept."""
 _LOOK_EVERY_S = 1.0
 """How often connections are looked at that may be idle, and topics that are not there yet."""
@@ -178,7 +180,9 @@ class Gateway:
 
     async def _keep_time(self, stopping: asyncio.Event) -> None:
         linger_s = self._settings.gateway_beats_linger_ms / 1000
-        flush_at, look_at = next_instant(time.time(), linger_s), 0.0
+        hurry_s = min(linger_s, _HURRY_S)
+        flush_at, hurry_at = next_instant(time.time(), linger_s), next_instant(time.time(), hurry_s)
+        look_at = 0.0
         while not stopping.is_set():
             await asyncio.sleep(_TICK_S)
             now_s = time.monotonic()
@@ -190,6 +194,9 @@ class Gateway:
             if time.time() >= flush_at:
                 flush_at = next_instant(time.time(), linger_s)
                 self._local.flush(now_s)
+            if time.time() >= hurry_at:
+                hurry_at = next_instant(time.time(), hurry_s)
+                self._local.flush(now_s, hurried_only=True)
 
     def _look(self, now_s: float) -> None:
         """Do what is done every second."""
@@ -218,6 +225,10 @@ class Gateway:
     def answer(self, request: Request, client: Client, reply: Callable[[Any], None]) -> None:
         """Answer a local request; `reply` is called once, with Kafka's response."""
         self._local.answer(request, client, time.monotonic(), reply)
+
+    def held_up(self, client: Client) -> None:
+        """A later request of the client waits for its newest heartbeat."""
+        self._local.held_up(client)
 
     def logged_in(self, client: Client, name: str | None) -> None:
         """The broker has accepted the client's login under this name; None if it is not known."""

@@ -52,8 +52,9 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     gateway_tls_client_ca: str = ""
     """PEM file with authorities; if set, a client has to show a certificate that one of them has signed."""
 
-    gateway_beats_linger_ms: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 200
-    """Time that heartbeats wait for those of other members."""
+    gateway_beats_linger_ms: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 1_000
+    """Time that heartbeats wait for those of other members at most; a fifth of a second if a later request of
+    their client waits for them, or their group rebalances."""
     gateway_groups_prefix: str = ""
     """A text that the gateway puts before the ids of all groups; clients do not see it."""
     gateway_commit_unknown_topics: bool = False

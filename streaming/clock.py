@@ -1,5 +1,7 @@
 """The clock: small records at a steady pace, because without them the watermark, and so time, stops.
 
+`schedule.py` says when the next one is due.
+
 Each tick says its log time (`log_time.py`). A coordinator that is down makes no ticks, and so expires nobody.
 Neither must a clock that goes on after its process stood still or Kafka was away. Its next tick would let all
 that time pass at once, before anybody could be answered. So each tick says the time of the one before it as
@@ -26,7 +28,9 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaError, KafkaTimeoutError
 
 from group_coordinator.streaming.log_time import LogTime, Moment
+from group_coordinator.streaming.schedule import Pace, Schedule
 from group_coordinator.streaming.ticks import Tick, TickReader
+from group_coordinator.streaming.timers import Timers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -36,34 +40,29 @@ if TYPE_CHECKING:
     from group_coordinator.jobs.settings import Settings
     from group_coordinator.streaming.ticks import Beginning
 
-__all__ = ["Clock", "ClockStoppedError", "Pace"]
+__all__ = ["Clock", "ClockStoppedError", "Progress"]
 
 _FIRST_TICK_S = 20
 _CLOSE_S = 2
+_LOOK_S = 0.1
+_LOOK_WHILE_READ_S = 0.02
 
 
 class ClockStoppedError(Exception):
     """The clock does not tick any more; the message says why."""
 
 
-class Pace(NamedTuple):
-    """The times of a clock, in ms.
+class Progress(NamedTuple):
+    """The clock ticks for a query, and this tells how that goes on.
 
-    `interval_ms`: between two ticks. `max_gap_ms`: by which no tick may be later than the one before, once
-    time counts; then the clock stops. `ahead_ms`: by which time may be ahead of the newest tick before which
-    all requests were read.
+    `stalled`: why batches are of no use any more, if so. Then the clock stops: nobody could be answered.
+    `caught_up`: the offset of the first tick of which it is not sure that all requests before it were read.
+    Without it time does not wait for the reader. `timers`: the deadlines that are known.
     """
 
-    interval_ms: int
-    max_gap_ms: int
-    ahead_ms: int
-
-    @classmethod
-    def of(cls, settings: Settings) -> Self:
-        """The pace with these settings."""
-        max_gap_ms = settings.clock_max_gap_ms
-        # Between two triggers nothing is read.
-        return cls(settings.clock_interval_ms, max_gap_ms, max_gap_ms + settings.trigger_interval_ms)
+    stalled: Callable[[], str | None] = lambda: None
+    caught_up: Callable[[], int] | None = None
+    timers: Timers | None = None
 
 
 class Clock:
@@ -77,9 +76,7 @@ class Clock:
         pace: of the ticks.
         client_config: for kafka-python.
         coordinator: who writes; no two processes may have the same.
-        stalled: why batches are of no use any more, if so. Then the clock stops: nobody could be answered.
-        caught_up: the offset of the first tick of which it is not sure that all requests before it were read.
-            Without it time does not wait for the reader.
+        progress: how the query goes on that the clock is for.
         reached_ms: the latest log time that is known.
         unwritten_ms: how long ago, in ms, members could surely send heartbeats. Time waits for that as well.
     """
@@ -90,20 +87,19 @@ class Clock:
         pace: Pace,
         client_config: Mapping[str, Any],
         coordinator: str,
-        stalled: Callable[[], str | None] = lambda: None,
-        caught_up: Callable[[], int] | None = None,
+        progress: Progress | None = None,
         reached_ms: int = 0,
         unwritten_ms: Callable[[], float] = lambda: 0,
     ) -> None:
         self._topic = topic
         self._pace = pace
         self._coordinator = coordinator
-        self._stalled = stalled
-        self._caught_up = caught_up
+        self._stalled, self._caught_up, timers = progress or Progress()
         self._unwritten_ms = unwritten_ms
         self._number = 0
         self._first_offset = 0
         self._log_time = LogTime(pace.max_gap_ms, reached_ms)
+        self._schedule = Schedule(pace, Timers() if timers is None else timers)
         self._newest_ms: int | None = None
         self._counts = False
         self._read_ms = 0
@@ -134,8 +130,7 @@ class Clock:
         settings: Settings,
         client_config: Mapping[str, Any],
         coordinator: str,
-        stalled: Callable[[], str | None] = lambda: None,
-        caught_up: Callable[[], int] | None = None,
+        progress: Progress | None = None,
         reached_ms: int = 0,
         unwritten_ms: Callable[[], float] = lambda: 0,
     ) -> Self:
@@ -145,8 +140,7 @@ class Clock:
             Pace.of(settings),
             client_config,
             coordinator,
-            stalled,
-            caught_up,
+            progress,
             reached_ms,
             unwritten_ms,
         )
@@ -160,6 +154,7 @@ class Clock:
             self._close()
             raise
         self._first_offset = first.offset
+        self._schedule.ticked(self.newest_ms, first.offset)
         self._thread.start()
         return self
 
@@ -210,6 +205,7 @@ class Clock:
         """Let time count from the newest tick on; return its time, as `newest_ms` does."""
         self._read_ms = self.newest_ms
         self._counts = True
+        self._schedule.resume()
         return self._read_ms
 
     def stop(self) -> None:
@@ -234,13 +230,25 @@ class Clock:
         return self._failure
 
     def _run(self) -> None:
-        while not self._stopping.wait(self._pace.interval_ms / 1000) and self._failure is None:
+        while not self._stopping.wait(self._pause_s()) and self._failure is None:
             try:
-                self._tick()
+                if self._due_in_ms() <= 0:
+                    self._tick()
             except KafkaError as error:
                 self._failure = ClockStoppedError(f"a tick was not written: {error}")
             except ClockStoppedError as error:
                 self._failure = error
+
+    def _due_in_ms(self) -> int:
+        return self._schedule.next_ms(self._read_to()) - self._log_time.at(_now())
+
+    def _read_to(self) -> int:
+        return 0 if self._caught_up is None else self._caught_up()
+
+    def _pause_s(self) -> float:
+        # Deadlines may become known meanwhile.
+        look_s = _LOOK_WHILE_READ_S if self._schedule.waits else _LOOK_S
+        return min(max(self._due_in_ms(), 0) / 1000, look_s)
 
     def _tick(self) -> None:
         if (reason := self._stalled()) is not None:
@@ -251,6 +259,7 @@ class Clock:
             raise ClockStoppedError(f"another coordinator of these topics has begun, {begun.coordinator}")
         before_ms = self.newest_ms
         appended = self._write()
+        self._schedule.ticked(self.newest_ms, appended.offset, self._read_to())
         gap_ms = self.newest_ms - before_ms
         if self._caught_up is not None:
             self._unread.append((appended.offset, self.newest_ms))

@@ -19,6 +19,7 @@ from group_coordinator.coordinator_state.events import (
     StateChanged,
 )
 from group_coordinator.coordinator_state.step import StepResult
+from group_coordinator.streaming.timers import Timers
 
 if TYPE_CHECKING:
     from group_coordinator.coordinator_state.responses import InvalidRequestResponse, Response
@@ -31,7 +32,7 @@ REBALANCE_BOUNDS_MS = (200, 500, 1_000, 2_000, 3_000, 5_000, 10_000, 20_000, 30_
 
 @dataclass(slots=True)
 class Counts:
-    """Counts of requests, answers and decisions."""
+    """Counts of requests, answers, decisions and timers."""
 
     requests: Counter[str] = field(default_factory=Counter)
     """Requests that were applied, by API."""
@@ -53,11 +54,15 @@ class Counts:
     """Milliseconds that these took together, by cause."""
     offsets: Counter[str] = field(default_factory=Counter)
     """Partitions whose offset was committed, deleted or expired."""
+    timers: Timers = field(default_factory=Timers, compare=False)
+    """Groups, by when their next deadline is due; on an executor, how that has changed."""
 
     def add(self, other: Counts) -> None:
         """Add what another task has counted."""
-        for each in fields(self):
-            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
+        self.timers.add(other.timers)
+        for name in _FIGURES:
+            # New ones, because another thread may be reading these.
+            setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def take(self, result: StepResult) -> None:
         """Count what one call of the stateful function has decided."""
@@ -68,6 +73,7 @@ class Counts:
             self._take_response(reply.response)
         for event in result.events:
             self._take_event(event)
+        self.timers.move(result.was_due_ms, result.deadline_ms)
 
     def _take_response(self, response: Response | InvalidRequestResponse) -> None:
         self.responses[_tag(response) or "unreadable", response.error] += 1
@@ -99,8 +105,11 @@ class Counts:
             self.rebalance_ms[cause] += event.rebalance_ms
 
 
+_FIGURES = [each.name for each in fields(Counts) if each.compare]
+
+
 class CountsParam(AccumulatorParam[Counts]):
-    """Adds counts. A task that is tried again counts again: these are figures for people.
+    """Adds counts. A task that is tried again counts again: people read them, and the clock takes hints.
 
     An executor adds what a call has decided, and the driver what a task has counted. A batch has a call for
     each group, and so none of them makes counters of its own.

@@ -47,8 +47,8 @@ def check_alone(settings: Settings) -> None:
 
 
 def _quiet_s(settings: Settings) -> float:
-    """How long a coordinator that runs writes no tick at most."""
-    return (settings.clock_max_gap_ms + settings.clock_interval_ms) / 1000
+    """How long no tick of a coordinator that runs is read, at most: one that is later does not count."""
+    return (settings.clock_max_gap_ms + settings.clock_slack_ms) / 1000
 
 
 def _is_running(rival: Tick) -> CoordinatorError:

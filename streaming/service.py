@@ -32,6 +32,7 @@ from group_coordinator.streaming.probes import Probes
 from group_coordinator.streaming.query import QUERY_NAME, start_query
 from group_coordinator.streaming.supervision import Supervision
 from group_coordinator.streaming.ticks import TickReader
+from group_coordinator.streaming.timers import Timers
 from group_coordinator.streaming.topic_watch import TopicWatch
 from group_coordinator.streaming.topics import prepare_topics
 
@@ -66,7 +67,7 @@ def _run(settings: Settings, say: Callable[[str], None], *, progress: bool) -> N
     client_config = python_client_config(settings.bootstrap_servers, settings.kafka)
     registry = CollectorRegistry()
     batches = BatchWatch(QUERY_NAME)
-    watch = Watch(batches, Health(batches, settings.stall_ms), JobMetrics(registry))
+    watch = Watch(batches, Health(batches, settings.stall_ms), JobMetrics(registry), Timers())
     with ExitStack() as stack:
         # First of all: if somebody else has the port, nobody has to wait for Kafka and Spark to be told.
         stack.enter_context(serving(settings.metrics_port, registry, watch.health, say))
@@ -80,7 +81,7 @@ def _run(settings: Settings, say: Callable[[str], None], *, progress: bool) -> N
             spark_until_stopped(settings, say, progress=progress, defaults=daemon_defaults())
         )
         spark.streams.addListener(batches)
-        counts = spark.sparkContext.accumulator(Counts(), CountsParam())
+        counts = spark.sparkContext.accumulator(Counts(timers=watch.timers), CountsParam())
         if settings.metrics_port >= 0:
             ProcessCollector(registry=registry)
             registry.register(DecisionMetrics(lambda: counts.value))

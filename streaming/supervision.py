@@ -39,9 +39,10 @@ from group_coordinator.jobs.health import Activity
 from group_coordinator.jobs.java_errors import first_line, with_stack
 from group_coordinator.jobs.kafka_config import python_client_config
 from group_coordinator.jobs.stopping import stop_after_batch
-from group_coordinator.streaming.clock import Clock, ClockStoppedError
+from group_coordinator.streaming.clock import Clock, ClockStoppedError, Progress
 from group_coordinator.streaming.corrections import Corrections
 from group_coordinator.streaming.errors import CoordinatorError
+from group_coordinator.streaming.polling import Polling
 from group_coordinator.streaming.query import Until
 from group_coordinator.streaming.ticks import TickReader
 
@@ -114,7 +115,7 @@ class Supervision:
         self._spark = spark
         self._start = start
         self._leadership = leadership
-        self._batches, self._health, self._metrics = watch
+        self._batches, self._health, self._metrics, self._timers = watch
         self._topics = topics
         self._probes = probes
         self._corrections = Corrections.of(settings, self._client_config)
@@ -182,8 +183,7 @@ class Supervision:
                 self._settings,
                 self._client_config,
                 coordinator,
-                self._stalled,
-                self._ticks_caught_up,
+                Progress(self._stalled, self._ticks_caught_up, self._timers),
                 reached_ms(self._files),
                 self._probes.unwritten_ms,
             ) as clock,
@@ -367,9 +367,13 @@ class Supervision:
         Raises `CheckpointError` if a topic is not the one that the checkpoint is about.
         """
         is_catching_up = self._activity is Activity.CATCHING_UP
+        polling = Polling(query)
+        read: object = None
         while not self._stopping.wait(_LOOK_WHILE_CATCHING_UP_S if is_catching_up else _LOOK_S):
             self._health.does(self._activity, self._patience_ms[self._activity])
             self._tell_skew(clock)
+            read_before, read = read, self._batches.read.get(self._settings.topics_requests)
+            polling.set(often=is_catching_up or read != read_before)
             if self._batches.groups is not None:
                 self._conflicts = 0
                 self._patience_ms[self._activity] = self._least_ms[self._activity]

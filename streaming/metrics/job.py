@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.outages import Outage
     from group_coordinator.jobs.batches import BatchWatch
     from group_coordinator.jobs.health import Health
+    from group_coordinator.streaming.timers import Timers
 
 __all__ = ["JobMetrics", "Watch"]
 
@@ -65,8 +66,9 @@ class JobMetrics:
 
 
 class Watch(NamedTuple):
-    """All that tells how the job is: to itself, to probes, and to Prometheus."""
+    """All that tells how the job is: to itself, to its clock, to probes, and to Prometheus."""
 
     batches: BatchWatch
     health: Health
     metrics: JobMetrics
+    timers: Timers

@@ -52,9 +52,9 @@ RESPONSES = {
 class Script:
     """A member, a clock and a log of what it sent."""
 
-    def __init__(self, member_settings: MemberSettings = SETTINGS) -> None:
+    def __init__(self, member_settings: MemberSettings = SETTINGS, wall_ahead_ms: int | None = None) -> None:
         self.now = 1_000_000
-        self.member = Membership(member_settings, "i1", reply_partition=3)
+        self.member = Membership(member_settings, "i1", 3, wall_ahead_ms)
         self.log: list[tuple[int, AnyRequest]] = []
 
     def sent(self, *kinds: type) -> list[AnyRequest]:

@@ -214,6 +214,27 @@ def test_heartbeat_interval_is_a_third_of_the_session_timeout_unless_given():
     assert dataclasses.replace(SETTINGS, heartbeat_interval_ms=100).heartbeat_every_ms == 100
 
 
+@given(
+    interval_ms=st.integers(1, 8_999),
+    ahead_ms=st.integers(-(10**13), 10**13),
+    late_ms=st.integers(0, 900),
+)
+def test_heartbeats_are_in_step_with_others_and_never_later_than_they_have_to(interval_ms, ahead_ms, late_ms):
+    script = Script(dataclasses.replace(SETTINGS, heartbeat_interval_ms=interval_ms), ahead_ms)
+    script.stable()
+    for _ in range(5):
+        due = script.member.next_timer()
+        if interval_ms < 3_000:
+            assert due - script.now == interval_ms
+        else:
+            assert interval_ms - 1_000 < due - script.now <= interval_ms
+            assert (due + ahead_ms) % 1_000 == 0
+        script.now = due + late_ms
+        script.member.poll(script.now)
+        (heartbeat,) = script.sent(HeartbeatRequest)
+        script.answer(heartbeat)
+
+
 def test_no_heartbeats_before_there_is_a_generation(script):
     script.answer(script.join(), Errors.MEMBER_ID_REQUIRED, member_id="m1")
 

@@ -13,7 +13,6 @@ from group_coordinator.coordinator_state.standstills import PartitionOutages
 from tests.commands.asking import requests_to
 from tests.commands.job import Job
 from tests.faults.history import collect, read_topic
-from tests.jdk import needs_jdk
 from tests.own_clock import BrokerWithOwnClock
 from tests.patience import wait_for
 from tests.topics import Reader, Requests
@@ -92,7 +91,6 @@ def test_nobody_expires_because_a_request_partitions_leader_jumps(
     assert not any(b"member_removed" in event for event in end(job, bootstrap_servers))
 
 
-@needs_jdk
 def test_a_broker_that_is_an_hour_ahead_for_a_while_stops_no_time(tmp_path: Path) -> None:
     """Its clock stamps requests and ticks. When it is right again, the watermark is not ahead."""
     with BrokerWithOwnClock(tmp_path / "kafka") as broker:

@@ -39,7 +39,7 @@ def call(state: bytes | None, *records: Record, watermark_ms: int = 0, config: G
 
 
 def test_nothing():
-    assert call(None) == (None, None, [], [], [], [], [])
+    assert call(None) == (None, None, [], [], [], [], [], None)
 
 
 def test_first_join():

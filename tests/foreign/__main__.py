@@ -184,7 +184,6 @@ def ask_lag(address: str, group: str, directory: Path) -> None:
 
 def kminion(address: str) -> tuple[list[str], dict[str, str], str]:
     """KMinion, with its metric of the lag; its settings come from the environment."""
-    need("kminion", "KMinion from github.com/redpanda-data/kminion (go build)")
     port = str(ports_in_a_row(1))
     settings = {"KAFKA_BROKERS": address, "EXPORTER_PORT": port, "EXPORTER_HOST": "127.0.0.1"}
     return ["kminion"], settings, f"{port} kminion_kafka_consumer_group_topic_partition_lag"
@@ -192,13 +191,14 @@ def kminion(address: str) -> tuple[list[str], dict[str, str], str]:
 
 def kafka_exporter(address: str) -> tuple[list[str], dict[str, str], str]:
     """danielqsj's exporter, likewise."""
-    need("kafka_exporter", "kafka_exporter from github.com/danielqsj/kafka_exporter (go build)")
     port = str(ports_in_a_row(1))
     command = ["kafka_exporter", f"--kafka.server={address}", f"--web.listen-address=127.0.0.1:{port}"]
     return command, {}, f"{port} kafka_consumergroup_lag"
 
 
 EXPORTERS = {"kminion": kminion, "kafka_exporter": kafka_exporter}
+REPOSITORIES = {"kminion": "redpanda-data/kminion", "kafka_exporter": "danielqsj/kafka_exporter"}
+"""Of the exporters, at GitHub."""
 LAGS = {0: 7, 1: 0, 2: 10, 3: 1}
 """Of each partition, in the group that exporters are asked about."""
 
@@ -248,36 +248,49 @@ def main() -> int:
     # So that nothing is left running: by default Python ends without a word.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     results = []
-    with ExitStack() as stack:
-        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="foreign-")))
+    with tempfile.TemporaryDirectory(prefix="foreign-") as temporary:
+        directory = Path(temporary)
         ready: list[tuple[Client, Callable[[str], Command]]] = []
         for client in (each for each in CLIENTS if each.name in chosen):
             try:
                 ready.append((client, client.prepare(directory)))
             except Missing as missing:
                 results.append(f"{client.name}: skipped; {missing}")
-        address, describe = stack.enter_context(_gateway(directory))
-        for client, command in ready:
+        exporters: list[str] = []
+        for name in (each for each in EXPORTERS if each in chosen):
+            try:
+                need(name, f"{name} from github.com/{REPOSITORIES[name]} (go build)")
+                exporters.append(name)
+            except Missing as missing:
+                results.append(f"{name}: skipped; {missing}")
+        if ready or exporters:
+            results += run(ready, exporters, directory)
+    print("\n".join(["", *results]))
+    return int(any("FAILED" in result for result in results))
+
+
+def run(
+    clients: list[tuple[Client, Callable[[str], Command]]], exporters: list[str], directory: Path
+) -> list[str]:
+    """Run these at a gateway; how each of them went."""
+    results = []
+    with _gateway(directory) as (address, describe):
+        for client, command in clients:
             for strategy in client.strategies:
                 group = f"{client.name}-{strategy}"
                 results.append(result(group, partial(tell, command(strategy), address, group, directory)))
             if client.name == "franz-go":
                 results.append(result("lag", partial(ask_lag, address, group, directory)))
         results += [
-            result(name, partial(compare_lag, name, address, directory, describe))
-            for name in EXPORTERS
-            if name in chosen
+            result(name, partial(compare_lag, name, address, directory, describe)) for name in exporters
         ]
-    print("\n".join(["", *results]))
-    return int(any("FAILED" in result for result in results))
+    return results
 
 
 def result(name: str, story: Callable[[], None]) -> str:
     """Run a story, and say how it went."""
     try:
         story()
-    except Missing as missing:
-        said = f"{name}: skipped; {missing}"
     except (AssertionError, subprocess.CalledProcessError) as error:
         said = f"{name}: FAILED\n{error}"
     else:

@@ -21,14 +21,13 @@ TOOLS = "org.apache.kafka.tools"
 
 
 def kafka_python(address: str, topics: list[str], group_id: str, **config: Any) -> KafkaConsumer:
+    given = {"session_timeout_ms": 10_000, "heartbeat_interval_ms": 500}
     return KafkaConsumer(
         *topics,
         bootstrap_servers=address,
         group_id=group_id,
         auto_offset_reset="earliest",
-        session_timeout_ms=10_000,
-        heartbeat_interval_ms=500,
-        **config,
+        **(given | config),
     )
 
 

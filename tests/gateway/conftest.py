@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
 from tests.commands.job import COMMAND, Job, Process
 from tests.patience import PATIENCE_S
@@ -87,3 +88,23 @@ def running(tmp_path_factory: pytest.TempPathFactory, bootstrap_servers: str) ->
         yield Running(bootstrap_servers, address, job, process, directory)
         process.terminate()
         assert process.exit_code() == 0, process.said
+
+
+@pytest.fixture
+def heard(monkeypatch: pytest.MonkeyPatch) -> bytearray:
+    """All that kafka-python receives meanwhile."""
+    data = bytearray()
+
+    def tap(kind: type[KafkaTCPTransport]) -> None:
+        receive = kind._sock_recv
+
+        def tapped(self: KafkaTCPTransport) -> tuple[bytes, object]:
+            received, error = receive(self)
+            data.extend(received)
+            return received, error
+
+        monkeypatch.setattr(kind, "_sock_recv", tapped)
+
+    tap(KafkaTCPTransport)
+    tap(KafkaSSLTransport)
+    return data

@@ -6,6 +6,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 from kafka.protocol.schemas.fields import ArrayField, SimpleField, StructArrayField, StructField
+from kio.index import load_payload_module
+from kio.schema.index import api_key_map, schema_name_map
+from kio.static.constants import EntityType
 
 from group_coordinator.gateway.codec import _MESSAGES
 
@@ -24,6 +27,17 @@ _text = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_siz
 
 def kind_of(key: int, which: int) -> Any:
     return _MESSAGES[key][which]
+
+
+_KINDS_OF_KIO = (EntityType.request, EntityType.response)
+
+
+def kios(key: int, which: int, version: int) -> Any | None:
+    """kio's class of a message; None if it has none: Kafka 4 has dropped some of the oldest versions."""
+    kind = _KINDS_OF_KIO[which]
+    if kind not in schema_name_map[api_key_map[key]].get(version, ()):
+        return None
+    return getattr(load_payload_module(key, version, kind), kind_of(key, which).__name__)
 
 
 def drawn(draw: st.DrawFn, key: int, which: int, version: int) -> Any:

@@ -62,6 +62,26 @@ def members() -> Members:
     return Members()
 
 
+def test_beats_that_hold_up_a_later_request_hurry(members: Members) -> None:
+    members.beat("a")
+    members.beat("b", group_id="refunds")
+    members.beats.hold_up("orders")
+    members.beats.hold_up("not there")
+    assert members.beats.in_a_hurry(0) == ["orders"]
+    assert len(members.flush()) == 2
+    members.beat("a")
+    assert members.beats.in_a_hurry(0) == [], "nothing waits behind this one"
+
+
+def test_beats_of_a_group_that_rebalances_hurry(members: Members) -> None:
+    members.beats.rebalances("orders", 100)
+    members.beat("b", group_id="refunds")
+    assert members.beats.in_a_hurry(101) == []
+    members.beat("a")
+    assert members.beats.in_a_hurry(104.9) == ["orders"]
+    assert members.beats.in_a_hurry(105) == []
+
+
 def test_beats_of_a_group_become_one_record(members: Members) -> None:
     members.beat("a")
     members.beat("b")

@@ -63,6 +63,7 @@ class Gateway:
         self.asked: list[Callable[[], None]] = []
         """Local requests; call one to answer it."""
         self.clients: list[Client] = []
+        self.held_up_for: list[Client] = []
         self.reasons: list[str] = []
         self.connections: list[ClientConnection] = []
         self.connections_to_brokers: list[tuple[int, bool]] = []
@@ -73,6 +74,9 @@ class Gateway:
     def answer(self, _request: codec.Request, client: Client, reply: Callable[[Any], None]) -> None:
         self.clients.append(client)
         self.asked.append(lambda: reply(HeartbeatResponse(version=0, error_code=0)))
+
+    def held_up(self, client: Client) -> None:
+        self.held_up_for.append(client)
 
     def logged_in(self, client: Client, name: str | None) -> None:
         client.principal = name
@@ -165,6 +169,12 @@ def test_answers_come_in_the_order_of_the_questions() -> None:
         gateway.asked[0]()
         assert [int.from_bytes((await read(reader))[4:8]) for _ in range(3)] == [2, 3, 4]
         assert (gateway.clients[0].host, gateway.clients[0].node_id) == ("/127.0.0.1", 1)
+        # By the second fetch and the second beat, behind the first beat.
+        assert gateway.held_up_for == [gateway.connection.client] * 2
+        writer.write(fetch(5) + beat(6))
+        assert await read(from_gateway) == fetch(5)
+        await eventually(lambda: len(gateway.asked) == 3)
+        assert len(gateway.held_up_for) == 2, "no beat waits before these"
         to_gateway.close()
 
     play(story)

@@ -6,31 +6,18 @@ It is for tests alone: hostile frames can abort its process.
 from __future__ import annotations
 
 import io
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.protocol.api_message import ApiMessage
-from kio.index import load_payload_module
-from kio.schema.index import api_key_map, schema_name_map
 from kio.serial import entity_reader, entity_writer
-from kio.static.constants import EntityType
 
 from group_coordinator.gateway import codec
 from tests.depth import cases
-from tests.gateway.messages import VERSIONS, drawn, kind_of
+from tests.gateway.messages import VERSIONS, drawn, kios
 
-KIND = {0: EntityType.request, 1: EntityType.response}
-
-
-# Kafka 4 has dropped some of the oldest, and with it kio.
-KNOWN = [each for each in VERSIONS if KIND[each[1]] in schema_name_map[api_key_map[each[0]]].get(each[2], ())]
-
-
-def kios(key: int, which: int, version: int) -> Any:
-    module = load_payload_module(key, version, KIND[which])
-    return getattr(module, kind_of(key, which).__name__)
+KNOWN = [each for each in VERSIONS if kios(*each)]
 
 
 def test_kio_knows_all_versions_but_those_that_kafka_has_dropped() -> None:

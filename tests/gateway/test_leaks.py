@@ -12,13 +12,12 @@ from typing import Any
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.admin import NewTopic
-from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.structs import TopicPartition
 
 from group_coordinator.deploy.broker import EmbeddedBroker
-from tests.brokers import second_of
 from tests.commands.job import Process
 from tests.gateway.clients import console_consumer
+from tests.gateway.cluster import another_of
 from tests.gateway.conftest import TENANTS, Running, start_gateway
 from tests.gateway.test_listeners import PASSWORD
 from tests.patience import wait_for
@@ -27,26 +26,6 @@ from tests.security.certificates import make_client_key
 pytestmark = pytest.mark.spark
 
 TOPIC = "leaks"
-
-
-@pytest.fixture
-def heard(monkeypatch: pytest.MonkeyPatch) -> bytearray:
-    """All that kafka-python receives meanwhile."""
-    data = bytearray()
-
-    def tap(kind: type[KafkaTCPTransport]) -> None:
-        receive = kind._sock_recv
-
-        def tapped(self: KafkaTCPTransport) -> tuple[bytes, object]:
-            received, error = receive(self)
-            data.extend(received)
-            return received, error
-
-        monkeypatch.setattr(kind, "_sock_recv", tapped)
-
-    tap(KafkaTCPTransport)
-    tap(KafkaSSLTransport)
-    return data
 
 
 def run(address: str, **security: Any) -> None:
@@ -168,7 +147,7 @@ def test_names_tell_brokers_apart_and_no_byte_names_the_broker(
 def two_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[EmbeddedBroker]]:
     """A cluster with the topics that a gateway waits for, and one that has a partition at each broker."""
     directory = tmp_path_factory.mktemp("two")
-    with EmbeddedBroker(directory / "1") as first, second_of(first, directory) as second:
+    with EmbeddedBroker(directory / "1") as first, another_of(directory, first, 2) as second:
         with closing(KafkaAdminClient(bootstrap_servers=first.bootstrap_servers)) as admin:
             wait_for(lambda: len(admin.describe_cluster()["brokers"]) == 2)
             names = [*(f"coordinator.{each}" for each in ("requests", "responses", "groups")), "spread"]

@@ -194,6 +194,25 @@ def test_a_request_does_not_overtake_the_beats_of_its_group(gateway: Gateway) ->
     assert [type(each).__name__ for each in gateway.log] == ["HeartbeatRequest", "OffsetCommitRequest"]
 
 
+def test_a_beat_that_holds_up_a_later_request_goes_before_the_others(gateway: Gateway) -> None:
+    member_id = member_of(gateway)
+    # Its join made them hurry for a while.
+    gateway.passes(5)
+    gateway.ask(beat(member_id))
+    gateway.local.flush(gateway.now_s, hurried_only=True)
+    assert gateway.log == []
+    gateway.local.held_up(gateway.client)
+    gateway.local.flush(gateway.now_s, hurried_only=True)
+    assert [type(each).__name__ for each in gateway.log] == ["HeartbeatRequest"]
+    gateway.coordinate()
+
+    gateway.ask(join(member_id))
+    gateway.log.clear()
+    gateway.ask(beat(member_id))
+    gateway.local.flush(gateway.now_s, hurried_only=True)
+    assert [type(each).__name__ for each in gateway.log] == ["HeartbeatRequest"], "its group rebalances"
+
+
 def test_a_heartbeat_that_comes_again_is_another_request(gateway: Gateway) -> None:
     member_id, ids = member_of(gateway), []
     for generation_id, error in ((1, 0), (1, 0), (2, 22), (1, 0)):

@@ -14,7 +14,7 @@ from kafka.admin import NewTopic
 
 from tests.gateway.clients import Librdkafka, groups_tool, java, polling, run
 from tests.gateway.conftest import Running
-from tests.jdk import needs_jdk
+from tests.jdk import find_javac
 from tests.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.spark, pytest.mark.verify]
@@ -108,8 +108,8 @@ def test_offsets_in_a_transaction_are_refused_and_nothing_is_lost(running: Runni
         producer.commit_transaction(PATIENCE_S)
 
 
-@needs_jdk
 def test_java_says_what_is_not_supported(running: Running) -> None:
+    find_javac()
     command = java("unused")
     program = str(Path(__file__).parent / "OffsetsInTransaction.java")
     done = subprocess.run(

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from group_coordinator.deploy.broker import EmbeddedBroker
 from group_coordinator.deploy.jars import fetch
+from tests.jdk import find_javac
 
 _SOURCES = sorted(Path(__file__).parent.glob("*.java"))
 _MANIFEST = "Manifest-Version: 1.0\nPremain-Class: OwnClock\n"
@@ -37,7 +38,7 @@ class BrokerWithOwnClock(EmbeddedBroker):
 def _agent(directory: Path) -> Path:
     classes = directory / "classes"
     classpath = os.pathsep.join(map(str, fetch("broker")))
-    subprocess.run(["javac", "--release", "17", "-cp", classpath, "-d", classes, *_SOURCES], check=True)
+    subprocess.run([find_javac(), "--release", "17", "-cp", classpath, "-d", classes, *_SOURCES], check=True)
     agent = directory / "own-clock.jar"
     with zipfile.ZipFile(agent, "w") as jar:
         jar.writestr("META-INF/MANIFEST.MF", _MANIFEST)

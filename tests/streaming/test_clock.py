@@ -14,10 +14,12 @@ from kafka.errors import KafkaError
 
 from group_coordinator.jobs.kafka_config import python_client_config
 from group_coordinator.jobs.settings import Settings
-from group_coordinator.streaming.clock import Clock, ClockStoppedError, Pace
+from group_coordinator.streaming.clock import Clock, ClockStoppedError, Progress
 from group_coordinator.streaming.errors import CoordinatorError
 from group_coordinator.streaming.leadership import check_alone
+from group_coordinator.streaming.schedule import Pace
 from group_coordinator.streaming.ticks import Tick
+from group_coordinator.streaming.timers import Timers
 from tests.patience import PATIENCE_S, wait_for
 from tests.topics import Reader
 
@@ -135,6 +137,20 @@ def test_the_interval_is_kept(topic: str, config: dict[str, Any]) -> None:
     assert times[5] - times[0] < 5 * 200 + 5_000
 
 
+def test_a_deadline_that_passes_has_a_tick_of_its_own(topic: str, config: dict[str, Any]) -> None:
+    """It follows at once if the one before is read, where regular ones keep half of the interval."""
+    timers = Timers()
+    progress = Progress(caught_up=lambda: 1_000, timers=timers)
+    with Clock(topic, Pace(4_000, 60_000, 60_000), config, "me", progress) as clock:
+        told = Timers()
+        told.move(None, clock.resume() + 300)
+        timers.add(told)
+        first, passing, following = ticks(read(topic, config, at_least=3))[:3]
+    assert passing.at_ms - following.previous_ms == 0
+    assert following.at_ms - passing.at_ms < 2_000 <= passing.at_ms - passing.previous_ms
+    assert first.tick == 1
+
+
 def test_the_first_tick_is_there_at_once(topic: str, config: dict[str, Any]) -> None:
     with make(topic, 3_600_000, config):
         assert [tick.tick for tick in ticks(read(topic, config, at_least=1))] == [1]
@@ -217,7 +233,7 @@ def test_a_clock_that_cannot_write_stops(topic: str, admin: KafkaAdminClient, co
 
 def test_a_clock_that_stood_still_stops(topic: str, config: dict[str, Any]) -> None:
     # A process that is stopped and goes on finds that its interval is over.
-    with make(topic, 2_000, config, max_gap_ms=1_000) as clock:
+    with make(topic, 4_000, config, max_gap_ms=1_000) as clock:
         first_ms = clock.resume()
         wait_for(lambda: clock.failure)
         late = ticks(read(topic, config, at_least=2))
@@ -230,7 +246,7 @@ def test_a_clock_that_stood_still_stops(topic: str, config: dict[str, Any]) -> N
 
 
 def test_before_time_counts_a_late_tick_stops_nobody(topic: str, config: dict[str, Any]) -> None:
-    with make(topic, 1_500, config, max_gap_ms=1_000) as clock:
+    with make(topic, 2_500, config, max_gap_ms=1_000) as clock:
         records = read(topic, config, at_least=3)
         assert clock.failure is None
         # A tick can be read a little before its writer is told that it is appended.
@@ -254,7 +270,8 @@ def test_time_stands_still_until_it_counts(topic: str, config: dict[str, Any]) -
 
 def test_time_waits_for_the_reader(topic: str, config: dict[str, Any]) -> None:
     caught_up = 0
-    with Clock(topic, CALM._replace(ahead_ms=700), config, "me", caught_up=lambda: caught_up) as clock:
+    progress = Progress(caught_up=lambda: caught_up)
+    with Clock(topic, CALM._replace(ahead_ms=700), config, "me", progress) as clock:
         resumed_ms = clock.resume()
         first = read(topic, config, at_least=5)
         assert {tick.until_ms for tick in ticks(first)[1:]} <= {0, resumed_ms + 700}
@@ -266,7 +283,8 @@ def test_time_waits_for_the_reader(topic: str, config: dict[str, Any]) -> None:
 
 def test_a_clock_stops_when_batches_do_not_end(topic: str, config: dict[str, Any]) -> None:
     reasons: list[str] = []
-    with Clock(topic, CALM, config, "me", lambda: reasons[0] if reasons else None) as clock:
+    progress = Progress(lambda: reasons[0] if reasons else None)
+    with Clock(topic, CALM, config, "me", progress) as clock:
         read(topic, config, at_least=3)
         assert clock.failure is None
         reasons.append("no batch has ended in time")

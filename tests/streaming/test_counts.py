@@ -26,7 +26,7 @@ def counted(*results: StepResult) -> dict[str, Any]:
     counts = Counts()
     for result in results:
         counts.take(result)
-    found = {each.name: getattr(counts, each.name) for each in fields(counts)}
+    found = {each.name: getattr(counts, each.name) for each in fields(counts) if each.compare}
     return {name: count for name, count in found.items() if count}
 
 

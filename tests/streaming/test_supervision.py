@@ -26,6 +26,7 @@ from group_coordinator.streaming.errors import CoordinatorError
 from group_coordinator.streaming.metrics import JobMetrics, Watch
 from group_coordinator.streaming.query import Until
 from group_coordinator.streaming.supervision import Supervision
+from group_coordinator.streaming.timers import Timers
 from tests.jobs.progress import progress
 
 CLOCK = "the clock of the leader of topic coordinator.clock"
@@ -159,7 +160,7 @@ class Stage:
         monkeypatch.setattr(time, "monotonic", lambda: self.now_s)
         monkeypatch.setattr(self.stopping, "wait", self.wait)
         self.batches = BatchWatch("the query")
-        watch = Watch(self.batches, Health(self.batches, 9_000), JobMetrics(CollectorRegistry()))
+        watch = Watch(self.batches, Health(self.batches, 9_000), JobMetrics(CollectorRegistry()), Timers())
         leadership: Any = SimpleNamespace(
             coordinator="me", stopping=self.stopping, await_turn=lambda ticks: None
         )
@@ -179,6 +180,9 @@ class Stage:
         monkeypatch.setattr(supervision, "reached_ms", lambda _: 0)
         monkeypatch.setattr(supervision, "note_shifts", self.note_shifts)
         monkeypatch.setattr(supervision, "stop_after_batch", lambda *_: True)
+        self.polls_often: list[bool] = []
+        polling = SimpleNamespace(set=lambda *, often: self.polls_often.append(often))
+        monkeypatch.setattr(supervision, "Polling", lambda _: polling)
         self.told: list[str] = []
         monkeypatch.setattr(supervision.Corrections, "of", lambda *_: FakeCorrections(self.told))
         self.under_test = Supervision(
@@ -194,7 +198,7 @@ class Stage:
         )
 
     def make_clock(self, *arguments: Any) -> FakeClock:
-        self.clock = FakeClock(arguments[3])
+        self.clock = FakeClock(arguments[3].stalled)
         return self.clock
 
     def wait(self, timeout_s: float) -> bool:
@@ -487,3 +491,23 @@ def test_a_partition_that_takes_no_requests_stands_still_until_it_does(stage: St
     # The time of this clock begins anew with each query.
     assert stage.said == [*running, *[*begins, *ends] * 2, "stopping after the running batch"]
     assert [standing for standing in stage.probes.begun if standing] == [{7}] * 2
+
+
+def test_kafka_is_asked_often_while_requests_come(stage: Stage) -> None:
+    """Here the topic of requests is the default one: what is read of another changes nothing."""
+    read = iter([{0: 7}, {0: 7}, {0: 8}, {0: 8}, {0: 8}])
+    topic = "coordinator.requests"
+
+    def script() -> None:
+        if stage.queries[-1].until is not Until.STOPPED:
+            stage.queries[-1].isActive = False
+        elif (partitions := next(read, None)) is None:
+            stage.stopping.set()
+        else:
+            stage.batches.read = {topic: partitions, "coordinator.clock": {0: int(stage.now_s)}}
+
+    stage.script = script
+    stage.under_test.run()
+    catching_up, *coordinating = stage.polls_often
+    assert catching_up
+    assert coordinating == [True, False, True, False, False]

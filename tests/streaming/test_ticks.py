@@ -8,7 +8,8 @@ from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient
 
 from group_coordinator.jobs.kafka_config import python_client_config
-from group_coordinator.streaming.clock import Clock, Pace
+from group_coordinator.streaming.clock import Clock
+from group_coordinator.streaming.schedule import Pace
 from group_coordinator.streaming.ticks import Beginning, Tick, TickReader
 
 pytestmark = pytest.mark.spark

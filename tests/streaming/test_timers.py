@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from group_coordinator.coordinator_state.config import GroupConfig
+from group_coordinator.streaming.counts import Counts, CountsParam
+from group_coordinator.streaming.timers import Timers
+from tests.coordinator_state.test_step import call, join
+
+HORIZON_MS = 600_000
+
+
+@pytest.fixture
+def timers() -> Timers:
+    """Those of the driver."""
+    timers = Timers()
+    timers.passed_ms = 10_000
+    return timers
+
+
+def moves(*pairs: tuple[int | None, int | None]) -> Timers:
+    told = Timers()
+    for from_ms, to_ms in pairs:
+        told.move(from_ms, to_ms)
+    return told
+
+
+def test_the_earliest_after_a_time_is_found(timers: Timers) -> None:
+    timers.add(moves((None, 20_000), (None, 30_000), (None, 25_000)))
+    assert [timers.next_ms(after) for after in (0, 20_000, 25_000, 30_000)] == [20_000, 25_000, 30_000, None]
+
+
+def test_times_are_rounded_up_so_that_deadlines_share_a_tick(timers: Timers) -> None:
+    timers.add(moves((None, 20_001), (None, 20_100), (None, 20_101)))
+    assert (timers.next_ms(0), timers.next_ms(20_100), timers.next_ms(20_200)) == (20_100, 20_200, None)
+
+
+def test_a_timer_that_moves_is_at_its_new_time_only(timers: Timers) -> None:
+    timers.add(moves((None, 20_000), (None, 20_000)))
+    timers.add(moves((20_000, 30_000)))
+    assert (timers.next_ms(0), timers.next_ms(20_000)) == (20_000, 30_000)
+    timers.add(moves((20_000, None), (30_000, 30_000)))
+    assert timers.next_ms(0) == 30_000
+
+
+def test_a_timer_that_nobody_knew_of_takes_none_away(timers: Timers) -> None:
+    timers.add(moves((20_000, 30_000)))
+    timers.add(moves((None, 20_000)))
+    assert timers.next_ms(0) == 20_000
+
+
+def test_only_what_is_due_soon_is_kept(timers: Timers) -> None:
+    timers.add(moves((None, 10_000), (None, 10_001 + HORIZON_MS), (None, 10_000 + HORIZON_MS - 100)))
+    assert timers.next_ms(0) == 10_000 + HORIZON_MS - 100
+    timers.passed_ms += HORIZON_MS
+    timers.add(moves())
+    assert timers.next_ms(0) is None
+
+
+def test_without_a_clock_none_is_kept() -> None:
+    timers = Timers()
+    timers.add(moves((None, 20_000)))
+    assert timers.next_ms(0) is None
+
+
+def test_calls_of_the_function_tell_how_they_have_moved_the_timer(timers: Timers) -> None:
+    """From the core to the driver, where the one who asks has the same object all the time."""
+    driver = Counts(timers=timers)
+    config = GroupConfig(group_initial_rebalance_delay_ms=0)
+    joined = call(None, join(0, 15_000), watermark_ms=11_000, config=config)
+    expired = call(joined.state, watermark_ms=25_000, config=config)
+    assert (joined.was_due_ms, joined.deadline_ms, expired.was_due_ms) == (None, 25_000, 25_000)
+
+    for result, due_ms in [(joined, 25_000), (expired, None)]:
+        task = CountsParam().addInPlace(CountsParam().zero(driver), result)
+        CountsParam().addInPlace(driver, pickle.loads(pickle.dumps(task)))
+        assert timers.next_ms(0) == due_ms
