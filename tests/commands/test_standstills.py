@@ -1,4 +1,4 @@
-"""A request partition that takes no requests for a while, because a follower is lost."""
+"""A request partition that takes no requests for a while, because a follower hangs."""
 
 from __future__ import annotations
 
@@ -21,13 +21,12 @@ from tests.commands.asking import requests_to
 from tests.commands.job import Job
 from tests.faults.history import collect, read_topic
 from tests.gateway.cluster import another_of
+from tests.gateway.ports import ports_in_a_row
 from tests.patience import wait_for
 from tests.topics import Reader, Requests
 
 pytestmark = [pytest.mark.spark, pytest.mark.verify]
 
-# Longer than the test: nobody but the test has the partition go on without its follower.
-_FOR_LONG = {"broker.session.timeout.ms": "600000", "replica.lag.time.max.ms": "600000"}
 ON_BOTH, ON_ONE = (
     next(f"g{it}" for it in range(99) if partition_for_key(b"g%d" % it, 2) == partition)
     for partition in (0, 1)
@@ -37,7 +36,22 @@ DEAD_FOR_MS = 18_000
 
 @pytest.fixture
 def first(tmp_path: Path) -> Iterator[EmbeddedBroker]:
-    with EmbeddedBroker(tmp_path / "1", overrides=_FOR_LONG) as broker:
+    """A broker that waits for its followers. Clients use a listener that those do not have.
+
+    So clients do not know the followers, and none waits for a broker that hangs.
+    """
+    clients, brokers, controllers = range(port := ports_in_a_row(3), port + 3)
+    listeners = f"CLIENTS://127.0.0.1:{clients},PLAINTEXT://127.0.0.1:{brokers}"
+    overrides = {
+        "listeners": f"{listeners},CONTROLLER://127.0.0.1:{controllers}",
+        "advertised.listeners": listeners,
+        "listener.security.protocol.map": "CLIENTS:PLAINTEXT,PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "controller.quorum.voters": f"1@127.0.0.1:{controllers}",
+        # Longer than the test: nothing but the follower itself puts it right.
+        "broker.session.timeout.ms": "600000",
+        "replica.lag.time.max.ms": "600000",
+    }
+    with EmbeddedBroker(tmp_path / "1", port=clients, overrides=overrides) as broker:
         yield broker
 
 
@@ -51,10 +65,10 @@ def join(requests: Requests, group_id: str, **fields: Any) -> dict[str, Any]:
     return me
 
 
-def place(servers: str, partition: TopicPartition, brokers: list[int]) -> None:
-    """Have these brokers, and no others, keep a partition, and wait until they do."""
+def replicate(servers: str, partition: TopicPartition) -> None:
+    """Have the second broker follow the first; `servers` know both."""
     with closing(KafkaAdminClient(bootstrap_servers=servers)) as admin:
-        admin.alter_partition_reassignments({partition: brokers})
+        admin.alter_partition_reassignments({partition: [1, 2]})
 
         def in_sync() -> list[int]:
             (topic,) = admin.describe_topics([partition.topic])
@@ -64,7 +78,7 @@ def place(servers: str, partition: TopicPartition, brokers: list[int]) -> None:
                 if it["partition_index"] == partition.partition
             )
 
-        wait_for(lambda: in_sync() == brokers, said=in_sync)
+        wait_for(lambda: in_sync() == [1, 2], said=in_sync)
 
 
 def test_time_stands_still_for_groups_of_a_partition_that_takes_no_requests(
@@ -82,21 +96,24 @@ def test_time_stands_still_for_groups_of_a_partition_that_takes_no_requests(
             Reader({"bootstrap_servers": servers}, job.topics["events"]) as events,
             another_of(tmp_path, first, 2) as second,
         ):
-            place(servers, stands, [1, 2])
+            replicate(second.bootstrap_servers, stands)
             member = join(requests, ON_BOTH)
             join(requests, ON_ONE, session_timeout_ms=DEAD_FOR_MS)
-            # The leader waits for it: it is in sync until somebody says that it is not.
             assert second.pid is not None
-            os.kill(second.pid, signal.SIGKILL)
-            # The leader has this, of this time, and nobody can read it.
-            beat = {"api": "heartbeat", "request_id": "held", "client_id": "c1", "group_id": ON_BOTH}
-            value = json.dumps(beat | member).encode()
-            requests.producer.send(stands.topic, key=ON_BOTH.encode(), value=value)
-            job.wait_for("request partition 0 takes no requests: ")
-            # Which takes longer than the session of the other one.
-            events.first(lambda it: it["event"] == "member_removed" and it["group_id"] == ON_ONE)
-            assert job.metrics()["group_coordinator_request_partitions_standing",] == 1, job.said
-            place(servers, stands, [1])
+            os.kill(second.pid, signal.SIGSTOP)
+            try:
+                # The leader has this, of this time, and nobody can read it.
+                beat = {"api": "heartbeat", "request_id": "held", "client_id": "c1", "group_id": ON_BOTH}
+                value = json.dumps(beat | member).encode()
+                requests.producer.send(stands.topic, key=ON_BOTH.encode(), value=value)
+                job.wait_for("request partition 0 takes no requests: ")
+                # Which takes longer than the session of the other one.
+                removed = events.first(
+                    lambda it: it["event"] == "member_removed" and it["group_id"] == ON_ONE
+                )
+                assert job.metrics()["group_coordinator_request_partitions_standing",] == 1, job.said
+            finally:
+                os.kill(second.pid, signal.SIGCONT)
             job.wait_for("request partition 0 takes requests again, after ")
             assert requests.answer("held")["error"] == "NONE"
             assert requests.call("heartbeat", ON_BOTH, **member)["error"] == "NONE"
@@ -120,6 +137,6 @@ def test_time_stands_still_for_groups_of_a_partition_that_takes_no_requests(
         )
         ((_, start_ms, end_ms),) = history.standstills
         assert end_ms is not None
-        assert end_ms > start_ms + 5_000
+        assert start_ms < removed["at_ms"] < end_ms
     finally:
         job.kill()
