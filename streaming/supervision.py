@@ -91,6 +91,13 @@ class _Reading(NamedTuple):
     read_ms: int = 0
 
 
+class _Unmoved(NamedTuple):
+    """A partition of which nothing after the offset `end` was read since `since_ms`."""
+
+    end: int
+    since_ms: int
+
+
 class Supervision:
     """Runs queries of one checkpoint until asked to stop.
 
@@ -141,6 +148,8 @@ class Supervision:
         """Partitions that stand still, as is noted, of which the query has met requests."""
         self._stuck: set[int] = set()
         """Partitions of which it is to be noted, because they were found to take no requests."""
+        self._unmoved: dict[int, _Unmoved] = {}
+        """Those of them of which nothing was read since the query began again."""
 
     def run(self) -> None:
         """Coordinate until asked to stop; it is this process's turn."""
@@ -310,14 +319,25 @@ class Supervision:
 
     def _begin_standstills(self, reading: _Reading) -> None:
         """Note which partitions take no requests, where all is read that they had, and time is to count."""
+        # Unless they have taken one since.
+        self._stuck &= self._probes.unanswered()
+        if self._stuck and reading.until is not Until.PLANNED:
+            planned = newest_planned(self._files)
+            ends = {} if planned is None else planned.offsets.get(self._settings.topics_requests, {})
+            # Requests of others that are read meanwhile let no time pass for their groups.
+            now = {it: _Unmoved(ends.get(it, 0), self._resumed_ms) for it in sorted(self._stuck)}
+            self._unmoved = {
+                it: before if (before := self._unmoved.get(it)) and before.end == after.end else after
+                for it, after in now.items()
+            }
         if reading.until is Until.STOPPED or reading.counts_ms:
-            # Unless they have taken one since.
-            stuck = self._stuck & self._probes.unanswered()
+            for partition in sorted(self._stuck):
+                if begin_standstills(self._files, {partition}, self._unmoved[partition].since_ms):
+                    self._say(
+                        f"request partition {partition} takes no requests: time stands still for its groups"
+                    )
             self._stuck.clear()
-            for partition in begin_standstills(self._files, stuck, self._resumed_ms):
-                self._say(
-                    f"request partition {partition} takes no requests: time stands still for its groups"
-                )
+            self._unmoved.clear()
         standing = {it.partition for it in read_standstills(self._files) if it.end_ms is None}
         self._probes.begin(standing)
         self._metrics.standing.set(len(standing))
