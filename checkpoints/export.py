@@ -17,8 +17,10 @@ from group_coordinator.checkpoints.offset_log import Offsets, newest_committed, 
 from group_coordinator.checkpoints.outages import read_outages
 from group_coordinator.checkpoints.readable import readable
 from group_coordinator.checkpoints.shifts import Shift, read_shifts
+from group_coordinator.checkpoints.standstills import read_standstills
 from group_coordinator.checkpoints.state import State
 from group_coordinator.coordinator_state.outages import Outage
+from group_coordinator.coordinator_state.standstills import Standstill
 from group_coordinator.coordinator_state.stored import SCHEMA_VERSION, decode_group
 
 if TYPE_CHECKING:
@@ -45,8 +47,8 @@ class ExportHeader(msgspec.Struct, frozen=True, kw_only=True):
 
     `schema_version`: the newest that a group in it may have. `offsets`: the next record to be read, by topic
     and partition. `watermark_ms`: deadlines up to it have fired, or fire next. `groups`: how many follow.
-    `identity`: the checkpoint's, without the secret unless that was asked for. `outages` and
-    `shifts`: deadlines depend on them, so they go where the groups go.
+    `identity`: the checkpoint's, without the secret unless that was asked for. `outages`, `shifts`
+    and `standstills`: deadlines depend on them, so they go where the groups go.
     """
 
     format_version: int = _FORMAT_VERSION
@@ -58,6 +60,7 @@ class ExportHeader(msgspec.Struct, frozen=True, kw_only=True):
     identity: Identity
     outages: list[Outage] = []
     shifts: list[Shift] = []
+    standstills: list[Standstill] = []
 
 
 class ExportedGroup(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,6 +102,7 @@ def export_checkpoint(
         identity=identity if with_secret else msgspec.structs.replace(identity, secret=""),
         outages=read_outages(files),
         shifts=read_shifts(files),
+        standstills=read_standstills(files),
     )
     return Export(header, _groups(state))
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from group_coordinator.checkpoints.notes import read_notes, write_notes
 from group_coordinator.checkpoints.offset_log import newest_planned
 from group_coordinator.checkpoints.shifts import Shifts, read_shifts
+from group_coordinator.checkpoints.standstills import read_standstills
 from group_coordinator.checkpoints.times import append_times
 from group_coordinator.coordinator_state.outages import Outage
 
@@ -45,7 +46,9 @@ def write_outages(files: CheckpointFiles, outages: list[Outage]) -> None:
 
 def reached_ms(files: CheckpointFiles) -> int:
     """The latest log time, in ms, that the checkpoint knows of; 0 if none."""
-    return _reached_ms(newest_planned(files), read_outages(files))
+    # The end of a standstill may be later than all else that is known.
+    standstills = [it.end_ms or it.start_ms for it in read_standstills(files)]
+    return max([_reached_ms(newest_planned(files), read_outages(files)), *standstills])
 
 
 def _reached_ms(planned: PlannedBatch | None, outages: list[Outage]) -> int:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from group_coordinator.coordinator_state.outages import NO_OUTAGES
+from group_coordinator.coordinator_state.standstills import NO_PARTITION_OUTAGES
 from group_coordinator.coordinator_state.step import Channel, step
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.config import GroupConfig
     from group_coordinator.coordinator_state.layout import Layout
     from group_coordinator.coordinator_state.log import Record
-    from group_coordinator.coordinator_state.outages import Outages
+    from group_coordinator.coordinator_state.standstills import PartitionOutages
 
 __all__ = ["replay"]
 
@@ -28,7 +28,7 @@ def replay(
     config: GroupConfig,
     secret: bytes,
     until_ms: int | None = None,
-    outages: Outages = NO_OUTAGES,
+    outages: PartitionOutages = NO_PARTITION_OUTAGES,
     *,
     layout: Layout,
 ) -> Iterator[bytes]:
@@ -42,7 +42,7 @@ def replay(
     newest_ms = 0
 
     def decide(key: bytes | None, of_key: list[Record], time_ms: int) -> Iterator[bytes]:
-        result = step(key, stored.get(key), of_key, time_ms, config, secret, outages, layout)
+        result = step(key, stored.get(key), of_key, time_ms, config, secret, outages.of(key), layout)
         stored[key] = result.state
         for output in result.outputs:
             if output.channel is Channel.EVENTS and output.value is not None:

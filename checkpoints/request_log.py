@@ -66,6 +66,8 @@ def _timed(
         for polled in consumer.poll(timeout_ms=_POLL_MS).get(partition, ()):
             if polled.offset < end:
                 record = _record(polled, shifts)
+                if record.is_probe:
+                    continue
                 time_ms = max(time_ms, record.timestamp_ms)
                 yield time_ms, record.partition, record.offset, record
 

@@ -24,6 +24,7 @@ from group_coordinator.checkpoints.identity import PARTITIONS, RESTORING, read_i
 from group_coordinator.checkpoints.offset_log import rewrite_first_batch
 from group_coordinator.checkpoints.outages import write_outages
 from group_coordinator.checkpoints.shifts import write_shifts
+from group_coordinator.checkpoints.standstills import write_standstills
 from group_coordinator.coordinator_state.deadlines import Deadlines
 from group_coordinator.coordinator_state.stored import SCHEMA_VERSION, decode_group, encode_group
 from group_coordinator.jobs.java_errors import first_line
@@ -82,8 +83,9 @@ def restore_checkpoint(
     before = export.header.identity
     topic = identity.request_topic
     if before.request_topic == topic and before.topic_ids.get(topic) == identity.topic_ids.get(topic):
-        # They name offsets of that topic.
+        # They name offsets and partitions of that topic.
         write_shifts(files, export.header.shifts)
+        write_standstills(files, export.header.standstills)
     write_identity(files, msgspec.structs.replace(identity, schema_version=SCHEMA_VERSION))
     files.delete(RESTORING)
 

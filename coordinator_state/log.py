@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Record", "in_log_order"]
+__all__ = ["PROBE", "Record", "in_log_order"]
 
+PROBE = b'{"probe":true}'
+"""The value of a record without a key that is no request: the coordinator looks whether it can be written."""
 _PLACE = itemgetter(1, 2)
 
 
@@ -22,6 +24,11 @@ class Record(NamedTuple):
     timestamp_ms: int
     key: bytes | None
     value: bytes | None
+
+    @property
+    def is_probe(self) -> bool:
+        """Whether it is no request, but a probe."""
+        return self.key is None and self.value == PROBE
 
     def __str__(self) -> str:
         """Where it stands in the log."""

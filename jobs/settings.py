@@ -84,6 +84,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid
     """Time without a tick that may pass at once; more is an outage, and does not count for any deadline. It
     must be less than half of the shortest session timeout. Otherwise a pause of Kafka may expire a member
     that sends heartbeats."""
+    probe_interval_ms: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """Time between two probes of a request partition, which show that it takes requests; 0: none are written,
+    and members expire whose partition takes none. Half of `clock.max.gap.ms` is a good choice."""
     trigger_interval_ms: Annotated[int, msgspec.Meta(ge=0)] = 0
     """Time between the starts of two batches; 0: each begins as soon as the one before is done."""
 

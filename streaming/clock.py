@@ -78,6 +78,7 @@ class Clock:
         coordinator: who writes; no two processes may have the same.
         progress: how the query goes on that the clock is for.
         reached_ms: the latest log time that is known.
+        unwritten_ms: how long ago, in ms, members could surely send heartbeats. Time waits for that as well.
     """
 
     def __init__(
@@ -88,11 +89,13 @@ class Clock:
         coordinator: str,
         progress: Progress | None = None,
         reached_ms: int = 0,
+        unwritten_ms: Callable[[], float] = lambda: 0,
     ) -> None:
         self._topic = topic
         self._pace = pace
         self._coordinator = coordinator
         self._stalled, self._caught_up, timers = progress or Progress()
+        self._unwritten_ms = unwritten_ms
         self._number = 0
         self._first_offset = 0
         self._log_time = LogTime(pace.max_gap_ms, reached_ms)
@@ -129,6 +132,7 @@ class Clock:
         coordinator: str,
         progress: Progress | None = None,
         reached_ms: int = 0,
+        unwritten_ms: Callable[[], float] = lambda: 0,
     ) -> Self:
         """The clock of the coordinator with these settings."""
         return cls(
@@ -138,6 +142,7 @@ class Clock:
             coordinator,
             progress,
             reached_ms,
+            unwritten_ms,
         )
 
     def __enter__(self) -> Self:
@@ -277,7 +282,8 @@ class Clock:
         while self._unread and self._unread[0][0] < caught_up:
             _, at_ms = self._unread.popleft()
             self._read_ms = max(self._read_ms, at_ms)
-        return self._read_ms + self._pace.ahead_ms
+        written_ms = self._log_time.at(_now()) - round(self._unwritten_ms())
+        return min(self._read_ms, written_ms) + self._pace.ahead_ms
 
     def _write(self, *, last: bool = False, timeout_s: float | None = None) -> RecordMetadata:
         """Write a tick, and wait until it is appended."""

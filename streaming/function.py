@@ -9,9 +9,11 @@ import msgspec
 import pandas as pd
 
 from group_coordinator.checkpoints.shifts import CLOCK_JUMPED, ClockJumpedError, Guard, Shift, Shifts
+from group_coordinator.checkpoints.standstills import STOOD_STILL, StoodStillError
 from group_coordinator.coordinator_state.layout import Layout
 from group_coordinator.coordinator_state.log import Record
-from group_coordinator.coordinator_state.outages import Outage, Outages
+from group_coordinator.coordinator_state.outages import Outage
+from group_coordinator.coordinator_state.standstills import PartitionOutages, Standstill
 from group_coordinator.coordinator_state.step import Channel, steps
 from group_coordinator.streaming.decision_log import DecisionLog
 from group_coordinator.streaming.spool import spooled_in_log_order
@@ -35,6 +37,8 @@ _OUTPUT_COLUMNS = ["topic", "key", "value", "partition", "place"]
 Row = tuple[str, bytes | None, bytes | None, int | None, int | None]
 """A row of `OUTPUT_SCHEMA`."""
 STATE_SCHEMA = "group BINARY"
+_LOOK_AGAIN_MS = 3_000
+"""The time after which a group of a partition that stands still is looked at again if it was due."""
 
 
 class FunctionArguments(NamedTuple):
@@ -53,6 +57,7 @@ class FunctionArguments(NamedTuple):
     shifts: tuple[Shift, ...] = ()
     guard: Guard | None = None
     """Refuses records whose times cannot be right."""
+    standstills: tuple[Standstill, ...] = ()
 
     @classmethod
     def of(
@@ -63,6 +68,7 @@ class FunctionArguments(NamedTuple):
         outages: Iterable[Outage] = (),
         shifts: Iterable[Shift] = (),
         guard: Guard | None = None,
+        standstills: Iterable[Standstill] = (),
     ) -> FunctionArguments:
         """Take from the settings what the function needs. `partitions`: how many each topic has."""
         return cls(
@@ -84,6 +90,7 @@ class FunctionArguments(NamedTuple):
             log_format=settings.log_format,
             shifts=tuple(shifts),
             guard=guard,
+            standstills=tuple(standstills),
         )
 
     def topics_for(self, key: bytes | None) -> Mapping[Channel, str]:
@@ -111,7 +118,9 @@ class StatefulFunction:
 
     def __init__(self, arguments: FunctionArguments, count: Callable[[StepResult], None]) -> None:
         self._arguments = arguments
-        self._outages = Outages(arguments.outages)
+        self._outages = PartitionOutages(
+            arguments.outages, arguments.standstills, arguments.layout.request_partitions
+        )
         self._shifts = Shifts(arguments.shifts)
         self._read_bytes = 0
         """Bytes of all answers so far to requests that only read."""
@@ -136,6 +145,9 @@ class StatefulFunction:
         """
         arguments = self._arguments
         raw_key = None if key[0] is None else bytes(key[0])
+        if (partition := self._outages.stands_for(raw_key)) is not None:
+            _stand_still(partition, records, state)
+            return
         topics = arguments.topics_for(raw_key)
         config = arguments.config
         if self._read_bytes > _FULL_ANSWERS * config.max_read_bytes:
@@ -150,7 +162,7 @@ class StatefulFunction:
             state.getCurrentWatermarkMs(),
             config,
             arguments.secret,
-            self._outages,
+            self._outages.of(raw_key),
             arguments.layout,
         ):
             self._count(result)
@@ -185,6 +197,14 @@ class StatefulFunction:
             if not earliest_ms <= time_ms <= latest_ms:
                 raise ClockJumpedError(f"{CLOCK_JUMPED} partition {partition} offset {offset}")
             yield Record(topic, partition, offset, time_ms, key, value)
+
+
+def _stand_still(partition: int, records: Iterable[tuple[Any, ...]], state: GroupState) -> None:
+    """Leave a group as it is, and look at it again later. Raises `StoodStillError` if there is a record."""
+    if next(iter(records), None) is not None:
+        raise StoodStillError(f"{STOOD_STILL} partition {partition} takes requests again")
+    state.update(tuple(state.get))
+    state.setTimeoutTimestamp(state.getCurrentWatermarkMs() + _LOOK_AGAIN_MS)
 
 
 def _plain(frame: pd.DataFrame) -> Iterator[tuple[Any, ...]]:

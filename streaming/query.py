@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.streaming.state import GroupStateTimeout
 
+from group_coordinator.coordinator_state.log import PROBE
 from group_coordinator.coordinator_state.newest import PLACE
 from group_coordinator.jobs.kafka_config import kafka_options
 from group_coordinator.streaming.function import INPUT_COLUMNS, OUTPUT_SCHEMA, STATE_SCHEMA, StatefulFunction
@@ -90,10 +91,11 @@ def start_query(
 
 
 def read_log(spark: SparkSession, settings: Settings) -> DataFrame:
-    """Requests and ticks as one stream, without the ticks once they have moved the watermark."""
+    """Requests and ticks as one stream, without probes, and without ticks once they moved the watermark."""
     log = read_topics(
         spark, settings, settings.topics_requests, settings.topics_clock, most=settings.max_batch_records
     )
+    log = log.filter(~(F.col("key").isNull() & F.col("value").eqNullSafe(F.lit(PROBE))))
     is_tick = F.col("topic") == settings.topics_clock
     requests = (
         log.select(

@@ -13,6 +13,7 @@ from group_coordinator.checkpoints.files import CheckpointFiles
 from group_coordinator.checkpoints.identity import check_topics, open_checkpoint
 from group_coordinator.checkpoints.offset_log import newest_committed
 from group_coordinator.checkpoints.shifts import read_shifts
+from group_coordinator.checkpoints.standstills import read_standstills
 from group_coordinator.checkpoints.topics import read_topic_ids
 from group_coordinator.jobs.batch_metrics import BatchMetrics
 from group_coordinator.jobs.batches import BatchWatch
@@ -27,6 +28,7 @@ from group_coordinator.streaming.errors import CoordinatorError
 from group_coordinator.streaming.function import FunctionArguments
 from group_coordinator.streaming.leadership import Leadership
 from group_coordinator.streaming.metrics import DecisionMetrics, GroupMetrics, JobMetrics, Watch
+from group_coordinator.streaming.probes import Probes
 from group_coordinator.streaming.query import QUERY_NAME, start_query
 from group_coordinator.streaming.supervision import Supervision
 from group_coordinator.streaming.ticks import TickReader
@@ -132,7 +134,8 @@ def _coordinate(
 
     def start(outages: list[Outage], until: Until, guard: Guard) -> StreamingQuery:
         shifts = read_shifts(files)
-        arguments = FunctionArguments.of(settings, secret, partitions, outages, shifts, guard)
+        standstills = read_standstills(files)
+        arguments = FunctionArguments.of(settings, secret, partitions, outages, shifts, guard, standstills)
         # On an executor `CountsParam` takes a call's result as well.
         count = cast("Callable[[StepResult], None]", counts.add)
         return start_query(spark, settings, arguments, count, until)
@@ -140,5 +143,6 @@ def _coordinate(
     def check() -> None:
         check_topics(settings.checkpoint, topic_ids, read_topic_ids(client_config, read))
 
-    with TopicWatch(check) as topics:
-        Supervision(settings, files, spark, start, leadership, watch, topics, say).run()
+    probes = Probes.of(settings, partitions[settings.topics_requests], client_config)
+    with TopicWatch(check) as topics, probes:
+        Supervision(settings, files, spark, start, leadership, watch, topics, probes, say).run()

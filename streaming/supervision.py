@@ -18,6 +18,7 @@ that deadlines still pass. Members whose heartbeats are read in between do not e
 from __future__ import annotations
 
 import logging
+import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,6 +29,12 @@ from group_coordinator.checkpoints.jumps import note_shifts
 from group_coordinator.checkpoints.offset_log import newest_planned
 from group_coordinator.checkpoints.outages import note_outage, reached_ms, read_outages
 from group_coordinator.checkpoints.shifts import CLOCK_JUMPED, Guard
+from group_coordinator.checkpoints.standstills import (
+    STOOD_STILL,
+    begin_standstills,
+    end_standstills,
+    read_standstills,
+)
 from group_coordinator.jobs.health import Activity
 from group_coordinator.jobs.java_errors import first_line, with_stack
 from group_coordinator.jobs.kafka_config import python_client_config
@@ -40,7 +47,7 @@ from group_coordinator.streaming.query import Until
 from group_coordinator.streaming.ticks import TickReader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
@@ -50,6 +57,7 @@ if TYPE_CHECKING:
     from group_coordinator.jobs.settings import Settings
     from group_coordinator.streaming.leadership import Leadership
     from group_coordinator.streaming.metrics import Watch
+    from group_coordinator.streaming.probes import Probes
     from group_coordinator.streaming.topic_watch import TopicWatch
 
 __all__ = ["Supervision"]
@@ -66,6 +74,7 @@ _CONFLICT = "[CONCURRENT_STREAM_LOG_UPDATE]"
 """Spark's error condition for a batch that somebody else has planned, or committed."""
 _MOST_CONFLICTS = 3
 """With more, and no batch between them, the other writer is no coordinator that will notice and stop."""
+_MET = re.compile(re.escape(STOOD_STILL) + r" partition (\d+)")
 _ROOM = 0.1
 """The part of `max.groups` that has to be free before groups are created again."""
 
@@ -82,13 +91,20 @@ class _Reading(NamedTuple):
     read_ms: int = 0
 
 
+class _Unmoved(NamedTuple):
+    """A partition of which nothing after the offset `end` was read since `since_ms`."""
+
+    end: int
+    since_ms: int
+
+
 class Supervision:
     """Runs queries of one checkpoint until asked to stop.
 
     `start(outages, until, guard)` starts a query; see `start_query`.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - its parts, each of them once
         self,
         settings: Settings,
         files: CheckpointFiles,
@@ -97,6 +113,7 @@ class Supervision:
         leadership: Leadership,
         watch: Watch,
         topics: TopicWatch,
+        probes: Probes,
         say: Callable[[str], None],
     ) -> None:
         self._settings = settings
@@ -107,6 +124,7 @@ class Supervision:
         self._leadership = leadership
         self._batches, self._health, self._metrics, self._timers = watch
         self._topics = topics
+        self._probes = probes
         self._corrections = Corrections.of(settings, self._client_config)
         self._say = say
         self._stopping = leadership.stopping
@@ -126,6 +144,12 @@ class Supervision:
         """The guard of the newest query."""
         self._broker_is_off = False
         """Whether it was told that the clock of the ticks' broker is wrong."""
+        self._met: set[int] = set()
+        """Partitions that stand still, as is noted, of which the query has met requests."""
+        self._stuck: set[int] = set()
+        """Partitions of which it is to be noted, because they were found to take no requests."""
+        self._unmoved: dict[int, _Unmoved] = {}
+        """Those of them of which nothing was read since the query began again."""
 
     def run(self) -> None:
         """Coordinate until asked to stop; it is this process's turn."""
@@ -170,12 +194,14 @@ class Supervision:
                 coordinator,
                 Progress(self._stalled, self._ticks_caught_up, self._timers),
                 reached_ms(self._files),
+                self._probes.unwritten_ms,
             ) as clock,
             self._corrections.during(lambda: clock.failure is None),
         ):
             query: StreamingQuery | None = None
             reason: str | None = None
             try:
+                self._end_standstills(clock)
                 self._note_shifts(clock)
                 for reading in self._readings():
                     if reading.until is Until.PLANNED:
@@ -183,6 +209,7 @@ class Supervision:
                     else:
                         self._corrections.batch_done()
                     outages = self._outages(reading, clock)
+                    self._begin_standstills(reading)
                     self._guard = self._make_guard(reading.until, outages, clock)
                     query = self._begin(reading.until, outages, self._guard)
                     reason = self._watch(query, clock)
@@ -290,6 +317,40 @@ class Supervision:
                     "as of their append times"
                 )
 
+    def _begin_standstills(self, reading: _Reading) -> None:
+        """Note which partitions take no requests, where all is read that they had, and time is to count."""
+        # Unless they have taken one since.
+        self._stuck &= self._probes.unanswered()
+        if self._stuck and reading.until is not Until.PLANNED:
+            planned = newest_planned(self._files)
+            ends = {} if planned is None else planned.offsets.get(self._settings.topics_requests, {})
+            # Requests of others that are read meanwhile let no time pass for their groups.
+            now = {it: _Unmoved(ends.get(it, 0), self._resumed_ms) for it in sorted(self._stuck)}
+            self._unmoved = {
+                it: before if (before := self._unmoved.get(it)) and before.end == after.end else after
+                for it, after in now.items()
+            }
+        if reading.until is Until.STOPPED or reading.counts_ms:
+            for partition in sorted(self._stuck):
+                if begin_standstills(self._files, {partition}, self._unmoved[partition].since_ms):
+                    self._say(
+                        f"request partition {partition} takes no requests: time stands still for its groups"
+                    )
+            self._stuck.clear()
+            self._unmoved.clear()
+        standing = {it.partition for it in read_standstills(self._files) if it.end_ms is None}
+        self._probes.begin(standing)
+        self._metrics.standing.set(len(standing))
+
+    def _end_standstills(self, clock: Clock) -> None:
+        """Note which partitions take requests again, before anything of their groups is decided."""
+        healed = self._probes.healed() | self._met
+        self._met.clear()
+        if healed:
+            for partition, start_ms, end_ms in end_standstills(self._files, healed, clock.newest_ms):
+                took_ms = (end_ms or start_ms) - start_ms
+                self._say(f"request partition {partition} takes requests again, after {took_ms / 1000:.1f} s")
+
     def _tell_skew(self, clock: Clock) -> None:
         self._metrics.clock_skew.set(clock.skew_ms / 1000)
         if clock.broker_is_off is not self._broker_is_off:
@@ -346,6 +407,12 @@ class Supervision:
                     # Given more time again and again, the longest of first batches ends some day.
                     self._patience_ms[self._activity] *= 2
                 return str(failure)
+            if not is_catching_up and (stuck := self._probes.stuck()):
+                self._stuck |= stuck
+                self._probes.restarted()
+                return f"{_partitions(stuck)} no requests"
+            if healed := self._probes.healed():
+                return f"{_partitions(healed)} requests again"
             # The JVM is asked after that, since it may stand still.
             if not query.isActive:
                 return self._why_ended(query, may_end=is_catching_up)
@@ -367,6 +434,10 @@ class Supervision:
             # one. Its answers were the same. The clock tells which of the two goes on.
             self._conflicts += 1
             return "another coordinator has written to the checkpoint"
+        if (met := _MET.search(str(error))) and self._conflicts < _MOST_CONFLICTS:
+            self._conflicts += 1
+            self._met.add(int(met[1]))
+            return f"request partition {met[1]} takes requests again"
         if CLOCK_JUMPED in str(error) and self._conflicts < _MOST_CONFLICTS:
             # The batch is accepted with the shifts that are noted now, so once would do.
             self._conflicts += 1
@@ -392,3 +463,9 @@ class Supervision:
         if groups is None:
             return bool(self._is_closed)
         return groups > most * (1 - _ROOM) if self._is_closed else groups > most
+
+
+def _partitions(numbers: Collection[int]) -> str:
+    """The subject and the verb of a line."""
+    listed = ", ".join(map(str, sorted(numbers)))
+    return f"request partition {listed} takes" if len(numbers) == 1 else f"request partitions {listed} take"

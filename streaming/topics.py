@@ -69,9 +69,10 @@ def topic_specs(settings: Settings) -> list[TopicSpec]:
     write = (ACLOperation.WRITE, ACLOperation.DESCRIBE_CONFIGS)
     read = (ACLOperation.READ, ACLOperation.DESCRIBE_CONFIGS)
     both = (ACLOperation.READ, *write)
+    of_probes = both if settings.probe_interval_ms else read
     of_requests = settings.requests_partitions
     return [
-        TopicSpec(settings.topics_requests, of_requests, append_time, day, read),
+        TopicSpec(settings.topics_requests, of_requests, append_time, day, of_probes),
         TopicSpec(settings.topics_clock, 1, append_time, hour, both, exact_partitions=True),
         *(
             TopicSpec(topic, settings.responses_partitions, large, hour, write)

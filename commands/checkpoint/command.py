@@ -178,6 +178,11 @@ def restore(
     type=click.Path(path_type=Path),
     help="File shifts.json of the newest checkpoint.  [default: the shifts in the export]",
 )
+@click.option(
+    "--standstills",
+    type=click.Path(path_type=Path),
+    help="File standstills.json of the newest checkpoint.  [default: the standstills in the export]",
+)
 @bootstrap_option()
 @settings_options
 def replay(

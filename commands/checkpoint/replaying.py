@@ -15,7 +15,8 @@ from group_coordinator.checkpoints.replay import replay
 from group_coordinator.checkpoints.request_log import read_requests
 from group_coordinator.checkpoints.shifts import Shift, Shifts
 from group_coordinator.checkpoints.topics import read_topics
-from group_coordinator.coordinator_state.outages import Outage, Outages
+from group_coordinator.coordinator_state.outages import Outage
+from group_coordinator.coordinator_state.standstills import PartitionOutages, Standstill
 from group_coordinator.jobs.kafka_config import python_client_config
 from group_coordinator.streaming.function import FunctionArguments
 
@@ -28,7 +29,7 @@ __all__ = ["events"]
 _T = TypeVar("_T")
 
 
-def events(
+def events(  # noqa: PLR0913 - as many as there are options
     settings: Settings,
     export: Export,
     *,
@@ -38,6 +39,7 @@ def events(
     group_ids: Iterable[str],
     outages: Path | None,
     shifts: Path | None,
+    standstills: Path | None,
 ) -> Iterator[str]:
     """Yield the events that come after `export`, or from `start` on without its groups, as JSON.
 
@@ -50,7 +52,8 @@ def events(
     )
     secret = _secret(header, settings.member_id_secret)
     until_ms = None if until is None else parse_time(until)
-    known = Outages(_notes(header.outages, outages, list[Outage], "outages"))
+    known_outages = _notes(header.outages, outages, list[Outage], "outages")
+    known_standstills = _notes(header.standstills, standstills, list[Standstill], "standstills")
     shifted = Shifts(_notes(header.shifts, shifts, list[Shift], "shifts"))
     wanted = {group_id.encode() for group_id in group_ids}
     stored: dict[bytes | None, bytes] = {}
@@ -78,6 +81,7 @@ def events(
         records = (record for record in records if record.key in wanted)
         stored = {key: state for key, state in stored.items() if key in wanted}
     layout = arguments.layout
+    known = PartitionOutages(known_outages, known_standstills, layout.request_partitions)
     for event in replay(records, stored, arguments.config, secret, until_ms, known, layout=layout):
         yield event.decode()
 

@@ -47,6 +47,11 @@ class JobMetrics:
             "Times that a request partition's append times were shifted, or not any more.",
             registry=registry,
         )
+        self.standing = Gauge(
+            "group_coordinator_request_partitions_standing",
+            "Request partitions that take no requests, so that time stands still for their groups.",
+            registry=registry,
+        )
         self.clock_skew = Gauge(
             "group_coordinator_clock_skew_seconds",
             "By how much the clock of the broker that leads the clock topic is ahead of log time.",

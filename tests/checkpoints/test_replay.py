@@ -10,7 +10,8 @@ from group_coordinator.checkpoints import replay as module
 from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.layout import Layout
 from group_coordinator.coordinator_state.log import Record
-from group_coordinator.coordinator_state.outages import Outage, Outages
+from group_coordinator.coordinator_state.outages import Outage
+from group_coordinator.coordinator_state.standstills import PartitionOutages
 from group_coordinator.coordinator_state.step import Channel, step
 
 CONFIG = GroupConfig(group_initial_rebalance_delay_ms=0)
@@ -86,9 +87,9 @@ def test_time_passes_to_the_newest_record_or_further() -> None:
 
 def test_time_of_an_outage_does_not_count() -> None:
     alone = [request(0, "g", 1_000, **JOIN)]
-    outages = Outages([Outage(2_000, 5_000)])
+    outages = PartitionOutages([Outage(2_000, 5_000)])
 
-    def removed_at(*arguments: Outages) -> int:
+    def removed_at(*arguments: PartitionOutages) -> int:
         events = map(msgspec.json.decode, replay(alone, {}, CONFIG, SECRET, 99_000, *arguments))
         return next(event["at_ms"] for event in events if event["event"] == "member_removed")
 

@@ -14,6 +14,7 @@ from group_coordinator.checkpoints.offset_log import newest_planned
 from group_coordinator.checkpoints.restore import restore_checkpoint
 from group_coordinator.checkpoints.shifts import Shift
 from group_coordinator.coordinator_state.outages import Outage
+from group_coordinator.coordinator_state.standstills import Standstill
 from group_coordinator.streaming.query import per_group
 from tests.checkpoints.conftest import claim
 
@@ -46,7 +47,8 @@ def test_an_export_of_what_was_restored_is_the_same(
     spark: SparkSession, written: Harness, tmp_path: Path
 ) -> None:
     header, groups = exported(spark, written.settings.checkpoint)
-    header = msgspec.structs.replace(header, outages=[Outage(3, 5)], shifts=[Shift(0, 7, -12_000)])
+    notes = {"shifts": [Shift(0, 7, -12_000)], "standstills": [Standstill(1, 4)]}
+    header = msgspec.structs.replace(header, outages=[Outage(3, 5)], **notes)
     checkpoint = str(tmp_path / "restored")
     restore(spark, header, groups, checkpoint, state_partitions=3, secret="s")
     header_again, groups_again = exported(spark, checkpoint)
@@ -56,7 +58,8 @@ def test_an_export_of_what_was_restored_is_the_same(
     assert msgspec.structs.replace(header, **kept) == header_again
     assert (3, "s") == (header_again.identity.state_partitions, header_again.identity.secret)
     # What it was made with is gone, and the session is as it was.
-    files = ["commits", "coordinator.json", "metadata", "offsets", "outages.json", "shifts.json", "state"]
+    files = ["commits", "coordinator.json", "metadata", "offsets", "outages.json", "shifts.json"]
+    files += ["standstills.json", "state"]
     assert files == CheckpointFiles(spark, checkpoint).list()
     assert {"0", "1", "2"} <= {each.name for each in (tmp_path / "restored/state/0").iterdir()}
     assert "2" == spark.conf.get("spark.sql.shuffle.partitions")

@@ -9,7 +9,7 @@ import pytest
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
 from group_coordinator.checkpoints.replay import replay
-from group_coordinator.coordinator_state.outages import Outages
+from group_coordinator.coordinator_state.standstills import PartitionOutages
 from tests.commands.asking import requests_to
 from tests.commands.job import Job
 from tests.faults.history import collect, read_topic
@@ -63,7 +63,7 @@ def end(job: Job, bootstrap_servers: str) -> list[bytes]:
         history.config,
         history.secret,
         history.watermark_ms,
-        Outages(history.outages),
+        PartitionOutages(history.outages),
         layout=history.layout,
     )
     events = list(dict.fromkeys(event.value for event in history.events))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from group_coordinator.coordinator_state.standstills import PartitionOutages
 from tests.coordinator_state.model import Model
 from tests.coordinator_state.observer import Observer
 from tests.faults import members, told
@@ -81,8 +82,11 @@ def repeated_answers(view: View) -> Iterator[Violation]:
 def decisions(view: View) -> Iterator[Violation]:
     """What the core decides about the whole log is what the model foretells."""
     history = view.history
+    known = PartitionOutages(history.outages, history.standstills, history.layout.request_partitions)
     for group_id, (records, result) in view.replayed.decided.items():
-        model = Model(history.config, history.outages, group_id, members.units_in, history.layout)
+        model = Model(
+            history.config, list(known.of(group_id.encode())), group_id, members.units_in, history.layout
+        )
         try:
             Observer(model).see(None, records, history.watermark_ms, result)
         except AssertionError as error:

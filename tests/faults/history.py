@@ -13,8 +13,9 @@ from group_coordinator.checkpoints.identity import Identity
 from group_coordinator.checkpoints.shifts import Shift, Shifts
 from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.layout import Layout
-from group_coordinator.coordinator_state.log import Record
+from group_coordinator.coordinator_state.log import PROBE, Record
 from group_coordinator.coordinator_state.outages import Outage
+from group_coordinator.coordinator_state.standstills import Standstill
 from group_coordinator.jobs.settings import Settings
 from tests.faults.notes import AnyNote
 from tests.faults.tables import Rows
@@ -41,6 +42,7 @@ class History(msgspec.Struct, kw_only=True):
     Times are in ms.
 
     `watermark_ms`: log time up to which it has let time pass. `outages`: when there was no coordinator.
+    `standstills`: when a request partition took no requests.
     `tables`: the history as it was written, with all that came in between.
     """
 
@@ -56,6 +58,7 @@ class History(msgspec.Struct, kw_only=True):
     config: GroupConfig
     secret: bytes
     layout: Layout = Layout()
+    standstills: list[Standstill] = []
     tables: Rows = {}
 
 
@@ -91,6 +94,7 @@ def collect(settings: Settings, requests: list[Any], notes: list[AnyNote], table
                 it.value,
             )
             for it in requests
+            if it.key is not None or it.value != PROBE
         ],
         responses=written(settings.topics_responses),
         events=written(settings.topics_events),
@@ -100,6 +104,7 @@ def collect(settings: Settings, requests: list[Any], notes: list[AnyNote], table
         notes=notes,
         watermark_ms=last.watermark_ms,
         outages=_outages(checkpoint),
+        standstills=_standstills(checkpoint),
         config=settings.group,
         layout=Layout(
             request_partitions=settings.requests_partitions,
@@ -138,6 +143,12 @@ def _outages(checkpoint: Path) -> list[Outage]:
     """When there was no coordinator, as the coordinator itself has noted it."""
     file = checkpoint / "outages.json"
     return msgspec.json.decode(file.read_bytes(), type=list[Outage]) if file.exists() else []
+
+
+def _standstills(checkpoint: Path) -> list[Standstill]:
+    """When request partitions took no requests, as the coordinator itself has noted it."""
+    file = checkpoint / "standstills.json"
+    return msgspec.json.decode(file.read_bytes(), type=list[Standstill]) if file.exists() else []
 
 
 def _shifts(checkpoint: Path) -> list[Shift]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from group_coordinator.coordinator_state.outages import Outages
+from group_coordinator.coordinator_state.standstills import PartitionOutages
 from group_coordinator.coordinator_state.step import Channel, StepResult, step
 from group_coordinator.coordinator_state.wire import Rejection, read_request
 
@@ -111,11 +111,11 @@ class View:
         by_key: dict[bytes | None, list[Record]] = defaultdict(list)
         for record in history.requests:
             by_key[record.key].append(record)
-        outages = Outages(history.outages)
+        known = PartitionOutages(history.outages, history.standstills, history.layout.request_partitions)
         replayed = Replayed([], {}, {}, {}, set(), {})
         for key, records in by_key.items():
             end_ms, config, layout = history.watermark_ms, history.config, history.layout
-            result = step(key, None, records, end_ms, config, history.secret, outages, layout)
+            result = step(key, None, records, end_ms, config, history.secret, known.of(key), layout)
             for output in result.outputs:
                 match output.channel:
                     case Channel.RESPONSES:

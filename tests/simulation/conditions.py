@@ -28,6 +28,8 @@ GAP_MS = 3_000
 LONGEST_SLACK_MS = 500
 # How long the coordinator takes to begin again when it has refused one.
 LONGEST_BEGIN_MS = 5_000
+# How long after its last request the log is found to take none.
+NOTICED_MS = 5_500
 # How often the leader looks whether what there is to share has changed.
 LOOK_MS = 4_000
 # How soon a program that ended by itself is started again.
@@ -84,6 +86,8 @@ class Conditions:
     """How likely each member goes when the storm ends. Without that, nothing helps one that hangs."""
     smallest_jump_ms: int | None
     """By how much clocks of brokers jump at least; None: they do not."""
+    longest_standstill_ms: int | None
+    """How long the log takes no requests at most; None: it always does."""
 
     @property
     def nobody_survives(self) -> bool:
@@ -102,6 +106,7 @@ def draw(rng: random.Random) -> Conditions:
     count = rng.randint(1, 6)
     static = pick([0, 0, 0.5, 1])
     slow_batch = pick([0, 0.05, 0.3])
+    partitions = pick([1, 1, 2])
     return Conditions(
         config=GroupConfig(
             group_initial_rebalance_delay_ms=pick([0, 500, 3_000]),
@@ -130,7 +135,7 @@ def draw(rng: random.Random) -> Conditions:
         ),
         static=tuple(rng.random() < static for _ in range(count)),
         storm_ms=rng.randint(10_000, 240_000),
-        partitions=pick([1, 1, 2]),
+        partitions=partitions,
         has_setbacks=rng.random() < 0.25,
         clock_slack_ms=pick([0, LONGEST_SLACK_MS]),
         units=rng.randint(1, 8),
@@ -142,4 +147,6 @@ def draw(rng: random.Random) -> Conditions:
         parting=pick([0, 0, 0, 0, 0.2, 0.2, 0.2, 1]),
         # Smaller ones may be over before a batch is planned that could show them.
         smallest_jump_ms=pick([None, None, None, 25_000 if slow_batch else 4_000]),
+        # A group is in one partition where it matters.
+        longest_standstill_ms=pick([None, 20_000, 60_000]) if partitions == 1 else None,
     )

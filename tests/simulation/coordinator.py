@@ -8,6 +8,9 @@ up: so nothing that is still to come is earlier than the watermark, clocks that 
 When it comes back it notes the outage: since the newest record that a batch was planned with, a tick or a
 request.
 
+If nobody can read what is appended to the log, time goes on by a gap only, and then stands still: whatever is
+due, nothing is decided. When there is a record again, this was an outage, and it begins again with that one.
+
 It refuses a batch with a record whose time cannot be right, notes shifts, and begins again with that batch.
 """
 
@@ -20,7 +23,15 @@ from typing import TYPE_CHECKING
 from group_coordinator.checkpoints.shifts import Guard, Shift, Shifts, fitted
 from group_coordinator.coordinator_state.outages import Outage, Outages
 from tests.simulation.checks import Violation
-from tests.simulation.conditions import CALM_BATCH_MS, GAP_MS, KEY, LONGEST_BEGIN_MS, SECRET, TICK_MS
+from tests.simulation.conditions import (
+    CALM_BATCH_MS,
+    GAP_MS,
+    KEY,
+    LONGEST_BEGIN_MS,
+    NOTICED_MS,
+    SECRET,
+    TICK_MS,
+)
 
 if TYPE_CHECKING:
     from group_coordinator.coordinator_state.log import Record
@@ -58,6 +69,8 @@ class Coordinator:
         self.restarts = 0
         self.reruns = 0
         self.refusals = 0
+        self.standstills = 0
+        self._stands_since: int | None = None
         self._read = 0
         self._newest_read = 0
         self._started = world.now
@@ -76,12 +89,24 @@ class Coordinator:
             self._run_again(self._to_run_again.popleft())
             return
         records = self._world.log.records[self._read :]
+        if self._stands_since is not None and not records and self._world.log.stuck_since is not None:
+            self._newest_tick = max(self._newest_tick, self._tick())
+            self.watermark = max(self.watermark, self._newest_tick - self._conditions.clock_slack_ms)
+            self._world.after(self._pause(), self._next_batch)
+            return
         self._read += len(records)
+        if self._stands_since is not None:
+            self._end_standstill()
         watermark = self.watermark = max(self.watermark, self._newest_tick - self._conditions.clock_slack_ms)
-        self._newest_tick = self._world.now - (self._world.now - self._started) % TICK_MS
+        self._newest_tick = max(self._newest_tick, self._tick())
         if self._refuses(records, watermark):
             self._world.after(
                 self._world.rng.randrange(LONGEST_BEGIN_MS), self._run_refused, records, watermark
+            )
+            return
+        if self._is_stuck():
+            self._world.after(
+                self._world.rng.randrange(LONGEST_BEGIN_MS), self._begin_standstill, records, watermark
             )
             return
         self._newest_read = max([self._newest_read, *self._times(records)])
@@ -89,6 +114,33 @@ class Coordinator:
             self._run(records, watermark)
         else:
             self._world.after(self._pause(), self._next_batch)
+
+    def _tick(self) -> int:
+        """The time up to which the newest tick lets time come."""
+        now, stuck_since = self._world.now, self._world.log.stuck_since
+        tick = now - (now - self._started) % TICK_MS
+        # When time stands still, it does so for this group alone.
+        return tick if stuck_since is None or self._stands_since else min(tick, stuck_since + GAP_MS)
+
+    def _is_stuck(self) -> bool:
+        stuck_since = self._world.log.stuck_since
+        return stuck_since is not None and self._world.now > stuck_since + NOTICED_MS
+
+    def _begin_standstill(self, records: list[Record], watermark: int) -> None:
+        """Begin again: with all that can be read, after which time stands still."""
+        self.standstills += 1
+        self._newest_read = max([self._newest_read, *self._times(records)])
+        self._run(records, watermark)
+        self._note_outage()
+        self._stands_since = max([self._world.now, *(it.end_ms for it in self._world.outages)])
+        self._world.note("coordinator", "lets time stand still")
+
+    def _end_standstill(self) -> None:
+        assert self._stands_since is not None
+        end = max(self._world.now, self._stands_since + 1)
+        self._world.outages.append(Outage(self._stands_since, end))
+        self._stands_since = None
+        self._world.note("coordinator", "lets time go on")
 
     def _times(self, records: list[Record]) -> list[int]:
         """As they count."""
@@ -203,7 +255,8 @@ class Coordinator:
         # It may crash again before it has read anything new.
         begin = max([self._newest_read, self.watermark, *(outage.end_ms for outage in self._world.outages)])
         now = self._world.now
-        if begin < now:
+        # What lies in a standstill is part of that.
+        if begin < now and self._stands_since is None:
             self._world.outages.append(Outage(begin, now))
         self._started = self._newest_tick = now
 

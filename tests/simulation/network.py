@@ -27,6 +27,21 @@ class Log:
         self._offsets = [0] * partitions
         self._setbacks_ms = [0] * partitions
         self._jumps_ms = [0] * partitions
+        self.stuck_since: int | None = None
+        """Since when nobody can read what is appended."""
+        self._held: list[Record] = []
+
+    def stick(self) -> None:
+        """Let nobody read what is appended from now on."""
+        self.stuck_since = self._world.now
+        self._world.note("broker", "does not replicate any more")
+
+    def unstick(self) -> None:
+        """Let everybody read what is there."""
+        self.stuck_since = None
+        self.records += self._held
+        self._held.clear()
+        self._world.note("broker", "replicates again")
 
     def set_back(self) -> None:
         """Set some broker's clock back, or put it right again."""
@@ -49,6 +64,8 @@ class Log:
         """Put all brokers' clocks right."""
         self._setbacks_ms = [0] * len(self._setbacks_ms)
         self._jumps_ms = [0] * len(self._jumps_ms)
+        if self.stuck_since is not None:
+            self.unstick()
 
     def append(self, partition: int, request: AnyRequest, value: bytes) -> None:
         """What a broker does with a request that has arrived."""
@@ -56,7 +73,8 @@ class Log:
         self._offsets[partition] += 1
         time_ms = self._world.now - self._setbacks_ms[partition] + self._jumps_ms[partition]
         key = request.group_id.encode()
-        self.records.append(Record(TOPIC, partition, offset, time_ms, key, value))
+        records = self.records if self.stuck_since is None else self._held
+        records.append(Record(TOPIC, partition, offset, time_ms, key, value))
         self._world.note("log", "{}-{} holds {} at {}", partition, offset, request.request_id, time_ms)
 
 

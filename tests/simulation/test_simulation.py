@@ -19,7 +19,9 @@ from tests.coordinator_state import faults
 from tests.depth import cases
 from tests.simulation.__main__ import main
 from tests.simulation.clients import Client
+from tests.simulation.conditions import TICK_MS
 from tests.simulation.coordinator import Coordinator
+from tests.simulation.network import Log
 from tests.simulation.world import Failed, World
 
 # About 45 ms each.
@@ -40,6 +42,7 @@ def test_storms_are_storms():
     worlds = [World(seed) for seed in range(40)]
     outcomes = [world.run() for world in worlds]
     assert sum(world.coordinator.refusals for world in worlds) > 20
+    assert sum(world.coordinator.standstills for world in worlds) > 20
     assert sum(it.restarts for it in outcomes) > 40
     assert sum(it.reruns for it in outcomes) > sum(it.restarts for it in outcomes)
     assert sum(it.generations for it in outcomes) > 200
@@ -137,7 +140,17 @@ def test_coordinator_that_keeps_commits_of_generations_that_have_ended_is_notice
 
 def test_coordinator_that_believes_every_clock_is_noticed(monkeypatch):
     monkeypatch.setattr(Coordinator, "_refuses", lambda *_: False)
+    # With a standstill the oracles would notice before a member does.
+    monkeypatch.setattr(Log, "stick", lambda _: None)
     # A jump harms a member that works only where its group was quiet for a while.
+    assert "was put out although it works" in str(first_failure(tries=5 * TRIES).__cause__)
+
+
+def test_coordinator_that_lets_time_go_on_without_requests_is_noticed(monkeypatch):
+    monkeypatch.setattr(Coordinator, "_is_stuck", lambda _: False)
+    monkeypatch.setattr(
+        Coordinator, "_tick", lambda it: it._world.now - (it._world.now - it._started) % TICK_MS
+    )
     assert "was put out although it works" in str(first_failure(tries=5 * TRIES).__cause__)
 
 

@@ -29,6 +29,7 @@ from tests.simulation.conditions import (
     LONGEST_DELAY_MS,
     LONGEST_RESTART_MS,
     LOOK_MS,
+    NOTICED_MS,
     TICK_MS,
     Conditions,
     draw,
@@ -214,10 +215,18 @@ class World:
             self.log.set_back()
         if self.conditions.smallest_jump_ms is not None and self.rng.random() < 0.5:
             self.log.jump(self.conditions.smallest_jump_ms)
+        longest_ms = self.conditions.longest_standstill_ms
+        if longest_ms is not None and self.log.stuck_since is None and self.rng.random() < 0.5:
+            self.log.stick()
+            self.after(self.rng.randrange(longest_ms), self._unstick)
         if self.rng.random() < 0.2:
             self.units = self.rng.randint(1, 8)
             self.note("simulation", "there are {} units to share", self.units)
         self.after(self.rng.randint(500, 20_000), self._weather_changes)
+
+    def _unstick(self) -> None:
+        if self.log.stuck_since is not None:
+            self.log.unstick()
 
     def _rebalance(self) -> None:
         if self.clients:
@@ -318,6 +327,9 @@ class World:
                     # It hears of a rebalance with a heartbeat, and looks at once unless it is busy.
                     works_since = max(works_since, client.worked_until)
                     allowed_ms = client.settings.max_poll_interval_ms
+                    if conditions.longest_standstill_ms is not None:
+                        # So long time goes on, and so long it takes to hear, each time.
+                        allowed_ms = float("inf")
                 case _:
                     continue
             if conditions.smallest_jump_ms is not None:
@@ -362,6 +374,8 @@ class World:
     def _lateness_ms(self) -> int:
         """How far log time may lie behind."""
         late = LARGEST_SETBACK_MS + self.conditions.clock_slack_ms + TICK_MS + 3 * CALM_BATCH_MS
+        if self.conditions.longest_standstill_ms is not None:
+            late += NOTICED_MS + 3 * LONGEST_BEGIN_MS
         if self.conditions.smallest_jump_ms is None:
             return late
         # Each partition's clock is found to be right again.

@@ -10,9 +10,11 @@ from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from pyspark.sql.types import Row, StructType
 
 from group_coordinator.checkpoints.shifts import ClockJumpedError, Guard, Shift
+from group_coordinator.checkpoints.standstills import StoodStillError
 from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.layout import Layout
 from group_coordinator.coordinator_state.log import Record
+from group_coordinator.coordinator_state.standstills import Standstill
 from group_coordinator.coordinator_state.step import Channel, StepResult, step
 from group_coordinator.jobs.settings import Settings
 from group_coordinator.streaming.function import INPUT_COLUMNS, FunctionArguments, StatefulFunction
@@ -297,3 +299,31 @@ def test_a_record_of_a_time_that_cannot_be_ends_the_task_before_any_is_decided(
     with pytest.raises(ClockJumpedError, match=r"\[CLOCK_JUMPED\] partition 0 offset 7"):
         next(function.parts((KEY,), records, state))
     assert (counted, state.exists) == ([], False)
+
+
+def standing(end_ms: int | None) -> StatefulFunction:
+    """The function where the partition of `KEY` takes no requests since 2,000."""
+    return StatefulFunction(ARGUMENTS._replace(standstills=(Standstill(0, 2_000, end_ms),)), lambda _: None)
+
+
+def test_nothing_is_decided_about_a_group_while_its_partition_takes_no_requests() -> None:
+    stored = a_member().state
+    state = group_state(stored, 60_000, timed_out=True)
+    assert list(standing(None)((KEY,), iter([]), state)) == []
+    assert state.get == (stored,)
+    # It is looked at again.
+    assert json.loads(state.json())["timeoutTimestamp"] > 60_000
+
+
+def test_a_standstill_that_is_over_puts_deadlines_off() -> None:
+    state = group_state(a_member().state, 60_000, timed_out=True)
+    assert list(standing(55_000)((KEY,), iter([]), state)) == []
+    assert json.loads(state.json())["timeoutTimestamp"] == 11_000 + 53_000
+
+
+def test_a_request_of_a_partition_that_stood_still_ends_the_task_before_any_is_decided() -> None:
+    stored = a_member().state
+    state = group_state(stored, 60_000)
+    with pytest.raises(StoodStillError, match=r"\[STOOD_STILL\] partition 0 takes requests again"):
+        list(standing(None)((KEY,), iter([frame((0, 1, 3_000, join("c2")))]), state))
+    assert state.get == (stored,)

@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry
 
 from group_coordinator.checkpoints.errors import CheckpointError
 from group_coordinator.checkpoints.shifts import Guard, Shift
+from group_coordinator.coordinator_state.standstills import Standstill
 from group_coordinator.jobs.batches import BatchWatch
 from group_coordinator.jobs.health import Health
 from group_coordinator.jobs.settings import Settings
@@ -88,6 +89,36 @@ class FakeClock:
         pass
 
 
+class FakeProbes:
+    """Tells what the test says."""
+
+    def __init__(self) -> None:
+        self.stuck_now: set[int] = set()
+        self.healed_now: set[int] = set()
+        self.begun: list[set[int]] = []
+
+    def unwritten_ms(self) -> float:
+        return 0
+
+    def stuck(self) -> set[int]:
+        return self.stuck_now
+
+    def unanswered(self) -> set[int]:
+        return {7}
+
+    def healed(self) -> set[int]:
+        return self.healed_now
+
+    def restarted(self) -> None:
+        self.stuck_now = set()
+
+    def begin(self, standing: set[int]) -> None:
+        self.begun.append(standing)
+        # Patience begins again with each query.
+        self.stuck_now = set()
+        self.healed_now = self.healed_now & standing
+
+
 class FakeCorrections:
     """Notes what it is told."""
 
@@ -134,6 +165,11 @@ class Stage:
             coordinator="me", stopping=self.stopping, await_turn=lambda ticks: None
         )
         nothing: Any = None
+        self.probes = FakeProbes()
+        self.standstills: list[Standstill] = []
+        monkeypatch.setattr(supervision, "begin_standstills", self.begin_standstills)
+        monkeypatch.setattr(supervision, "end_standstills", self.end_standstills)
+        monkeypatch.setattr(supervision, "read_standstills", lambda _: self.standstills)
         self.topics: Any = SimpleNamespace(failure=None)
         monkeypatch.setattr(supervision.Clock, "of", self.make_clock)
         monkeypatch.setattr(supervision, "TickReader", lambda *_: FakeClock(lambda: None))
@@ -150,7 +186,15 @@ class Stage:
         self.told: list[str] = []
         monkeypatch.setattr(supervision.Corrections, "of", lambda *_: FakeCorrections(self.told))
         self.under_test = Supervision(
-            settings, nothing, nothing, self.start, leadership, watch, self.topics, self.said.append
+            settings,
+            nothing,
+            nothing,
+            self.start,
+            leadership,
+            watch,
+            self.topics,
+            self.probes,  # type: ignore[arg-type]
+            self.said.append,
         )
 
     def make_clock(self, *arguments: Any) -> FakeClock:
@@ -188,6 +232,16 @@ class Stage:
         self.refused_by.append(arguments[3])
         self.now_s += self.shifting_s
         return next(self.shifts, [])
+
+    def begin_standstills(self, _files: Any, partitions: set[int], at_ms: int) -> list[int]:
+        self.standstills += [Standstill(it, at_ms) for it in partitions]
+        return sorted(partitions)
+
+    def end_standstills(self, _files: Any, partitions: set[int], at_ms: int) -> list[Standstill]:
+        assert partitions == {it.partition for it in self.standstills}
+        ended = [it._replace(end_ms=at_ms) for it in self.standstills]
+        self.standstills = []
+        return ended
 
     def end_batch(self, unread: int = 0) -> None:
         self.batches.batch_ended(progress(unread=unread))
@@ -405,6 +459,38 @@ def test_a_broker_whose_clock_is_off_is_told_of_once(stage: Stage) -> None:
         f"{CLOCK} differs from log time by +12.0 s: log time goes on without it",
         f"{CLOCK} is right again",
     ]
+
+
+def test_a_partition_that_takes_no_requests_stands_still_until_it_does(stage: Stage) -> None:
+    """Whether a probe tells that it does, or the query meets a request of it first."""
+
+    def script() -> None:
+        newest = stage.queries[-1]
+        if newest.until is Until.PRESENT:
+            newest.isActive = False
+        elif len(stage.queries) in {2, 6}:
+            stage.probes.stuck_now = {7}
+        elif len(stage.queries) == 4:
+            stage.probes.healed_now = {7}
+        elif len(stage.queries) == 8:
+            newest.isActive = False
+            newest.error = RuntimeError(
+                "File x, StoodStillError: [STOOD_STILL] partition 7 takes requests again"
+            )
+        else:
+            stage.stopping.set()
+
+    stage.script = script
+    stage.under_test.run()
+    running = ["catching up with the log", "the coordinator is running"]
+    stands = "request partition 7 takes no requests"
+    begins = [f"restarting the query: {stands}", running[0]]
+    begins += [f"{stands}: time stands still for its groups", running[1]]
+    again = "request partition 7 takes requests again"
+    ends = [f"restarting the query: {again}", f"{again}, after 0.0 s", *running]
+    # The time of this clock begins anew with each query. Catching up belongs to the standstill.
+    assert stage.said == [*running, *[*begins, *ends] * 2, "stopping after the running batch"]
+    assert [standing for standing in stage.probes.begun if standing] == [{7}] * 2
 
 
 def test_kafka_is_asked_often_while_requests_come(stage: Stage) -> None:

@@ -1,0 +1,142 @@
+"""A request partition that takes no requests for a while, because a follower hangs."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka import KafkaAdminClient, TopicPartition
+
+from group_coordinator.checkpoints.replay import replay
+from group_coordinator.coordinator_state.partitioning import partition_for_key
+from group_coordinator.coordinator_state.standstills import PartitionOutages
+from group_coordinator.deploy.broker import EmbeddedBroker
+from tests.commands.asking import requests_to
+from tests.commands.job import Job
+from tests.faults.history import collect, read_topic
+from tests.gateway.cluster import another_of
+from tests.gateway.ports import ports_in_a_row
+from tests.patience import wait_for
+from tests.topics import Reader, Requests
+
+pytestmark = [pytest.mark.spark, pytest.mark.verify]
+
+ON_BOTH, ON_ONE = (
+    next(f"g{it}" for it in range(99) if partition_for_key(b"g%d" % it, 2) == partition)
+    for partition in (0, 1)
+)
+DEAD_FOR_MS = 18_000
+
+
+@pytest.fixture
+def first(tmp_path: Path) -> Iterator[EmbeddedBroker]:
+    """A broker that waits for its followers. Clients use a listener that those do not have.
+
+    So clients do not know the followers, and none waits for a broker that hangs.
+    """
+    clients, brokers, controllers = range(port := ports_in_a_row(3), port + 3)
+    listeners = f"CLIENTS://127.0.0.1:{clients},PLAINTEXT://127.0.0.1:{brokers}"
+    overrides = {
+        "listeners": f"{listeners},CONTROLLER://127.0.0.1:{controllers}",
+        "advertised.listeners": listeners,
+        "listener.security.protocol.map": "CLIENTS:PLAINTEXT,PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "controller.quorum.voters": f"1@127.0.0.1:{controllers}",
+        # Longer than the test: nothing but the follower itself puts it right.
+        "broker.session.timeout.ms": "600000",
+        "replica.lag.time.max.ms": "600000",
+    }
+    with EmbeddedBroker(tmp_path / "1", port=clients, overrides=overrides) as broker:
+        yield broker
+
+
+def join(requests: Requests, group_id: str, **fields: Any) -> dict[str, Any]:
+    """Be the one member of a group."""
+    joined = requests.answer(requests.join(group_id, api_version=3, **fields))
+    me = {name: joined[name] for name in ("member_id", "generation_id")}
+    assignments = [{"member_id": joined["member_id"], "assignment": ""}]
+    synced = requests.call("sync_group", group_id, api_version=3, **me, assignments=assignments)
+    assert synced["error"] == "NONE"
+    return me
+
+
+def replicate(servers: str, partition: TopicPartition) -> None:
+    """Have the second broker follow the first; `servers` know both."""
+    with closing(KafkaAdminClient(bootstrap_servers=servers)) as admin:
+        admin.alter_partition_reassignments({partition: [1, 2]})
+
+        def in_sync() -> list[int]:
+            (topic,) = admin.describe_topics([partition.topic])
+            return next(
+                sorted(it["isr_nodes"])
+                for it in topic["partitions"]
+                if it["partition_index"] == partition.partition
+            )
+
+        wait_for(lambda: in_sync() == [1, 2], said=in_sync)
+
+
+def test_time_stands_still_for_groups_of_a_partition_that_takes_no_requests(
+    first: EmbeddedBroker, tmp_path: Path
+) -> None:
+    servers = first.bootstrap_servers
+    job = Job(
+        servers, tmp_path, "stands", "--set", "requests.partitions=2", "--set", "probe.interval.ms=1500"
+    )
+    try:
+        job.wait_for("the coordinator is running")
+        stands = TopicPartition(job.topics["requests"], 0)
+        with (
+            requests_to(servers, job) as requests,
+            Reader({"bootstrap_servers": servers}, job.topics["events"]) as events,
+            another_of(tmp_path, first, 2) as second,
+        ):
+            replicate(second.bootstrap_servers, stands)
+            member = join(requests, ON_BOTH)
+            join(requests, ON_ONE, session_timeout_ms=DEAD_FOR_MS)
+            assert second.pid is not None
+            os.kill(second.pid, signal.SIGSTOP)
+            try:
+                # The leader has this, of this time, and nobody can read it.
+                beat = {"api": "heartbeat", "request_id": "held", "client_id": "c1", "group_id": ON_BOTH}
+                value = json.dumps(beat | member).encode()
+                requests.producer.send(stands.topic, key=ON_BOTH.encode(), value=value)
+                job.wait_for("request partition 0 takes no requests: ")
+                # Which takes longer than the session of the other one.
+                removed = events.first(
+                    lambda it: it["event"] == "member_removed" and it["group_id"] == ON_ONE
+                )
+                assert job.metrics()["group_coordinator_request_partitions_standing",] == 1, job.said
+            finally:
+                os.kill(second.pid, signal.SIGCONT)
+            job.wait_for("request partition 0 takes requests again, after ")
+            assert requests.answer("held")["error"] == "NONE"
+            assert requests.call("heartbeat", ON_BOTH, **member)["error"] == "NONE"
+            wait_for(lambda: job.metrics()["group_coordinator_request_partitions_standing",] == 0)
+        job.terminate()
+        assert job.exit_code() == 0
+        history = collect(job.settings, read_topic(servers, job.topics["requests"]), [], {})
+        known = PartitionOutages(history.outages, history.standstills, history.layout.request_partitions)
+        replayed = replay(
+            history.requests,
+            {},
+            history.config,
+            history.secret,
+            history.watermark_ms,
+            known,
+            layout=history.layout,
+        )
+        assert {event.value for event in history.events} == set(replayed)
+        assert not any(
+            b"member_removed" in (it.value or b"") and it.key == ON_BOTH.encode() for it in history.events
+        )
+        ((_, start_ms, end_ms),) = history.standstills
+        assert end_ms is not None
+        assert start_ms < removed["at_ms"] < end_ms
+    finally:
+        job.kill()

@@ -1,0 +1,48 @@
+"""Which outages count for a group, where some partitions stood still."""
+
+from __future__ import annotations
+
+import pytest
+
+from group_coordinator.coordinator_state.deadlines import LATEST_MS
+from group_coordinator.coordinator_state.outages import Outage
+from group_coordinator.coordinator_state.partitioning import partition_for_key
+from group_coordinator.coordinator_state.standstills import PartitionOutages, Standstill
+
+KEYS = {partition_for_key(b"g%d" % it, 2): b"g%d" % it for it in range(20)}
+
+
+@pytest.mark.parametrize(
+    ("outages", "standstills", "expected"),
+    [
+        ([(10, 20)], [(1, 20, 90)], [(10, 20)]),
+        ([(10, 20)], [(0, 20, 90)], [(10, 20), (20, 90)]),
+        ([(10, 20)], [(0, 20, 90), (0, 120, 150)], [(10, 20), (20, 90), (120, 150)]),
+        # Within it nothing happens; an outage that goes on after it begins with its end.
+        ([(10, 20), (30, 40), (80, 95)], [(0, 20, 90)], [(10, 20), (20, 90), (90, 95)]),
+        ([(10, 20), (90, 95)], [(0, 20, 90)], [(10, 20), (20, 90), (90, 95)]),
+        ([(10, 20), (30, 40)], [(0, 20, None)], [(10, 20), (20, LATEST_MS)]),
+    ],
+)
+def test_a_standstill_is_an_outage_for_its_partition_alone(
+    outages: list[tuple[int, int]],
+    standstills: list[tuple[int, int, int | None]],
+    expected: list[tuple[int, int]],
+) -> None:
+    everywhere = [Outage(*each) for each in outages]
+    known = PartitionOutages(everywhere, [Standstill(*each) for each in standstills], 2)
+    assert list(known.of(KEYS[0])) == [Outage(*each) for each in expected]
+    assert list(known.of(None)) == everywhere
+
+
+def test_no_group_is_created_after_a_standstill_either_if_there_are_as_many_as_there_may_be() -> None:
+    known = PartitionOutages([Outage(10, 20), Outage(30, 40, closed=True)], [Standstill(0, 20, 90)], 2)
+    assert known.of(KEYS[0]).closed_at(90)
+    assert not known.of(KEYS[0]).closed_at(89)
+
+
+def test_only_a_standstill_that_lasts_stops_decisions() -> None:
+    known = PartitionOutages([], [Standstill(0, 20, None), Standstill(1, 20, 30)], 2)
+    assert [known.stands_for(KEYS[it]) for it in (0, 1)] == [0, None]
+    assert known.stands_for(None) is None
+    assert PartitionOutages([], [], 2).stands_for(KEYS[0]) is None
