@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from group_coordinator.coordinator_state.deadlines import LATEST_MS
+from group_coordinator.coordinator_state.log import PROBE, Record
 from group_coordinator.coordinator_state.outages import Outage
 from group_coordinator.coordinator_state.partitioning import partition_for_key
 from group_coordinator.coordinator_state.standstills import PartitionOutages, Standstill
@@ -46,3 +47,10 @@ def test_only_a_standstill_that_lasts_stops_decisions() -> None:
     assert [known.stands_for(KEYS[it]) for it in (0, 1)] == [0, None]
     assert known.stands_for(None) is None
     assert PartitionOutages([], [], 2).stands_for(KEYS[0]) is None
+
+
+def test_a_probe_is_known_by_its_missing_key_and_its_value() -> None:
+    probe = Record("requests", 0, 7, 1_000, None, PROBE)
+    assert probe.is_probe
+    assert not probe._replace(key=b"orders").is_probe
+    assert not probe._replace(value=b"{}").is_probe
