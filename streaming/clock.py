@@ -25,9 +25,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import msgspec
 from kafka import KafkaProducer
-from kafka.errors import KafkaError, KafkaTimeoutError
+from kafka.errors import KafkaError
 
 from group_coordinator.streaming.log_time import LogTime, Moment
+from group_coordinator.streaming.producers import close_producer
 from group_coordinator.streaming.schedule import Pace, Schedule
 from group_coordinator.streaming.ticks import Tick, TickReader
 from group_coordinator.streaming.timers import Timers
@@ -57,12 +58,14 @@ class Progress(NamedTuple):
 
     `stalled`: why batches are of no use any more, if so. Then the clock stops: nobody could be answered.
     `caught_up`: the offset of the first tick of which it is not sure that all requests before it were read.
-    Without it time does not wait for the reader. `timers`: the deadlines that are known.
+    Without it time does not wait for the reader. `timers`: the deadlines that are known. `unwritten_ms`: how
+    long ago, in ms, members could surely send heartbeats. Time waits for that as well.
     """
 
     stalled: Callable[[], str | None] = lambda: None
     caught_up: Callable[[], int] | None = None
     timers: Timers | None = None
+    unwritten_ms: Callable[[], float] = lambda: 0
 
 
 class Clock:
@@ -78,7 +81,6 @@ class Clock:
         coordinator: who writes; no two processes may have the same.
         progress: how the query goes on that the clock is for.
         reached_ms: the latest log time that is known.
-        unwritten_ms: how long ago, in ms, members could surely send heartbeats. Time waits for that as well.
     """
 
     def __init__(
@@ -89,13 +91,11 @@ class Clock:
         coordinator: str,
         progress: Progress | None = None,
         reached_ms: int = 0,
-        unwritten_ms: Callable[[], float] = lambda: 0,
     ) -> None:
         self._topic = topic
         self._pace = pace
         self._coordinator = coordinator
-        self._stalled, self._caught_up, timers = progress or Progress()
-        self._unwritten_ms = unwritten_ms
+        self._stalled, self._caught_up, timers, self._unwritten_ms = progress or Progress()
         self._number = 0
         self._first_offset = 0
         self._log_time = LogTime(pace.max_gap_ms, reached_ms)
@@ -132,7 +132,6 @@ class Clock:
         coordinator: str,
         progress: Progress | None = None,
         reached_ms: int = 0,
-        unwritten_ms: Callable[[], float] = lambda: 0,
     ) -> Self:
         """The clock of the coordinator with these settings."""
         return cls(
@@ -142,7 +141,6 @@ class Clock:
             coordinator,
             progress,
             reached_ms,
-            unwritten_ms,
         )
 
     def __enter__(self) -> Self:
@@ -309,12 +307,7 @@ class Clock:
         return appended
 
     def _close(self) -> None:
-        try:
-            self._producer.close(timeout=_CLOSE_S if self._failure is None else 0)
-        except KafkaTimeoutError:
-            # While a tick cannot be written kafka-python 3.0.12 does not close; without its thread it does.
-            self._producer._sender.force_close()  # noqa: SLF001
-            self._producer.close(timeout=_CLOSE_S)
+        close_producer(self._producer, patiently=self._failure is None)
         if self._thread.is_alive():
             self._thread.join(_CLOSE_S)
         self._reader.close()

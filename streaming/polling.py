@@ -7,6 +7,7 @@ of a core in the driver, and as much in a broker. No setting lets it ask less of
 from __future__ import annotations
 
 import logging
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
@@ -29,24 +30,29 @@ class Polling:
     """
 
     def __init__(self, query: StreamingQuery) -> None:
+        self._query = query
         self._is_often = True
-        self._field: Any = None
+
+    def set(self, *, often: bool) -> None:
+        """Poll at the query's own pace from now on, or less often."""
+        if often is not self._is_often:
+            self._is_often = often
+            if self._delay is not None:
+                field, execution, often_ms = self._delay
+                field.setLong(execution, often_ms if often else max(often_ms, _SELDOM_MS))
+
+    @cached_property
+    def _delay(self) -> tuple[Any, Any, int] | None:
+        """The field, the object that has it, and its value at first. Queries that catch up never need it."""
         try:
             # Read off Spark 4.2's StreamExecution, which takes the setting when the query starts.
-            self._execution = query._jsq.streamingQuery()  # noqa: SLF001
-            of = self._execution.getClass()
+            execution = self._query._jsq.streamingQuery()  # noqa: SLF001
+            of = execution.getClass()
             while of.getSimpleName() != "StreamExecution":
                 of = of.getSuperclass()
             field = of.getDeclaredField(_FIELD)
             field.setAccessible(True)
-            self._often_ms = field.getLong(self._execution)
-            self._field = field
+            return field, execution, field.getLong(execution)
         except (Py4JError, TypeError, AttributeError) as error:
             _log.warning("this Spark cannot be made to poll less often while nothing comes: %s", error)
-
-    def set(self, *, often: bool) -> None:
-        """Poll at the query's own pace from now on, or less often."""
-        if self._field is not None and often is not self._is_often:
-            self._is_often = often
-            delay_ms = self._often_ms if often else max(self._often_ms, _SELDOM_MS)
-            self._field.setLong(self._execution, delay_ms)
+            return None

@@ -17,9 +17,10 @@ import time
 from typing import TYPE_CHECKING, Any, Self
 
 from kafka import KafkaProducer
-from kafka.errors import AuthorizationError, KafkaError, KafkaTimeoutError
+from kafka.errors import AuthorizationError, KafkaError
 
 from group_coordinator.coordinator_state.log import PROBE
+from group_coordinator.streaming.producers import close_producer
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -34,7 +35,6 @@ _LOOK_S = 0.2
 _SETTLING_S = 60
 """The least time between two restarts because of partitions that have begun to stand still."""
 _RECONNECT_MS = 1_000
-_CLOSE_S = 2
 
 
 class WriteTimes:
@@ -60,6 +60,10 @@ class WriteTimes:
         self._standing: dict[int, float] = {}
         """The partitions that stand still, as is noted, and since when."""
         self._patient_from_ms = now_ms
+
+    def __len__(self) -> int:
+        """The number of partitions that are asked."""
+        return len(self._written_ms)
 
     def due(self, now_ms: float) -> list[int]:
         """The partitions to which a probe is to be sent."""
@@ -184,12 +188,7 @@ class Probes:
         self._stopping.set()
         self._thread.join()
         for producer in self._producers.values():
-            try:
-                producer.close(timeout=0)
-            except KafkaTimeoutError:
-                # As for a tick that cannot be written (`clock.py`).
-                producer._sender.force_close()  # noqa: SLF001
-                producer.close(timeout=_CLOSE_S)
+            close_producer(producer)
 
     def begin(self, standing: Collection[int]) -> None:
         """Take in that a query begins, for which these partitions stand still."""
@@ -222,7 +221,8 @@ class Probes:
             return self._times.healed()
 
     def _run(self) -> None:
-        while not self._stopping.wait(_LOOK_S):
+        # Nothing is to be looked at where no partition is asked, which is the default.
+        while len(self._times) and not self._stopping.wait(_LOOK_S):
             self._take_in()
             with self._lock:
                 due = self._times.due(_now_ms())

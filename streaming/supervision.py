@@ -192,9 +192,8 @@ class Supervision:
                 self._settings,
                 self._client_config,
                 coordinator,
-                Progress(self._stalled, self._ticks_caught_up, self._timers),
+                Progress(self._stalled, self._ticks_caught_up, self._timers, self._probes.unwritten_ms),
                 reached_ms(self._files),
-                self._probes.unwritten_ms,
             ) as clock,
             self._corrections.during(lambda: clock.failure is None),
         ):

@@ -22,8 +22,8 @@ class Timers:
     On an executor these are moves, which may be negative. Another thread may ask while the driver adds.
     """
 
-    def __init__(self, moves: Counter[int] | None = None) -> None:
-        self._groups = moves or Counter()
+    def __init__(self) -> None:
+        self._groups: Counter[int] = Counter()
         self.passed_ms = 0
         """Up to here deadlines have passed; the driver keeps none before it. 0: the driver keeps none."""
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
@@ -14,7 +15,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from tests.patience import PATIENCE_S, wait_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from kafka.consumer.fetcher import ConsumerRecord
 
@@ -159,3 +160,24 @@ class Requests:
     def call(self, api: str, group_id: str, client_id: str = "c1", **fields: Any) -> dict[str, Any]:
         """Send a request, and wait for its answer."""
         return self.answer(self.send(api, group_id, client_id, **fields))
+
+
+@contextmanager
+def sending(
+    producer: KafkaProducer, topic: str, values: list[tuple[bytes, bytes]], pause_s: float
+) -> Iterator[None]:
+    """Send all of `values` again and again, with pauses, from a thread."""
+    stopping = threading.Event()
+
+    def run() -> None:
+        while not stopping.wait(pause_s):
+            for key, value in list(values):
+                producer.send(topic, key=key, value=value)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopping.set()
+        thread.join()

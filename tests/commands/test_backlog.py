@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 
 import pytest
 from kafka import KafkaProducer
@@ -14,7 +13,7 @@ from kafka import KafkaProducer
 from group_coordinator.jobs.kafka_config import python_client_config
 from tests.commands.job import Job
 from tests.patience import wait_for
-from tests.topics import Reader, Requests
+from tests.topics import Reader, Requests, sending
 
 pytestmark = [pytest.mark.spark, pytest.mark.verify]
 
@@ -24,27 +23,6 @@ LAG = ("group_coordinator_input_lag_records",)
 READ = ("group_coordinator_input_rows_total",)
 LIVES = 4
 """How often the coordinator is killed while it reads a backlog."""
-
-
-@contextmanager
-def sending(
-    producer: KafkaProducer, topic: str, values: list[tuple[bytes, bytes]], pause_s: float
-) -> Iterator[None]:
-    """Send all of `values` again and again, with pauses, from a thread."""
-    stopping = threading.Event()
-
-    def run() -> None:
-        while not stopping.wait(pause_s):
-            for key, value in list(values):
-                producer.send(topic, key=key, value=value)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        yield
-    finally:
-        stopping.set()
-        thread.join()
 
 
 def heartbeat(group_id: str, member_id: str, request_id: str = "beat") -> tuple[bytes, bytes]:

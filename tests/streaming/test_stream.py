@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
-import threading
 import time
 from collections import Counter, defaultdict
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +18,9 @@ from kafka.partitioner.default import murmur2
 
 from group_coordinator.coordinator_state.newest import place_in
 from tests.patience import wait_for
+from tests.topics import sending
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pyspark.sql import SparkSession
 
     from tests.streaming.harness import Harness
@@ -477,30 +475,10 @@ class Answer(msgspec.Struct):
     error: str
 
 
-def write(harness: Harness, api: str, group_id: str, request_id: str, **fields: Any) -> None:
-    """Write a request, and do not wait for the broker."""
+def written(api: str, group_id: str, request_id: str, **fields: Any) -> tuple[bytes, bytes]:
+    """Key and value of a request."""
     names = {"api": api, "request_id": request_id, "client_id": "c1", "group_id": group_id}
-    value = json.dumps(names | fields).encode()
-    harness.producer.send(harness.settings.topics_requests, key=group_id.encode(), value=value)
-
-
-@contextmanager
-def beating(harness: Harness, members: dict[str, dict[str, Any]]) -> Iterator[None]:
-    """Have the member of each group send a heartbeat every 3 s."""
-    is_over = threading.Event()
-
-    def beat() -> None:
-        while not is_over.wait(3):
-            for group_id, member in members.items():
-                write(harness, "heartbeat", group_id, "beat", **member)
-
-    thread = threading.Thread(target=beat)
-    thread.start()
-    try:
-        yield
-    finally:
-        is_over.set()
-        thread.join()
+    return group_id.encode(), json.dumps(names | fields).encode()
 
 
 HEAP_BYTES = 1 << 30
@@ -569,9 +547,12 @@ def test_a_flood_of_questions_about_large_groups_ends_nothing(harness: Harness, 
         # Else the test would hold them all.
         harness.responses.records.clear()
 
-    with beating(harness, members):
+    requests = harness.settings.topics_requests
+    beats = [written("heartbeat", group_id, "beat", **member) for group_id, member in members.items()]
+    with sending(harness.producer, requests, beats, 3):
         for each in flood:
-            write(harness, *each)
+            key, value = written(*each)
+            harness.producer.send(requests, key=key, value=value)
         harness.producer.flush()
         wait_for(lambda: not left, meanwhile=hear)
     kinds = ("offset_fetch", "describe_group")
