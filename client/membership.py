@@ -21,6 +21,7 @@ Where it differs, the place says so.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -69,9 +70,10 @@ _JOIN_LAPSE_MS = 5_000
 # A mark in the ids of commits and fetches: a repeated refusal of one must not be taken for a heartbeat's.
 _OFFSETS = "offsets-"
 
-_STEP_MS = 1_000
-_LEAST_IN_STEP_MS = 3 * _STEP_MS
-"""Members with shorter intervals do not beat in step, because up to a second is cut off."""
+# Ticks of the coordinator's clock come at whole seconds.
+_TICK_MS = 1_000
+_LEAST_WITH_TICKS_MS = 3 * _TICK_MS
+"""Members with shorter intervals do not beat with the ticks, because up to a second is cut off."""
 
 # Errors of a commit that are about its generation. They weigh as much as those of a heartbeat.
 _OF_GENERATION = frozenset(
@@ -145,7 +147,7 @@ class Membership:
     id>-<instance>-<n>` (of commits and fetches `...-offsets-<n>`). So this object takes no answer to an
     earlier one with the same client id. `reply_partition`: partition of the response topic that this member
     reads. `wall_ahead_ms`: by how much the time of day is ahead of the time that it is given; None: it does
-    not beat in step with others.
+    not beat in step with its group.
     """
 
     def __init__(
@@ -361,16 +363,20 @@ class Membership:
         self._repeat_at = now_ms + self.settings.retry_backoff_ms
 
     def _next_heartbeat(self, now_ms: int) -> int:
-        """The time of the next heartbeat.
+        """The time of the next heartbeat, at most one interval from now.
 
-        Members send theirs at the same instants, a little earlier than they need to, at which the clock
-        ticks as well. Then all of them share a batch, which costs as much with one as with many.
+        Members of a group that have the same interval send theirs at the same instants. So the coordinator
+        takes the group's state once for all of them, and a shared connection sends them as one. From three
+        seconds on, these are instants at which the clock ticks as well; groups differ in the second.
         """
         every_ms = self.settings.heartbeat_every_ms
         due = now_ms + every_ms
-        if self._wall_ahead_ms is None or every_ms < _LEAST_IN_STEP_MS:
+        if self._wall_ahead_ms is None:
             return due
-        return due - (due + self._wall_ahead_ms) % _STEP_MS
+        if every_ms >= _LEAST_WITH_TICKS_MS:
+            every_ms -= every_ms % _TICK_MS
+        instant = self._wall_ahead_ms + zlib.crc32(self.settings.group_id.encode()) * _TICK_MS
+        return due - (due + instant) % every_ms
 
     def _send_heartbeat(self, generation: Generation) -> None:
         request = HeartbeatRequest(

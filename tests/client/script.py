@@ -54,6 +54,7 @@ class Script:
 
     def __init__(self, member_settings: MemberSettings = SETTINGS, wall_ahead_ms: int | None = None) -> None:
         self.now = 1_000_000
+        self.ahead_ms = wall_ahead_ms
         self.member = Membership(member_settings, "i1", 3, wall_ahead_ms)
         self.log: list[tuple[int, AnyRequest]] = []
 

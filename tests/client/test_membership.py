@@ -214,25 +214,45 @@ def test_heartbeat_interval_is_a_third_of_the_session_timeout_unless_given():
     assert dataclasses.replace(SETTINGS, heartbeat_interval_ms=100).heartbeat_every_ms == 100
 
 
-@given(
-    interval_ms=st.integers(1, 8_999),
-    ahead_ms=st.integers(-(10**13), 10**13),
-    late_ms=st.integers(0, 900),
-)
-def test_heartbeats_are_in_step_with_others_and_never_later_than_they_have_to(interval_ms, ahead_ms, late_ms):
-    script = Script(dataclasses.replace(SETTINGS, heartbeat_interval_ms=interval_ms), ahead_ms)
+def instants(script, late_ms):
+    """When the member beats, by the time of day, if each heartbeat goes out `late_ms` after it is due."""
     script.stable()
     for _ in range(5):
-        due = script.member.next_timer()
-        if interval_ms < 3_000:
-            assert due - script.now == interval_ms
-        else:
-            assert interval_ms - 1_000 < due - script.now <= interval_ms
-            assert (due + ahead_ms) % 1_000 == 0
-        script.now = due + late_ms
+        last, script.now = script.now, script.member.next_timer() + late_ms
+        assert 0 < script.now - late_ms - last <= script.member.settings.heartbeat_every_ms
         script.member.poll(script.now)
         (heartbeat,) = script.sent(HeartbeatRequest)
         script.answer(heartbeat)
+        yield script.now - late_ms + script.ahead_ms
+
+
+@given(
+    interval_ms=st.integers(1, 8_999),
+    others_begin_ms=st.integers(0, 10**5),
+    ahead_ms=st.tuples(st.integers(-(10**13), 10**13), st.integers(-(10**13), 10**13)),
+    late=st.tuples(st.floats(0, 0.9), st.floats(0, 0.9)),
+)
+def test_members_of_a_group_beat_in_step_and_never_later_than_they_have_to(
+    interval_ms, others_begin_ms, ahead_ms, late
+):
+    settings = dataclasses.replace(SETTINGS, heartbeat_interval_ms=interval_ms)
+    step = interval_ms if interval_ms < 3_000 else interval_ms // 1_000 * 1_000
+    one, other = (Script(settings, ahead) for ahead in ahead_ms)
+    other.now += others_begin_ms
+
+    beats = [
+        list(instants(script, int(share * step))) for script, share in zip((one, other), late, strict=True)
+    ]
+
+    assert len({at % step for at in beats[0] + beats[1]}) == 1
+    if interval_ms >= 3_000:
+        assert {at % 1_000 for at in beats[0]} == {0}, "the clock ticks then"
+
+
+def test_groups_are_spread_over_the_seconds():
+    scripts = [Script(dataclasses.replace(SETTINGS, group_id=f"g{number}"), 0) for number in range(30)]
+
+    assert {next(instants(script, 0)) % 3_000 for script in scripts} == {0, 1_000, 2_000}
 
 
 def test_no_heartbeats_before_there_is_a_generation(script):
