@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from group_coordinator.gateway.guards import Guard
-    from group_coordinator.gateway.limits import Pending
+    from group_coordinator.gateway.limits import Budget, Pending
     from group_coordinator.gateway.metrics import GatewayMetrics
     from group_coordinator.gateway.rights import Right
 
@@ -92,11 +92,13 @@ class Services(Protocol):
     def pending(self) -> Pending:
         """The local requests of all clients."""
 
-    def holds(self, connection: ClientConnection, count: int) -> None:
-        """The connection keeps so many bytes of a request that is not whole yet."""
+    @property
+    def unfinished(self) -> Budget[ClientConnection]:
+        """Bytes of requests that are kept until they are whole."""
 
-    def finishes(self, connection: ClientConnection) -> None:
-        """A request that the connection has kept is whole."""
+    @property
+    def unread(self) -> Budget[ClientConnection]:
+        """Bytes kept because a client or a broker does not read, or an earlier response is awaited."""
 
     def connected(self, node_id: int, *, is_connected: bool) -> None:
         """A connection to this broker was made, or could not be."""
@@ -149,6 +151,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         """Since when a request has been kept that is not whole; None if there is none."""
         self._stuck_s: float | None = None
         """Since when the client has not read; None if it does."""
+        self._unread = 0
+        """Bytes that are kept for sides that do not read, as told last."""
         self._may_ask = True
         self._reason = "client"
 
@@ -222,7 +226,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         if count and self._unfinished_s is None:
             self._unfinished_s = self._heard_s
         if count or self._unfinished_s is not None:
-            self._services.holds(self, count)
+            self._services.unfinished.hold(self, count)
 
     def _may_take(self) -> bool:
         return self._holder is None and not self._ending
@@ -319,7 +323,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         assert head is not None  # noqa: S101 - no piece comes before its head
         if piece.is_last and self._unfinished_s is not None:
             self._unfinished_s = None
-            self._services.finishes(self)
+            self._services.unfinished.ends(self)
         api = APIS[head.api_key]
         if not api.offers(head.api_version):
             # ApiVersions alone is answered then.
@@ -552,6 +556,17 @@ class ClientConnection(asyncio.BufferedProtocol):
             set_reading(self._transport, may_ask)
         if upstream is not None:
             upstream.set_reading(self._is_writable and self._slots.may_read_upstream)
+        self._tell_unread()
+
+    def _tell_unread(self) -> None:
+        count = self._slots.bytes_held
+        if not self._is_writable:
+            count += self._transport.get_write_buffer_size()
+        if self._upstream is not None and not self._upstream.is_writable:
+            count += self._upstream.bytes_unsent
+        if count != self._unread:
+            self._unread = count
+            self._services.unread.hold(self, count)
 
 
 def _next(story: Guard, told: Any, reply: Callable[[Any], None]) -> Iterable[Right] | Ask | None:

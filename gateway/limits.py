@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections import defaultdict
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable
 
-__all__ = ["Limits", "Pending", "Seldom", "Unfinished"]
+__all__ = ["Budget", "Limits", "Pending", "Seldom", "largest", "longest"]
 
-Whose = TypeVar("Whose", bound="Hashable")
+log = logging.getLogger(__name__)
+
+
+class _Connection(Protocol):
+    def abort(self, reason: str) -> None:
+        """End it at once."""
+
+
+Whose = TypeVar("Whose", bound=_Connection)
 
 _AGAIN = 0.9
 """Clients are read again below this part of the limit, and not again after each answer."""
@@ -35,36 +45,58 @@ class Limits:
     """Until a silent broker is asked for a sign of life, where a login would be lost with it."""
 
 
-class Unfinished(Generic[Whose]):
-    """Bytes of requests that are kept until they are whole, by the connection that has begun them."""
+class Budget(Generic[Whose]):
+    """Bytes that connections keep of one kind, and what becomes of a connection when all keep too many.
 
-    def __init__(self, most_bytes: int) -> None:
-        self._most = most_bytes
+    `reason`: the kind, for which a connection is aborted. `setting`: the name of the limit `most_bytes`.
+    `chosen` says which of those that keep something goes; they come in the order in which they began.
+    """
+
+    def __init__(
+        self, reason: str, setting: str, most_bytes: int, chosen: Callable[[dict[Whose, int]], Whose]
+    ) -> None:
+        self.reason, self._setting = reason, setting
+        self._most, self._chosen = most_bytes, chosen
         self._held: dict[Whose, int] = {}
-        """Those that began first come first."""
+        self._aborted = Seldom()
         self.total = 0
 
-    def hold(self, whose: Whose, count: int) -> list[Whose]:
-        """Note how much is kept for this one now. Returns those that have to go, and forgets what they hold.
-
-        They are the ones that began first: an honest request is whole soon after it has begun.
-        """
+    def hold(self, whose: Whose, count: int) -> None:
+        """Note how much is kept for this one now. Aborts connections until the rest is within the limit."""
         if count == self._held.get(whose, 0):
-            return []
+            return
         self.total += count - self._held.get(whose, 0)
         self._held[whose] = count
         if not count:
             del self._held[whose]
-        gone = []
         while self.total > self._most:
-            first = next(iter(self._held))
-            self.total -= self._held.pop(first)
-            gone.append(first)
-        return gone
+            self._abort(self._chosen(self._held))
 
     def ends(self, whose: Whose) -> None:
-        """Note that its request is whole: what is kept next is of another one."""
+        """Note that nothing is kept for it any more; what it keeps next is new."""
         self.total -= self._held.pop(whose, 0)
+
+    def _abort(self, whose: Whose) -> None:
+        self.ends(whose)
+        if happened := self._aborted.happened(time.monotonic()):
+            log.warning(
+                "%s connections are closed: %s are more than %s (%s)",
+                happened,
+                self.reason,
+                self._setting,
+                self._most,
+            )
+        whose.abort(self.reason)
+
+
+def longest(held: dict[Whose, int]) -> Whose:
+    """Choose the connection that began first: an honest request is whole soon after it has begun."""
+    return next(iter(held))
+
+
+def largest(held: dict[Whose, int]) -> Whose:
+    """Choose the connection that keeps most: one that reads keeps little."""
+    return max(held, key=held.__getitem__)
 
 
 class Pending:

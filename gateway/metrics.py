@@ -56,7 +56,7 @@ class GatewayMetrics:
 
         self.connections = gauge("connections", "Clients that are connected.")
         self.connections_closed = counter("connections_closed", "Connections that have ended.", "reason")
-        for reason in ("too many", "unfinished requests"):
+        for reason in ("too many", "unfinished requests", "unread responses"):
             # Prometheus sees an increase only of what was there before, and an alert looks at these.
             self.connections_closed.labels(reason)
         self.requests = {key: Tally() for key, api in APIS.items() if api.way is not Way.HIDDEN}

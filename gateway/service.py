@@ -21,7 +21,7 @@ from group_coordinator.gateway.certificates import Certificates, foreign_names_i
 from group_coordinator.gateway.connection import ClientConnection
 from group_coordinator.gateway.errors import GatewayError
 from group_coordinator.gateway.groups import Groups, ListedGroup
-from group_coordinator.gateway.limits import Pending, Seldom, Unfinished
+from group_coordinator.gateway.limits import Budget, Pending, largest, longest
 from group_coordinator.gateway.listeners import Listeners
 from group_coordinator.gateway.local import Client, Local, Nodes, Origin
 from group_coordinator.gateway.places import Places
@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 
 _TICK_S = 0.02
 """How exactly time is kept."""
-_HURRY_S = 0.2
+_HURRY_S = 0.1
 """The longest time that a heartbeat waits for others while it is in a hurry."""
 _LOOK_EVERY_S = 1.0
 """How often connections are looked at that may be idle, and topics that are not there yet."""
@@ -80,8 +80,17 @@ class Gateway:
         self._listeners = Listeners(settings, self._certificates, metrics)
         self._places = Places(settings, self._brokers, self._listeners, self._connect)
         self._addresses = Addresses(self._places.address_of)
-        self._unfinished: Unfinished[ClientConnection] = Unfinished(settings.gateway_max_unfinished_bytes)
-        self._closed_unfinished = Seldom()
+        self.unfinished: Budget[ClientConnection] = Budget(
+            "unfinished requests",
+            "gateway.max.unfinished.bytes",
+            settings.gateway_max_unfinished_bytes,
+            longest,
+        )
+        """Bytes of requests that are kept until they are whole."""
+        self.unread: Budget[ClientConnection] = Budget(
+            "unread responses", "gateway.max.unread.bytes", settings.gateway_max_unread_bytes, largest
+        )
+        """Bytes that clients and brokers have not read."""
         self.pending = Pending(
             settings.gateway_max_waiting, settings.gateway_max_waiting_bytes, self._control
         )
@@ -244,22 +253,6 @@ class Gateway:
         """Replace the addresses in a broker's response."""
         self._addresses.rewrite(message)
 
-    def holds(self, connection: ClientConnection, count: int) -> None:
-        """A connection keeps so much of a request that is not whole yet."""
-        for each in self._unfinished.hold(connection, count):
-            if happened := self._closed_unfinished.happened(time.monotonic()):
-                log.warning(
-                    "%s connections are closed: unfinished requests are more than "
-                    "gateway.max.unfinished.bytes (%s)",
-                    happened,
-                    self._settings.gateway_max_unfinished_bytes,
-                )
-            each.abort("unfinished requests")
-
-    def finishes(self, connection: ClientConnection) -> None:
-        """A request that a connection has kept is whole."""
-        self._unfinished.ends(connection)
-
     def connected(self, node_id: int, *, is_connected: bool) -> None:
         """Somebody has tried to connect to a broker."""
         self._brokers.connected(node_id, time.monotonic(), is_connected=is_connected)
@@ -267,7 +260,8 @@ class Gateway:
     def closed(self, connection: ClientConnection, reason: str) -> None:
         """A connection has gone."""
         self._local.gone(connection.client)
-        self._unfinished.ends(connection)
+        self.unfinished.ends(connection)
+        self.unread.ends(connection)
         self._listeners.left(connection, reason)
 
     def _control(self) -> None:

@@ -53,7 +53,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     """PEM file with authorities; if set, a client has to show a certificate that one of them has signed."""
 
     gateway_beats_linger_ms: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 1_000
-    """Time that heartbeats wait for those of other members at most; a fifth of a second if a later request of
+    """Time that heartbeats wait for those of other members at most; a tenth of a second if a later request of
     their client waits for them, or their group rebalances."""
     gateway_groups_prefix: str = ""
     """A text that the gateway puts before the ids of all groups; clients do not see it."""
@@ -66,6 +66,9 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     gateway_max_unfinished_bytes: Positive = 64_000_000
     """Bytes of unfinished group requests of all clients together. Beyond that the connection whose
     request has been unfinished longest is closed."""
+    gateway_max_unread_bytes: Positive = 1_000_000_000
+    """Bytes that are kept because clients or brokers do not read them, or because an earlier response is
+    awaited, of all clients together. Beyond that the connection that keeps most is closed."""
     gateway_max_waiting: Positive = 100_000
     """Requests that may wait for answers. With as many, clients are not read until a tenth is answered."""
     gateway_max_waiting_bytes: Positive = 256_000_000

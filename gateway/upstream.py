@@ -77,6 +77,12 @@ class Upstream(asyncio.BufferedProtocol):
         else:
             self._transport.write(data)
 
+    @property
+    def bytes_unsent(self) -> int:
+        """Bytes that wait until the broker reads, or until there is a connection."""
+        waiting: int = self._transport.get_write_buffer_size() if self._transport is not None else 0
+        return waiting + sum(map(len, self._unsent))
+
     def set_reading(self, is_reading: bool) -> None:  # noqa: FBT001 - a switch
         """Read, or let the broker wait."""
         if is_reading is not self._is_read and self._transport is not None:

@@ -165,7 +165,7 @@ def history(
 @pytest.fixture(scope="module")
 def gateway(job: Job, bootstrap_servers: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     job.wait_for("topics are ready")
-    gateway = start_gateway(tmp_path_factory.mktemp("gateway"), bootstrap_servers, job)
+    gateway = start_gateway(tmp_path_factory.mktemp("gateway"), bootstrap_servers, job.topics)
     yield gateway
     gateway.kill()
 

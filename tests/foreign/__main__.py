@@ -313,7 +313,7 @@ def _gateway(directory: Path) -> Iterator[tuple[str, Callable[[str], dict[int, i
                 producer.send(TOPIC, b"%d" % number, partition=number % PARTITIONS)
             producer.flush()
         job.wait_for("the coordinator is running")
-        gateway = start_gateway(directory, broker, job)
+        gateway = start_gateway(directory, broker, job.topics)
         stack.callback(gateway.kill)
         address = gateway.wait_for("clients find the gateway at ")
         running = Running(broker, address, job, gateway, directory)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -48,15 +48,16 @@ TENANTS = ("--set", f"responses.topics.{TENANT}={TENANT_TOPIC}")
 def start_gateway(
     directory: Path,
     broker: str,
-    job: Job,
+    topics: Mapping[str, str],
     *arguments: str,
     listen: str = "127.0.0.1:0",
     advertised: str = "localhost",
 ) -> Process:
-    topics = [
+    """`topics`: the names that its coordinator has for them."""
+    names = [
         argument
         for name in ("requests", "responses", "groups")
-        for argument in ("--set", f"topics.{name}={job.topics[name]}")
+        for argument in ("--set", f"topics.{name}={topics[name]}")
     ]
     return Process(
         directory,
@@ -67,7 +68,7 @@ def start_gateway(
         listen,
         "--advertised-host",
         advertised,
-        *topics,
+        *names,
         "--metrics-port",
         "0",
         *arguments,
@@ -82,7 +83,7 @@ def running(tmp_path_factory: pytest.TempPathFactory, bootstrap_servers: str) ->
         job = Job(bootstrap_servers, directory, "through-gateway", "--set", tenant)
         stack.callback(job.kill)
         job.wait_for("the coordinator is running")
-        process = start_gateway(directory, bootstrap_servers, job, *TENANTS)
+        process = start_gateway(directory, bootstrap_servers, job.topics, *TENANTS)
         stack.callback(process.kill)
         address = process.wait_for("clients find the gateway at ")
         yield Running(bootstrap_servers, address, job, process, directory)

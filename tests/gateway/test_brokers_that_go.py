@@ -75,7 +75,7 @@ def test_groups_go_on_while_brokers_go_and_come(tmp_path: Path, heard: bytearray
             replicas = {each: [1 + each % 2, 2 - each % 2] for each in range(PARTITIONS)}
             admin.create_topics([NewTopic(TOPIC, -1, -1, replica_assignments=replicas)])
         heard.clear()
-        process = start_gateway(tmp_path, first.bootstrap_servers, job)
+        process = start_gateway(tmp_path, first.bootstrap_servers, job.topics)
         stack.callback(process.kill)
         address = process.wait_for("clients find the gateway at ")
         wait_for(lambda: brokers(address).keys() == {1, 2})

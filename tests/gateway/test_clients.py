@@ -252,7 +252,12 @@ def test_a_tenant_has_names_and_answers_of_its_own(running: Running) -> None:
     partition = kind.OffsetCommitRequestPartition(partition_index=0, committed_offset=7)
     topics = [kind(name=TOPIC, partitions=[partition])]
     tenant = start_gateway(
-        running.directory, running.broker, running.job, *TENANTS, "--set", f"gateway.groups.prefix={TENANT}"
+        running.directory,
+        running.broker,
+        running.job.topics,
+        *TENANTS,
+        "--set",
+        f"gateway.groups.prefix={TENANT}",
     )
     try:
         address = tenant.wait_for("clients find the gateway at ")

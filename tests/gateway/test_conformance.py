@@ -139,7 +139,7 @@ def gateway(directory: Path, broker: str, setup: str) -> Iterator[str]:
         job = Job(broker, directory, f"conformance-{setup}", *options)
         stack.callback(job.kill)
         job.wait_for("the coordinator is running")
-        process = start_gateway(directory, broker, job)
+        process = start_gateway(directory, broker, job.topics)
         stack.callback(process.kill)
         yield process.wait_for("clients find the gateway at ")
 

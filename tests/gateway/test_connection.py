@@ -25,7 +25,7 @@ from prometheus_client import CollectorRegistry
 
 from group_coordinator.gateway import codec
 from group_coordinator.gateway.connection import ClientConnection
-from group_coordinator.gateway.limits import Limits, Pending, Unfinished
+from group_coordinator.gateway.limits import Budget, Limits, Pending, largest, longest
 from group_coordinator.gateway.local import Client
 from group_coordinator.gateway.metrics import GatewayMetrics
 from group_coordinator.gateway.security import Security
@@ -37,6 +37,7 @@ from tests.security.certificates import make_client_key
 FETCH = 1
 MOST_PENDING = 10
 MOST_UNFINISHED = 1_000
+MOST_UNREAD = 2_000_000
 PLAIN, SASL = Security(), Security(has_sasl=True)
 BEAT = HeartbeatRequest(version=0, group_id="g", generation_id=1, member_id="m")
 
@@ -73,7 +74,10 @@ class Gateway:
         self.connections: list[ClientConnection] = []
         self.connections_to_brokers: list[tuple[int, bool]] = []
         self.pending = Pending(MOST_PENDING, 1_000_000, self.control)
-        self.unfinished: Unfinished[ClientConnection] = Unfinished(MOST_UNFINISHED)
+        self.unfinished: Budget[ClientConnection] = Budget(
+            "unfinished requests", "", MOST_UNFINISHED, longest
+        )
+        self.unread: Budget[ClientConnection] = Budget("unread responses", "", MOST_UNREAD, largest)
         self.brokers: asyncio.Queue[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = asyncio.Queue()
 
     def answer(self, _request: codec.Request, client: Client, reply: Callable[[Any], None]) -> None:
@@ -89,13 +93,6 @@ class Gateway:
     def rewrite(self, message: Any) -> None:
         raise AssertionError(message)
 
-    def holds(self, connection: ClientConnection, count: int) -> None:
-        for each in self.unfinished.hold(connection, count):
-            each.abort("unfinished requests")
-
-    def finishes(self, connection: ClientConnection) -> None:
-        self.unfinished.ends(connection)
-
     def connected(self, node_id: int, *, is_connected: bool) -> None:
         self.connections_to_brokers.append((node_id, is_connected))
 
@@ -103,7 +100,8 @@ class Gateway:
         for each in self.connections:
             each.control()
 
-    def closed(self, _connection: ClientConnection, reason: str) -> None:
+    def closed(self, connection: ClientConnection, reason: str) -> None:
+        self.unread.ends(connection)
         self.reasons.append(reason)
 
     @asynccontextmanager
@@ -274,6 +272,7 @@ def test_a_client_that_does_not_read_holds_up_its_broker_and_nobody_else() -> No
         (connection,) = gateway.connections
         assert Limits.unwritten < held(connection._transport) <= MOST_HELD
         assert connection._slots.take() == [], "nothing waits beside that"
+        assert gateway.unread.total == held(connection._transport)
         port = writer.get_extra_info("peername")[1]
         other_reader, other = await asyncio.open_connection("127.0.0.1", port)
         other.write(fetch(7))
@@ -287,6 +286,7 @@ def test_a_client_that_does_not_read_holds_up_its_broker_and_nobody_else() -> No
         gateway.reasons.clear()
         async with asyncio.timeout(PATIENCE_S):
             assert await reader.readexactly(len(sent)) == sent
+        await eventually(lambda: gateway.unread.total == 0)
         to_gateway.close()
 
     play(story)
@@ -301,6 +301,7 @@ def test_a_broker_that_does_not_read_holds_up_its_client() -> None:
             await asyncio.wait_for(writer.drain(), 1)
         (connection,) = gateway.connections
         assert Limits.unwritten < held(connection._upstream._transport) <= MOST_HELD
+        assert gateway.unread.total == held(connection._upstream._transport)
         to_gateway.transport.abort()
 
     play(story)
@@ -383,6 +384,30 @@ def test_responses_that_wait_for_one_before_them_are_bounded(monkeypatch: pytest
     assert play(story).reasons == ["frame error"]
 
 
+def test_the_connection_goes_that_keeps_most_of_what_is_not_read() -> None:
+    async def story(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        gateway.unread = Budget("unread responses", "", 40, largest)
+        port = writer.get_extra_info("peername")[1]
+        other_reader, other = await asyncio.open_connection("127.0.0.1", port)
+        for each, count in ((writer, 3), (other, 4)):
+            asked = len(gateway.asked) + count
+            each.write(b"".join(map(beat, range(count))))
+            await eventually(lambda: len(gateway.asked) == asked)  # noqa: B023 - it is awaited at once
+        # Of 10 bytes each, behind one that waits.
+        for answer in (*gateway.asked[1:3], *gateway.asked[4:6]):
+            answer()
+        assert gateway.unread.total == 40
+        gateway.asked[6]()
+        async with asyncio.timeout(PATIENCE_S):
+            assert await other_reader.read() == b""
+        gateway.asked[0]()
+        assert [int.from_bytes((await read(reader))[4:8]) for _ in range(3)] == [0, 1, 2]
+        assert gateway.unread.total == 0
+        other.close()
+
+    assert play(story).reasons == ["unread responses", "client"]
+
+
 def test_the_connection_goes_whose_request_has_been_unfinished_longest() -> None:
     long = codec.encode_request(HeartbeatRequest(version=0, group_id="g" * 800, member_id="m"), 1, "c")
 
@@ -425,6 +450,9 @@ class Transport:
 
     def set_write_buffer_limits(self, high: int) -> None:
         assert high == Limits.unwritten
+
+    def get_write_buffer_size(self) -> int:
+        return 0
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,7 @@ def test_names_tell_brokers_apart_and_no_byte_names_the_broker(
     arguments = with_names(certificate)
     with ExitStack() as stack:
         process = start_gateway(
-            tmp_path, running.broker, running.job, *TENANTS, *arguments, advertised=BOOTSTRAP
+            tmp_path, running.broker, running.job.topics, *TENANTS, *arguments, advertised=BOOTSTRAP
         )
         stack.callback(process.kill)
         address = process.wait_for("clients find the gateway at ")

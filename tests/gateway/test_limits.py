@@ -1,33 +1,61 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-from group_coordinator.gateway.limits import Pending, Seldom, Unfinished
+from group_coordinator.gateway.limits import Budget, Pending, Seldom, largest, longest
+
+
+class Connection:
+    def __init__(self, name: str, gone: list[str]) -> None:
+        self.name, self._gone = name, gone
+
+    def abort(self, reason: str) -> None:
+        self._gone.append(f"{self.name}: {reason}")
 
 
 @pytest.mark.parametrize(
-    ("held", "gone", "total"),
+    ("chosen", "held", "gone", "total"),
     [
-        ([("a", 60), ("b", 40)], [], 100),
-        ([("a", 60), ("b", 41)], ["a"], 41),
-        ([("a", 60), ("b", 30), ("a", 70), ("c", 101)], ["a", "b", "c"], 0),
+        (longest, "a60 b40", "", 100),
+        (longest, "a60 b41", "a", 41),
+        (longest, "a60 b30 a70 c101", "abc", 0),
         # What is whole counts no more, and the next request is a new one.
-        ([("a", 60), ("b", 30), ("a", 0), ("a", 60), ("b", 41)], ["b"], 60),
-        ([("a", 0), ("a", 0)], [], 0),
+        (longest, "a60 b30 a0 a60 b41", "b", 60),
+        (longest, "a0 a0", "", 0),
+        (largest, "a20 b60 c20 a21", "b", 41),
+        (largest, "a20 b60 c20 b10 c71", "c", 30),
+        (largest, "a50 b200", "b", 50),
     ],
 )
-def test_those_that_began_first_go_first(held: list[tuple[str, int]], gone: list[str], total: int) -> None:
-    unfinished: Unfinished[str] = Unfinished(100)
-    assert [each for whose, count in held for each in unfinished.hold(whose, count)] == gone
-    assert unfinished.total == total
+def test_connections_go_that_keep_too_much_together(
+    chosen: Callable[[dict[Connection, int]], Connection],
+    held: str,
+    gone: str,
+    total: int,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    went: list[str] = []
+    connections = {name: Connection(name, went) for name in "abc"}
+    budget = Budget("requests", "max.bytes", 100, chosen)
+    for whose, *count in held.split():
+        budget.hold(connections[whose], int("".join(count)))
+    assert went == [f"{name}: requests" for name in gone]
+    assert budget.total == total
+    told = ["1 connections are closed: requests are more than max.bytes (100)"]
+    assert caplog.messages == (told if gone else []), "the first at once, and others within ten seconds not"
 
 
 def test_what_ends_is_held_no_more() -> None:
-    unfinished: Unfinished[str] = Unfinished(100)
-    unfinished.hold("a", 100)
-    unfinished.ends("a")
-    unfinished.ends("nobody")
-    assert unfinished.hold("b", 100) == []
+    went: list[str] = []
+    budget = Budget("requests", "max.bytes", 100, longest)
+    first = Connection("a", went)
+    budget.hold(first, 100)
+    budget.ends(first)
+    budget.ends(Connection("nobody", went))
+    budget.hold(Connection("b", went), 100)
+    assert went == []
 
 
 @pytest.mark.parametrize(("most", "most_bytes"), [(10, 1_000), (100, 50)])

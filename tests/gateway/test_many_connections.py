@@ -1,25 +1,36 @@
-"""As many clients as the machine lets a test have, and how much memory each of them takes."""
+"""As many clients as the machine lets a test have, as much as the limits let them keep, and the memory."""
 
 from __future__ import annotations
 
 import asyncio
 import resource
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 
 import psutil
 import pytest
+from kafka import KafkaAdminClient, KafkaProducer
+from kafka.admin import NewTopic
+from kafka.protocol.consumer import FetchRequest, JoinGroupRequest
 from kafka.protocol.metadata import ApiVersionsRequest
 
 from group_coordinator.gateway import codec
-from tests.gateway.conftest import Running
-from tests.patience import PATIENCE_S, wait_for
+from tests.commands.job import Process
+from tests.gateway.conftest import Running, start_gateway
+from tests.patience import PATIENCE_S, eventually, wait_for
 
 MOST_BYTES = 60_000
 """Of an idle connection with its connection to the broker: both have been used."""
 
 
-async def ask(address: str) -> asyncio.StreamWriter:
+async def connect(address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     host, port = address.split(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
+    return await asyncio.open_connection(host, int(port))
+
+
+async def ask(address: str) -> asyncio.StreamWriter:
+    reader, writer = await connect(address)
     writer.write(codec.encode_request(ApiVersionsRequest(version=0), 1, "c"))
     length = int.from_bytes(await reader.readexactly(4))
     assert (await reader.readexactly(length))[:4] == (1).to_bytes(4)
@@ -56,3 +67,98 @@ def test_an_idle_connection_takes_little_memory_and_all_of_it_is_given_back(runn
     assert each <= MOST_BYTES
     wait_for(lambda: running.process.metrics()["group_coordinator_gateway_connections",] == 0)
     wait_for(lambda: process.num_fds() < count)
+
+
+MOST = {
+    "gateway.max.connections": 400,
+    "gateway.max.unfinished.bytes": 5_000_000,
+    "gateway.max.unread.bytes": 10_000_000,
+    "gateway.max.waiting.bytes": 10_000_000,
+}
+"""So small that a test reaches all of them."""
+LARGE = 900_000
+
+
+def large_join(number: int) -> bytes:
+    message = JoinGroupRequest(
+        version=0,
+        group_id=f"g{number}",
+        session_timeout_ms=30_000,
+        member_id="",
+        protocol_type="consumer",
+        protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=bytes(LARGE))],
+    )
+    return codec.encode_request(message, number, "c")
+
+
+def fetch(topic: str) -> bytes:
+    partition = FetchRequest.FetchTopic.FetchPartition(
+        partition=0, fetch_offset=0, partition_max_bytes=50_000_000
+    )
+    message = FetchRequest(
+        version=4,
+        replica_id=-1,
+        max_wait_ms=500,
+        min_bytes=1,
+        max_bytes=50_000_000,
+        isolation_level=0,
+        topics=[FetchRequest.FetchTopic(topic=topic, partitions=[partition])],
+    )
+    return codec.encode_request(message, 1, "c")
+
+
+@pytest.fixture
+def small(tmp_path: Path, bootstrap_servers: str) -> Iterator[Process]:
+    """A gateway with limits that are soon reached, before topics at which no coordinator answers."""
+    names = {name: f"limits.{name}" for name in ("requests", "responses", "groups", "records")}
+    with closing(KafkaAdminClient(bootstrap_servers=bootstrap_servers)) as admin:
+        admin.create_topics([NewTopic(name, 1, 1) for name in names.values()])
+    with closing(KafkaProducer(bootstrap_servers=bootstrap_servers)) as producer:
+        for _ in range(20):
+            producer.send(names["records"], bytes(LARGE))
+    limits = (word for name, most in MOST.items() for word in ("--set", f"{name}={most}"))
+    process = start_gateway(tmp_path, bootstrap_servers, names, *limits)
+    yield process
+    process.kill()
+
+
+@pytest.mark.verify
+@pytest.mark.spark
+def test_all_limits_at_their_ends_take_the_memory_that_they_name(small: Process) -> None:
+    address = small.wait_for("clients find the gateway at ")
+    memory = psutil.Process(small._process.pid).memory_info
+
+    def closed(reason: str) -> float:
+        return small.metrics()["group_coordinator_gateway_connections_closed_total", ("reason", reason)]
+
+    async def story() -> tuple[int, int]:
+        there = [(await ask(address)) for _ in range(100)]
+        before = memory().rss
+        while len(there) < 300:
+            there.append(await ask(address))
+        for number in range(10):
+            there.append((await connect(address))[1])
+            there[-1].write(large_join(number)[:-1])
+        await eventually(lambda: closed("unfinished requests") == 5)
+        for _ in range(40):
+            there.append((await connect(address))[1])
+            there[-1].write(fetch("limits.records"))
+        await eventually(lambda: closed("unread responses") > 0)
+        for number in range(20):
+            there.append((await connect(address))[1])
+            there[-1].write(large_join(number))
+        await eventually(lambda: "clients are not read" in small.said)
+        while len(there) < 450:
+            there.append((await connect(address))[1])
+        await eventually(lambda: closed("too many") > 0)
+        after = memory().rss
+        for each in there:
+            each.close()
+        return before, after
+
+    before, after = asyncio.run(story())
+    allowed = MOST_BYTES * MOST["gateway.max.connections"] + sum(MOST.values())
+    print(f"all limits at their ends take {after - before:,} bytes, of {allowed:,}")
+    assert after - before <= allowed
+    wait_for(lambda: small.metrics()["group_coordinator_gateway_connections",] == 0)
+    asyncio.run(ask(address)).close()

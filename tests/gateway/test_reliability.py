@@ -178,7 +178,7 @@ def test_500_members_survive_killed_gateway_away_coordinator_and_restarted_broke
         job.wait_for("the coordinator is running")
         port = ports_in_a_row(3)  # the node id of the broker is 1
         gateways = [
-            start_gateway(tmp_path, broker, job, listen=f"{host}:{port}", advertised=BALANCER)
+            start_gateway(tmp_path, broker, job.topics, listen=f"{host}:{port}", advertised=BALANCER)
             for host in HOSTS
         ]
         for each in gateways:

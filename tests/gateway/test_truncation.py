@@ -51,7 +51,7 @@ def test_a_java_consumer_notices_that_records_are_gone(tmp_path: Path) -> None:
             admin.create_topics([NewTopic("cut", num_partitions=1, replication_factor=1)])
         produce(broker.bootstrap_servers, range(WRITTEN))
         job.wait_for("the coordinator is running")
-        gateway = start_gateway(tmp_path, broker.bootstrap_servers, job)
+        gateway = start_gateway(tmp_path, broker.bootstrap_servers, job.topics)
         stack.callback(gateway.kill)
         address = gateway.wait_for("clients find the gateway at ")
         command = console_command(
