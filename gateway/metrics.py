@@ -28,6 +28,8 @@ __all__ = ["GatewayHealth", "GatewayMetrics", "Tally"]
 
 _PREFIX = "group_coordinator_gateway_"
 _STANDSTILL_S = 120.0
+_FAILING_S = 5.0
+"""How long a failure counts: reading is tried again twice a second, and not each time does it fail."""
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
@@ -180,6 +182,12 @@ class GatewayHealth:
         self._moved_s = time.monotonic()
         self._state = "starting"
         self._local: Local | None = None
+        self._unreadable: tuple[str, float] | None = None
+        """Why and when answers could not be read last."""
+
+    def unreadable(self, reason: str) -> None:
+        """Answers cannot be read just now."""
+        self._unreadable = reason, time.monotonic()
 
     def moves(self) -> None:
         """The event loop has come round."""
@@ -204,6 +212,8 @@ class GatewayHealth:
         """Whether clients can be served. While the coordinator is away they are: they wait."""
         if self._local is None:
             return Verdict(False, self._state)
+        if self._unreadable is not None and time.monotonic() - self._unreadable[1] < _FAILING_S:
+            return Verdict(False, f"answers cannot be read: {self._unreadable[0]}")
         silent_s = self._local.silent_s(time.monotonic())
         if silent_s > 0:
             return Verdict(True, f"{self._state}; the coordinator has not answered for {silent_s:.0f} s")

@@ -177,7 +177,13 @@ class Gateway:
         groups = [
             TopicPartition(settings.topics_groups, each) for each in range(partitions[settings.topics_groups])
         ]
-        listener = Listener(self._acknowledged, self._refused, self._responses, self._groups_changed)
+        listener = Listener(
+            self._acknowledged,
+            self._refused,
+            self._responses,
+            self._groups_changed,
+            self._health.unreadable,
+        )
         reader = Reader(loop, listener, settings.response_topics, partition, groups, self._kafka_config)
         stack.callback(reader.close)
         writer = Writer(loop, listener, settings.topics_requests, self._kafka_config)

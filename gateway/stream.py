@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,6 +20,7 @@ from group_coordinator.client.channel import read_answer, settings_of
 from group_coordinator.client.groups_log import read_listing
 from group_coordinator.coordinator_state.newest import Newest
 from group_coordinator.gateway.groups import ListedGroup
+from group_coordinator.gateway.limits import Seldom
 
 if TYPE_CHECKING:
     import asyncio
@@ -31,6 +33,7 @@ __all__ = ["Listener", "Lookup", "Reader", "Writer"]
 log = logging.getLogger(__name__)
 
 _POLL_MS = 500
+_MOST_REASONS = 10
 _LOOKUP_MS = 2_000
 _MOST_BLOCKED_MS = 5
 """How long the event loop waits at most, for each request, if the request topic is gone."""
@@ -52,6 +55,8 @@ class Listener(NamedTuple):
     """The coordinator has answered, this gateway or another one that shares its partition."""
     groups: Callable[[Sequence[tuple[str, ListedGroup | None]], bool], Any]
     """Groups have changed; True once all that there were at the start have been told."""
+    unreadable: Callable[[str], Any]
+    """Responses or groups cannot be read just now, with the reason."""
 
 
 class _Loop:
@@ -189,6 +194,8 @@ class Reader:
         self._stopping = threading.Event()
         self._responses = frozenset(response_topics)
         self._newest = Newest()
+        self._failures: dict[str, Seldom] = {}
+        """When it was logged last why reading has failed, by reason."""
         with ExitStack() as on_error:
             self._consumer = KafkaConsumer(**settings_of(KafkaConsumer, kafka_config) | _CONSUMER_SETTINGS)
             on_error.callback(self._consumer.close)
@@ -219,10 +226,17 @@ class Reader:
             try:
                 by_partition = self._consumer.poll(timeout_ms=_POLL_MS)
             except KafkaError as error:
-                log.warning("reading answers failed, trying again: %s", error)
+                self._failed(str(error))
                 self._stopping.wait(_POLL_MS / 1000)
                 continue
             self._take([record for records in by_partition.values() for record in records])
+
+    def _failed(self, reason: str) -> None:
+        if len(self._failures) == _MOST_REASONS:
+            self._failures.clear()
+        if self._failures.setdefault(reason, Seldom()).happened(time.monotonic()):
+            log.warning("reading answers failed, trying again: %s", reason)
+        self._loop.call(self._listener.unreadable, reason)
 
     def _take(self, records: list[Any]) -> None:
         answered = [each.value for each in records if each.topic in self._responses]

@@ -8,6 +8,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
 from itertools import pairwise
@@ -81,6 +82,15 @@ class Process:
             for family in families
             for sample in family.samples
         }
+
+    def probe(self, name: str) -> tuple[int, str]:
+        """Status and text of `healthz` or `readyz`."""
+        url = self.wait_for("metrics are at ").replace("/metrics", f"/{name}")
+        try:
+            with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
+                return answer.status, answer.read().decode().strip()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode().strip()
 
     def interrupt(self) -> None:
         """As Ctrl-C does it: to all processes of the terminal."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,7 +10,7 @@ import pytest
 
 from group_coordinator.deploy.broker import EmbeddedBroker
 from tests.commands.job import Job
-from tests.patience import PATIENCE_S, wait_for
+from tests.patience import wait_for
 
 pytestmark = [pytest.mark.spark, pytest.mark.verify]
 
@@ -22,15 +20,6 @@ def own_broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
     """One that may be stopped."""
     with EmbeddedBroker(tmp_path / "kafka") as broker:
         yield broker
-
-
-def probe(job: Job, name: str) -> tuple[int, str]:
-    url = job.wait_for("metrics are at ").replace("/metrics", f"/{name}")
-    try:
-        with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
-            return answer.status, answer.read().decode().strip()
-    except urllib.error.HTTPError as error:
-        return error.code, error.read().decode().strip()
 
 
 def test_probes(own_broker: EmbeddedBroker, tmp_path: Path) -> None:
@@ -45,26 +34,26 @@ def test_probes(own_broker: EmbeddedBroker, tmp_path: Path) -> None:
 
         job = start()
         # It answers before it is ready, which it is when it has answered requests.
-        assert probe(job, "healthz")[0] == 200
-        assert probe(job, "readyz")[0] == 503
-        wait_for(lambda: probe(job, "readyz")[0] == 200)
+        assert job.probe("healthz")[0] == 200
+        assert job.probe("readyz")[0] == 503
+        wait_for(lambda: job.probe("readyz")[0] == 200)
         assert job.batches("commits") != set()
-        assert "coordinating: a batch has ended" in probe(job, "healthz")[1]
+        assert "coordinating: a batch has ended" in job.probe("healthz")[1]
 
         # One that stands by is well, unless it could not take over: then it ends.
         standby = start("--standby")
         standby.wait_for("standing by: ")
-        wait_for(lambda: probe(standby, "readyz") == (200, "standing by: another coordinator runs"))
-        assert probe(standby, "healthz")[0] == 200
+        wait_for(lambda: standby.probe("readyz") == (200, "standing by: another coordinator runs"))
+        assert standby.probe("healthz")[0] == 200
         standby.kill_java()
         assert standby.error() == "Spark's Java process has ended: start again, to go on from here"
 
         # While Kafka is away nobody would gain by a restart.
         own_broker.stop()
-        wait_for(lambda: probe(job, "readyz") == (503, "restarting the query"))
-        assert probe(job, "healthz") == (200, "restarting the query")
+        wait_for(lambda: job.probe("readyz") == (503, "restarting the query"))
+        assert job.probe("healthz") == (200, "restarting the query")
         own_broker.start()
-        wait_for(lambda: probe(job, "readyz")[0] == 200)
+        wait_for(lambda: job.probe("readyz")[0] == 200)
 
         job.terminate()
         assert job.exit_code() == 0

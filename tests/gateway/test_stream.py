@@ -53,7 +53,7 @@ async def _outage(broker: EmbeddedBroker) -> tuple[list[str], list[str]]:
     """Write before, while and after the broker stands still; returns what was taken, and what was refused."""
     taken: list[str] = []
     refused: list[str] = []
-    listener = Listener(taken.extend, refused.extend, print, print)
+    listener = Listener(taken.extend, refused.extend, print, print, print)
     kafka = {"bootstrap_servers": broker.bootstrap_servers}
     writer = Writer(asyncio.get_running_loop(), listener, "requests", kafka)
     assert broker.pid is not None

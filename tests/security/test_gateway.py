@@ -240,7 +240,9 @@ def test_the_gateway_needs_each_right_that_the_guide_lists(secured: SecuredBroke
                 return bool(codec.decode_response(12, 4, wire.ask(BEAT)).error_code == error)
 
             wait_for(lambda: is_answered(Errors.COORDINATOR_NOT_AVAILABLE))
+            assert process.probe("readyz")[0] == 503
             secured.grant("gateway", rights)
+            wait_for(lambda: process.probe("readyz")[0] == 200)
             # It is in the log then, and no coordinator is there.
             wait_for(lambda: is_answered(Errors.NONE))
 
