@@ -14,6 +14,9 @@ from rich.console import Console
 from rich.table import Table
 
 
+_FILE_WIDTH = 200
+
+
 def percentile(values: list[float], percent: float) -> float:
     """The smallest value that at least `percent` of the values do not exceed."""
     ordered = sorted(values)
@@ -54,7 +57,11 @@ def show(title: str, columns: list[str], rows: list[list[str]]) -> None:
         table.add_column(column, justify="right" if number else "left")
     for row in rows:
         table.add_row(*row)
-    Console().print(table)
+    console = Console()
+    if not console.is_terminal:
+        # In a file there is room; rich takes 80 columns and cuts the figures.
+        console.width = _FILE_WIDTH
+    console.print(table)
 
 
 def tell(what: str, figures: object) -> None:
