@@ -13,7 +13,6 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-
 _FILE_WIDTH = 200
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from group_coordinator.history.tables import EVENTS, TABLES
@@ -43,6 +43,17 @@ class Period(NamedTuple):
     since: datetime
     until: datetime
 
+    @property
+    def is_moment(self) -> bool:
+        """Whether it has no length."""
+        return self.since == self.until
+
+    @property
+    def end_of_moment(self) -> datetime:
+        """The first instant that is not meant any more: people who say 14:05 mean the minute."""
+        is_minute = not (self.until.second or self.until.microsecond)
+        return self.until + (timedelta(minutes=1) if is_minute else timedelta(milliseconds=1))
+
     def has(self, column: str) -> str:
         """Whether a time is in the period. It names the day as well, by which the tables are partitioned."""
         first, last = self.since.astimezone(UTC).date(), self.until.astimezone(UTC).date()
@@ -53,7 +64,7 @@ class Period(NamedTuple):
 
     def meets(self, since: str, until: str) -> str:
         """Whether a span and the period have some time in common."""
-        begins = "<=" if self.since == self.until else "<"
+        begins = "<=" if self.is_moment else "<"
         return (
             f"({since} IS NULL OR {since} {begins} {time(self.until)}) "
             f"AND ({until} IS NULL OR {until} > {time(self.since)})"
@@ -93,6 +104,10 @@ class About(NamedTuple):
 
 
 def _rebalances(about: About) -> str:
+    # Of a moment people want to know why the group rebalanced then, and when it had done so before.
+    chosen, order = about.period.meets("began", "ended"), "began"
+    if about.period.is_moment:
+        chosen, order = f"began < {time(about.period.end_of_moment)}", "began DESC LIMIT 2"
     return f"""\
 WITH steps AS (
   SELECT at AS began, to_state, reason,
@@ -118,8 +133,8 @@ FROM steps
   LEFT JOIN sizes ON sizes.generation_id = steps.generation_id AND sizes.at BETWEEN began AND ended
   LEFT JOIN last_joins ON last_joins.generation_id = steps.generation_id
     AND last_joins.at BETWEEN began AND ended AND place = 1
-WHERE to_state = 'PreparingRebalance' AND {about.period.meets("began", "ended")}
-ORDER BY began"""
+WHERE to_state = 'PreparingRebalance' AND {chosen}
+ORDER BY {order}"""
 
 
 def _causes(about: About) -> str:

@@ -88,6 +88,11 @@ class HistoryReader:
         rows = self.query("SELECT DISTINCT group_id FROM transitions ORDER BY group_id").to_pylist()
         return [row["group_id"] for row in rows]
 
+    def reaches_to(self) -> datetime | None:
+        """The time of the newest event in the tables; None if there is none. Later ones are not known."""
+        newest: datetime | None = self.query("SELECT max(at) AS at FROM events").to_pylist()[0]["at"]
+        return newest
+
     def story(self, group_id: str, since: datetime, until: datetime) -> Story:
         """All that happened to a group from `since` to `until`, and what lasted when that began.
 

@@ -75,6 +75,9 @@ class Past(Protocol):
     def groups(self) -> list[str]:
         """The ids of all groups."""
 
+    def reaches_to(self) -> datetime | None:
+        """The time up to which it is known; None if nothing is."""
+
     def story(self, group_id: str, since: datetime, until: datetime) -> Story:
         """One of them."""
 
@@ -214,7 +217,8 @@ class App:
             since, until = at - timedelta(seconds=span / 2), at + timedelta(seconds=span / 2)
             body = past_part(self._past_story(group_id, since, until), at, since, until, span)
             return self._whole(
-                f"{group_id} at {at:%Y-%m-%d %H:%M}", heading + past_picker(group_id, at, span, now) + body
+                f"{group_id} at {at:%Y-%m-%d %H:%M}",
+                heading + past_picker(group_id, at, span, now) + self._reach() + body,
             )
         last = query.seconds("last", _LAST)
         memory = self._live.memory
@@ -233,7 +237,7 @@ class App:
         chosen = query.text("q")
         with self._reading:
             group_ids = self._opened().groups()
-        body = history_list(group_ids, chosen, self._clock())
+        body = self._reach() + history_list(group_ids, chosen, self._clock())
         return self._whole(
             "History", f"<h1>Groups of the past and present</h1>\n{search(chosen, '/history')}{body}"
         )
@@ -265,6 +269,11 @@ class App:
     def _past_story(self, group_id: str, since: datetime, until: datetime) -> Story:
         with self._reading:
             return self._opened().story(group_id, since, until)
+
+    def _reach(self) -> str:
+        with self._reading:
+            newest = self._opened().reaches_to()
+        return "" if newest is None else note(f"The history reaches to {newest:%Y-%m-%d %H:%M:%S} UTC.")
 
     def _opened(self) -> Past:
         if self._past is None:

@@ -75,7 +75,12 @@ def _views(command: Callable[..., None]) -> Callable[..., None]:
     help="End of the period.  [default: now, or --as-of]",
 )
 @click.option(
-    "--at", "moment", callback=_parsed_time, metavar="TIME", help="Show what was true at this moment."
+    "--at",
+    "moment",
+    callback=_parsed_time,
+    metavar="TIME",
+    help="Show what was true at this moment; of rebalances the two that had begun last, with 14:05 as the "
+    "whole minute.",
 )
 @click.option(
     "--as-of",
@@ -120,6 +125,8 @@ def history(  # noqa: PLR0913 - one for each option
     \b
     Which groups rebalance most?
       group-coordinator history --from 7d
+    Why did it rebalance at 14:05?
+      group-coordinator history orders --at 14:05
     Why were there so many rebalances last night?
       group-coordinator history orders --from 22:00 --to 06:00
     How long does it rebalance, and what costs most?
@@ -160,7 +167,7 @@ def history(  # noqa: PLR0913 - one for each option
         if timeline is not None:
             _draw(reader, str(group), period, timeline)
             return
-        report = _report(reader, query, group)
+        report = _report(reader, query, group, moment)
     except HistoryError as error:
         fail(error)
     show(report, output)
@@ -228,23 +235,28 @@ def _configured(config: Path | None) -> str:
         fail(error)
 
 
-def _report(reader: HistoryReader, query: str, group: str | None) -> Report:
+def _report(reader: HistoryReader, query: str, group: str | None, moment: datetime | None) -> Report:
     found = reader.query(query)
     headings = [name.replace("_", "-").upper() for name in found.column_names]
     rows = [tuple(map(_cell, row.values())) for row in found.to_pylist()]
     report = Report([Table(as_wide_as_needed(headings), rows, apart=False, hidden=not rows)])
     if not rows:
-        why = _nothing(reader, group)
+        why = _nothing(reader, group, moment)
         report.items.append(Note(why) if group in (None, *reader.groups()) else Failure(why))
+    newest = reader.reaches_to()
+    if newest is not None:
+        report.items.append(Note(f"The tables reach to {_cell(newest)}."))
     return report
 
 
-def _nothing(reader: HistoryReader, group: str | None) -> str:
+def _nothing(reader: HistoryReader, group: str | None, moment: datetime | None = None) -> str:
     """Why there is nothing to see."""
     if group is None:
         return "No group has moved in that time."
     if group not in reader.groups():
         return f"The history knows no group '{group}'."
+    if moment is not None:
+        return f"Nothing of that kind is known of group '{group}' at that time."
     return f"Nothing of that kind is known of group '{group}' in that time. Look further back with --from?"
 
 

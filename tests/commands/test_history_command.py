@@ -20,6 +20,7 @@ from tests.history.scripts import a_day, events
 
 NOW = datetime(2026, 3, 1, 14, 5, tzinfo=UTC)
 WHOLE = ("--from", "1970-01-01", "--to", "1970-01-02")
+REACH = "The tables reach to 1970-01-01T00:00:20.000Z."
 RESET = [{"name": "orders", "partitions": [{"partition_index": 0, "committed_offset": 0}]}]
 
 
@@ -36,7 +37,7 @@ def ask(path: Path, *words: str) -> Result:
 
 def answer(path: Path, *words: str) -> str:
     result = ask(path, *words)
-    assert (result.exit_code, result.stderr) == (0, "")
+    assert (result.exit_code, result.stderr.strip()[:20]) == (0, "The tables reach to ")
     return result.stdout
 
 
@@ -54,6 +55,11 @@ def test_rebalances_are_what_is_asked_first(path: Path) -> None:
         ["1970-01-01T00:00:11.000Z", "2000", "Stable", "session_expired"],
         ["1970-01-01T00:00:20.000Z", "0", "Empty", "member_left"],
     ]
+
+
+def test_the_rebalance_of_a_moment_and_the_one_before(path: Path) -> None:
+    rows = json.loads(answer(path, "orders", "--at", "1970-01-01T00:00:12", "--output", "json"))
+    assert [row["cause"] for row in rows] == ["session_expired", "member_joined"]
 
 
 def test_who_owned_a_partition_at_a_moment(path: Path) -> None:
@@ -140,7 +146,7 @@ def test_where_the_tables_are_may_be_in_the_settings(
             for name, value in environment.items():
                 patch.setenv(name, value)
             result = CliRunner().invoke(main, ["history", "orders", *WHOLE])
-            assert (result.exit_code, result.stderr) == (0, "")
+            assert (result.exit_code, result.stderr.strip()) == (0, REACH)
 
 
 @pytest.mark.parametrize(("name", "begin"), [("t.svg", "<svg"), ("t.html", "<!DOCTYPE html>")])
@@ -165,19 +171,22 @@ def test_a_timeline(path: Path, tmp_path: Path, name: str, begin: str) -> None:
             ("orders",),
             "Nothing of that kind is known of group 'orders' in that time. Look further back with --from?",
         ),
+        (("orders", "--at", "1969-12-31"), "Nothing of that kind is known of group 'orders' at that time."),
         ((), "No group has moved in that time."),
     ],
 )
 def test_nothing_is_found_and_why(path: Path, words: tuple[str, ...], said: str) -> None:
     result = ask(path, *words)
     # No headings either: there is nothing below them.
-    assert (result.exit_code, result.stdout, result.stderr.strip()) == (0, "", said)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr.strip().split("\n\n") == [said, REACH]
 
 
 def test_an_unknown_group_is_an_error_as_in_groups(path: Path) -> None:
     result = ask(path, "nobody", *WHOLE)
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.strip() == "error: The history knows no group 'nobody'."
+    said = ["error: The history knows no group 'nobody'.", REACH]
+    assert result.stderr.strip().split("\n\n") == said
 
 
 @pytest.mark.parametrize(

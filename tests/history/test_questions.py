@@ -23,6 +23,7 @@ NIGHTSHIFT = About(NIGHT, WHOLE)
 ABOUTS = {
     "all": NIGHTSHIFT,
     "a moment": About(NIGHT, Period(time_of(6_000), time_of(6_000))),
+    "a minute": About(NIGHT, Period(time_of(0), time_of(0))),
     "some seconds": About(NIGHT, Period(time_of(5_000), time_of(12_000))),
     "a member": NIGHTSHIFT._replace(member="c2"),
     "an instance": NIGHTSHIFT._replace(member="C3"),
@@ -103,6 +104,15 @@ def test_why_were_there_so_many_rebalances(reader: HistoryReader) -> None:
     ]
     (reason,) = {reason for (reason,) in answers(reader, "rebalances", NIGHTSHIFT, "reason")[1:4]}
     assert reason.endswith("leads and joined again: topics have changed")
+
+
+@pytest.mark.parametrize(
+    ("moment_ms", "began"),
+    [(499, []), (500, [0.5]), (11_000, [10.0, 5.0]), (14_999, [10.0, 5.0]), (0, [25.0, 15.0])],
+)
+def test_why_did_it_rebalance_then(reader: HistoryReader, moment_ms: int, began: list[float]) -> None:
+    about = About(NIGHT, Period(time_of(moment_ms), time_of(moment_ms)))
+    assert [each for (each,) in answers(reader, "rebalances", about, "began")] == began
 
 
 def test_which_causes_cost_most(reader: HistoryReader) -> None:
@@ -232,6 +242,12 @@ def test_a_story_has_the_offsets_that_no_member_committed(tmp_path: Path) -> Non
         ("user-0", 0),
         ("user-1", 1),
     ]
+
+
+def test_how_far_it_reaches(reader: HistoryReader, tmp_path: Path) -> None:
+    assert seconds(reader.reaches_to()) == 25
+    write_plain_tables(tmp_path, [])
+    assert HistoryReader(str(tmp_path)).reaches_to() is None
 
 
 def test_groups(reader: HistoryReader) -> None:

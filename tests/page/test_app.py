@@ -45,6 +45,9 @@ class Past:
     def groups(self) -> list[str]:
         return [each.group_id for each in self._memory.groups()] + ["gone"]
 
+    def reaches_to(self) -> datetime:
+        return NOW - timedelta(minutes=10)
+
     def story(self, group_id: str, since: datetime, until: datetime) -> Story:
         self.asked.append((group_id, since, until))
         return self._memory.story(group_id) or Story(group_id=group_id)
@@ -290,12 +293,15 @@ def test_who_reset_offsets_is_shown(live: Live) -> None:
 # -- the past ------------------------------------------------------------------------------------------------
 
 
+REACH = "The history reaches to 2026-01-31 11:50:00 UTC."
+
+
 def test_any_moment_of_the_past(get: Get, past: Past) -> None:
     page = Page(get("/group", id="billing", at="2026-01-31T11:30:00", span=3600).body)
 
     at = NOW - timedelta(minutes=30)
     assert past.asked == [("billing", at - timedelta(minutes=30), at + timedelta(minutes=30))]
-    assert "Who owned what at 2026-01-31 11:30:00 UTC" in page.words
+    assert {REACH, "Who owned what at 2026-01-31 11:30:00 UTC"} <= set(page.words)
     start = page.words.index("Who owned what at 2026-01-31 11:30:00 UTC")
     words = [word for word in page.words[start:] if word.strip()]
     assert [words[i : i + 5][3:] for i in (6, 11, 16)] == [
@@ -348,7 +354,7 @@ def test_a_time_in_another_zone_is_the_same_moment(get: Get, past: Past) -> None
 def test_all_groups_that_there_ever_were(get: Get) -> None:
     page = Page(get("/history").body)
 
-    assert {"billing", HOSTILE_GROUP, "gone"} <= set(page.words)
+    assert {"billing", HOSTILE_GROUP, "gone", REACH} <= set(page.words)
     assert "billing" not in Page(get("/history", q="gone").body).words
 
 
