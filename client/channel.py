@@ -19,7 +19,7 @@ from group_coordinator.coordinator_state.partitioning import partition_for_key
 from group_coordinator.coordinator_state.requests import AnyRequest
 from group_coordinator.coordinator_state.responses import AnyResponse, InvalidRequestResponse
 
-__all__ = ["Channel", "KafkaChannel", "MissingTopicError", "read_answer", "settings_of"]
+__all__ = ["Channel", "KafkaChannel", "MissingTopicError", "check_settings", "read_answer", "settings_of"]
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +81,7 @@ class KafkaChannel:
         self._delivery = _Delivery()
         self._closed = threading.Event()
         kafka_config["client_id"] = client_id
-        _check(kafka_config)
+        check_settings(kafka_config)
 
         with ExitStack() as on_error:
             self._admin = KafkaAdminClient(**_ADMIN_DEFAULTS | settings_of(KafkaAdminClient, kafka_config))
@@ -264,7 +264,8 @@ _PRODUCER_SETTINGS = {
 }
 
 
-def _check(kafka_config: Mapping[str, Any]) -> None:
+def check_settings(kafka_config: Mapping[str, Any]) -> None:
+    """Raise `ValueError` for settings that are not kafka-python's, or that a channel needs as they are."""
     for name in kafka_config:
         if name in _CONSUMER_SETTINGS or name in _PRODUCER_SETTINGS:
             raise ValueError(f"{name!r} cannot be chosen: requests or answers might not arrive")

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 ROOMS: list[str] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["rooms"]["names"]
 FILES = sorted(file for room in ROOMS for file in (ROOT / room).rglob("*.py"))
+MODULES = [".".join(file.relative_to(ROOT).with_suffix("").parts) for file in FILES]
 MOST_WORDS = 25
 
 # Where a sentence ends: also at a semicolon, and before the next item of a list.
@@ -33,7 +34,7 @@ RULES = {
     "also not": re.compile(r"\balso (not|no)\b"),
     "not Kafka's word": re.compile(r"\b(anew|put out|heard of|beats|foretells?)\b"),
     "Of two, ...": re.compile(r"^Of (two|several|many|all|both)\b"),
-    "the short name of a module": re.compile(rf"`(?:{'|'.join(ROOMS)})\.[a-z_]+[.a-zA-Z_]*`"),
+    "the short name of a module": re.compile(rf"`(?:{'|'.join(map(re.escape, MODULES))})\b[.a-zA-Z_]*`"),
 }
 
 

@@ -1,0 +1,146 @@
+"""The thread that commits, at the pace of what it commits to."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, Protocol
+
+from kafka import KafkaAdminClient
+from kafka.errors import KafkaError, NoError
+from kafka.structs import TopicPartition
+
+from group_coordinator.client.channel import MissingTopicError
+from group_coordinator.spark.newest import GroupOffsets, NewestOffsets
+
+__all__ = ["Brokers", "Committer", "Counts", "Destination"]
+
+log = logging.getLogger(__name__)
+
+_SHORTEST_WAIT_S, _LONGEST_WAIT_S = 0.5, 30.0
+
+Errors = dict[str, dict[TopicPartition, type[KafkaError]]]
+"""By group; NoError for what is committed."""
+
+
+class Destination(Protocol):
+    """Takes commits for groups without members: `AdminClient`, or `Brokers`."""
+
+    def alter_offsets_of_groups(self, offsets: Mapping[str, GroupOffsets]) -> Errors:
+        """Commit. Raises a KafkaError that concerns everything."""
+
+    def close(self) -> None:
+        """Disconnect."""
+
+
+class Brokers:
+    """The coordinators of Kafka's own groups, by kafka-python's admin client."""
+
+    def __init__(self, admin: KafkaAdminClient) -> None:
+        self._admin = admin
+
+    def alter_offsets_of_groups(self, offsets: Mapping[str, GroupOffsets]) -> Errors:
+        """Commit, for one group after the other."""
+        return {
+            group_id: self._admin.alter_group_offsets(group_id, of_group)
+            for group_id, of_group in offsets.items()
+        }
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._admin.close()
+
+
+class Counts(NamedTuple):
+    """Offsets of partitions: committed, replaced by newer ones before they were, and refused for good."""
+
+    committed: int
+    superseded: int
+    refused: int
+
+
+class Committer:
+    """Commits offsets in a thread of its own, and tries again for as long as nothing takes them.
+
+    `connect` makes the destination. It is called again after each failure of a whole call.
+    """
+
+    def __init__(self, connect: Callable[[], Destination]) -> None:
+        self._connect = connect
+        self._destination: Destination | None = None
+        self._newest = NewestOffsets()
+        self._committed = self._refused = 0
+        self.problem: str | None = None
+        """The reason why offsets are not committed just now."""
+        self._thread = threading.Thread(target=self._run, name="commits of queries", daemon=True)
+        self._thread.start()
+
+    def put(self, group_id: str, offsets: GroupOffsets) -> None:
+        """Have the newest offsets of a group committed; returns at once."""
+        self._newest.put(group_id, offsets)
+
+    @property
+    def counts(self) -> Counts:
+        """The counts since it was made."""
+        return Counts(self._committed, self._newest.superseded, self._refused)
+
+    def close(self, timeout_s: float) -> None:
+        """Commit what waits, once, and end the thread; wait `timeout_s` at most."""
+        self._newest.close()
+        self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        wait_s = _SHORTEST_WAIT_S
+        while offsets := self._newest.take():
+            try:
+                again = self._commit(offsets)
+            except (KafkaError, MissingTopicError, OSError, ValueError) as error:
+                # The last two are about files and settings of TLS and logins.
+                self._disconnect()
+                again = offsets
+                self._have_problem(f"{error}")
+            if not again:
+                wait_s = _SHORTEST_WAIT_S
+            elif self._newest.is_closed:
+                log.warning("the last offsets of %s groups are not committed: %s", len(again), self.problem)
+                break
+            else:
+                self._newest.put_back(again)
+                self._newest.wait_for_close(wait_s)
+                wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
+        self._disconnect()
+
+    def _commit(self, offsets: dict[str, GroupOffsets]) -> dict[str, GroupOffsets]:
+        """Commit, and return what is worth another try."""
+        if self._destination is None:
+            self._destination = self._connect()
+        errors = self._destination.alter_offsets_of_groups(offsets)
+        again: dict[str, GroupOffsets] = {}
+        problems = []
+        for group_id, of_group in errors.items():
+            for partition, error in of_group.items():
+                if error is NoError:
+                    self._committed += 1
+                    continue
+                problems.append(f"{error.__name__} for group {group_id}")
+                if error.retriable:
+                    again.setdefault(group_id, {})[partition] = offsets[group_id][partition]
+                else:
+                    self._refused += 1
+        self._have_problem(problems[0] if problems else None)
+        return again
+
+    def _have_problem(self, problem: str | None) -> None:
+        if problem == self.problem:
+            return
+        self.problem = problem
+        if problem is None:
+            log.info("offsets of queries are committed again")
+        else:
+            log.warning("offsets of queries are not committed, the queries go on: %s", problem)
+
+    def _disconnect(self) -> None:
+        if self._destination is not None:
+            self._destination.close()
+            self._destination = None

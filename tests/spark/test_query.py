@@ -1,0 +1,165 @@
+"""Real queries as groups of a real coordinator."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from kafka import KafkaProducer
+
+from group_coordinator import AdminClient
+from group_coordinator.deploy.jars import fetch
+from group_coordinator.spark import CommitOffsets
+from tests.patience import PATIENCE_S, wait_for
+from tests.streaming.harness import Harness
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+COUNT = 40
+
+
+@pytest.fixture
+def coordinator(spark: Any, bootstrap_servers: str, tmp_path: Path) -> Iterator[Harness]:
+    """A coordinator as the examples expect it, with the topics' default names."""
+    names = {f"topics_{name}": f"coordinator.{name}" for name in ("requests", "responses")}
+    with Harness(spark, bootstrap_servers, tmp_path, **names) as harness:
+        harness.start_and_warm_up()
+        yield harness
+
+
+def produce(servers: str, topic: str, count: int = COUNT) -> None:
+    words = ("--topic", topic, "--count", str(count), "--partitions", "2", "--bootstrap-servers", servers)
+    subprocess.run([sys.executable, EXAMPLES / "produce.py", *words], check=True, timeout=PATIENCE_S)
+
+
+def offsets_of(admin: AdminClient, group_id: str) -> dict[int, int]:
+    """The group's offset of each partition of its one topic."""
+    listed = admin.list_group_offsets([group_id])[group_id]
+    return {partition.partition: each.offset for partition, each in listed.items()}
+
+
+def test_a_query_is_a_group_that_is_where_its_last_batch_has_ended(
+    coordinator: Harness, spark: SparkSession, bootstrap_servers: str, tmp_path: Path
+) -> None:
+    produce(bootstrap_servers, "watched")
+    # The coordinator's own query is in the other session, and would be a group as well.
+    session = spark.newSession()
+    commits = CommitOffsets(bootstrap_servers=bootstrap_servers)
+    session.streams.addListener(commits)
+    failing = []
+
+    def store(_rows: Any, batch: int) -> None:
+        if failing:
+            failing.append(batch)
+            raise ValueError("a sink that fails")
+
+    query = (
+        session.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", bootstrap_servers)
+        .option("subscribe", "watched")
+        .option("startingOffsets", "earliest")
+        .load()
+        .writeStream.queryName("watching")
+        .option("checkpointLocation", str(tmp_path / "query"))
+        .foreachBatch(store)
+        .start()
+    )
+    try:
+        with closing(AdminClient(bootstrap_servers=bootstrap_servers)) as admin:
+            wait_for(lambda: sum(offsets_of(admin, "watching").values()) == COUNT)
+            before = offsets_of(admin, "watching")
+            assert admin.describe_groups(["watching"])["watching"].group_state == "Empty"
+            failing.append(-1)
+            with closing(KafkaProducer(bootstrap_servers=bootstrap_servers)) as producer:
+                producer.send("watched", b"one more")
+            wait_for(lambda: not query.isActive)
+            session.streams.removeListener(commits)
+            commits.close()
+            assert len(failing) > 1
+            assert offsets_of(admin, "watching") == before, "a batch that fails commits nothing"
+    finally:
+        query.stop()
+
+
+@pytest.fixture
+def _jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `spark-submit --packages` would fetch."""
+    jars = ",".join(map(str, fetch("spark")))
+    (tmp_path / "spark-defaults.conf").write_text(
+        f"spark.jars {jars}\nspark.driver.memory 700m\nspark.master local[2]\nspark.ui.enabled false\n"
+        "spark.driver.defaultJavaOptions -XX:TieredStopAtLevel=1\nspark.driver.host 127.0.0.1\n"
+        "spark.sql.shuffle.partitions 1\n"
+    )
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+
+
+class Example:
+    """examples/spark_query.py, with a JVM of its own."""
+
+    def __init__(self, servers: str, directory: Path) -> None:
+        self.said = directory / "said"
+        self._checkpoint = directory / "orders" / "_checkpoint"
+        words = ("--topic", "orders", "--path", str(directory / "orders"), "--bootstrap-servers", servers)
+        with self.said.open("ab") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, EXAMPLES / "spark_query.py", *words, "--seconds", "5"],
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def runs(self) -> bool:
+        assert self._process.poll() is None, self.said.read_text()
+        return True
+
+    def kill(self) -> None:
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def ends_of_batches(self) -> list[dict[int, int]]:
+        """Where its batches have ended, of those that its checkpoint has as done, oldest first."""
+        done = sorted(
+            int(file.name) for file in (self._checkpoint / "commits").iterdir() if file.name.isdigit()
+        )
+        logs = [(self._checkpoint / "offsets" / str(batch)).read_text().splitlines()[-1] for batch in done]
+        return [{int(p): at for p, at in json.loads(log)["orders"].items()} for log in logs]
+
+
+@pytest.mark.verify
+@pytest.mark.usefixtures("_jars")
+def test_the_example_that_is_killed_and_its_group_differ_by_no_more_than_a_batch(
+    coordinator: Harness, bootstrap_servers: str, tmp_path: Path
+) -> None:
+    produce(bootstrap_servers, "orders")
+    total = COUNT
+    with closing(AdminClient(bootstrap_servers=bootstrap_servers)) as admin:
+
+        def committed() -> int:
+            return sum(offsets_of(admin, "orders-to-delta").values())
+
+        for _ in range(3):
+            example = Example(bootstrap_servers, tmp_path)
+            try:
+                wait_for(lambda: example.runs() and committed() == total)  # noqa: B023 - called at once
+                with closing(KafkaProducer(bootstrap_servers=bootstrap_servers)) as producer:
+                    for number in range(200):
+                        producer.send("orders", str(number).encode()).get(PATIENCE_S)
+                total += 200
+                wait_for(lambda: committed() > total - 200)  # noqa: B023 - called at once
+            finally:
+                example.kill()
+            # A commit that was on its way may be answered after the kill.
+            coordinator.call("heartbeat", "orders-to-delta", member_id="nobody", generation_id=0)
+            assert offsets_of(admin, "orders-to-delta") in example.ends_of_batches()[-2:]
