@@ -18,6 +18,7 @@ from group_coordinator.commands.demo import demo
 from group_coordinator.commands.gateway import gateway
 from group_coordinator.commands.groups.command import groups
 from group_coordinator.commands.history.command import history
+from group_coordinator.commands.measure_lag import measure_lag
 from group_coordinator.commands.member import member
 from group_coordinator.commands.run import run
 from group_coordinator.commands.ui import ui
@@ -57,5 +58,5 @@ def main(*, verbose: bool) -> None:
         logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
 
-for command in (run, gateway, member, groups, checkpoint, write_history, history, ui, demo):
+for command in (run, gateway, member, groups, measure_lag, checkpoint, write_history, history, ui, demo):
     main.add_command(command)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from group_coordinator.gateway.settings import GatewaySettings
+from group_coordinator.lag.settings import LagSettings
 from group_coordinator.page.settings import PageSettings
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["load_settings"]
 
-AnySettings = TypeVar("AnySettings", PageSettings, GatewaySettings)
+AnySettings = TypeVar("AnySettings", PageSettings, GatewaySettings, LagSettings)
 
 
 def load_settings(
@@ -27,4 +28,6 @@ def load_settings(
 
     Raises `SettingsError`, also for what is no room's setting.
     """
-    return kind.load(config, os.environ, overrides, needed, others=(PageSettings, GatewaySettings))
+    return kind.load(
+        config, os.environ, overrides, needed, others=(PageSettings, GatewaySettings, LagSettings)
+    )

@@ -226,7 +226,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         if count and self._unfinished_s is None:
             self._unfinished_s = self._heard_s
         if count or self._unfinished_s is not None:
-            self._services.unfinished.hold(self, count)
+            self._services.unfinished.hold(self, count, time.monotonic())
 
     def _may_take(self) -> bool:
         return self._holder is None and not self._ending
@@ -566,7 +566,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             count += self._upstream.bytes_unsent
         if count != self._unread:
             self._unread = count
-            self._services.unread.hold(self, count)
+            self._services.unread.hold(self, count, time.monotonic())
 
 
 def _next(story: Guard, told: Any, reply: Callable[[Any], None]) -> Iterable[Right] | Ask | None:

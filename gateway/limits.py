@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections import defaultdict
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
@@ -61,7 +60,7 @@ class Budget(Generic[Whose]):
         self._aborted = Seldom()
         self.total = 0
 
-    def hold(self, whose: Whose, count: int) -> None:
+    def hold(self, whose: Whose, count: int, now_s: float) -> None:
         """Note how much is kept for this one now. Aborts connections until the rest is within the limit."""
         if count == self._held.get(whose, 0):
             return
@@ -70,15 +69,15 @@ class Budget(Generic[Whose]):
         if not count:
             del self._held[whose]
         while self.total > self._most:
-            self._abort(self._chosen(self._held))
+            self._abort(self._chosen(self._held), now_s)
 
     def ends(self, whose: Whose) -> None:
         """Note that nothing is kept for it any more; what it keeps next is new."""
         self.total -= self._held.pop(whose, 0)
 
-    def _abort(self, whose: Whose) -> None:
+    def _abort(self, whose: Whose, now_s: float) -> None:
         self.ends(whose)
-        if happened := self._aborted.happened(time.monotonic()):
+        if happened := self._aborted.happened(now_s):
             log.warning(
                 "%s connections are closed: %s are more than %s (%s)",
                 happened,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from kafka import KafkaAdminClient
 from kafka.structs import OffsetAndMetadata
-from pyspark.sql.streaming import StreamingQueryListener
+from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from group_coordinator.client.admin import AdminClient
 from group_coordinator.client.channel import check_settings, settings_of

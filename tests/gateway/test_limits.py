@@ -40,7 +40,7 @@ def test_connections_go_that_keep_too_much_together(
     connections = {name: Connection(name, went) for name in "abc"}
     budget = Budget("requests", "max.bytes", 100, chosen)
     for whose, *count in held.split():
-        budget.hold(connections[whose], int("".join(count)))
+        budget.hold(connections[whose], int("".join(count)), 0)
     assert went == [f"{name}: requests" for name in gone]
     assert budget.total == total
     told = ["1 connections are closed: requests are more than max.bytes (100)"]
@@ -51,10 +51,10 @@ def test_what_ends_is_held_no_more() -> None:
     went: list[str] = []
     budget = Budget("requests", "max.bytes", 100, longest)
     first = Connection("a", went)
-    budget.hold(first, 100)
+    budget.hold(first, 100, 0)
     budget.ends(first)
     budget.ends(Connection("nobody", went))
-    budget.hold(Connection("b", went), 100)
+    budget.hold(Connection("b", went), 100, 0)
     assert went == []
 
 

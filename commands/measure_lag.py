@@ -1,0 +1,100 @@
+"""`group-coordinator measure-lag`: the lag of groups for Prometheus."""
+
+from __future__ import annotations
+
+import signal
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from group_coordinator.commands.terminal import (
+    at_terminal,
+    bootstrap_option,
+    config_option,
+    fail,
+    need,
+    overriding,
+    say,
+)
+from group_coordinator.jobs.signals import stop_event
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["measure_lag"]
+
+
+@click.command()
+@bootstrap_option()
+@click.option(
+    "--groups", metavar="IDS", help="Groups to measure: ids with commas between, * for any characters."
+)
+@config_option()
+@click.option(
+    "--metrics-port",
+    type=int,
+    help="Port for Prometheus and probes; 0: any free one, -1: none.  [default: 9468]",
+)
+@click.option(
+    "--set",
+    "assignments",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Another setting (repeatable), such as topics.offsets=... or lag.interval.ms=60000.",
+)
+def measure_lag(
+    *,
+    bootstrap_servers: str | None,
+    groups: str | None,
+    config: Path | None,
+    metrics_port: int | None,
+    assignments: tuple[str, ...],
+) -> None:
+    """Measure how far groups are behind, for Prometheus.
+
+    It runs until Ctrl-C or SIGTERM. It tells the lag of each partition in records and in seconds, whether a
+    group's lag grows, and which partitions stand still. It asks the brokers, and never the coordinator.
+
+    \b
+    group-coordinator measure-lag --bootstrap-server kafka:9092 --groups 'orders, etl-*'
+    """  # noqa: D301 - click's mark for a block that is not to be wrapped is this very character
+    need("measure-lag", "prometheus_client", "structlog")
+    from prometheus_client import CollectorRegistry
+
+    from group_coordinator.commands.settings import load_settings
+    from group_coordinator.jobs.endpoint import serving
+    from group_coordinator.jobs.kafka_config import python_client_config
+    from group_coordinator.jobs.logs import logging_as
+    from group_coordinator.jobs.settings import SettingsError
+    from group_coordinator.lag.metrics import LagMetrics
+    from group_coordinator.lag.service import measure_lag as measure
+    from group_coordinator.lag.settings import LagSettings
+
+    options = {
+        "bootstrap.servers": bootstrap_servers,
+        "lag.groups": groups,
+        "lag.metrics.port": metrics_port,
+    }
+    needed = ("bootstrap.servers", "lag.groups")
+    stopping = stop_event(signal.SIGTERM, signal.SIGINT)
+    tell: Callable[[str], None] = say
+    with ExitStack() as stack:
+        try:
+            settings = at_terminal(
+                load_settings(LagSettings, config, overriding(options, assignments), needed)
+            )
+            tell = stack.enter_context(logging_as(settings, say))
+            kafka_config = python_client_config(settings.bootstrap_servers, settings.kafka)
+            metrics, registry = (
+                LagMetrics(settings.lag_cluster_name, settings.lag_interval_ms / 1_000),
+                CollectorRegistry(),
+            )
+            registry.register(metrics)
+            stack.enter_context(
+                serving(settings.lag_metrics_port, registry, metrics, tell, "lag.metrics.port")
+            )
+            measure(settings, kafka_config, metrics, tell, stopping)
+        except SettingsError as error:
+            fail(error, tell)

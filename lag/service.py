@@ -1,0 +1,113 @@
+"""The loop that reads commits, looks ends up, and shows the lags."""
+
+from __future__ import annotations
+
+import logging
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+from kafka import KafkaConsumer
+from kafka.admin import OffsetSpec
+from kafka.errors import KafkaError
+from kafka.structs import TopicPartition
+
+from group_coordinator.client.log_offsets import LogOffsets
+from group_coordinator.client.messages import message_of
+from group_coordinator.lag.book import Book
+from group_coordinator.lag.commits import Commits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from group_coordinator.jobs.signals import StopEvent
+    from group_coordinator.lag.metrics import LagMetrics
+    from group_coordinator.lag.settings import LagSettings
+
+__all__ = ["measure_lag"]
+
+log = logging.getLogger(__name__)
+
+_POLL_MS = 200
+_AGAIN_S = 2.0
+_CONSUMER_SETTINGS: dict[str, Any] = {
+    "group_id": None,
+    "enable_auto_commit": False,
+    "allow_auto_create_topics": False,
+    "auto_offset_reset": "earliest",
+}
+
+
+class _Measuring:
+    """One connection to Kafka, with what it has read so far."""
+
+    def __init__(self, settings: LagSettings, kafka_config: Mapping[str, Any], metrics: LagMetrics) -> None:
+        self._topic, self._metrics = settings.topics_offsets, metrics
+        self._interval_s = settings.lag_interval_ms / 1_000
+        self._kafka_config = kafka_config
+        self._book = Book(settings.measures, settings.lag_max_partitions)
+        self._commits = Commits(self._book)
+
+    def run(self, stop: StopEvent) -> None:
+        """Measure until it is stopped. Raises a KafkaError."""
+        with (
+            closing(KafkaConsumer(**{**self._kafka_config, **_CONSUMER_SETTINGS})) as consumer,
+            closing(LogOffsets(**self._kafka_config)) as logs,
+        ):
+            unread = self._begin(consumer)
+            while unread is None and not stop.wait(_AGAIN_S):
+                self._metrics.moves()
+                unread = self._begin(consumer)
+            due_s = time.monotonic()
+            while not stop.is_set():
+                self._metrics.moves()
+                for records in consumer.poll(timeout_ms=_POLL_MS).values():
+                    for record in records:
+                        self._commits.take(record)
+                if unread:
+                    unread = {each: end for each, end in unread.items() if consumer.position(each) < end}
+                elif time.monotonic() >= due_s:
+                    due_s = time.monotonic() + self._interval_s
+                    self._measure(logs)
+
+    def _begin(self, consumer: KafkaConsumer) -> dict[TopicPartition, int] | None:
+        """Begin with all commits that there are; returns where they end, or None without the topic."""
+        numbers = consumer.partitions_for_topic(self._topic)
+        if not numbers:
+            self._metrics.has_problem(f"there is no topic {self._topic}: has a coordinator run here?")
+            return None
+        partitions = [TopicPartition(self._topic, number) for number in sorted(numbers)]
+        consumer.assign(partitions)
+        consumer.seek_to_beginning(*partitions)
+        return dict(consumer.end_offsets(partitions))
+
+    def _measure(self, logs: LogOffsets) -> None:
+        began_s = time.monotonic()
+        asked = dict.fromkeys(self._book.partitions, OffsetSpec.LATEST)
+        found = logs.list_partition_offsets(asked)
+        ends = {partition: each.offset for partition, each in found.items()}
+        groups = self._book.measure(round(time.time() * 1_000), ends)
+        self._metrics.measured(time.monotonic() - began_s, groups, len(self._book.left_out))
+
+
+def measure_lag(
+    settings: LagSettings,
+    kafka_config: Mapping[str, Any],
+    metrics: LagMetrics,
+    say: Callable[[str], None],
+    stop: StopEvent,
+) -> None:
+    """Measure until `stop` is set. Kafka that is away is waited for."""
+    say(f"measuring the lag of {settings.lag_groups}")
+    problem = None
+    while not stop.is_set():
+        try:
+            _Measuring(settings, kafka_config, metrics).run(stop)
+        except KafkaError as error:
+            if message_of(error) != problem:
+                problem = message_of(error)
+                log.warning("lag is not measured: %s", problem)
+            metrics.has_problem(message_of(error))
+            metrics.moves()
+            stop.wait(_AGAIN_S)
+    say("measuring is stopping")

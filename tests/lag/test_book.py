@@ -1,0 +1,195 @@
+"""The book of commits and ends, and the metrics made of it."""
+
+from __future__ import annotations
+
+import logging
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+from kafka.structs import TopicPartition
+from prometheus_client import CollectorRegistry
+
+from group_coordinator.coordinator_state.newest import header
+from group_coordinator.lag.book import Book, GroupLag
+from group_coordinator.lag.commits import Commits
+from group_coordinator.lag.course import Status
+from group_coordinator.lag.metrics import LagMetrics
+from group_coordinator.lag.settings import LagSettings
+
+ORDERS = [TopicPartition("orders", number) for number in range(3)]
+UNIT = TopicPartition("eu", 0)
+
+
+def everybody(_group_id: str) -> bool:
+    return True
+
+
+def records(groups: list[GroupLag]) -> dict[str, list[int]]:
+    return {each.group_id: [it.records for it in each.partitions] for each in groups}
+
+
+# -- the book ----------------------------------------------------------------------------------------------
+
+
+def test_a_group_has_the_lag_of_each_partition_with_a_log() -> None:
+    book = Book(everybody, 10)
+    for partition, offset in ((ORDERS[1], 3), (ORDERS[0], 7), (UNIT, 1)):
+        book.committed("billing", partition, 1_000, offset)
+    book.committed("audit", ORDERS[0], 1_000, 12)
+    assert book.partitions == {ORDERS[0], ORDERS[1], UNIT}
+    groups = book.measure(2_000, {ORDERS[0]: 10, ORDERS[1]: 5})
+    # One may have committed what the brokers have not told of yet.
+    assert records(groups) == {"audit": [0], "billing": [3, 2]}
+    assert [each.partition for each in groups[1].partitions] == ORDERS[:2]
+    assert groups[1].records == 5
+    book.deleted("billing", ORDERS[0])
+    book.deleted("billing", ORDERS[0])
+    book.deleted("audit", ORDERS[0])
+    assert records(book.measure(3_000, {ORDERS[1]: 6})) == {"billing": [3]}
+
+
+def test_the_age_is_that_of_the_first_record_that_is_left() -> None:
+    book = Book(everybody, 10)
+    book.committed("billing", ORDERS[0], 0, 10)
+    book.measure(0, {ORDERS[0]: 10})
+    ((lag,),) = (each.partitions for each in book.measure(10_000, {ORDERS[0]: 20}))
+    assert (lag.age_ms, lag.error_ms, lag.is_at_least) == (9_000, 9_000, False)
+    book.committed("late", ORDERS[0], 10_000, 5)
+    (_, late) = book.measure(20_000, {ORDERS[0]: 20})
+    assert (late.partitions[0].age_ms, late.partitions[0].is_at_least) == (20_000, True)
+
+
+def test_a_group_is_left_out_whole_if_there_are_too_many_partitions() -> None:
+    book = Book(everybody, 3)
+    for group_id in ("a", "b"):
+        for partition in ORDERS:
+            book.committed(group_id, partition, 0, 1)
+    assert book.left_out == {"b"}
+    assert records(book.measure(0, dict.fromkeys(ORDERS, 2))) == {"a": [1, 1, 1]}
+    for partition in ORDERS:
+        book.deleted("a", partition)
+    book.committed("c", ORDERS[0], 0, 0)
+    assert records(book.measure(0, dict.fromkeys(ORDERS, 2))) == {"c": [2]}
+
+
+@pytest.mark.parametrize(
+    ("patterns", "chosen"),
+    [
+        ("", ""),
+        ("*", "orders etl-1 etl-2"),
+        ("orders", "orders"),
+        (" etl-* , orders", "orders etl-1 etl-2"),
+        ("ETL-*", ""),
+        ("etl-[1]", "etl-1"),
+    ],
+)
+def test_which_groups_are_measured(patterns: str, chosen: str) -> None:
+    settings = LagSettings(bootstrap_servers="", checkpoint="", lag_groups=patterns)
+    assert [each for each in ("orders", "etl-1", "etl-2") if settings.measures(each)] == chosen.split()
+
+
+# -- commits -----------------------------------------------------------------------------------------------
+
+
+def committed(
+    offset: int | None, at_ms: int = 0, place: int | None = None, key: Any = ("g", "orders", 0)
+) -> Any:
+    value = (
+        None if offset is None else {"committed_offset": offset, "commit_timestamp_ms": at_ms, "metadata": ""}
+    )
+    return SimpleNamespace(
+        topic="coordinator.offsets",
+        partition=1,
+        offset=7,
+        key=msgspec.json.encode(key),
+        value=None if value is None else msgspec.json.encode(value),
+        headers=[] if place is None else [header(place)],
+    )
+
+
+def test_commits_are_read_and_never_go_back(caplog: pytest.LogCaptureFixture) -> None:
+    book = Book(everybody, 10)
+    commits = Commits(book)
+    commits.take(committed(5, place=2))
+    commits.take(committed(3, place=1))
+    assert records(book.measure(0, {ORDERS[0]: 10})) == {"g": [5]}
+    commits.take(committed(None, place=1))
+    assert book.partitions == {ORDERS[0]}
+    commits.take(committed(None, place=3))
+    assert book.partitions == set()
+    caplog.set_level(logging.WARNING)
+    bad = committed(1, key=("g", "orders"))
+    commits.take(bad)
+    assert caplog.messages[0].startswith(
+        "coordinator.offsets, partition 1, offset 7 is no committed offset and is skipped: "
+    )
+    assert book.partitions == set()
+
+
+# -- metrics -----------------------------------------------------------------------------------------------
+
+
+def test_the_metrics_have_the_names_of_kafka_lag_exporter() -> None:
+    now_s = [100.0]
+    metrics = LagMetrics("production", 15, lambda: now_s[0])
+    registry = CollectorRegistry()
+    registry.register(metrics)
+    assert (metrics.is_ready(), list(metrics.collect())) == ((False, "nothing is measured yet"), [])
+
+    book = Book(everybody, 10)
+    book.committed("billing", ORDERS[0], 0, 4)
+    book.committed("billing", ORDERS[1], 0, 5)
+    book.committed("units", UNIT, 0, 5)
+    book.measure(0, {ORDERS[0]: 4, ORDERS[1]: 5})
+    metrics.measured(0.25, book.measure(10_000, {ORDERS[0]: 6, ORDERS[1]: 5}), 3)
+
+    group = {"cluster_name": "production", "group": "billing"}
+    partition = {**group, "topic": "orders", "partition": "0"}
+    for name, labels, value in (
+        ("kafka_consumergroup_group_offset", partition, 4),
+        ("kafka_consumergroup_group_lag", partition, 2),
+        ("kafka_consumergroup_group_lag", partition | {"partition": "1"}, 0),
+        ("kafka_consumergroup_group_lag_seconds", partition, 5),
+        ("kafka_consumergroup_group_sum_lag", group, 2),
+        ("kafka_consumergroup_group_max_lag", group, 2),
+        ("kafka_consumergroup_group_max_lag_seconds", group, 5),
+        ("kafka_consumergroup_group_topic_sum_lag", group | {"topic": "orders"}, 2),
+        ("kafka_consumergroup_group_sum_lag", group | {"group": "units"}, None),
+        (
+            "kafka_partition_latest_offset",
+            {k: partition[k] for k in ("cluster_name", "topic", "partition")},
+            6,
+        ),
+        ("group_coordinator_lag_partitions", group | {"status": "ok"}, 2),
+        ("group_coordinator_lag_partitions", group | {"status": "stalled"}, 0),
+        ("group_coordinator_lag_growing", group, 0),
+        ("group_coordinator_lag_clears_seconds", group, None),
+        ("group_coordinator_lag_error_seconds", group, 5),
+        ("group_coordinator_lag_measured_timestamp_seconds", {}, 100),
+        ("group_coordinator_lag_measurement_seconds", {}, 0.25),
+        ("group_coordinator_lag_groups_left_out", {}, 3),
+    ):
+        assert registry.get_sample_value(name, labels) == value, name
+    assert metrics.is_ready() == (True, "measuring 2 groups")
+    now_s[0] += 61
+    metrics.has_problem("Kafka is away")
+    assert metrics.is_ready() == (False, "nothing was measured for 61 s: Kafka is away")
+    assert metrics.is_live() == (True, "running")
+    now_s[0] += 60
+    assert metrics.is_live() == (False, "has stood still for 121 s")
+
+
+def test_a_lag_of_unknown_age_and_one_that_clears() -> None:
+    metrics, registry, book = LagMetrics("kafka", 15), CollectorRegistry(), Book(everybody, 10)
+    registry.register(metrics)
+    for number in range(12):
+        book.committed("billing", ORDERS[0], number * 15_000, number)
+        groups = book.measure(number * 15_000, {ORDERS[0]: 20})
+    metrics.measured(0, groups, 0)
+    labels = {"cluster_name": "kafka", "group": "billing"}
+    assert registry.get_sample_value("group_coordinator_lag_error_seconds", labels) == float("inf")
+    # 9 are left, one less each 15 s.
+    assert registry.get_sample_value("group_coordinator_lag_clears_seconds", labels) == 135
+    assert groups[0].statuses == {Status.OK: 1}

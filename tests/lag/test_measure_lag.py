@@ -1,0 +1,94 @@
+"""`group-coordinator measure-lag`, beside a real coordinator and a real broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka import KafkaAdminClient, KafkaProducer
+from kafka.admin import NewTopic
+from kafka.structs import OffsetAndMetadata, TopicPartition
+
+from group_coordinator import AdminClient
+from tests.commands.job import Process
+from tests.patience import wait_for
+from tests.streaming.harness import Harness
+
+pytestmark = pytest.mark.spark
+
+TOPIC = "measured"
+
+
+@pytest.fixture
+def harness(spark: Any, bootstrap_servers: str, tmp_path: Path) -> Iterator[Harness]:
+    with Harness(spark, bootstrap_servers, tmp_path) as harness:
+        yield harness
+
+
+@pytest.fixture
+def measuring(harness: Harness, tmp_path: Path) -> Iterator[Process]:
+    process = Process(
+        tmp_path,
+        *("measure-lag", "--bootstrap-server", harness.settings.bootstrap_servers, "--groups", "etl-*"),
+        *("--set", f"topics.offsets={harness.settings.topics_offsets}", "--set", "lag.interval.ms=200"),
+        *("--metrics-port", "0"),
+    )
+    yield process
+    process.terminate()
+    assert process.exit_code() == 0, process.said
+
+
+def test_a_group_that_falls_behind_grows_stops_and_comes_back(harness: Harness, measuring: Process) -> None:
+    harness.start_and_warm_up()
+    servers = harness.settings.bootstrap_servers
+    partitions = [TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)]
+
+    def figure(name: str, *labels: str) -> float | None:
+        return measuring.metrics().get((name, "kafka", "etl-1", *labels))
+
+    with (
+        closing(KafkaAdminClient(bootstrap_servers=servers)) as topics,
+        closing(KafkaProducer(bootstrap_servers=servers)) as producer,
+        closing(
+            AdminClient(
+                bootstrap_servers=servers,
+                request_topic=harness.settings.topics_requests,
+                response_topic=harness.settings.topics_responses,
+            )
+        ) as admin,
+    ):
+        topics.create_topics([NewTopic(TOPIC, 2, 1)])
+
+        def commit(group_id: str, offset: int) -> None:
+            offsets = {each: OffsetAndMetadata(offset, "", -1) for each in partitions}
+            admin.alter_group_offsets(group_id, offsets)
+
+        def produce(count: int) -> Any:
+            for _ in range(count):
+                for each in partitions:
+                    sent = producer.send(TOPIC, b"x", partition=each.partition)
+            return sent.get(60)
+
+        for group_id in ("etl-1", "other"):
+            commit(group_id, 0)
+        wait_for(lambda: figure("kafka_consumergroup_group_sum_lag") == 0)
+        produce(3)
+        wait_for(lambda: figure("kafka_consumergroup_group_sum_lag") == 6)
+        age_s = figure("kafka_consumergroup_group_max_lag_seconds")
+        assert age_s is not None
+        assert figure("kafka_consumergroup_group_lag", "1", TOPIC) == 3
+        wait_for(lambda: (figure("kafka_consumergroup_group_max_lag_seconds") or 0) > age_s)
+        assert figure("group_coordinator_lag_error_seconds") != float("inf")
+        # It commits no more, and its lag grows.
+        wait_for(lambda: figure("group_coordinator_lag_growing") == 1, meanwhile=lambda: produce(1))
+        wait_for(lambda: figure("group_coordinator_lag_partitions", "stopped") == 2)
+        commit("etl-1", produce(1).offset + 1)
+        wait_for(lambda: figure("kafka_consumergroup_group_sum_lag") == 0)
+        assert figure("group_coordinator_lag_partitions", "ok") == 2
+        assert not [key for key in measuring.metrics() if "other" in key]
+        assert measuring.probe("readyz") == (200, "measuring 1 groups")
+        topics.delete_topics([TOPIC])
+        wait_for(lambda: figure("kafka_consumergroup_group_sum_lag") is None)
