@@ -1,8 +1,8 @@
 """The course of a group in one partition, and what is to be said of it: Burrow's rules.
 
-Source: Burrow's wiki, "Consumer Lag Evaluation Rules", and its changes 338 (a consumer that had no lag lately
-gets time to see a new record) and 716 (an offset that goes back). The rules need no threshold: they compare
-commits with the commits before them.
+Source: Burrow's wiki, "Consumer Lag Evaluation Rules", and its changes 338 and 716. By the first a consumer
+that had no lag lately gets time to see a new record; the second is about offsets that go back. The rules need
+no threshold: they compare commits with the commits before them.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ _MOST = 240
 
 
 class Passed(NamedTuple):
-    """When the record at an offset was written, in ms. `error_ms`: by how much that may be wrong at most.
+    """The time at which a record was written, in ms. `error_ms`: by how much that may be wrong at most.
 
     `is_at_least`: it was written before the first sample, nobody knows how long.
     """
@@ -55,7 +55,7 @@ class Ends:
             samples[1 : _MOST // 2] = samples[2 : _MOST // 2 : 2]
 
     def passed(self, offset: int) -> Passed | None:
-        """When the record at `offset` was written; None if there is none yet."""
+        """Tell when the record at `offset` was written; None if there is none yet."""
         samples = self._samples
         if not samples or offset >= samples[-1].end:
             return None

@@ -1,4 +1,4 @@
-"""Where the lag of a group goes."""
+"""The direction that the lag of a group takes."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Trend(NamedTuple):
 class Trends:
     """The last measurements of a group's lag, in records.
 
-    It grows if each of the newer half is above each of the older half, and clears if each is below. What goes
-    up and down with a consumer's batches is steady, however large they are, and there is no threshold to set.
+    It grows if each of the newer half is above each of the older half, and clears if each is below. A lag
+    that goes up and down with a consumer's batches is steady, however large they are.
     """
 
     def __init__(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
@@ -18,6 +19,7 @@ from typing import Any
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.admin import NewTopic
+from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from group_coordinator import GroupMember
 from tests.commands.job import HistoryJob, Job, Process
@@ -171,17 +173,30 @@ def gateway(job: Job, bootstrap_servers: str, tmp_path_factory: pytest.TempPathF
 
 
 @pytest.fixture(scope="module")
+def lag(job: Job, bootstrap_servers: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    job.wait_for("topics are ready")
+    lag = Process(
+        tmp_path_factory.mktemp("lag"),
+        *("measure-lag", "--bootstrap-server", bootstrap_servers, "--groups", "k", "--metrics-port", "0"),
+        *("--set", f"topics.offsets={job.topics['offsets']}", "--set", "lag.interval.ms=300"),
+    )
+    yield lag
+    lag.kill()
+
+
+@pytest.fixture(scope="module")
 def scraping(
     job: Job,
     history: HistoryJob,
     gateway: Process,
+    lag: Process,
     bootstrap_servers: str,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Prometheus]:
     """A Prometheus that has seen all from the beginning on, and groups that came, changed and went."""
     ports = [
         each.wait_for("metrics are at http://localhost:").removesuffix("/metrics")
-        for each in (job, history, gateway)
+        for each in (job, history, gateway, lag)
     ]
     directory = tmp_path_factory.mktemp("prometheus")
     shutil.copy(RULES, directory)
@@ -190,6 +205,7 @@ def scraping(
         '"coordinator:9464"': f'"127.0.0.1:{ports[0]}"',
         '"history:9464"': f'"127.0.0.1:{ports[1]}"',
         '"gateway:9464"': f'"127.0.0.1:{ports[2]}"',
+        '"lag:9464"': f'"127.0.0.1:{ports[3]}"',
         "interval: 15s": "interval: 500ms",
     }.items():
         assert old in text
@@ -206,7 +222,9 @@ def scraping(
             wait_for(lambda first=first: prometheus.query(first) != [])
         job.wait_for("the coordinator is running")
         happen(bootstrap_servers, job)
-        happen_at_gateway(gateway.wait_for("clients find the gateway at "))
+        address = gateway.wait_for("clients find the gateway at ")
+        happen_at_gateway(address)
+        catch_up(address, prometheus)
         is_written = f"group_coordinator_history_complete_timestamp_seconds > {time.time()}"
         # Two batches, each of which merges into seven tables.
         wait_for(lambda: prometheus.query(is_written) != [])
@@ -242,6 +260,25 @@ def happen_at_gateway(address: str) -> None:
         wait_for(lambda: consumer.poll(timeout_ms=100) or consumer.assignment())
 
 
+def catch_up(address: str, prometheus: Prometheus) -> None:
+    """The group of that client falls behind, and works its lag off bit by bit."""
+    partition, count = TopicPartition("seen-by-prometheus", 0), 5_000
+    with closing(KafkaProducer(bootstrap_servers=address)) as producer:
+        for _ in range(count):
+            producer.send(partition.topic, b"x", partition=0)
+    offsets = itertools.count(1)
+    with closing(KafkaAdminClient(bootstrap_servers=address)) as admin:
+
+        def commit(offset: int) -> None:
+            admin.alter_group_offsets("k", {partition: OffsetAndMetadata(offset, "", -1)})
+
+        wait_for(
+            lambda: prometheus.query("group_coordinator_lag_clears_seconds"),
+            meanwhile=lambda: commit(next(offsets)),
+        )
+        commit(count)
+
+
 def selectors(expression: str) -> list[tuple[str, set[str]]]:
     """Metrics and the labels that they are chosen by; each metric has to be chosen by some."""
     found = re.findall(r"\b([a-z_]+)\{([^}]*)\}", expression)
@@ -258,9 +295,9 @@ def grouped_by(expression: str) -> set[str]:
 @pytest.mark.verify
 @pytest.mark.spark
 def test_promtool_approves_of_the_metrics(
-    scraping: Prometheus, job: Job, history: HistoryJob, gateway: Process
+    scraping: Prometheus, job: Job, history: HistoryJob, gateway: Process, lag: Process
 ) -> None:
-    for each in (job, history, gateway):
+    for each in (job, history, gateway, lag):
         with urllib.request.urlopen(each.wait_for("metrics are at "), timeout=PATIENCE_S) as answer:
             done = promtool("check", "metrics", text=answer.read().decode())
 
@@ -327,7 +364,7 @@ def test_every_legend_has_its_labels(scraping: Prometheus) -> None:
 @pytest.mark.spark
 def test_metrics_and_labels_of_every_expression_exist(scraping: Prometheus) -> None:
     alerts = [rule["query"] for group in scraping.get("rules")["groups"] for rule in group["rules"]]
-    assert len(alerts) == 20
+    assert len(alerts) == 24
     for expression in [*alerts, *expressions(DASHBOARD)]:
         labels = set()
         for name, chosen_by in selectors(expression):
