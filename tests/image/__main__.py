@@ -52,7 +52,8 @@ def tell(line: str) -> None:
 
 def start_coordinator(bed: Bed, *command: str, options: tuple[str, ...] = ()) -> Container:
     port = _free_port()
-    words = (*(command or ("run",)), "--create-topics", "--metrics-port", str(port))
+    options_of_run = ("--checkpoint", "/var/lib/coordinator/checkpoint", "--create-topics")
+    words = (*(command or ("run",)), *options_of_run, "--metrics-port", str(port))
     started = bed.start("checkpoint", *words, options=options)
     started.wait_until_ready(f"http://127.0.0.1:{port}/readyz")
     return started
