@@ -75,6 +75,16 @@ clients: $(READY) ## Kafka clients in Go, JavaScript and C at the gateway, those
 package: $(READY) ## Pack the coordinator for spark-submit into dist/
 	@$(BIN)/python -m group_coordinator.deploy.submit
 
+# Python alone, as the images are made where nothing is installed. Build arguments are taken from the environment.
+TARGET := coordinator
+.PHONY: image
+image: ## The container's image, with docker, podman or buildah (TARGET=kubernetes: that of the Spark operator)
+	@$(PYTHON) deploy/images.py $(TARGET)
+
+.PHONY: image-test
+image-test: $(READY) ## Run that image beside a broker, with docker or podman: join, kill, restart (three minutes)
+	@$(BIN)/python -m tests.image $(TARGET)
+
 # mutmut stays out of the lock: nobody else needs it. It works on a copy in mutants/, where it would not try
 # again what an earlier run has tried. A mutant that fills the memory gets no more than 2 GiB.
 MUTMUT := PYTHONPATH=.venv/mutmut $(BIN)/python -m mutmut

@@ -17,8 +17,9 @@ PART = ".part"
 """How the names of unfinished files end."""
 
 _CHUNK = 1 << 16
-# No jar comes near these. They end what would otherwise fill the disk, or trickle for ever.
-_LARGEST = 256 * 1024 * 1024
+# The largest jar, AWS's SDK, has 686 MB. The limits end what would otherwise fill the disk, or
+# trickle for ever.
+_LARGEST = 1024 * 1024 * 1024
 _SILENCE_S = 30
 _LONGEST_S = 600
 

@@ -23,6 +23,8 @@ from group_coordinator.deploy.download import PART, DownloadError, WrongFileErro
 LOCK = Path(__file__).with_name("jars.lock")
 TESTS_ONLY = ("connect", "streams", "kroxylicious")
 """Sections that only tests and benchmarks fetch: 127 MB more, of which RocksDB is 73."""
+ON_REQUEST = ("s3a", *TESTS_ONLY)
+"""Sections that are fetched only if somebody names them. AWS's SDK is 686 MB."""
 
 _MAVEN_CENTRAL = "https://repo.maven.apache.org/maven2"
 _MAVEN_VARIABLE = "GROUP_COORDINATOR_MAVEN_URL"
@@ -238,7 +240,7 @@ def main() -> int:
     arguments = parser.parse_args()
     try:
         fetch(
-            *(arguments.sections or (name for name in _sections() if name not in TESTS_ONLY)), progress=True
+            *(arguments.sections or (name for name in _sections() if name not in ON_REQUEST)), progress=True
         )
     except JarError as error:
         print(error, file=sys.stderr)

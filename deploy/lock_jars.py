@@ -23,7 +23,9 @@ _TIMEOUT_S = 30
 # The artifacts that jars.lock is made from. Spark's list is complete as it stands, because Spark brings the
 # rest. The broker's list has all its runtime dependencies, which Kafka's own tools need as well.
 # Kafka Connect and Kafka Streams are for tests, Kroxylicious is for benchmarks, and each list has all its
-# runtime dependencies.
+# runtime dependencies. The connector for S3 is complete as it stands as well. Hadoop 3.5.0 was built with
+# these versions. Of spark-hadoop-cloud the checkpoint manager is needed, and nothing that it depends on for
+# other stores.
 ROOTS = {
     "spark": (
         "io.delta:delta-spark_4.2_2.13:4.4.0",
@@ -38,6 +40,13 @@ ROOTS = {
         "org.apache.logging.log4j:log4j-slf4j-impl:2.25.3",  # without a binding the broker logs nothing
     ),
     "local": ("com.globalmentor:hadoop-bare-naked-local-fs:0.1.0",),
+    "s3a": (
+        "org.apache.hadoop:hadoop-aws:3.5.0",
+        # 4.2.0 is not in every repository. The classes that this one is made from are the same in Spark 4.2.
+        "org.apache.spark:spark-hadoop-cloud_2.13:4.1.1",
+        "software.amazon.awssdk:bundle:2.35.4",
+        "software.amazon.s3.analyticsaccelerator:analyticsaccelerator-s3:1.3.1",
+    ),
     "tools": ("org.apache.kafka:kafka-tools:4.2.0",),
     "connect": (
         "org.apache.kafka:connect-runtime:4.2.0",

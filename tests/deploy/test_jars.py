@@ -91,7 +91,7 @@ def test_the_brokers_kafka_jars_are_of_one_version() -> None:
 
 
 def test_an_unknown_section_names_the_known_ones() -> None:
-    with pytest.raises(JarError, match=re.escape("[sparc]. Choose from: spark, broker, local, tools, ")):
+    with pytest.raises(JarError, match=re.escape("[sparc]. Choose from: spark, broker, local, s3a, tools, ")):
         read_lock("sparc")
 
 
@@ -355,7 +355,7 @@ def test_the_command_line_fetches_the_named_sections(
 def test_the_command_line_leaves_out_what_only_tests_need(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jars, "TESTS_ONLY", ("pair",))
+    monkeypatch.setattr(jars, "ON_REQUEST", ("pair",))
     monkeypatch.setattr("sys.argv", ["jars"])
 
     assert jars.main() == 0

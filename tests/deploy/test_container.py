@@ -1,0 +1,127 @@
+"""The container agrees with the code and with the locks."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from prometheus_client import CollectorRegistry
+
+from group_coordinator.jobs.batches import BatchWatch
+from group_coordinator.jobs.endpoint import serve
+from group_coordinator.jobs.health import Activity, Health
+from group_coordinator.jobs.settings import Settings
+from group_coordinator.streaming.query import QUERY_NAME
+from tests.deploy.deployed import DEPLOY, DOCKERFILE, image_environment, instructions, settings_of
+
+ROOT = Path(__file__).parents[2]
+COMPOSE = yaml.safe_load((DEPLOY / "compose" / "compose.yaml").read_text())
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+METRICS_PORT = Settings(bootstrap_servers="k", checkpoint="c").metrics_port
+
+
+def test_the_image_is_made_from_all_rooms_and_the_lock() -> None:
+    sources = {word for line in instructions("COPY") if "--from" not in line for word in line.split()[:-1]}
+    ignored = (DEPLOY / "container" / "Dockerfile.dockerignore").read_text().splitlines()
+
+    assert sources == {"requirements.lock", "."}
+    assert not {*PYPROJECT["tool"]["rooms"]["names"], "src", "setup.py", "README.md"} & set(ignored)
+    assert {".*", "tests", "docs"} <= set(ignored)
+
+
+def test_it_does_not_run_as_root() -> None:
+    assert instructions("USER") == ["185"]
+    # As many stages as inherit it: whatever is done as root comes before.
+    assert [line.split()[-1] for line in instructions("FROM")] == [
+        "build",
+        "s3a",
+        "coordinator",
+        "spark",
+        "kubernetes",
+    ]
+    assert re.findall("^FROM coordinator AS kubernetes$", DOCKERFILE, re.MULTILINE)
+
+
+def test_its_versions_are_those_of_the_project() -> None:
+    (requirement,) = (
+        each
+        for each in PYPROJECT["project"]["optional-dependencies"]["spark"]
+        if each.startswith("pyspark==")
+    )
+    images = dict(line.split("=", 1) for line in instructions("ARG") if "=" in line)
+
+    assert images["SPARK_IMAGE"].startswith(f"apache/spark:{requirement.removeprefix('pyspark==')}-")
+    python = re.fullmatch(r"python:(\d+\.\d+)-slim-\w+", images["PYTHON_IMAGE"])
+    assert python is not None
+    assert PYPROJECT["project"]["requires-python"] == f">={python[1]}"
+    # Another image may have another Python.
+    assert not re.search(r"python3\.", DOCKERFILE.partition("\nFROM ")[2])
+    assert "openjdk-17-jre-headless" in DOCKERFILE
+
+
+def test_its_ports_and_its_environment_are_settings() -> None:
+    assert instructions("EXPOSE") == [str(METRICS_PORT)]
+    kafka = ("--bootstrap-server", "kafka:9092")
+    settings = settings_of(["run", *kafka, "--checkpoint", "s3a://bucket/coordinator"], {})
+    assert settings_of(["gateway", *kafka], {}).gateway_metrics_port == METRICS_PORT
+    # A checkpoint among them would win over that of a file.
+    assert set(image_environment()) == {
+        "GROUP_COORDINATOR_CACHE",
+        "GROUP_COORDINATOR_GATEWAY_METRICS_PORT",
+        "GROUP_COORDINATOR_HISTORY_METRICS_PORT",
+    }
+    # The image's health check and its port are those of any of them.
+    assert settings.history_metrics_port == METRICS_PORT
+    assert instructions("VOLUME") == ["/var/lib/coordinator"]
+
+
+def health_checks() -> dict[str, tuple[str, list[str]]]:
+    """What is asked, and the command that asks."""
+    (line,) = (line for line in instructions("HEALTHCHECK") if "CMD" in line)
+    word, *inline = COMPOSE["services"]["coordinator"]["healthcheck"]["test"]
+    assert word == "CMD"
+    return {
+        "container": ("/healthz", json.loads(line.partition("CMD ")[2])),
+        "compose": ("/readyz", inline),
+    }
+
+
+@pytest.mark.parametrize(
+    ("where", "activity", "silent_s", "code"),
+    [
+        ("container", Activity.STARTING, 0, 0),
+        ("container", Activity.STARTING, 1_000, 1),
+        ("compose", Activity.STARTING, 0, 1),
+        ("compose", Activity.STANDING_BY, 0, 0),
+    ],
+)
+def test_containers_are_asked_how_they_are(
+    where: str, activity: Activity, silent_s: float, code: int
+) -> None:
+    path, (python, *arguments) = health_checks()[where]
+    assert python == "python"
+    assert f":{METRICS_PORT}{path}" in arguments[-1]
+    health = Health(BatchWatch(QUERY_NAME), stall_ms=9_000)
+    health.does(activity)
+    health._said_at -= silent_s
+    port, close = serve(0, CollectorRegistry(), health)
+    arguments[-1] = arguments[-1].replace(str(METRICS_PORT), str(port))
+    try:
+        done = subprocess.run([sys.executable, *arguments], capture_output=True, check=False)
+    finally:
+        close()
+
+    assert done.returncode == code
+
+
+def test_the_image_has_all_extras_that_its_commands_need() -> None:
+    (extras,) = re.findall(r"'group-coordinator\[(.*)\]'", DOCKERFILE)
+
+    # `fast` is for users to choose.
+    assert set(extras.split(",")) == set(PYPROJECT["project"]["optional-dependencies"]) - {"fast"}

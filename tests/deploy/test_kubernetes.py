@@ -1,0 +1,306 @@
+"""The manifests agree with the code, the image and each other."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from group_coordinator.deploy.images import image
+from group_coordinator.deploy.jars import read_lock
+from group_coordinator.page.settings import PageSettings
+from tests.deploy.deployed import DEPLOY, DOCKERFILE, settings_of
+
+FOLDER = DEPLOY / "kubernetes"
+BASE = FOLDER / "base"
+APPLICATION = FOLDER / "spark-application.yaml"
+SETTINGS = BASE / "coordinator.toml"
+MOUNTED = "/etc/coordinator/coordinator.toml"
+NAME = "app.kubernetes.io/name"
+METRICS_PORT = 9464
+
+Document = dict[str, Any]
+
+
+def documents(path: Path) -> list[Document]:
+    return [document for document in yaml.safe_load_all(path.read_text()) if document]
+
+
+KUSTOMIZATION, SINGLE = (documents(FOLDER / it / "kustomization.yaml")[0] for it in ("base", "single"))
+MANIFESTS = {
+    path.stem: documents(path) for path in sorted(BASE.glob("*.yaml")) if path.stem != "kustomization"
+}
+
+
+def of_kind(kind: str, name: str) -> Document:
+    """The document of this kind in a manifest; of the workload `spec` has pods and how many."""
+    kinds = ("StatefulSet", "Deployment") if kind == "workload" else (kind,)
+    (found,) = (document for document in MANIFESTS[name] if document["kind"] in kinds)
+    return found
+
+
+def pod(name: str) -> Document:
+    spec: Document = of_kind("workload", name)["spec"]["template"]["spec"]
+    return spec
+
+
+def container(name: str) -> Document:
+    found: Document
+    (found,) = pod(name)["containers"]
+    return found
+
+
+def settings(name: str) -> Any:
+    """Those that the pod's command ends up with, of the one file and of what Secrets hold."""
+    variables = {each["name"]: "secret" for each in container(name).get("env", ())}
+    words = [str(SETTINGS) if word == MOUNTED else word for word in container(name)["args"]]
+    return settings_of(words, variables)
+
+
+# -- kustomize -------------------------------------------------------------------------------------------
+
+
+def test_the_base_has_all_manifests_the_settings_and_the_projects_version() -> None:
+    assert KUSTOMIZATION["resources"] == ["coordinator.yaml", "history.yaml", "gateway.yaml", "page.yaml"]
+    assert {Path(name).stem for name in KUSTOMIZATION["resources"]} == set(MANIFESTS)
+    (generated,) = KUSTOMIZATION["configMapGenerator"]
+    assert [str(BASE / name) for name in generated["files"]] == [str(SETTINGS)]
+    (each,) = KUSTOMIZATION["images"]
+    assert f"{each['name']}:{each['newTag']}" == image("coordinator")
+    for name in MANIFESTS:
+        assert {"name": "config", "configMap": {"name": generated["name"]}} in pod(name)["volumes"]
+        assert {"name": "config", "mountPath": str(Path(MOUNTED).parent)} in container(name)["volumeMounts"]
+
+
+def test_the_single_one_changes_what_is_there() -> None:
+    assert [(FOLDER / "single" / it).resolve() for it in SINGLE["resources"]] == [BASE]
+    there = {(it["kind"], it["metadata"]["name"]) for name in MANIFESTS for it in MANIFESTS[name]}
+    named = {
+        (it["target"]["kind"], it["target"]["name"]) for it in SINGLE["patches"] if "name" in it["target"]
+    }
+
+    assert len(named) == len(SINGLE["patches"]) - 1
+    assert named <= there
+    (affinity,) = re.findall(rf"{NAME}: (\S+)", str(SINGLE["patches"][-1]["patch"]))
+    assert affinity == of_kind("workload", "history")["metadata"]["name"]
+
+
+# -- each pod --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_a_pod_has_no_more_rights_than_it_needs(name: str) -> None:
+    assert pod(name)["enableServiceLinks"] is False
+    assert pod(name)["automountServiceAccountToken"] is False
+    assert (pod(name)["securityContext"]["runAsNonRoot"], pod(name)["securityContext"]["runAsUser"]) == (
+        True,
+        185,
+    )
+    assert container(name)["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert container(name)["image"] == image("coordinator")
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_a_pods_memory_is_bounded_and_asked_for(name: str) -> None:
+    resources = container(name)["resources"]
+
+    assert resources["limits"] == {"memory": resources["requests"]["memory"]}
+    assert "cpu" in resources["requests"]
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_all_volumes_of_a_pod_are_there_and_mounted(name: str) -> None:
+    volumes = {volume["name"]: volume for volume in pod(name)["volumes"]}
+    claims = {
+        it["metadata"]["name"] for each in MANIFESTS.values() for it in each if it["kind"].endswith("Claim")
+    }
+
+    assert set(volumes) == {mount["name"] for mount in container(name)["volumeMounts"]}
+    assert {
+        it["persistentVolumeClaim"]["claimName"] for it in volumes.values() if "persistentVolumeClaim" in it
+    } <= claims
+    # Spark writes there, and the others write nothing.
+    assert ("tmp" in volumes) == (name in ("coordinator", "history"))
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_a_pods_labels_are_those_that_select_it(name: str) -> None:
+    workload = of_kind("workload", name)["spec"]
+    labels = {NAME: f"group-coordinator-{name}".removesuffix("-coordinator")}
+    selectors = [
+        workload["template"]["metadata"]["labels"],
+        workload["selector"]["matchLabels"],
+        of_kind("NetworkPolicy", name)["spec"]["podSelector"]["matchLabels"],
+        of_kind("Service", name)["spec"]["selector"],
+    ]
+
+    assert selectors == [labels] * len(selectors)
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_a_policy_lets_through_what_a_pod_serves_and_the_broker(name: str) -> None:
+    policy = of_kind("NetworkPolicy", name)["spec"]
+    served = {port["containerPort"] for port in container(name)["ports"]}
+    (broker,) = {int(it.split(":")[1]) for it in settings(name).bootstrap_servers.split(",")}
+
+    assert served <= {port["port"] for rule in policy["ingress"] for port in rule["ports"]}
+    assert {"port": broker} in policy["egress"][0]["ports"]
+    assert policy["policyTypes"] == ["Ingress", "Egress"]
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_a_pods_probes_ask_what_they_should(name: str) -> None:
+    probes = {it: container(name)[f"{it}Probe"]["httpGet"] for it in ("startup", "liveness", "readiness")}
+    if name == "page":
+        assert list(probes.values()) == [{"path": "/static/page.css", "port": "page"}] * 3
+    else:
+        paths = {"startup": "/healthz", "liveness": "/healthz", "readiness": "/readyz"}
+        assert probes == {it: {"path": path, "port": "metrics"} for it, path in paths.items()}
+        assert {"name": "metrics", "containerPort": METRICS_PORT} in container(name)["ports"]
+        annotations = of_kind("workload", name)["spec"]["template"]["metadata"]["annotations"]
+        assert annotations == {"prometheus.io/scrape": "true", "prometheus.io/port": str(METRICS_PORT)}
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_a_drain_moves_a_pod(name: str) -> None:
+    """A budget that no pod may leave would block it until somebody deletes the pod."""
+    budgets = [it["spec"] for it in MANIFESTS[name] if it["kind"] == "PodDisruptionBudget"]
+
+    assert len(budgets) == (of_kind("workload", name)["spec"]["replicas"] > 1)
+    for budget in budgets:
+        assert budget["maxUnavailable"] == 1
+        assert budget["selector"]["matchLabels"] == of_kind("Service", name)["spec"]["selector"]
+
+
+# -- what is special of each -----------------------------------------------------------------------------
+
+
+def test_two_coordinators_share_a_checkpoint_and_one_stands_by() -> None:
+    loaded = settings("coordinator")
+
+    assert of_kind("workload", "coordinator")["spec"]["replicas"] == 2
+    assert loaded.standby
+    # The guide's advice for what one core holds.
+    assert loaded.state_partitions == 1
+    assert loaded.member_id_secret == "secret"
+    assert of_kind("PersistentVolumeClaim", "coordinator")["spec"]["accessModes"] == ["ReadWriteMany"]
+    (mount,) = (
+        it["mountPath"] for it in container("coordinator")["volumeMounts"] if it["name"] == "checkpoint"
+    )
+    assert loaded.checkpoint.startswith(f"{mount}/")
+    assert loaded.metrics_port == METRICS_PORT
+
+
+def test_the_page_reads_what_the_history_writes() -> None:
+    mounts = [
+        next(it for it in container(name)["volumeMounts"] if it["name"] == "history")
+        for name in ("history", "page")
+    ]
+
+    assert [it["mountPath"] for it in mounts] == ["/var/lib/coordinator"] * 2
+    assert [it.get("readOnly", False) for it in mounts] == [False, True]
+    assert settings("history").history_path.startswith(f"{mounts[0]['mountPath']}/")
+    assert settings("page").history_path == settings("history").history_path
+    # They have no use for it, so they are not told.
+    assert [settings(name).member_id_secret for name in ("history", "page", "gateway")] == [""] * 3
+    assert settings("page").ui_host == "0.0.0.0"
+    assert [port["containerPort"] for port in container("page")["ports"]] == [settings("page").ui_port]
+    # It asks for no password.
+    assert of_kind("NetworkPolicy", "page")["spec"]["ingress"][0]["from"] == [{"podSelector": {}}]
+    # The coordinator has one only if its own settings say so.
+    assert settings("coordinator").ui_port == -1
+
+
+def test_the_gateways_ports_are_those_of_its_settings() -> None:
+    gateway = settings("gateway")
+    service = of_kind("Service", "gateway")
+    of_nodes = {f"node-{node}": gateway.node_port(node) for node in range(gateway.gateway_node_ports)}
+
+    assert service["metadata"]["name"] == gateway.gateway_advertised_host
+    ports = {port["name"]: port["port"] for port in service["spec"]["ports"]}
+    assert ports == {"bootstrap": gateway.listen.port, **of_nodes}
+    clients = of_kind("NetworkPolicy", "gateway")["spec"]["ingress"][0]["ports"]
+    assert clients == [{"port": gateway.listen.port, "endPort": max(ports.values())}]
+
+
+def test_the_gateways_other_settings_are_settings_and_its_files_are_those_of_the_secret(
+    tmp_path: Path,
+) -> None:
+    text = SETTINGS.read_text()
+    file = tmp_path / "coordinator.toml"
+    file.write_text(re.sub("^#(?=gateway)", "", text, flags=re.MULTILINE))
+    (host,) = re.findall(r"# With TLS .*Write (\S+) for the advertised host", text)
+
+    gateway = settings_of(["gateway", "--config", str(file), "--advertised-host", host], {})
+    assert gateway.names is not None
+    assert gateway.names.of(2) == f"broker-2.{host}"
+    assert gateway.told_port(gateway.listen.port) == 443
+    (mounted,) = (it["mountPath"] for it in container("gateway")["volumeMounts"] if it["name"] == "tls")
+    # As kubectl names the files of such a secret.
+    assert gateway.gateway_tls_certificate == f"{mounted}/tls.crt"
+    assert gateway.gateway_tls_key == f"{mounted}/tls.key"
+    (secret,) = re.findall(r"create secret tls (\S+)", text)
+    assert secret in [it["secret"]["secretName"] for it in pod("gateway")["volumes"] if "secret" in it]
+
+
+# -- on a cluster of Spark's -----------------------------------------------------------------------------
+
+
+def test_the_spark_applications_settings_are_settings(tmp_path: Path) -> None:
+    (configured,) = (it for it in documents(APPLICATION) if it["kind"] == "ConfigMap")
+    file = tmp_path / "coordinator.toml"
+    file.write_text(configured["data"]["coordinator.toml"])
+    (application,) = (it["spec"] for it in documents(APPLICATION) if it["kind"] == "SparkApplication")
+    secrets = application["driver"]["envSecretKeyRefs"]
+
+    assert PageSettings.load(file, dict.fromkeys(secrets, "secret"), {}).member_id_secret == "secret"
+    words = [str(file) if word == MOUNTED else word for word in application["arguments"]]
+    assert settings_of(words, {}).checkpoint.startswith("s3a://")
+
+
+def test_the_spark_applications_pods_are_as_those_above() -> None:
+    (application,) = (it["spec"] for it in documents(APPLICATION) if it["kind"] == "SparkApplication")
+    for part in ("driver", "executor"):
+        spec = application[part]["template"]["spec"]
+        assert spec["enableServiceLinks"] is False
+        assert (spec["securityContext"]["runAsNonRoot"], spec["securityContext"]["runAsUser"]) == (True, 185)
+    (driver,) = application["driver"]["template"]["spec"]["containers"]
+    probes = {it: driver[f"{it}Probe"]["httpGet"] for it in ("startup", "liveness", "readiness")}
+    assert {it["port"] for it in probes.values()} == {METRICS_PORT}
+    assert [it["path"] for it in probes.values()] == ["/healthz", "/healthz", "/readyz"]
+    assert {"name": "metrics", "containerPort": METRICS_PORT, "protocol": "TCP"} in application["driver"][
+        "ports"
+    ]
+
+
+def test_a_drain_moves_pods_of_the_spark_application() -> None:
+    budgets = [it["spec"] for it in documents(APPLICATION) if it["kind"] == "PodDisruptionBudget"]
+
+    # There is one driver, and a budget for one would block each drain or none.
+    assert [it["selector"]["matchLabels"]["spark-role"] for it in budgets] == ["executor"]
+    assert [it["maxUnavailable"] for it in budgets] == [1]
+
+
+def test_what_the_spark_application_names_is_in_the_image() -> None:
+    (application,) = (it["spec"] for it in documents(APPLICATION) if it["kind"] == "SparkApplication")
+
+    assert application["image"] == image("kubernetes")
+    assert application["sparkVersion"] == version("pyspark")
+    assert application["mainApplicationFile"] == "local:///opt/coordinator/main.py"
+    assert 'cp "$packages/group_coordinator/__main__.py" main.py' in DOCKERFILE
+    for part in ("driver", "executor"):
+        path = application["sparkConf"][f"spark.{part}.extraClassPath"]
+        assert path == "/opt/coordinator/jars/*:/opt/hadoop-cloud/*"
+    assert 'ln -s "$PWD"/cache/jars/*.jar jars/' in DOCKERFILE
+    assert "COPY --from=s3a /opt/s3a/jars /opt/hadoop-cloud\n" in DOCKERFILE
+    assert {jar.artifact for jar in read_lock("s3a")} > {"hadoop-aws", "spark-hadoop-cloud_2.13"}
+    assert tomllib.loads(SETTINGS.read_text())["spark"]["driver"]["memory"] == "1g"
