@@ -40,7 +40,7 @@ def published(name: str) -> list[str]:
 def test_its_images_and_files_are_there() -> None:
     (kafka,) = (jar.version for jar in read_lock("broker") if jar.artifact == "kafka_2.13")
     assert SERVICES["kafka"]["image"] == f"apache/kafka:{kafka}"
-    assert set(OURS) == {"coordinator", "history", "gateway", "page"}
+    assert set(OURS) == {"coordinator", "history", "gateway", "lag", "page"}
     for service in OURS.values():
         assert service["image"] == image("coordinator")
         assert service["build"]["target"] == "coordinator"
@@ -104,3 +104,4 @@ def test_ports_of_gateway_and_page_are_those_of_their_settings() -> None:
     assert page.ui_host == "0.0.0.0"
     assert f":{page.ui_port}/" in OURS["page"]["healthcheck"]["test"][-1]
     assert gateway.gateway_metrics_port == settings("history").history_metrics_port == METRICS_PORT
+    assert settings("lag").lag_metrics_port == METRICS_PORT

@@ -75,6 +75,7 @@ def test_its_ports_and_its_environment_are_settings() -> None:
         "GROUP_COORDINATOR_CACHE",
         "GROUP_COORDINATOR_GATEWAY_METRICS_PORT",
         "GROUP_COORDINATOR_HISTORY_METRICS_PORT",
+        "GROUP_COORDINATOR_LAG_METRICS_PORT",
     }
     # The image's health check and its port are those of any of them.
     assert settings.history_metrics_port == METRICS_PORT
