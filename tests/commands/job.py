@@ -82,6 +82,12 @@ class Process:
             for sample in family.samples
         }
 
+    def readiness(self) -> str:
+        """The line of /readyz; it is ready."""
+        url = self.wait_for("metrics are at ").replace("/metrics", "/readyz")
+        with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
+            return str(answer.read().decode())
+
     def interrupt(self) -> None:
         """As Ctrl-C does it: to all processes of the terminal."""
         os.killpg(self._process.pid, signal.SIGINT)
