@@ -39,21 +39,21 @@ _CALM_S = 5
 """For which both have been running when one is killed."""
 _PATIENCE_S = 120
 _LOOK_S = 0.02
-_PHASES = {
-    STANDBY: (
-        ("detection", "has ended: taking over"),
-        ("checkpoint and clock", "catching up"),
-        ("query and first batch", ""),
-    ),
+_LAST = (
+    ("checkpoint and clock", ("finishing the batch", "catching up")),
+    ("the batch that was running", ("catching up",)),
+    ("the first batch that reads on", ()),
+)
+_PHASES: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
+    STANDBY: (("detection", ("has ended: taking over",)), *_LAST),
     COLD: (
-        ("Python", "connecting to Kafka"),
-        ("topics", "starting Spark"),
-        ("JVM and Spark session", "is up"),
-        ("turn, checkpoint and clock", "catching up"),
-        ("query and first batch", ""),
+        ("Python", ("connecting to Kafka",)),
+        ("topics", ("starting Spark",)),
+        ("JVM and Spark session", ("is up",)),
+        *_LAST,
     ),
 }
-"""Each phase ends when the successor says a line with these words, and the last one with the answer."""
+"""Each phase ends when the successor says a line with some of these words, the last one with the answer."""
 
 
 class Plan(NamedTuple):
@@ -167,7 +167,9 @@ def _apart(way: str, said: list[tuple[float, str]], begin: float, answered: floa
     """The seconds of each phase, and of all together."""
     phases, since = {}, begin
     for phase, words in _PHASES[way]:
-        until = next(at for at, line in said if at > begin and words in line) if words else answered
+        until = answered
+        if words:
+            until = next(at for at, line in said if at > begin and any(each in line for each in words))
         phases[phase] = until - since
         since = until
     return {**phases, "all": answered - begin}

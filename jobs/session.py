@@ -9,15 +9,17 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from contextlib import contextmanager
+import threading
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from pyspark import SparkConf, SparkContext, java_gateway
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from group_coordinator.deploy.jars import fetch
+from group_coordinator.deploy.jars import are_there, fetch
 from group_coordinator.jobs.kafka_config import no_debug
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
     from group_coordinator.jobs.settings import Settings
 
-__all__ = ["DELTA", "SHORT_LIVED", "create_session"]
+__all__ = ["DELTA", "SHORT_LIVED", "create_session", "start_java"]
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
@@ -106,6 +108,32 @@ def create_session(
     jars of the lock file are fetched and used; `progress` shows that. Raises `JarError` if they cannot be
     had. To spark-submit the jars have to be given: its JVM runs already.
     """
+    conf = _configured(settings, storage, defaults, progress=progress)
+    with _java_without_sigterm():
+        return SparkSession.builder.config(conf=conf).getOrCreate()
+
+
+def start_java(settings: Settings, defaults: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Start the JVM in a thread, for a `create_session` with the same arguments, which waits for it.
+
+    It takes a second or two, in which this process can import and ask Kafka. Does nothing if the JVM runs, or
+    if jars have to be fetched first. Python does not end before the JVM is up.
+    """
+    if "PYSPARK_GATEWAY_PORT" in os.environ or not are_there("spark", "local"):
+        return
+    conf = _configured(settings, None, defaults, progress=False)
+
+    def start() -> None:
+        # `create_session` tries again, and tells why it cannot be started.
+        with suppress(PySparkException), _java_without_sigterm():
+            SparkContext._ensure_initialized(conf=conf)  # noqa: SLF001 - pyspark has no other way
+
+    threading.Thread(target=start, name="java").start()
+
+
+def _configured(
+    settings: Settings, storage: str | None, defaults: Mapping[str, str], *, progress: bool
+) -> SparkConf:
     # At DEBUG it logs all that is said to the JVM, passwords as well.
     no_debug("py4j")
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
@@ -138,8 +166,7 @@ def create_session(
     if conf.get("spark.ui.enabled") == "false":
         for name, value in _WITHOUT_UI.items():
             conf.setIfMissing(name, value)
-    with _java_without_sigterm():
-        return SparkSession.builder.config(conf=conf).getOrCreate()
+    return conf
 
 
 @contextmanager

@@ -36,7 +36,7 @@ from group_coordinator.streaming.ticks import TickReader
 from group_coordinator.streaming.timers import Timers
 from group_coordinator.streaming.topic_watch import TopicWatch
 from group_coordinator.streaming.topics import prepare_topics
-from group_coordinator.streaming.warmth import Warmth
+from group_coordinator.streaming.warmth import Warmth, start_workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,6 +82,7 @@ def _run(settings: Settings, say: Callable[[str], None], *, progress: bool) -> N
         spark, stopping = stack.enter_context(
             spark_until_stopped(settings, say, progress=progress, defaults=daemon_defaults())
         )
+        start_workers(spark)
         spark.streams.addListener(batches)
         counts = spark.sparkContext.accumulator(Counts(timers=watch.timers), CountsParam())
         if settings.metrics_port >= 0:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import tempfile
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -23,15 +24,16 @@ from group_coordinator.streaming.function import FunctionArguments
 from group_coordinator.streaming.query import decisions, read_topics, requests_of, writing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
+    from pyarrow import RecordBatch
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
     from group_coordinator.coordinator_state.step import StepResult
     from group_coordinator.jobs.settings import Settings
 
-__all__ = ["Warmth"]
+__all__ = ["Warmth", "start_workers"]
 
 _ROUNDS = 3
 """After so many a query starts as quickly as it ever does. The second is the first with a checkpoint."""
@@ -53,6 +55,26 @@ _REQUEST = {
     "protocol_type": "consumer",
     "protocols": [{"name": "range", "metadata": "AAEAAAABAAZvcmRlcnMAAAAA"}],
 }
+
+
+_WORKERS = 2
+"""A task of the stateful operator has two, one after the other."""
+
+
+def start_workers(spark: SparkSession) -> None:
+    """Have Spark's first Python workers start and import, in a thread, while Java prepares a batch."""
+
+    def load(batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
+        import group_coordinator.streaming.function  # noqa: F401, PLC0415 - in the worker
+
+        yield from batches
+
+    def run() -> None:
+        # If that does not work the first batch does not, and tells why.
+        with suppress(PySparkException, Py4JError, ConnectionError):
+            spark.range(0, _WORKERS, 1, _WORKERS).mapInArrow(load, "id long").collect()
+
+    threading.Thread(target=run, name="workers", daemon=True).start()
 
 
 class Warmth:
