@@ -116,7 +116,7 @@ class Leadership:
             if ticks.is_live and standing_by_for != rival.coordinator:
                 standing_by_for = rival.coordinator
                 self._watch.metrics.standby.set(1)
-                self._warmth.begin(ticks.position)
+                self._warmth.begin(lambda: ticks.position)
                 self._say(f"standing by: {rival.coordinator} is the coordinator of these topics")
             if standing_by_for:
                 self._check_jvm()

@@ -2,9 +2,9 @@
 
 Ticks show that a coordinator lives, and a standby has to wait for several that do not come. A process that
 was killed can be known at once. So its JVM listens on a port, which its ticks tell (`Tick.alive_at`), and a
-standby stays connected. A connection may break for other reasons, and so it tries again: only if the machine
-then refuses, because nobody listens any more, has that process ended. In all other cases, such as a machine
-without power, a network that is cut or a process that stands still, the ticks tell.
+standby stays connected. A connection may break for other reasons, and so the standby tries again. The process
+has ended only if the machine then refuses, because nobody listens any more. In all other cases the ticks
+tell: a machine without power, a network that is cut, a process that stands still.
 
 It is the JVM's port and not Python's, because the JVM writes. It may live for a moment after Python was
 killed.
@@ -22,6 +22,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 
 from group_coordinator.jobs.java_errors import first_line
 from group_coordinator.jobs.serving import CannotListenError
+from group_coordinator.jobs.session import is_one_process
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -53,8 +54,8 @@ class Lifeline:
         """The host and the port; None without one."""
 
     def __enter__(self) -> Self:
-        is_local = str(self._spark.sparkContext.master).startswith("local")
-        host = _own_address(self._kafka) if is_local and self._port >= 0 else None
+        listens = self._port >= 0 and is_one_process(str(self._spark.sparkContext.master))
+        host = _own_address(self._kafka) if listens else None
         if host is not None:
             java = self._spark._jvm.java.net  # noqa: SLF001 - as pyspark's
             try:

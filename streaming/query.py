@@ -84,7 +84,7 @@ def start_query(
 
 
 def writing(rows: DataFrame, settings: Settings, name: str, checkpoint: str) -> DataStreamWriter:
-    """What starts a query of that name, which writes `rows` to Kafka."""
+    """Return the writer that starts a query of that name, which writes `rows` to Kafka."""
     return (
         rows.writeStream.queryName(name)
         .format("kafka")

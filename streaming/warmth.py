@@ -1,9 +1,9 @@
 """The warmth of a standby: it runs the coordinator's query, about nothing, before it is its turn.
 
-Most of what a first batch takes is taken once: Java loads and compiles classes, Kafka's consumers connect,
-the Python daemon and its workers start and import, RocksDB is loaded. So a standby runs the query that it
-will run: on ticks, every other of which stands for a request of a group that does not exist. It writes to a
-checkpoint that is thrown away, and to no topic.
+Most of what a first batch takes is taken once. Java loads and compiles classes, Kafka's consumers connect,
+the Python daemon and its workers start and import. So a standby runs the query that it will run, but on
+ticks. Every other tick stands for a request of a group that does not exist. The query writes to a checkpoint
+that is thrown away, and to no topic.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from group_coordinator.jobs.java_errors import first_line
+from group_coordinator.jobs.session import is_one_process
 from group_coordinator.streaming.function import FunctionArguments
 from group_coordinator.streaming.query import decisions, read_topics, requests_of, writing
 
@@ -39,6 +40,8 @@ _ROUNDS = 3
 """After so many a query starts as quickly as it ever does. The second is the first with a checkpoint."""
 _AGAIN_S = 20
 """Spark ends a Python worker that it has not needed for a minute."""
+_SAME_CHECKPOINT = 10
+"""Rounds with one checkpoint. Spark warns of a state that has had many versions and no snapshot."""
 _ROUND_S = 120
 _TICKS = 4
 """So many ticks there are in the first round, at most."""
@@ -103,11 +106,11 @@ class Warmth:
         """Whether a query would start as quickly as it can."""
         return self._rounds >= _ROUNDS
 
-    def begin(self, tick: int) -> None:
-        """Begin to become warm. `tick`: the offset of the next one."""
-        if self._thread is None and str(self._spark.sparkContext.master).startswith("local"):
+    def begin(self, next_tick: Callable[[], int]) -> None:
+        """Begin to become warm. `next_tick` returns the offset of the tick that comes next."""
+        if self._thread is None and is_one_process(str(self._spark.sparkContext.master)):
             self._stopping.clear()
-            self._thread = threading.Thread(target=self._run, args=(tick,), name="warmth", daemon=True)
+            self._thread = threading.Thread(target=self._run, args=(next_tick,), name="warmth", daemon=True)
             self._thread.start()
 
     def end(self) -> None:
@@ -118,17 +121,25 @@ class Warmth:
             self._interrupt()
             thread.join()
 
-    def _run(self, tick: int) -> None:
-        with tempfile.TemporaryDirectory(
-            prefix="group-coordinator-", ignore_cleanup_errors=True
-        ) as checkpoint:
-            while not self._stopping.wait(_AGAIN_S if self.is_warm else 0):
-                try:
-                    self._round(checkpoint, max(0, tick - _TICKS))
-                except (PySparkException, Py4JError, OSError) as error:
-                    if self._stopping.is_set() or not self._tell(error):
-                        return
-                    self._stopping.wait(_AGAIN_S)
+    def _run(self, next_tick: Callable[[], int]) -> None:
+        while not self._stopping.is_set():
+            try:
+                with tempfile.TemporaryDirectory(
+                    prefix="group-coordinator-", ignore_cleanup_errors=True
+                ) as checkpoint:
+                    self._run_from(checkpoint, max(0, next_tick() - _TICKS))
+            except (PySparkException, Py4JError, OSError) as error:
+                if self._stopping.is_set() or not self._tell(error):
+                    return
+                self._stopping.wait(_AGAIN_S)
+
+    def _run_from(self, checkpoint: str, tick: int) -> None:
+        # Another tick has to come before there is something to read.
+        soon_s = 2 * self._settings.clock_interval_ms / 1000
+        for _ in range(_SAME_CHECKPOINT):
+            self._round(checkpoint, tick)
+            if self._stopping.wait(_AGAIN_S if self.is_warm else soon_s):
+                return
 
     def _round(self, checkpoint: str, tick: int) -> None:
         query = writing(self._nothing(tick), self._settings, "warm-up", checkpoint)
@@ -138,6 +149,8 @@ class Warmth:
         if not self._query.awaitTermination(_ROUND_S):
             self._query.stop()
             raise TimeoutError(f"a query has not ended within {_ROUND_S} s")
+        if self._stopping.is_set():
+            return
         self._rounds += 1
         if self._rounds == _ROUNDS:
             self._say("standing by is warm: the query has run about nothing")
