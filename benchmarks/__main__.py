@@ -219,6 +219,22 @@ def idle(
 
 
 @main.command()
+@click.option("--rounds", default=10, show_default=True, type=click.IntRange(min=1))
+@click.option("--groups", default=20, show_default=True, help="Groups of one member.")
+@click.option("--rate", default=20.0, show_default=True, help="Heartbeats per second.")
+@click.option("--ways", default="standby,cold", show_default=True, help="What is measured.")
+@_settings
+@_json
+def failover(
+    *, rounds: int, groups: int, rate: float, ways: str, assignments: tuple[str, ...], file: Path | None
+) -> None:
+    """Measure how long nobody is answered when a coordinator is killed: 8 minutes."""
+    from benchmarks.failover import Plan, run
+
+    run(Plan(rounds, groups, rate, tuple(ways.split(",")), _parsed(assignments)), file)
+
+
+@main.command()
 @click.option("--minutes", default=30, show_default=True)
 @click.option("--groups", default=1000, show_default=True)
 @click.option("--sample", default=50, show_default=True, help="Seconds between two looks.")

@@ -26,6 +26,8 @@ from group_coordinator.commands.terminal import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from group_coordinator.page.settings import PageSettings
+
 __all__ = ["run"]
 
 
@@ -75,19 +77,14 @@ def run(
     group-coordinator run --embedded
     """  # noqa: D301 - click's mark for a block that is not to be wrapped is this very character
     need_spark()
-    from group_coordinator.checkpoints.identity import CheckpointError
     from group_coordinator.commands.settings import load_settings
     from group_coordinator.deploy.broker import BrokerError
     from group_coordinator.deploy.jars import JarError
-    from group_coordinator.jobs.logs import logging_as
-    from group_coordinator.jobs.serving import CannotListenError
+    from group_coordinator.jobs.session import start_java
     from group_coordinator.jobs.settings import SettingsError
     from group_coordinator.jobs.signals import exiting_on_sigterm
-    from group_coordinator.page.service import serving
     from group_coordinator.page.settings import PageSettings
-    from group_coordinator.streaming.leadership import check_alone
-    from group_coordinator.streaming.service import CoordinatorError, run_coordinator
-    from group_coordinator.streaming.topics import TopicError
+    from group_coordinator.streaming.daemon import daemon_defaults
 
     options = {
         "bootstrap.servers": bootstrap_servers,
@@ -97,13 +94,33 @@ def run(
         "metrics.port": metrics_port,
     }
     overrides = overriding(options, assignments)
-    tell: Callable[[str], None] = say
     with ExitStack() as stack:
         stack.enter_context(exiting_on_sigterm())
         try:
             if embedded:
                 overrides = _embed(stack, overrides)
             settings = at_terminal(load_settings(PageSettings, config, overrides))
+            # Meanwhile much is imported, and Kafka asked.
+            start_java(settings, daemon_defaults())
+        except (BrokerError, JarError, SettingsError) as error:
+            fail(error)
+        _run(settings)
+
+
+def _run(settings: PageSettings) -> None:
+    from group_coordinator.checkpoints.identity import CheckpointError
+    from group_coordinator.deploy.jars import JarError
+    from group_coordinator.jobs.logs import logging_as
+    from group_coordinator.jobs.serving import CannotListenError
+    from group_coordinator.jobs.settings import SettingsError
+    from group_coordinator.page.service import serving
+    from group_coordinator.streaming.leadership import check_alone
+    from group_coordinator.streaming.service import CoordinatorError, run_coordinator
+    from group_coordinator.streaming.topics import TopicError
+
+    with ExitStack() as stack:
+        tell: Callable[[str], None] = say
+        try:
             tell = stack.enter_context(logging_as(settings, say))
             try:
                 with serving(settings, tell):
@@ -112,14 +129,7 @@ def run(
                 # The process that has the port may be the other coordinator.
                 check_alone(settings)
                 raise
-        except (
-            BrokerError,
-            CheckpointError,
-            CoordinatorError,
-            JarError,
-            SettingsError,
-            TopicError,
-        ) as error:
+        except (CheckpointError, CoordinatorError, JarError, SettingsError, TopicError) as error:
             fail(error, tell)
 
 

@@ -123,6 +123,12 @@ def fetch(*sections: str, progress: bool = False) -> list[Path]:
     return [cache / jar.filename for jar in jars]
 
 
+def are_there(*sections: str) -> bool:
+    """Whether the cache has all jars of the sections, so that `fetch` has nothing to fetch."""
+    cache = cache_dir()
+    return all(_is_cached(cache / jar.filename, jar) for section in sections for jar in read_lock(section))
+
+
 def _is_cached(path: Path, jar: Jar) -> bool:
     try:
         return _sha256(path) == jar.sha256

@@ -26,6 +26,7 @@ class Activity(Enum):
 
     STARTING = "starting"
     STANDING_BY = "standing by: another coordinator runs"
+    WARM = "standing by, and warm: another coordinator runs"
     CATCHING_UP = "catching up with the log"
     COORDINATING = "coordinating"
     WRITING_HISTORY = "writing the history"
@@ -35,6 +36,8 @@ class Activity(Enum):
 
 
 _AT_WORK = (Activity.COORDINATING, Activity.WRITING_HISTORY)
+_AS_GOOD = (Activity.STANDING_BY, Activity.WARM)
+"""One that is not warm takes over as well, and answers some seconds later."""
 _HAS_BATCHES = (*_AT_WORK, Activity.CATCHING_UP)
 
 
@@ -85,7 +88,7 @@ class Health:
         if self._activity in _AT_WORK:
             is_young = self._batches.silent_ms <= self._stall_ms
             return Verdict(self._batches.groups is not None and is_young, live.why)
-        return Verdict(self._activity is Activity.STANDING_BY, live.why)
+        return Verdict(self._activity in _AS_GOOD, live.why)
 
     def _newest_batch(self) -> str:
         seconds = self._batches.silent_ms / 1000

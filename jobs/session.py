@@ -9,15 +9,18 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from contextlib import contextmanager
+import threading
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from pyspark import SparkConf, SparkContext, java_gateway
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from group_coordinator.deploy.jars import fetch
+from group_coordinator.deploy.jars import are_there, fetch
+from group_coordinator.jobs.archive import archive_options
 from group_coordinator.jobs.kafka_config import no_debug
 
 if TYPE_CHECKING:
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
 
     from group_coordinator.jobs.settings import Settings
 
-__all__ = ["DELTA", "SHORT_LIVED", "create_session"]
+__all__ = ["DELTA", "SHORT_LIVED", "create_session", "is_one_process", "start_java"]
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
@@ -98,14 +101,44 @@ def create_session(
     progress: bool = False,
     storage: str | None = None,
     defaults: Mapping[str, str] = MappingProxyType({}),
+    java: str | None = None,
 ) -> SparkSession:
     """Create the session, or take the one that spark-submit has set up and only fill in what is missing.
 
-    `storage` is where it will write (if not given, to the coordinator's checkpoint), and `defaults` are
+    `java`: options of the JVM in the place of those that use the archive of classes. `storage` is where it
+    will write (if not given, to the coordinator's checkpoint), and `defaults` are
     properties that win over the coordinator's defaults. Without `spark.jars` or `spark.jars.packages` the
     jars of the lock file are fetched and used; `progress` shows that. Raises `JarError` if they cannot be
     had. To spark-submit the jars have to be given: its JVM runs already.
     """
+    if java is not None:
+        defaults = {**defaults, "spark.driver.extraJavaOptions": f"{_LOG} {java}"}
+    conf = _configured(settings, storage, defaults, progress=progress)
+    with _java_without_sigterm():
+        return SparkSession.builder.config(conf=conf).getOrCreate()
+
+
+def start_java(settings: Settings, defaults: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Start the JVM in a thread, for a `create_session` with the same arguments, which waits for it.
+
+    It takes a second or two, in which this process can import and ask Kafka. Does nothing if the JVM runs, or
+    if jars have to be fetched first. Python does not end before the JVM is up.
+    """
+    if "PYSPARK_GATEWAY_PORT" in os.environ or not are_there("spark", "local"):
+        return
+    conf = _configured(settings, None, defaults, progress=False)
+
+    def start() -> None:
+        # `create_session` tries again, and tells why it cannot be started.
+        with suppress(PySparkException), _java_without_sigterm():
+            SparkContext._ensure_initialized(conf=conf)  # noqa: SLF001 - pyspark has no other way
+
+    threading.Thread(target=start, name="java").start()
+
+
+def _configured(
+    settings: Settings, storage: str | None, defaults: Mapping[str, str], *, progress: bool
+) -> SparkConf:
     # At DEBUG it logs all that is said to the JVM, passwords as well.
     no_debug("py4j")
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
@@ -120,14 +153,15 @@ def create_session(
     if python := conf.get("spark.pyspark.python"):
         os.environ["PYSPARK_PYTHON"] = python
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    is_local = conf.get("spark.master", "local").startswith("local")
+    master = conf.get("spark.master", "local")
+    is_local = master.startswith("local")
     if not (submitted or conf.contains("spark.jars") or conf.contains("spark.jars.packages")):
         # Executors elsewhere would not find the other file system's jar.
         local_files = is_local and "://" not in (storage or settings.checkpoint)
-        _use_locked_jars(conf, progress=progress, local_files=local_files)
+        _use_locked_jars(conf, master, progress=progress, local_files=local_files)
     all_defaults = _DEFAULTS | {
         "spark.sql.shuffle.partitions": str(settings.state_partitions),
-        "spark.driver.extraJavaOptions": _LOG,
+        "spark.driver.extraJavaOptions": f"{_LOG} {archive_options()}".strip(),
     }
     if is_local:
         all_defaults |= _LOCAL_DEFAULTS
@@ -138,8 +172,7 @@ def create_session(
     if conf.get("spark.ui.enabled") == "false":
         for name, value in _WITHOUT_UI.items():
             conf.setIfMissing(name, value)
-    with _java_without_sigterm():
-        return SparkSession.builder.config(conf=conf).getOrCreate()
+    return conf
 
 
 @contextmanager
@@ -166,11 +199,22 @@ def _java_without_sigterm() -> Iterator[None]:
         launcher.Popen = popen
 
 
-def _use_locked_jars(conf: SparkConf, *, progress: bool, local_files: bool) -> None:
-    conf.set("spark.jars", ",".join(str(jar) for jar in fetch("spark", progress=progress)))
+def is_one_process(master: str) -> bool:
+    """Whether Spark runs in the driver's JVM alone, and has no executors elsewhere."""
+    return master.startswith("local") and not master.startswith("local-cluster")
+
+
+def _use_locked_jars(conf: SparkConf, master: str, *, progress: bool, local_files: bool) -> None:
+    jars = fetch("spark", progress=progress)
+    # File systems are looked up by the driver's first class loader, which knows nothing of spark.jars.
+    of_driver = fetch("local", progress=progress) if local_files else []
+    if is_one_process(master):
+        # From spark.jars the first task would copy them over a connection to this very process.
+        of_driver += jars
+    else:
+        conf.set("spark.jars", ",".join(map(str, jars)))
+    if of_driver:
+        conf.set("spark.driver.extraClassPath", os.pathsep.join(map(str, of_driver)))
     if local_files:
-        (jar,) = fetch("local", progress=progress)
-        # File systems are looked up by the driver's first class loader, which knows nothing of spark.jars.
-        conf.set("spark.driver.extraClassPath", str(jar))
         for name, value in _LOCAL_FILES.items():
             conf.setIfMissing(name, value)

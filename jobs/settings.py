@@ -110,6 +110,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid
     metrics_port: Port = 9464
     """Port of the Prometheus endpoint; 0: any free one, -1: none."""
 
+    alive_port: Port = 0
+    """Port by which a standby knows at once that this process has ended; 0: any free one, -1: none. Nothing
+    is said there."""
+
     log_level: str = "info"
     """Least level of what is logged: debug, info, warning or error."""
     log_format: str = "auto"

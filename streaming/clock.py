@@ -81,6 +81,7 @@ class Clock:
         coordinator: who writes; no two processes may have the same.
         progress: how the query goes on that the clock is for.
         reached_ms: the latest log time that is known.
+        alive_at: as ticks tell it.
     """
 
     def __init__(
@@ -91,10 +92,12 @@ class Clock:
         coordinator: str,
         progress: Progress | None = None,
         reached_ms: int = 0,
+        alive_at: str | None = None,
     ) -> None:
         self._topic = topic
         self._pace = pace
         self._coordinator = coordinator
+        self._alive_at = alive_at
         self._stalled, self._caught_up, timers, self._unwritten_ms = progress or Progress()
         self._number = 0
         self._first_offset = 0
@@ -132,6 +135,7 @@ class Clock:
         coordinator: str,
         progress: Progress | None = None,
         reached_ms: int = 0,
+        alive_at: str | None = None,
     ) -> Self:
         """The clock of the coordinator with these settings."""
         return cls(
@@ -141,6 +145,7 @@ class Clock:
             coordinator,
             progress,
             reached_ms,
+            alive_at,
         )
 
     def __enter__(self) -> Self:
@@ -296,6 +301,7 @@ class Clock:
             at_ms=at_ms,
             previous_ms=self._newest_ms,
             until_ms=self._until_ms(),
+            alive_at=self._alive_at,
             last=last,
         )
         future = self._producer.send(self._topic, msgspec.json.encode(tick))

@@ -11,6 +11,7 @@ from group_coordinator.checkpoints.topics import read_topics
 from group_coordinator.jobs.health import Activity
 from group_coordinator.jobs.kafka_config import python_client_config
 from group_coordinator.streaming.errors import CoordinatorError
+from group_coordinator.streaming.lifeline import Watcher
 from group_coordinator.streaming.ticks import TickReader
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from group_coordinator.jobs.signals import StopEvent
     from group_coordinator.streaming.metrics import Watch
     from group_coordinator.streaming.ticks import Tick
+    from group_coordinator.streaming.warmth import Warmth
 
 __all__ = ["Leadership", "check_alone"]
 
@@ -59,9 +61,10 @@ def _is_running(rival: Tick) -> CoordinatorError:
 
 
 class Leadership:
-    """Waits for the turn of the process called `coordinator`, by the ticks of others.
+    """Waits for the turn of the process called `coordinator`, by the ticks and lifelines of others.
 
-    `check_jvm` raises if Spark's JVM has died, without which nobody could take over.
+    `check_jvm` raises if Spark's JVM has died, without which nobody could take over. `warmth` is kept up
+    meanwhile.
     """
 
     def __init__(
@@ -70,6 +73,8 @@ class Leadership:
         coordinator: str,
         watch: Watch,
         check_jvm: Callable[[], object],
+        warmth: Warmth,
+        alive_at: str | None,
         say: Callable[[str], None],
         stopping: StopEvent,
     ) -> None:
@@ -78,6 +83,9 @@ class Leadership:
         self._stands_by = settings.standby
         self._watch = watch
         self._check_jvm = check_jvm
+        self._warmth = warmth
+        self.alive_at = alive_at
+        self._watcher = Watcher()
         self._say = say
         self.stopping = stopping
 
@@ -86,11 +94,18 @@ class Leadership:
 
         Raises `CoordinatorError` if one runs and this one is not to stand by.
         """
+        try:
+            self._await_turn(ticks)
+        finally:
+            self._warmth.end()
+            self._watcher.close()
+
+    def _await_turn(self, ticks: TickReader) -> None:
         standing_by_for = ""
         while not self.stopping.is_set():
             ticks.poll(_LOOK_S)
             rival = ticks.running(self._quiet_s)
-            if rival is None or rival.coordinator == self.coordinator:
+            if rival is None or rival.coordinator == self.coordinator or self._has_ended(rival):
                 if standing_by_for:
                     self._watch.health.does(Activity.STARTING)
                     self._watch.metrics.standby.set(0)
@@ -101,7 +116,11 @@ class Leadership:
             if ticks.is_live and standing_by_for != rival.coordinator:
                 standing_by_for = rival.coordinator
                 self._watch.metrics.standby.set(1)
+                self._warmth.begin(lambda: ticks.position)
                 self._say(f"standing by: {rival.coordinator} is the coordinator of these topics")
             if standing_by_for:
                 self._check_jvm()
-                self._watch.health.does(Activity.STANDING_BY)
+                self._watch.health.does(Activity.WARM if self._warmth.is_warm else Activity.STANDING_BY)
+
+    def _has_ended(self, rival: Tick) -> bool:
+        return self._stands_by and self._watcher.has_ended(rival.alive_at)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from group_coordinator.coordinator_state.step import StepResult
     from group_coordinator.jobs.settings import Settings
@@ -42,8 +43,10 @@ __all__ = [
     "per_group",
     "read_log",
     "read_topics",
+    "requests_of",
     "start_query",
     "tick_time",
+    "writing",
 ]
 
 QUERY_NAME = "group-coordinator"
@@ -68,17 +71,7 @@ def start_query(
 ) -> StreamingQuery:
     """Start the one query that is the coordinator."""
     rows = decisions(read_log(spark, settings), arguments, count)
-    stream = (
-        rows.writeStream.queryName(QUERY_NAME)
-        .format("kafka")
-        .outputMode("update")
-        .option("checkpointLocation", settings.checkpoint)
-        .option("kafka.acks", "all")
-        .option("kafka.max.request.size", settings.group.max_record_bytes)
-        # A record that is larger than the producer's buffer would end the query.
-        .option("kafka.buffer.memory", max(2 * settings.group.max_record_bytes, _BUFFER_BYTES))
-        .options(**kafka_options(settings))
-    )
+    stream = writing(rows, settings, QUERY_NAME, settings.checkpoint)
     match until:
         case Until.PLANNED:
             # One batch: where one is not committed, that one. The newer trigger would go on after it.
@@ -90,11 +83,29 @@ def start_query(
     return stream.start()
 
 
-def read_log(spark: SparkSession, settings: Settings) -> DataFrame:
-    """Requests and ticks as one stream, without probes, and without ticks once they moved the watermark."""
-    log = read_topics(
-        spark, settings, settings.topics_requests, settings.topics_clock, most=settings.max_batch_records
+def writing(rows: DataFrame, settings: Settings, name: str, checkpoint: str) -> DataStreamWriter:
+    """Return the writer that starts a query of that name, which writes `rows` to Kafka."""
+    return (
+        rows.writeStream.queryName(name)
+        .format("kafka")
+        .outputMode("update")
+        .option("checkpointLocation", checkpoint)
+        .option("kafka.acks", "all")
+        .option("kafka.max.request.size", settings.group.max_record_bytes)
+        # A record that is larger than the producer's buffer would end the query.
+        .option("kafka.buffer.memory", max(2 * settings.group.max_record_bytes, _BUFFER_BYTES))
+        .options(**kafka_options(settings))
     )
+
+
+def read_log(spark: SparkSession, settings: Settings) -> DataFrame:
+    """Requests and ticks as one stream, as `requests_of` returns it."""
+    topics = settings.topics_requests, settings.topics_clock
+    return requests_of(read_topics(spark, settings, *topics, most=settings.max_batch_records), settings)
+
+
+def requests_of(log: DataFrame, settings: Settings) -> DataFrame:
+    """Take probes out of the rows of Spark's source, and ticks once they moved the watermark."""
     log = log.filter(~(F.col("key").isNull() & F.col("value").eqNullSafe(F.lit(PROBE))))
     is_tick = F.col("topic") == settings.topics_clock
     requests = (
@@ -132,15 +143,18 @@ def tick_time(max_gap_ms: int) -> Column:
     return F.when(is_late, late).otherwise(F.timestamp_millis(F.least(at_ms, field("until_ms"))))
 
 
-def read_topics(spark: SparkSession, settings: Settings, *topics: str, most: int | None = None) -> DataFrame:
+def read_topics(
+    spark: SparkSession, settings: Settings, *topics: str, most: int | None = None, begin: str | None = None
+) -> DataFrame:
     """The records of the topics as they come, with the columns of Spark's source.
 
-    `most`: how many a batch may have, of all partitions together, in proportion to what each has.
+    `most`: how many a batch may have, of all partitions together, in proportion to what each has. `begin`:
+    where a new checkpoint begins, as Spark's `startingOffsets`; None: where the settings say.
     """
     source = (
         spark.readStream.format("kafka")
         .option("subscribe", ",".join(topics))
-        .option("startingOffsets", settings.starting_offsets)
+        .option("startingOffsets", begin or settings.starting_offsets)
         # Records that have passed their retention while the coordinator was down are gone either way. Clients
         # repeat what is not answered. So it would only make the outage longer to refuse to start.
         .option("failOnDataLoss", "false")

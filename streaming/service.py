@@ -27,6 +27,7 @@ from group_coordinator.streaming.daemon import daemon_defaults
 from group_coordinator.streaming.errors import CoordinatorError
 from group_coordinator.streaming.function import FunctionArguments
 from group_coordinator.streaming.leadership import Leadership
+from group_coordinator.streaming.lifeline import Lifeline
 from group_coordinator.streaming.metrics import DecisionMetrics, GroupMetrics, JobMetrics, Watch
 from group_coordinator.streaming.probes import Probes
 from group_coordinator.streaming.query import QUERY_NAME, start_query
@@ -35,6 +36,7 @@ from group_coordinator.streaming.ticks import TickReader
 from group_coordinator.streaming.timers import Timers
 from group_coordinator.streaming.topic_watch import TopicWatch
 from group_coordinator.streaming.topics import prepare_topics
+from group_coordinator.streaming.warmth import Warmth, start_workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,6 +82,7 @@ def _run(settings: Settings, say: Callable[[str], None], *, progress: bool) -> N
         spark, stopping = stack.enter_context(
             spark_until_stopped(settings, say, progress=progress, defaults=daemon_defaults())
         )
+        start_workers(spark)
         spark.streams.addListener(batches)
         counts = spark.sparkContext.accumulator(Counts(timers=watch.timers), CountsParam())
         if settings.metrics_port >= 0:
@@ -90,11 +93,15 @@ def _run(settings: Settings, say: Callable[[str], None], *, progress: bool) -> N
             registry.register(stack.enter_context(lag))
             spark.streams.addListener(BatchMetrics(registry, QUERY_NAME))
 
+        lifeline = Lifeline(spark, settings.alive_port, client_config["bootstrap_servers"][0])
+        stack.enter_context(lifeline)
         leadership = Leadership(
             settings,
             f"{socket.gethostname()}:{os.getpid()}",
             watch,
             spark.sparkContext.statusTracker().getActiveJobsIds,
+            Warmth(spark, settings, partitions, say),
+            lifeline.address,
             say,
             stopping,
         )

@@ -194,6 +194,7 @@ class Supervision:
                 coordinator,
                 Progress(self._stalled, self._ticks_caught_up, self._timers, self._probes.unwritten_ms),
                 reached_ms(self._files),
+                self._leadership.alive_at,
             ) as clock,
             self._corrections.during(lambda: clock.failure is None),
         ):

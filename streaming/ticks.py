@@ -36,6 +36,8 @@ class Tick(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     until_ms: int | None = None
     """This tick lets time pass up to then at most, because the coordinator has not read all that came later.
     None: up to this tick."""
+    alive_at: str | None = None
+    """Where this coordinator's Java process listens for as long as it lives (`lifeline.py`)."""
     last: bool = False
     """Whether this is the last tick of this coordinator."""
 
@@ -103,11 +105,18 @@ class TickReader:
         self.is_live = self.is_live or offset >= self._end
 
     def running(self, quiet_s: float) -> Tick | None:
-        """The newest tick, if more may follow: it was not the last, and came less than `quiet_s` ago."""
+        """The newest tick, if more may follow: it was not the last, and came less than `quiet_s` ago.
+
+        One that is there and was not read yet, because this process itself stood still, counts as well.
+        """
         newest = self._newest
-        if newest is None or newest.last or time.monotonic() - self._heard_at > quiet_s:
+        if newest is None or newest.last:
             return None
-        return newest
+        return newest if time.monotonic() - self._heard_at <= quiet_s or self._is_behind() else None
+
+    def _is_behind(self) -> bool:
+        (end,) = self._consumer.end_offsets([self._partition]).values()
+        return bool(self.position < end)
 
 
 def _read(value: bytes | None) -> Tick:

@@ -68,6 +68,8 @@ def test_one_that_stands_by_does_what_it_is_there_for(health: Health, clock: Clo
     for _ in range(1_000):
         health.does(Activity.STANDING_BY)
         assert probes(health) == (True, True, "standing by: another coordinator runs")
+        health.does(Activity.WARM)
+        assert probes(health) == (True, True, "standing by, and warm: another coordinator runs")
         clock.wait(1)
 
 

@@ -20,12 +20,15 @@ ROOT = Path(__file__).parents[2]
 # There is one session to a process, so each test has a process of its own.
 SCRIPT = """
 import json, os, sys
-from group_coordinator.jobs.session import create_session
+import psutil
+from group_coordinator.jobs.session import create_session, start_java
 from group_coordinator.streaming.daemon import daemon_defaults
 from group_coordinator.jobs.settings import Settings
 given = json.loads(sys.argv[1])
 settings = Settings.load(None, {}, {"bootstrap.servers": "unused:9092", "checkpoint": "unused", **given})
+start_java(settings, daemon_defaults())
 spark = create_session(settings, defaults=daemon_defaults())
+jvms = sum(it.name() == "java" for it in psutil.Process().children(recursive=True))
 conf = dict(spark.sparkContext.getConf().getAll())
 conf |= {name: spark.conf.get(name) for name in ("spark.sql.shuffle.partitions",)}
 def look(_):
@@ -38,7 +41,7 @@ log = spark._jvm.org.apache.logging.log4j.LogManager.getLogger(
 )
 log.warn("Loaded state store provider in loadTimeMs=2194 for storeId=0")
 log.warn("something else")
-print(json.dumps({"conf": conf, "worker": worker, "reader": reader, "unix_socket": socket}))
+print(json.dumps({"conf": conf, "worker": worker, "reader": reader, "unix_socket": socket, "jvms": jvms}))
 spark.stop()
 """
 
@@ -94,8 +97,8 @@ def test_defaults_with_the_locked_jars() -> None:
     made = session({"state.partitions": 3})
 
     conf = made["conf"]
-    assert conf["spark.jars"].split(",") == [str(jar) for jar in fetch("spark")]
-    assert conf["spark.driver.extraClassPath"] == str(fetch("local")[0])
+    assert "spark.jars" not in conf
+    assert conf["spark.driver.extraClassPath"].split(":") == list(map(str, fetch("local", "spark")))
     assert conf["spark.master"] == "local[2,4]"
     assert conf["spark.sql.shuffle.partitions"] == "3"
     assert conf["spark.sql.streaming.noDataMicroBatches.enabled"] == "false"
@@ -104,6 +107,7 @@ def test_defaults_with_the_locked_jars() -> None:
     assert conf["spark.sql.ui.retainedExecutions"] == "10"
     assert (made["worker"], made["reader"]) == (sys.executable, "group_coordinator.streaming.worker")
     assert made["unix_socket"] == "true"
+    assert made["jvms"] == 1, "the one that was started ahead"
     # That Spark has been slow is nothing to be done about.
     assert "Loaded state store provider" not in made["stderr"]
     assert " WARN StateStore: something else" in made["stderr"]

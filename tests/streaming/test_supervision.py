@@ -162,7 +162,7 @@ class Stage:
         self.batches = BatchWatch("the query")
         watch = Watch(self.batches, Health(self.batches, 9_000), JobMetrics(CollectorRegistry()), Timers())
         leadership: Any = SimpleNamespace(
-            coordinator="me", stopping=self.stopping, await_turn=lambda ticks: None
+            coordinator="me", alive_at=None, stopping=self.stopping, await_turn=lambda ticks: None
         )
         nothing: Any = None
         self.probes = FakeProbes()

@@ -49,6 +49,13 @@ def test_somebody_is_there(topic: str, config: dict[str, Any]) -> None:
             reader.poll(1)
 
 
+def test_a_tick_that_is_there_and_not_read_yet_counts(topic: str, config: dict[str, Any]) -> None:
+    with Clock(topic, SELDOM, config, "somebody"), TickReader(topic, config) as reader:
+        assert reader.running(0) is None
+        with Clock(topic, SELDOM, config, "another"):
+            assert reader.running(0) is not None
+
+
 def test_somebody_was_there_and_said_farewell(topic: str, config: dict[str, Any]) -> None:
     with Clock(topic, OFTEN, config, "somebody"):
         pass

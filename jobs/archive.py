@@ -1,0 +1,101 @@
+"""Java's archive of the classes that Spark loads, with which a coordinator starts sooner.
+
+    python -m group_coordinator.jobs.archive
+
+Java reads and verifies ten thousand classes of Spark at each start. An archive (class-data sharing, JEP 350)
+has them as Java needs them in memory. This command makes it beside the cache of jars, in half a minute, and
+every job that starts later uses it. Java itself looks whether the archive fits its version and the jars, and
+does without it if not. So make it again after each upgrade.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from group_coordinator.deploy.jars import JarError, cache_dir
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["archive_options", "make_archive"]
+
+_EXIT_S = 300
+"""Within which Java writes the archive."""
+_QUIET = "-Xlog:cds*=off"
+"""Java would say at each start that an archive does not fit."""
+
+
+def archive_options() -> str:
+    """Options with which a JVM uses the archive; none if there is no archive."""
+    file = _file()
+    return f"-XX:SharedArchiveFile={file} {_QUIET}" if file.exists() else ""
+
+
+def _file() -> Path:
+    return cache_dir().with_name("spark.jsa")
+
+
+def make_archive() -> Path:
+    """Make the archive in the place of one that is there. Raises `JarError` if that does not work."""
+    # Not before it is wanted: the session imports this module.
+    from group_coordinator.jobs.session import create_session  # noqa: PLC0415
+    from group_coordinator.jobs.settings import Settings  # noqa: PLC0415
+
+    file = _file()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=file.parent) as directory:
+        made = Path(directory, file.name)
+        given = {"bootstrap.servers": "unused:9092", "checkpoint": directory}
+        settings = Settings.load(None, {}, given)
+        java = f"-XX:ArchiveClassesAtExit={made} {_QUIET}"
+        spark = create_session(settings, progress=True, java=java)
+        _load_classes(spark, directory)
+        context: Any = spark.sparkContext
+        process: subprocess.Popen[bytes] = context._gateway.proc  # noqa: SLF001 - pyspark has no other way
+        spark.stop()
+        context._gateway.shutdown()  # noqa: SLF001
+        assert process.stdin is not None  # noqa: S101 - it is a pipe, by which Java notices the end
+        process.stdin.close()
+        try:
+            process.wait(_EXIT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise JarError(f"Java has not written {made} within {_EXIT_S} s") from None
+        if not made.exists():
+            raise JarError(f"Java has not written {made}")
+        made.replace(file)
+    return file
+
+
+def _load_classes(spark: SparkSession, directory: str) -> None:
+    """Run a stateful query, and make Kafka's clients, which need no broker for that."""
+    ticks = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load()
+    counts = ticks.withWatermark("timestamp", "1 second").groupBy("value").count()
+    query = counts.writeStream.outputMode("update").format("noop")
+    query = query.option("checkpointLocation", f"{directory}/checkpoint")
+    query.trigger(availableNow=True).start().awaitTermination()
+    java: Any = spark._jvm  # noqa: SLF001 - as pyspark's
+    properties = java.java.util.HashMap()
+    properties.put("bootstrap.servers", "127.0.0.1:1")
+    name = "org.apache.kafka.common.serialization.ByteArray"
+    for each in ("key", "value"):
+        properties.put(f"{each}.serializer", f"{name}Serializer")
+        properties.put(f"{each}.deserializer", f"{name}Deserializer")
+    clients = java.org.apache.kafka.clients
+    clients.consumer.KafkaConsumer(properties).close()
+    clients.producer.KafkaProducer(properties).close()
+    clients.admin.AdminClient.create(properties).close()
+    spark.readStream.format("kafka").options(
+        **{"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "none"}
+    ).load()
+
+
+if __name__ == "__main__":
+    try:
+        make_archive()
+    except JarError as error:
+        sys.exit(str(error))

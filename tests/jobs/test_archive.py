@@ -1,0 +1,44 @@
+"""The archive of classes: made by its command, and used by each session from then on."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from group_coordinator.deploy.jars import cache_dir, fetch
+from tests.jobs.test_session import run
+
+pytestmark = [pytest.mark.spark, pytest.mark.verify]
+
+USES_ARCHIVE = """
+from pathlib import Path
+from group_coordinator.jobs.session import create_session
+from group_coordinator.jobs.settings import Settings
+settings = Settings.load(None, {}, {"bootstrap.servers": "unused:9092", "checkpoint": "unused"})
+spark = create_session(settings)
+jvm = spark.sparkContext._jvm.ProcessHandle.current().pid()
+print("spark.jsa" in Path(f"/proc/{jvm}/maps").read_text())
+spark.stop()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is no /proc")
+def test_a_session_maps_the_archive_that_was_made(tmp_path: Path) -> None:
+    fetch("spark", "local")
+    (tmp_path / "jars").symlink_to(cache_dir())
+    cache = {"GROUP_COORDINATOR_CACHE": str(tmp_path)}
+    session = [sys.executable, "-c", USES_ARCHIVE]
+
+    assert run(session, cache).stdout.splitlines()[-1] == "False"
+    run([sys.executable, "-m", "group_coordinator.jobs.archive"], cache)
+    assert run(session, cache).stdout.splitlines()[-1] == "True"
+
+    # What Java cannot use it does without, and says nothing of it.
+    archive = tmp_path / "spark.jsa"
+    archive.unlink()
+    archive.write_bytes(b"no archive")
+    without = run(session, cache)
+    assert without.stdout.splitlines() == ["False"]
+    assert "archive" not in without.stderr
