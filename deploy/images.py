@@ -62,8 +62,9 @@ def tool(candidates: tuple[str, ...] = _BUILDERS) -> str:
 def build_command(name: str, target: str) -> list[str]:
     """Return the command by which a tool builds a target from the root of the repository."""
     arguments = [word for it in _ARGUMENTS if os.environ.get(it) for word in ("--build-arg", it)]
-    # Only Docker finds the list beside the Dockerfile by itself, and only its format has health checks.
-    others = [] if name == "docker" else ["--format", "docker", "--ignorefile", f"{_DOCKERFILE}.dockerignore"]
+    # Docker finds the list beside the Dockerfile by itself, keeps layers, and its format has health checks.
+    ignored = ("--ignorefile", f"{_DOCKERFILE}.dockerignore")
+    others = [] if name == "docker" else [*ignored, "--layers", "--format", "docker"]
     return [
         *(name, "build", "--file", str(_DOCKERFILE), "--target", target, "--tag", image(target)),
         *others,

@@ -102,6 +102,14 @@ def test_the_guide_has_everything_that_a_probe_says() -> None:
     assert said == {activity.value.partition(":")[0] for activity in Activity} | {"has stood still for … s"}
 
 
+def test_the_guide_says_of_each_way_to_run_when_it_was_run() -> None:
+    section = GUIDE.partition("\n## Ways to run it\n")[2].partition("\n### ")[0]
+    _, *rows = re.findall(r"^\|.*\| ([^|]+) \|$", section, re.MULTILINE)
+
+    assert len(rows) >= 8
+    assert [row for row in rows if not re.match(r"on \d+ [A-Z][a-z]+ 20\d\d|not run", row)] == []
+
+
 @pytest.mark.parametrize("block", re.findall(r"```toml\n(.*?)```", GUIDE, re.DOTALL))
 def test_the_guides_settings_are_settings(block: str, tmp_path: Path) -> None:
     file = tmp_path / "coordinator.toml"
