@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from kafka import KafkaConsumer, TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
-__all__ = ["append_times"]
+__all__ = ["append_times", "readable_ends"]
 
 
 def append_times(
@@ -41,3 +41,15 @@ def append_times(
     finally:
         consumer.close()
     return times
+
+
+def readable_ends(
+    client_config: Mapping[str, Any], topic: str, partitions: Collection[int]
+) -> dict[int, int]:
+    """The offsets of a topic's partitions up to which all records can be read. Raises `KafkaError`."""
+    consumer = KafkaConsumer(**client_config, group_id=None, enable_auto_commit=False)
+    try:
+        ends = consumer.end_offsets([TopicPartition(topic, it) for it in partitions])
+    finally:
+        consumer.close()
+    return {partition.partition: end for partition, end in ends.items()}

@@ -1,0 +1,63 @@
+"""The begin of standstills: from when on nothing of a partition's groups was decided."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from group_coordinator.checkpoints.offset_log import newest_planned
+from group_coordinator.checkpoints.outages import newest_ms, read_outages
+from group_coordinator.checkpoints.shifts import Shifts, read_shifts
+from group_coordinator.checkpoints.standstills import begin_standstills, read_standstills
+from group_coordinator.checkpoints.times import readable_ends
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from group_coordinator.checkpoints.files import CheckpointFiles
+
+__all__ = ["note_standstills", "undecided_from"]
+
+
+def note_standstills(
+    files: CheckpointFiles,
+    client_config: Mapping[str, Any],
+    request_topic: str,
+    partitions: Collection[int],
+    resumed_ms: int,
+) -> list[int]:
+    """Note that these partitions take no requests; return those of which it was not known.
+
+    A standstill begins with the newest request of its partition, and not before the watermark. Requests that
+    were not read yet came before it, so they are decided while it lasts. It begins at `resumed_ms` at the
+    latest, which is the end of the outage that was noted last. Raises `CheckpointError`, and `KafkaError` if
+    the newest requests cannot be read.
+    """
+    planned = newest_planned(files)
+    standstills = read_standstills(files)
+    begun = set(partitions) - {it.partition for it in standstills if it.end_ms is None}
+    if planned is None or not begun:
+        return []
+    shifts = Shifts(read_shifts(files))
+    spans = [(it.start_ms, it.end_ms) for it in read_outages(files)]
+    begins = {}
+    for partition in sorted(begun):
+        ends = readable_ends(client_config, request_topic, [partition])
+        read_ms = max(
+            newest_ms(client_config, request_topic, ends, shifts),
+            planned.next_watermark_ms or planned.watermark_ms,
+        )
+        over = [(it.start_ms, it.end_ms) for it in standstills if it.partition == partition and it.end_ms]
+        begins[partition] = min(undecided_from(read_ms, [*spans, *over]), resumed_ms)
+    begin_standstills(files, begins)
+    return sorted(begins)
+
+
+def undecided_from(read_ms: int, spans: Iterable[tuple[int, int]]) -> int:
+    """The time after which nothing was decided: `read_ms`, or the end of the span that it lies in.
+
+    `spans`: outages and standstills that are over, from when to when. What lies in one counts as of its end.
+    """
+    for start_ms, end_ms in sorted(spans):
+        if start_ms <= read_ms < end_ms:
+            read_ms = end_ms
+    return read_ms
