@@ -9,7 +9,7 @@ from group_coordinator.checkpoints.shifts import Shift, Shifts, fitted, read_shi
 from group_coordinator.checkpoints.times import append_times
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Mapping
 
     from group_coordinator.checkpoints.files import CheckpointFiles
     from group_coordinator.checkpoints.shifts import Guard
@@ -23,7 +23,6 @@ def note_shifts(
     request_topic: str,
     guard: Guard,
     *,
-    except_for: Collection[int] = (),
     differ_ms: int,
     most: int,
 ) -> list[Shift]:
@@ -37,7 +36,6 @@ def note_shifts(
         client_config: for kafka-python.
         request_topic: the one that the batch reads.
         guard: the one that has refused a record of the batch, by today's clock of the driver.
-        except_for: partitions whose records the batch has refused for another reason.
         differ_ms: by how much clocks may differ.
         most: how many records a batch has at most.
 
@@ -46,14 +44,14 @@ def note_shifts(
     planned = newest_planned(files)
     if planned is None or planned.is_committed:
         return []
-    span = guard.span(planned.timestamp_ms, planned.watermark_ms)
     before = read_batch(files, planned.batch_id - 1).offsets if planned.batch_id else {}
     read = before.get(request_topic, {})
-    ends = {it: end for it, end in planned.offsets.get(request_topic, {}).items() if it not in except_for}
+    ends = planned.offsets.get(request_topic, {})
     begins = {it: max(read.get(it, 0), end - most) for it, end in ends.items()}
     shifts = read_shifts(files)
     noted = []
     for partition, times in append_times(client_config, request_topic, begins, ends).items():
+        span = guard.span(planned.timestamp_ms, planned.watermark_ms, partition)
         after = fitted(shifts, partition, times, ends[partition], span, differ_ms)
         if after is not None:
             shifts = after

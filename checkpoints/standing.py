@@ -1,4 +1,4 @@
-"""The begin of standstills: from when on nothing of a partition's groups was decided."""
+"""The begin of a standstill: after it nothing of the partition's groups was decided."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def note_standstills(
     """Note that these partitions take no requests; return those of which it was not known.
 
     A standstill begins with the newest request of its partition, and not before the watermark. Requests that
-    were not read yet came before it, so they are decided while it lasts. It begins at `resumed_ms` at the
-    latest, which is the end of the outage that was noted last. Raises `CheckpointError`, and `KafkaError` if
+    were not read yet came before it, so they are decided while it lasts. `resumed_ms`: log time when it was
+    known; requests that have come since did not come before. Raises `CheckpointError`, and `KafkaError` if
     the newest requests cannot be read.
     """
     planned = newest_planned(files)
@@ -41,13 +41,16 @@ def note_standstills(
     spans = [(it.start_ms, it.end_ms) for it in read_outages(files)]
     begins = {}
     for partition in sorted(begun):
-        ends = readable_ends(client_config, request_topic, [partition])
+        read = {partition: planned.offsets.get(request_topic, {}).get(partition, 0)}
+        unread = readable_ends(client_config, request_topic, [partition])
         read_ms = max(
-            newest_ms(client_config, request_topic, ends, shifts),
+            # Its clock may be ahead by less than a shift is noted for.
+            newest_ms(client_config, request_topic, read, shifts),
+            min(newest_ms(client_config, request_topic, unread, shifts), resumed_ms),
             planned.next_watermark_ms or planned.watermark_ms,
         )
         over = [(it.start_ms, it.end_ms) for it in standstills if it.partition == partition and it.end_ms]
-        begins[partition] = min(undecided_from(read_ms, [*spans, *over]), resumed_ms)
+        begins[partition] = undecided_from(read_ms, [*spans, *over])
     begin_standstills(files, begins)
     return sorted(begins)
 
@@ -55,7 +58,7 @@ def note_standstills(
 def undecided_from(read_ms: int, spans: Iterable[tuple[int, int]]) -> int:
     """The time after which nothing was decided: `read_ms`, or the end of the span that it lies in.
 
-    `spans`: outages and standstills that are over, from when to when. What lies in one counts as of its end.
+    `spans`: outages and standstills that are over, from when to when. A time in one counts as its end.
     """
     for start_ms, end_ms in sorted(spans):
         if start_ms <= read_ms < end_ms:

@@ -202,20 +202,20 @@ class StatefulFunction:
         """
         topic, guard = self._arguments.request_topic, self._arguments.guard
         shift_at = self._shifts.at if self._shifts else None
-        earliest_ms, latest_ms = float("-inf"), float("inf")
-        if guard is not None:
-            # Both are in the plan of the batch: they are the same if it runs again.
-            planned_ms, watermark_ms = state.getCurrentProcessingTimeMs(), state.getCurrentWatermarkMs()
-            _, earliest_ms, latest_ms = guard.span(planned_ms, watermark_ms)
-        # All that came before it is read while a backlog is.
-        is_over = stands is not None and earliest_ms != float("-inf")
         over_from_ms = float("inf") if stands is None else stands.start_ms
+        earliest_ms, latest_ms = float("-inf"), float("inf")
+        spans_of = -1
         for partition, offset, timestamp_ms, value in records:
+            if guard is not None and partition != spans_of:
+                # Both are in the plan of the batch: they are the same if it runs again.
+                planned_ms, watermark_ms = state.getCurrentProcessingTimeMs(), state.getCurrentWatermarkMs()
+                _, earliest_ms, latest_ms = guard.span(planned_ms, watermark_ms, partition)
+                spans_of = partition
             time_ms = timestamp_ms if shift_at is None else timestamp_ms + shift_at(partition, offset)
-            if is_over or time_ms > over_from_ms:
-                raise StoodStillError(f"{STOOD_STILL} partition {partition} takes requests again")
             if not earliest_ms <= time_ms <= latest_ms:
                 raise ClockJumpedError(f"{CLOCK_JUMPED} partition {partition} offset {offset}")
+            if time_ms > over_from_ms:
+                raise StoodStillError(f"{STOOD_STILL} partition {partition} takes requests again")
             yield Record(topic, partition, offset, time_ms, key, value)
 
 

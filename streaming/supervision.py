@@ -283,12 +283,15 @@ class Supervision:
 
     def _make_guard(self, until: Until, outages: list[Outage], clock: Clock) -> Guard:
         gap_ms = self._settings.clock_max_gap_ms
+        # As far as the clock lets time be ahead of the reader.
+        ahead_ms = gap_ms + self._settings.trigger_interval_ms
         return Guard(
             ahead_ms=clock.ahead_of_driver_ms,
             later_ms=self._settings.clock_slack_ms + gap_ms,
-            # As far as the clock lets time be ahead of the reader. A backlog may be of any time.
-            earlier_ms=gap_ms + self._settings.trigger_interval_ms if until is Until.STOPPED else None,
+            # It may have been so far ahead when the reader stopped, and clocks differ besides.
+            earlier_ms=ahead_ms if until is Until.STOPPED else ahead_ms + gap_ms,
             outage=outages[-1] if outages else None,
+            standstills=tuple({it.partition: it for it in read_standstills(self._files)}.values()),
         )
 
     def _note_shifts(self, clock: Clock) -> None:
@@ -304,8 +307,6 @@ class Supervision:
             self._client_config,
             self._settings.topics_requests,
             self._guard._replace(ahead_ms=clock.ahead_of_driver_ms),
-            # Of those the batch has refused all, and the times are as late as they come to be read.
-            except_for=self._standing(),
             differ_ms=self._settings.clock_max_gap_ms,
             most=self._settings.max_batch_records,
         )

@@ -46,19 +46,14 @@ class Log:
             for number in ends
         }
 
-    def note(self, driver_ahead_ms: int = 0, *except_for: int) -> list[Shift]:
+    def note(self, driver_ahead_ms: int = 0) -> list[Shift]:
         guard = Guard(driver_ahead_ms, 3_500, 3_000)
-        return note_shifts(self.files, {}, "requests", guard, except_for=except_for, differ_ms=3_000, most=10)
+        return note_shifts(self.files, {}, "requests", guard, differ_ms=3_000, most=10)
 
 
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> Log:
     return Log(monkeypatch)
-
-
-def test_a_partition_that_stood_still_is_read_late(log: Log) -> None:
-    assert log.note(0, 1) == []
-    assert log.read == [({"requests": {0: 98}}, {"requests": {0: 100}})]
 
 
 def test_the_batch_that_was_refused_counts_as_of_when_it_was_planned(log: Log) -> None:

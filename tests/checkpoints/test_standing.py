@@ -20,18 +20,19 @@ WATERMARK_MS = 50_000
 
 
 class Log:
-    """Two partitions, each with one request that came at `newest_ms`, of which nothing may be read yet."""
+    """Two partitions, each with requests at `newest_ms`. The last one is not read yet."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.files: Any = Files()
         self.newest_ms = 40_000
-        self.planned: Any = batch(5, WATERMARK_MS, 0, 0)
+        self.planned: Any = batch(5, WATERMARK_MS, 99, 99)
         monkeypatch.setattr(standing, "newest_planned", lambda _: self.planned)
         monkeypatch.setattr(standing, "readable_ends", lambda *it: dict.fromkeys(it[2], 100))
         monkeypatch.setattr(standing, "newest_ms", self.newest)
 
     def newest(self, _config: Any, _topic: str, ends: dict[int, int], shifts: Any) -> int:
-        return max(self.newest_ms + shifts.at(partition, end - 1) for partition, end in ends.items())
+        ((partition, end),) = ends.items()
+        return self.newest_ms + shifts.at(partition, end - 1) if end else 0
 
     def note(self, *partitions: int, resumed_ms: int = 90_000) -> list[int]:
         return note_standstills(self.files, {}, "requests", partitions, resumed_ms)
@@ -69,8 +70,15 @@ def test_what_lies_in_an_outage_or_in_the_standstill_before_counts_as_of_its_end
 
 def test_a_request_that_comes_when_it_is_noted_is_none_of_before(log: Log) -> None:
     log.newest_ms = 90_001
+    log.planned = batch(5, WATERMARK_MS, 0, 0)
     log.note(0)
     assert log.begins == [90_000]
+
+
+def test_a_request_that_was_decided_came_before_also_by_a_clock_that_is_ahead(log: Log) -> None:
+    log.newest_ms = 91_000
+    log.note(0)
+    assert log.begins == [91_000]
 
 
 def test_nobody_is_there_before_the_first_batch(log: Log) -> None:

@@ -81,13 +81,18 @@ def replicate(servers: str, partition: TopicPartition) -> None:
         wait_for(lambda: in_sync() == [1, 2], said=in_sync)
 
 
+@pytest.mark.parametrize("is_killed", [False, True], ids=["runs", "dies"])
 def test_time_stands_still_for_groups_of_a_partition_that_takes_no_requests(
-    first: EmbeddedBroker, tmp_path: Path
+    first: EmbeddedBroker, tmp_path: Path, is_killed: bool
 ) -> None:
+    """Also for a coordinator that dies when it has found so, before it has noted it."""
     servers = first.bootstrap_servers
-    job = Job(
-        servers, tmp_path, "stands", "--set", "requests.partitions=2", "--set", "probe.interval.ms=1500"
-    )
+
+    def start() -> Job:
+        options = ("--set", "requests.partitions=2", "--set", "probe.interval.ms=1500")
+        return Job(servers, tmp_path, "stands", *options)
+
+    job = start()
     try:
         job.wait_for("the coordinator is running")
         stands = TopicPartition(job.topics["requests"], 0)
@@ -106,6 +111,10 @@ def test_time_stands_still_for_groups_of_a_partition_that_takes_no_requests(
                 beat = {"api": "heartbeat", "request_id": "held", "client_id": "c1", "group_id": ON_BOTH}
                 value = json.dumps(beat | member).encode()
                 requests.producer.send(stands.topic, key=ON_BOTH.encode(), value=value)
+                if is_killed:
+                    job.wait_for("restarting the query: request partition 0 takes no requests")
+                    job.kill()
+                    job = start()
                 job.wait_for("request partition 0 takes no requests: ")
                 # Which takes longer than the session of the other one.
                 removed = events.first(
