@@ -66,6 +66,7 @@ class Progress(NamedTuple):
     caught_up: Callable[[], int] | None = None
     timers: Timers | None = None
     unwritten_ms: Callable[[], float] = lambda: 0
+    ticks: Callable[[], None] = lambda: None
 
 
 class Clock:
@@ -95,7 +96,7 @@ class Clock:
         self._topic = topic
         self._pace = pace
         self._coordinator = coordinator
-        self._stalled, self._caught_up, timers, self._unwritten_ms = progress or Progress()
+        self._stalled, self._caught_up, timers, self._unwritten_ms, self._ticks = progress or Progress()
         self._number = 0
         self._first_offset = 0
         self._log_time = LogTime(pace.max_gap_ms, reached_ms)
@@ -292,6 +293,7 @@ class Clock:
 
     def _write(self, *, last: bool = False, timeout_s: float | None = None) -> RecordMetadata:
         """Write a tick, and wait until it is appended."""
+        self._ticks()
         self._number += 1
         self._writing_since = time.monotonic() if timeout_s is None else None
         sent = _now()

@@ -33,9 +33,9 @@ __all__ = ["Probes", "WriteTimes"]
 _log = logging.getLogger(__name__)
 
 _LOOK_S = 0.2
+_RECONNECT_MS = 1_000
 _SETTLING_S = 60
 """The least time between two restarts because of partitions that have begun to stand still."""
-_RECONNECT_MS = 1_000
 
 
 class WriteTimes:
@@ -78,12 +78,16 @@ class WriteTimes:
         """The number of partitions that are asked."""
         return len(self._written_ms)
 
-    def due(self, now_ms: float) -> list[int]:
-        """The partitions to which a probe is to be sent."""
+    def due(self, now_ms: float, *, ticks: bool = False) -> list[int]:
+        """The partitions to which a probe is to be sent.
+
+        `ticks`: the clock writes now. A probe beside a tick makes no batch more, so it may come earlier.
+        """
+        interval_ms = self._interval_ms / 2 if ticks else self._interval_ms
         return [
             it
             for it, written_ms in self._written_ms.items()
-            if it not in self._sent_ms and (it in self._asked_ms or now_ms - written_ms >= self._interval_ms)
+            if it not in self._sent_ms and (it in self._asked_ms or now_ms - written_ms >= interval_ms)
         ]
 
     def sent(self, partition: int, now_ms: float) -> None:
@@ -117,7 +121,10 @@ class WriteTimes:
         self._standing = {it: self._standing.get(it, now_ms) for it in standing}
         silent = self._silent(now_ms)
         known = silent | set(self._standing)
-        if any(self._is_doubted(it, now_ms) for it in self._asked_ms.keys() - known):
+        unknown = self._written_ms.keys() - known
+        if any(now_ms - self._written_ms[it] > self._harmless_ms for it in unknown):
+            return None
+        if unknown & self._asked_ms.keys() & self._doubted_ms.keys():
             return None
         self._doubted_ms = {it: at for it, at in self._doubted_ms.items() if it in known}
         return silent
@@ -161,9 +168,6 @@ class WriteTimes:
             if it not in self._standing and now_ms - max(asked_ms, self._patient_from_ms) > self._patience_ms
         }
 
-    def _is_doubted(self, partition: int, now_ms: float) -> bool:
-        return partition in self._doubted_ms or now_ms - self._written_ms[partition] > self._harmless_ms
-
 
 class Probes:
     """Writes probes to the partitions of a topic, from a thread of its own, while the context is open.
@@ -205,7 +209,9 @@ class Probes:
         self._futures: dict[int, Any] = {}
         self._restarted_s = -float(_SETTLING_S)
         self._is_restarting = False
-        self._stopping = threading.Event()
+        self._stopping = False
+        self._woken = threading.Event()
+        self._ticks = False
         self._thread = threading.Thread(target=self._run, name="probes", daemon=True)
 
     @classmethod
@@ -226,10 +232,16 @@ class Probes:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stopping.set()
+        self._stopping = True
+        self._woken.set()
         self._thread.join()
         for producer in self._producers.values():
             close_producer(producer)
+
+    def tick(self) -> None:
+        """Take in that the clock writes a tick."""
+        self._ticks = True
+        self._woken.set()
 
     def clock_begins(self) -> None:
         """Take in that a clock begins. Kafka may have been away, unless it begins because of `stuck`."""
@@ -271,10 +283,13 @@ class Probes:
 
     def _run(self) -> None:
         # Nothing is to be looked at where no partition is asked, which is the default.
-        while len(self._times) and not self._stopping.wait(_LOOK_S):
+        while len(self._times) and not self._stopping:
+            self._woken.wait(_LOOK_S)
+            self._woken.clear()
+            ticks, self._ticks = self._ticks, False
             self._take_in()
             with self._lock:
-                due = self._times.due(_now_ms())
+                due = self._times.due(_now_ms(), ticks=ticks)
             for partition in due:
                 self._send(partition)
 

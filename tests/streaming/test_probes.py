@@ -22,14 +22,17 @@ def write(times: WriteTimes, partition: int, now_ms: float, taken_ms: float | No
 def test_a_query_begins_when_it_is_known_which_partitions_take_requests() -> None:
     times = WriteTimes([0, 1], interval_ms=1_500, harmless_ms=3_100, patience_ms=4_000, now_ms=0)
     assert times.due(0) == [0, 1]
-    write(times, 0, 10)
+    write(times, 0, 3_000)
     assert times.settle([], 4_000) is None
     assert times.settle([1], 4_000) == set()
+    times.be_patient(1)
+    assert times.settle([], 4_001) is None
+    times.be_patient(0)
     assert times.settle([], 4_001) == {1}
     # Nothing is known of it, so time would wait.
     assert times.unwritten_ms(4_001) == 4_001
     times.begin([1], 4_001)
-    assert times.unwritten_ms(4_001) == 3_991
+    assert times.unwritten_ms(4_001) == 1_001
 
 
 def test_time_waits_for_a_partition_that_was_away_for_too_long_until_that_is_an_outage() -> None:
@@ -41,16 +44,20 @@ def test_time_waits_for_a_partition_that_was_away_for_too_long_until_that_is_an_
     write(times, 1, 3_200)
     assert times.unwritten_ms(3_300) == 3_300
     # Which is not so before it has answered again.
+    write(times, 0, 3_300)
     times.sent(1, 4_700)
     assert times.settle([], 4_800) is None
     times.taken(1, 4_900)
     assert times.settle([], 4_900) == set()
     assert times.stuck(4_900) == set()
-    assert times.unwritten_ms(4_900) == 3_400
+    assert times.unwritten_ms(4_900) == 1_600
     # It goes on counting for one that has not answered for a harmless time.
     times.sent(0, 4_900)
-    assert times.settle([], 4_600) == set()
-    assert times.settle([], 4_601) is None
+    assert times.settle([], 6_400) == set()
+    assert times.settle([], 6_401) is None
+    # But not if it was not asked for so long, because no clock was there.
+    write(times, 0, 6_500)
+    assert times.settle([], 8_000) is None
 
 
 def test_a_standstill_that_is_over_was_an_outage() -> None:
@@ -70,6 +77,8 @@ def test_a_probe_is_due_an_interval_after_the_last_or_when_that_was_lost() -> No
     times = times_of(0, 1)
     assert times.due(1_499) == []
     assert times.due(1_500) == [0, 1]
+    # Together with a tick earlier.
+    assert [times.due(at_ms, ticks=True) for at_ms in (749, 750)] == [[], [0, 1]]
     times.sent(0, 1_500)
     write(times, 1, 1_500)
     assert times.due(2_000) == []
@@ -97,8 +106,9 @@ def test_a_partition_is_stuck_when_it_was_asked_for_long_however_often() -> None
     assert times.stuck(6_000) == set()
     assert times.stuck(6_001) == {1}
     times.taken(1, 7_000)
-    assert times.settle([], 9_000) == set()
-    assert times.stuck(9_000) == set()
+    write(times, 0, 7_000)
+    assert times.settle([], 8_000) == set()
+    assert times.stuck(8_000) == set()
 
 
 def test_kafka_as_a_whole_may_have_been_away_before_a_query_began() -> None:

@@ -114,6 +114,9 @@ class FakeProbes:
     def clock_begins(self) -> None:
         pass
 
+    def tick(self) -> None:
+        pass
+
     def healed(self) -> set[int]:
         return self.healed_now
 
