@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from kafka import KafkaConsumer, TopicPartition
+from kafka import TopicPartition
+
+from group_coordinator.jobs.lookups import consumer_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -22,9 +24,8 @@ def append_times(
     """
     partitions = {TopicPartition(topic, it): end for it, end in ends.items()}
     times: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
-    consumer = KafkaConsumer(**client_config, group_id=None, enable_auto_commit=False)
+    consumer, first = consumer_of(client_config, partitions)
     try:
-        first = consumer.beginning_offsets(list(partitions))
         unread = {each: end for each, end in partitions.items() if first[each] < end}
         consumer.assign(list(unread))
         for partition in unread:
@@ -47,9 +48,9 @@ def readable_ends(
     client_config: Mapping[str, Any], topic: str, partitions: Collection[int]
 ) -> dict[int, int]:
     """The offsets of a topic's partitions up to which all records can be read. Raises `KafkaError`."""
-    consumer = KafkaConsumer(**client_config, group_id=None, enable_auto_commit=False)
+    consumer, begins = consumer_of(client_config, [TopicPartition(topic, it) for it in partitions])
     try:
-        ends = consumer.end_offsets([TopicPartition(topic, it) for it in partitions])
+        ends = consumer.end_offsets(list(begins))
     finally:
         consumer.close()
     return {partition.partition: end for partition, end in ends.items()}

@@ -47,6 +47,8 @@ __all__ = [
 ]
 
 QUERY_NAME = "group-coordinator"
+_ANSWER_MS = 10_000
+"""`request.timeout.ms` of Kafka's clients in Spark. They ask another broker then, if any can answer."""
 _BUFFER_BYTES = 32 * 1024 * 1024
 """`buffer.memory` of Kafka's producer, unless records are larger than usual."""
 
@@ -74,6 +76,7 @@ def start_query(
         .outputMode("update")
         .option("checkpointLocation", settings.checkpoint)
         .option("kafka.acks", "all")
+        .option("kafka.request.timeout.ms", _ANSWER_MS)
         .option("kafka.max.request.size", settings.group.max_record_bytes)
         # A record that is larger than the producer's buffer would end the query.
         .option("kafka.buffer.memory", max(2 * settings.group.max_record_bytes, _BUFFER_BYTES))
@@ -147,6 +150,7 @@ def read_topics(spark: SparkSession, settings: Settings, *topics: str, most: int
         # When a task has its records, its consumer has already asked for more. The next request waits until
         # that is answered, in each task of each batch, for 500 ms by default.
         .option("kafka.fetch.max.wait.ms", "1")
+        .option("kafka.request.timeout.ms", _ANSWER_MS)
         .options(**kafka_options(settings))
     )
     return (source if most is None else source.option("maxOffsetsPerTrigger", most)).load()
