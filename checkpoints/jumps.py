@@ -44,7 +44,6 @@ def note_shifts(
     planned = newest_planned(files)
     if planned is None or planned.is_committed:
         return []
-    span = guard.span(planned.timestamp_ms, planned.watermark_ms)
     before = read_batch(files, planned.batch_id - 1).offsets if planned.batch_id else {}
     read = before.get(request_topic, {})
     ends = planned.offsets.get(request_topic, {})
@@ -52,6 +51,7 @@ def note_shifts(
     shifts = read_shifts(files)
     noted = []
     for partition, times in append_times(client_config, request_topic, begins, ends).items():
+        span = guard.span(planned.timestamp_ms, planned.watermark_ms, partition)
         after = fitted(shifts, partition, times, ends[partition], span, differ_ms)
         if after is not None:
             shifts = after

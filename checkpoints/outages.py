@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from group_coordinator.checkpoints.files import CheckpointFiles
     from group_coordinator.checkpoints.offset_log import PlannedBatch
 
-__all__ = ["note_outage", "reached_ms", "read_outages", "write_outages"]
+__all__ = ["newest_ms", "note_outage", "reached_ms", "read_outages", "write_outages"]
 
 _FILE = "outages.json"
 _KEPT = 1_000
@@ -78,9 +78,9 @@ def note_outage(
         return outages
     was_closed = bool(outages) and outages[-1].closed
     ends = planned.offsets.get(request_topic, {})
-    newest_ms = _newest_ms(client_config, request_topic, ends, Shifts(read_shifts(files)))
+    request_ms = newest_ms(client_config, request_topic, ends, Shifts(read_shifts(files)))
     # It may have ended before it had read anything new: then the outage goes on.
-    read_ms = max(newest_ms, _reached_ms(planned, outages))
+    read_ms = max(request_ms, _reached_ms(planned, outages))
     resumed_ms = resumed()
     if not read_ms:
         return outages  # nobody was there yet
@@ -93,7 +93,7 @@ def note_outage(
     return outages
 
 
-def _newest_ms(client_config: Mapping[str, Any], topic: str, ends: Mapping[int, int], shifts: Shifts) -> int:
+def newest_ms(client_config: Mapping[str, Any], topic: str, ends: Mapping[int, int], shifts: Shifts) -> int:
     """The latest time that one of the last records before `ends` counts as; 0 if none is there any more."""
     begins = {partition: end - _LOOK_BACK for partition, end in ends.items()}
     return max(

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from group_coordinator.checkpoints.files import CheckpointFiles
     from group_coordinator.coordinator_state.outages import Outage
+    from group_coordinator.coordinator_state.standstills import Standstill
 
 __all__ = [
     "CLOCK_JUMPED",
@@ -100,31 +101,36 @@ class Span(NamedTuple):
 class Guard(NamedTuple):
     """The rule for which times of records can be right.
 
-    None is later than the log time at which its batch was planned, and none is earlier than the watermark.
-    Clocks may differ by a little. The plan of a batch has the time by the driver's clock.
+    None is later than the log time at which its batch was planned. Time waits for the reader, so none is much
+    earlier than the watermark, not even while a backlog is read. Clocks may differ by a little. The plan of a
+    batch has the time by the driver's clock.
 
     Args:
         ahead_ms: how far log time is ahead of the driver's clock.
         later_ms: by how much a record may be later.
-        earlier_ms: by how much it may be earlier; None: by any time, while a backlog is read.
+        earlier_ms: by how much it may be earlier.
         outage: the newest. Requests that came in it may still be unread after it.
+        standstills: the newest of each partition. Requests that came in one are read when it is over.
     """
 
     ahead_ms: int
     later_ms: int
-    earlier_ms: int | None = None
+    earlier_ms: int
     outage: Outage | None = None
+    standstills: tuple[Standstill, ...] = ()
 
-    def span(self, planned_ms: int, watermark_ms: int) -> Span:
-        """The times that are right in a batch that was planned then, by the driver's clock."""
+    def span(self, planned_ms: int, watermark_ms: int, partition: int) -> Span:
+        """The times that are right in a partition of a batch planned then, by the driver's clock."""
         now_ms = planned_ms + self.ahead_ms
-        earliest_ms = float("-inf")
-        if self.earlier_ms is not None:
-            earliest_ms = watermark_ms - self.earlier_ms
-            if self.outage is not None and self.outage.end_ms >= earliest_ms:
-                # They count as of its end.
-                earliest_ms = min(earliest_ms, self.outage.start_ms - self.earlier_ms)
-        return Span(now_ms, earliest_ms, now_ms + self.later_ms)
+        earliest_ms = watermark_ms - self.earlier_ms
+        over: list[Outage | Standstill] = [it for it in self.standstills if it.partition == partition]
+        if self.outage is not None:
+            over.append(self.outage)
+        # They count as of its end.
+        starts = [it.start_ms for it in over if it.end_ms is None or it.end_ms >= earliest_ms]
+        return Span(
+            now_ms, min([earliest_ms, *(it - self.earlier_ms for it in starts)]), now_ms + self.later_ms
+        )
 
 
 def fitted(

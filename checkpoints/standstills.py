@@ -1,8 +1,8 @@
 """The standstills of request partitions that a checkpoint knows of.
 
-Decisions depend on them, as on outages. One begins with the end of an outage, when all that the partition had
-was read, and is open until the partition takes requests again. The stateful function decides nothing about
-groups of the partition meanwhile, and refuses records of them. So nothing depends on what happens first.
+Decisions depend on them, as on outages. One is open until the partition takes requests again. The stateful
+function lets no time pass for groups of the partition meanwhile, and refuses records that are later than its
+begin. So nothing depends on what happens first.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from group_coordinator.checkpoints.notes import read_notes, write_notes
 from group_coordinator.coordinator_state.standstills import Standstill
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from group_coordinator.checkpoints.files import CheckpointFiles
 
@@ -47,16 +47,12 @@ def write_standstills(files: CheckpointFiles, standstills: list[Standstill]) -> 
     write_notes(files, _FILE, standstills)
 
 
-def begin_standstills(files: CheckpointFiles, partitions: Collection[int], at_ms: int) -> list[int]:
-    """Note that these partitions take no requests since then; return those of which it was not known."""
+def begin_standstills(files: CheckpointFiles, begins: Mapping[int, int]) -> None:
+    """Note that partitions, of which it was not known, take no requests since the times in `begins`."""
     standstills = read_standstills(files)
-    known = {it.partition for it in standstills if it.end_ms is None}
-    begun = sorted(set(partitions) - known)
-    if begun:
-        older = len(standstills) + len(begun) - _KEPT
-        kept = [it for place, it in enumerate(standstills) if place >= older or it.end_ms is None]
-        write_standstills(files, [*kept, *(Standstill(it, at_ms) for it in begun)])
-    return begun
+    older = len(standstills) + len(begins) - _KEPT
+    kept = [it for place, it in enumerate(standstills) if place >= older or it.end_ms is None]
+    write_standstills(files, [*kept, *(Standstill(*it) for it in begins.items())])
 
 
 def end_standstills(files: CheckpointFiles, partitions: Collection[int], at_ms: int) -> list[Standstill]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from kafka import KafkaConsumer, TopicPartition
+from kafka import TopicPartition
+
+from group_coordinator.jobs.lookups import consumer_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
-__all__ = ["append_times"]
+__all__ = ["append_times", "readable_ends"]
 
 
 def append_times(
@@ -22,9 +24,8 @@ def append_times(
     """
     partitions = {TopicPartition(topic, it): end for it, end in ends.items()}
     times: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
-    consumer = KafkaConsumer(**client_config, group_id=None, enable_auto_commit=False)
+    consumer, first = consumer_of(client_config, partitions)
     try:
-        first = consumer.beginning_offsets(list(partitions))
         unread = {each: end for each, end in partitions.items() if first[each] < end}
         consumer.assign(list(unread))
         for partition in unread:
@@ -41,3 +42,15 @@ def append_times(
     finally:
         consumer.close()
     return times
+
+
+def readable_ends(
+    client_config: Mapping[str, Any], topic: str, partitions: Collection[int]
+) -> dict[int, int]:
+    """The offsets of a topic's partitions up to which all records can be read. Raises `KafkaError`."""
+    consumer, begins = consumer_of(client_config, [TopicPartition(topic, it) for it in partitions])
+    try:
+        ends = consumer.end_offsets(list(begins))
+    finally:
+        consumer.close()
+    return {partition.partition: end for partition, end in ends.items()}

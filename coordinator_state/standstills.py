@@ -44,7 +44,7 @@ class PartitionOutages:
         self._everywhere = Outages(outages)
         self._partitions = partitions
         standstills = list(standstills)
-        self._open = {it.partition for it in standstills if it.end_ms is None}
+        self._open = {it.partition: it for it in standstills if it.end_ms is None}
         self._of = {
             number: Outages(_merged(self._everywhere, [it for it in standstills if it.partition == number]))
             for number in {it.partition for it in standstills}
@@ -54,11 +54,9 @@ class PartitionOutages:
         """The outages that count for the group with this record key."""
         return self._of.get(self._partition(key), self._everywhere) if self._of else self._everywhere
 
-    def stands_for(self, key: bytes | None) -> int | None:
-        """The partition of this group, if it takes no requests still."""
-        if not self._open or (partition := self._partition(key)) not in self._open:
-            return None
-        return partition
+    def stands_for(self, key: bytes | None) -> Standstill | None:
+        """The standstill of this group's partition, if it takes no requests still."""
+        return self._open.get(self._partition(key)) if self._open else None
 
     def _partition(self, key: bytes | None) -> int:
         return -1 if key is None else partition_for_key(key, self._partitions)

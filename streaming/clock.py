@@ -66,6 +66,7 @@ class Progress(NamedTuple):
     caught_up: Callable[[], int] | None = None
     timers: Timers | None = None
     unwritten_ms: Callable[[], float] = lambda: 0
+    ticks: Callable[[], None] = lambda: None
 
 
 class Clock:
@@ -98,7 +99,7 @@ class Clock:
         self._pace = pace
         self._coordinator = coordinator
         self._alive_at = alive_at
-        self._stalled, self._caught_up, timers, self._unwritten_ms = progress or Progress()
+        self._stalled, self._caught_up, timers, self._unwritten_ms, self._ticks = progress or Progress()
         self._number = 0
         self._first_offset = 0
         self._log_time = LogTime(pace.max_gap_ms, reached_ms)
@@ -106,7 +107,7 @@ class Clock:
         self._newest_ms: int | None = None
         self._counts = False
         self._read_ms = 0
-        """The time of the newest tick before which all requests were read, while time counts."""
+        """The time up to which all requests were read, while time counts."""
         self._held_ms = 0
         """The time at which the clock stands while time does not count."""
         self._unread: deque[tuple[int, int]] = deque()
@@ -184,6 +185,13 @@ class Clock:
         return self._newest_ms
 
     @property
+    def now_ms(self) -> int:
+        """Log time now. Raises `ClockStoppedError` if the clock has stopped."""
+        if self.failure is not None:
+            raise self.failure
+        return self._log_time.at(_now())
+
+    @property
     def ahead_of_driver_ms(self) -> int:
         """Milliseconds by which log time is ahead of this machine's wall clock now."""
         now = _now()
@@ -200,13 +208,13 @@ class Clock:
         return self._log_time.broker_is_off
 
     def hold(self, at_ms: int) -> int:
-        """Let time come up to `at_ms`, and stand still there; return `newest_ms`."""
+        """Let time come up to `at_ms`, and stand still there; return `now_ms`."""
         self._held_ms = at_ms
-        return self.newest_ms
+        return self.now_ms
 
     def resume(self) -> int:
-        """Let time count from the newest tick on; return its time, as `newest_ms` does."""
-        self._read_ms = self.newest_ms
+        """Let time count from now on; return `now_ms`."""
+        self._read_ms = self.now_ms
         self._counts = True
         self._schedule.resume()
         return self._read_ms
@@ -290,6 +298,7 @@ class Clock:
 
     def _write(self, *, last: bool = False, timeout_s: float | None = None) -> RecordMetadata:
         """Write a tick, and wait until it is appended."""
+        self._ticks()
         self._number += 1
         self._writing_since = time.monotonic() if timeout_s is None else None
         sent = _now()

@@ -145,9 +145,14 @@ class StatefulFunction:
         """
         arguments = self._arguments
         raw_key = None if key[0] is None else bytes(key[0])
-        if (partition := self._outages.stands_for(raw_key)) is not None:
-            _stand_still(partition, records, state)
-            return
+        watermark_ms = state.getCurrentWatermarkMs()
+        if (stands := self._outages.stands_for(raw_key)) is not None:
+            watermark_ms = min(watermark_ms, stands.start_ms)
+            records = iter(records)
+            if (first := next(records, None)) is None:
+                _look_again(state)
+                return
+            records = chain([first], records)
         topics = arguments.topics_for(raw_key)
         config = arguments.config
         if self._read_bytes > _FULL_ANSWERS * config.max_read_bytes:
@@ -158,8 +163,8 @@ class StatefulFunction:
             raw_key,
             bytes(state.get[0]) if state.exists else None,
             # Which reads all of them before it gives the first: so none is decided if one is refused.
-            spooled_in_log_order(self._timed(raw_key, records, state)),
-            state.getCurrentWatermarkMs(),
+            spooled_in_log_order(self._timed(raw_key, records, state, stands)),
+            watermark_ms,
             config,
             arguments.secret,
             self._outages.of(raw_key),
@@ -176,35 +181,49 @@ class StatefulFunction:
         if result.state is not None:
             state.update((result.state,))
             # Later than the watermark, or Spark refuses it and the query ends: step() has fired the rest.
-            if result.deadline_ms is not None:
+            if stands is not None:
+                _look_again(state)
+            elif result.deadline_ms is not None:
                 state.setTimeoutTimestamp(result.deadline_ms)
         elif state.exists:
             state.remove()
 
     def _timed(
-        self, key: bytes | None, records: Iterable[tuple[Any, ...]], state: GroupState
+        self,
+        key: bytes | None,
+        records: Iterable[tuple[Any, ...]],
+        state: GroupState,
+        stands: Standstill | None,
     ) -> Iterator[Record]:
-        """The records, with the times that they count as. Raises `ClockJumpedError` for one that is wrong."""
+        """The records, with the times that they count as.
+
+        Raises `ClockJumpedError` for one that is wrong, and `StoodStillError` for one that shows that the
+        standstill of its partition is over.
+        """
         topic, guard = self._arguments.request_topic, self._arguments.guard
         shift_at = self._shifts.at if self._shifts else None
+        over_from_ms = float("inf") if stands is None else stands.start_ms
         earliest_ms, latest_ms = float("-inf"), float("inf")
-        if guard is not None:
-            # Both are in the plan of the batch: they are the same if it runs again.
-            planned_ms, watermark_ms = state.getCurrentProcessingTimeMs(), state.getCurrentWatermarkMs()
-            _, earliest_ms, latest_ms = guard.span(planned_ms, watermark_ms)
+        spans_of = -1
         for partition, offset, timestamp_ms, value in records:
+            if guard is not None and partition != spans_of:
+                # Both are in the plan of the batch: they are the same if it runs again.
+                planned_ms, watermark_ms = state.getCurrentProcessingTimeMs(), state.getCurrentWatermarkMs()
+                _, earliest_ms, latest_ms = guard.span(planned_ms, watermark_ms, partition)
+                spans_of = partition
             time_ms = timestamp_ms if shift_at is None else timestamp_ms + shift_at(partition, offset)
             if not earliest_ms <= time_ms <= latest_ms:
                 raise ClockJumpedError(f"{CLOCK_JUMPED} partition {partition} offset {offset}")
+            if time_ms > over_from_ms:
+                raise StoodStillError(f"{STOOD_STILL} partition {partition} takes requests again")
             yield Record(topic, partition, offset, time_ms, key, value)
 
 
-def _stand_still(partition: int, records: Iterable[tuple[Any, ...]], state: GroupState) -> None:
-    """Leave a group as it is, and look at it again later. Raises `StoodStillError` if there is a record."""
-    if next(iter(records), None) is not None:
-        raise StoodStillError(f"{STOOD_STILL} partition {partition} takes requests again")
-    state.update(tuple(state.get))
-    state.setTimeoutTimestamp(state.getCurrentWatermarkMs() + _LOOK_AGAIN_MS)
+def _look_again(state: GroupState) -> None:
+    """Look at a group again later, whose partition stands still."""
+    if state.exists:
+        state.update(tuple(state.get))
+        state.setTimeoutTimestamp(state.getCurrentWatermarkMs() + _LOOK_AGAIN_MS)
 
 
 def _plain(frame: pd.DataFrame) -> Iterator[tuple[Any, ...]]:

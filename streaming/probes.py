@@ -21,6 +21,7 @@ from kafka.errors import AuthorizationError, KafkaError
 
 from group_coordinator.coordinator_state.log import PROBE
 from group_coordinator.streaming.producers import close_producer
+from group_coordinator.streaming.schedule import Pace
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -32,31 +33,43 @@ __all__ = ["Probes", "WriteTimes"]
 _log = logging.getLogger(__name__)
 
 _LOOK_S = 0.2
+_RECONNECT_MS = 1_000
 _SETTLING_S = 60
 """The least time between two restarts because of partitions that have begun to stand still."""
-_RECONNECT_MS = 1_000
 
 
 class WriteTimes:
     """The times at which partitions took probes. Times are in ms, of one monotonic clock.
 
+    Time waits for a partition that has not taken a probe for `harmless_ms`. If it takes one after that, its
+    members were without it for too long. So it stays in doubt, and time waits, until a query begins for which
+    that time is an outage.
+
     Args:
-        partitions: their numbers.
+        partitions: their numbers. All of them are in doubt at first.
         interval_ms: between two probes of a partition.
+        harmless_ms: how far time goes on without a probe.
         patience_ms: a partition that has not taken a probe for longer stands still.
-        now_ms: the time. Until then each of them took requests, as far as anybody knows.
+        now_ms: the time.
     """
 
     def __init__(
-        self, partitions: Collection[int], interval_ms: float, patience_ms: float, now_ms: float
+        self,
+        partitions: Collection[int],
+        interval_ms: float,
+        harmless_ms: float,
+        patience_ms: float,
+        now_ms: float,
     ) -> None:
-        self._interval_ms, self._patience_ms = interval_ms, patience_ms
+        self._interval_ms, self._harmless_ms, self._patience_ms = interval_ms, harmless_ms, patience_ms
         self._written_ms = dict.fromkeys(partitions, now_ms)
         """When the newest probe that was taken was sent."""
+        self._doubted_ms = dict(self._written_ms)
+        """Since when a partition is in doubt."""
         self._sent_ms: dict[int, float] = {}
         """When the probe that is on its way was sent."""
-        self._asked_ms: dict[int, float] = {}
-        """When the first probe since then was sent."""
+        self._asked_ms = dict(self._written_ms)
+        """When the first probe since then was sent. Each is asked at once."""
         self._standing: dict[int, float] = {}
         """The partitions that stand still, as is noted, and since when."""
         self._patient_from_ms = now_ms
@@ -65,12 +78,16 @@ class WriteTimes:
         """The number of partitions that are asked."""
         return len(self._written_ms)
 
-    def due(self, now_ms: float) -> list[int]:
-        """The partitions to which a probe is to be sent."""
+    def due(self, now_ms: float, *, ticks: bool = False) -> list[int]:
+        """The partitions to which a probe is to be sent.
+
+        `ticks`: the clock writes now. A probe beside a tick makes no batch more, so it may come earlier.
+        """
+        interval_ms = self._interval_ms / 2 if ticks else self._interval_ms
         return [
             it
             for it, written_ms in self._written_ms.items()
-            if it not in self._sent_ms and (it in self._asked_ms or now_ms - written_ms >= self._interval_ms)
+            if it not in self._sent_ms and (it in self._asked_ms or now_ms - written_ms >= interval_ms)
         ]
 
     def sent(self, partition: int, now_ms: float) -> None:
@@ -78,8 +95,11 @@ class WriteTimes:
         self._sent_ms[partition] = now_ms
         self._asked_ms.setdefault(partition, now_ms)
 
-    def taken(self, partition: int) -> None:
+    def taken(self, partition: int, now_ms: float) -> None:
         """Take in that the probe that was on its way is in the log, for all to read."""
+        written_ms = self._written_ms[partition]
+        if now_ms - written_ms > self._harmless_ms:
+            self._doubted_ms.setdefault(partition, written_ms)
         self._written_ms[partition] = self._sent_ms.pop(partition)
         del self._asked_ms[partition]
 
@@ -90,39 +110,62 @@ class WriteTimes:
     def forget(self, partition: int) -> None:
         """Ask this partition no more, because nobody may."""
         del self._written_ms[partition]
-        self._sent_ms.pop(partition, None)
-        self._asked_ms.pop(partition, None)
+        for times in (self._doubted_ms, self._sent_ms, self._asked_ms):
+            times.pop(partition, None)
 
-    def begin(self, standing: Collection[int], now_ms: float) -> None:
-        """Take in that a query begins, for which these partitions stand still.
+    def settle(self, standing: Collection[int], now_ms: float) -> set[int] | None:
+        """Return the partitions that take no requests besides `standing`; None as long as it is not known.
 
-        Patience begins again, because all of Kafka may have been away.
+        The others do. They are in doubt no more, because a query begins, and until then is an outage.
         """
         self._standing = {it: self._standing.get(it, now_ms) for it in standing}
+        silent = self._silent(now_ms)
+        known = silent | set(self._standing)
+        unknown = self._written_ms.keys() - known
+        if any(now_ms - self._written_ms[it] > self._harmless_ms for it in unknown):
+            return None
+        if unknown & self._asked_ms.keys() & self._doubted_ms.keys():
+            return None
+        self._doubted_ms = {it: at for it, at in self._doubted_ms.items() if it in known}
+        return silent
+
+    def be_patient(self, now_ms: float) -> None:
+        """Take in that all of Kafka may have been away until now."""
         self._patient_from_ms = now_ms
+
+    def begin(self, standing: Collection[int], now_ms: float) -> None:
+        """Take in that a query begins, for which these partitions stand still."""
+        self._standing = {it: self._standing.get(it, now_ms) for it in standing}
+        self.be_patient(now_ms)
 
     def unwritten_ms(self, now_ms: float) -> float:
         """The time since every partition has surely taken requests, without those that stand still."""
         return max(
-            (now_ms - at for it, at in self._written_ms.items() if it not in self._standing), default=0
+            (
+                now_ms - self._doubted_ms.get(it, at)
+                for it, at in self._written_ms.items()
+                if it not in self._standing
+            ),
+            default=0,
         )
 
     def stuck(self, now_ms: float) -> set[int]:
-        """The partitions that have not taken a probe for too long, and of which it is not noted yet."""
-        return {
-            it
-            for it, asked_ms in self._asked_ms.items()
-            if it not in self._standing and now_ms - max(asked_ms, self._patient_from_ms) > self._patience_ms
-        }
-
-    def unanswered(self) -> set[int]:
-        """The partitions that have not taken the newest probe, or not yet."""
-        return set(self._asked_ms)
+        """The partitions that took no requests for too long, or take none still. It is not noted yet."""
+        answered = self._doubted_ms.keys() - self._asked_ms.keys() - self._standing.keys()
+        return answered | self._silent(now_ms)
 
     def healed(self) -> set[int]:
         """The partitions that stand still, as is noted, and have taken a probe since."""
         return {
             it for it, since_ms in self._standing.items() if self._written_ms.get(it, since_ms + 1) > since_ms
+        }
+
+    def _silent(self, now_ms: float) -> set[int]:
+        """The partitions that have not taken a probe for too long, and of which it is not noted yet."""
+        return {
+            it
+            for it, asked_ms in self._asked_ms.items()
+            if it not in self._standing and now_ms - max(asked_ms, self._patient_from_ms) > self._patience_ms
         }
 
 
@@ -134,8 +177,8 @@ class Probes:
         partitions: how many it has.
         client_config: for kafka-python.
         interval_ms: between two probes of a partition; 0: none are written.
-        patience_ms: see `WriteTimes`. A clock that cannot tick, because Kafka as a whole is away, has to stop
-            sooner.
+        harmless_ms: see `WriteTimes`.
+        patience_ms: see there. A clock that cannot tick, because Kafka is away, has to stop sooner.
     """
 
     def __init__(
@@ -144,13 +187,13 @@ class Probes:
         partitions: int,
         client_config: Mapping[str, Any],
         interval_ms: int,
+        harmless_ms: int,
         patience_ms: int,
     ) -> None:
         self._topic = topic
         self._lock = threading.Lock()
-        self._times = WriteTimes(
-            range(partitions) if interval_ms else (), interval_ms, patience_ms, _now_ms()
-        )
+        numbers = range(partitions) if interval_ms else ()
+        self._times = WriteTimes(numbers, interval_ms, harmless_ms, patience_ms, _now_ms())
         self._config = {
             **client_config,
             "acks": "all",
@@ -165,7 +208,10 @@ class Probes:
         self._producers: dict[int, KafkaProducer] = {}
         self._futures: dict[int, Any] = {}
         self._restarted_s = -float(_SETTLING_S)
-        self._stopping = threading.Event()
+        self._is_restarting = False
+        self._stopping = False
+        self._woken = threading.Event()
+        self._ticks = False
         self._thread = threading.Thread(target=self._run, name="probes", daemon=True)
 
     @classmethod
@@ -176,6 +222,7 @@ class Probes:
             partitions,
             client_config,
             settings.probe_interval_ms,
+            Pace.of(settings).ahead_ms,
             # A tick is sent an interval later at most, and waited for as long as a gap.
             settings.clock_max_gap_ms + 2 * settings.clock_interval_ms,
         )
@@ -185,10 +232,23 @@ class Probes:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stopping.set()
+        self._stopping = True
+        self._woken.set()
         self._thread.join()
         for producer in self._producers.values():
             close_producer(producer)
+
+    def tick(self) -> None:
+        """Take in that the clock writes a tick."""
+        self._ticks = True
+        self._woken.set()
+
+    def clock_begins(self) -> None:
+        """Take in that a clock begins. Kafka may have been away, unless it begins because of `stuck`."""
+        if not self._is_restarting:
+            with self._lock:
+                self._times.be_patient(_now_ms())
+        self._is_restarting = False
 
     def begin(self, standing: Collection[int]) -> None:
         """Take in that a query begins, for which these partitions stand still."""
@@ -200,20 +260,21 @@ class Probes:
         with self._lock:
             return self._times.unwritten_ms(_now_ms())
 
+    def settle(self, standing: Collection[int]) -> set[int] | None:
+        """The partitions that take no requests, besides `standing`. See `WriteTimes`."""
+        with self._lock:
+            return self._times.settle(standing, _now_ms())
+
     def stuck(self) -> set[int]:
-        """The partitions that have begun to stand still; none shortly after others have."""
+        """The partitions that took no requests for too long, as is not noted; none shortly after others."""
         with self._lock:
             stuck = self._times.stuck(_now_ms())
         return stuck if time.monotonic() - self._restarted_s >= _SETTLING_S else set()
 
-    def unanswered(self) -> set[int]:
-        """The partitions that have not taken the newest probe, or not yet."""
-        with self._lock:
-            return self._times.unanswered()
-
     def restarted(self) -> None:
         """Take in that the query restarts because of `stuck`."""
         self._restarted_s = time.monotonic()
+        self._is_restarting = True
 
     def healed(self) -> set[int]:
         """The partitions that stand still, as is noted, and take requests again."""
@@ -222,10 +283,13 @@ class Probes:
 
     def _run(self) -> None:
         # Nothing is to be looked at where no partition is asked, which is the default.
-        while len(self._times) and not self._stopping.wait(_LOOK_S):
+        while len(self._times) and not self._stopping:
+            self._woken.wait(_LOOK_S)
+            self._woken.clear()
+            ticks, self._ticks = self._ticks, False
             self._take_in()
             with self._lock:
-                due = self._times.due(_now_ms())
+                due = self._times.due(_now_ms(), ticks=ticks)
             for partition in due:
                 self._send(partition)
 
@@ -236,7 +300,7 @@ class Probes:
             del self._futures[partition]
             with self._lock:
                 if future.succeeded():
-                    self._times.taken(partition)
+                    self._times.taken(partition, _now_ms())
                 elif isinstance(future.exception, AuthorizationError):
                     self._may_not(partition, future.exception)
                 else:

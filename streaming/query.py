@@ -50,6 +50,8 @@ __all__ = [
 ]
 
 QUERY_NAME = "group-coordinator"
+_ANSWER_MS = 10_000
+"""`request.timeout.ms` of Kafka's clients in Spark. They ask another broker then, if any can answer."""
 _BUFFER_BYTES = 32 * 1024 * 1024
 """`buffer.memory` of Kafka's producer, unless records are larger than usual."""
 
@@ -91,6 +93,7 @@ def writing(rows: DataFrame, settings: Settings, name: str, checkpoint: str) -> 
         .outputMode("update")
         .option("checkpointLocation", checkpoint)
         .option("kafka.acks", "all")
+        .option("kafka.request.timeout.ms", _ANSWER_MS)
         .option("kafka.max.request.size", settings.group.max_record_bytes)
         # A record that is larger than the producer's buffer would end the query.
         .option("kafka.buffer.memory", max(2 * settings.group.max_record_bytes, _BUFFER_BYTES))
@@ -161,6 +164,7 @@ def read_topics(
         # When a task has its records, its consumer has already asked for more. The next request waits until
         # that is answered, in each task of each batch, for 500 ms by default.
         .option("kafka.fetch.max.wait.ms", "1")
+        .option("kafka.request.timeout.ms", _ANSWER_MS)
         .options(**kafka_options(settings))
     )
     return (source if most is None else source.option("maxOffsetsPerTrigger", most)).load()

@@ -29,9 +29,9 @@ from group_coordinator.checkpoints.jumps import note_shifts
 from group_coordinator.checkpoints.offset_log import newest_planned
 from group_coordinator.checkpoints.outages import note_outage, reached_ms, read_outages
 from group_coordinator.checkpoints.shifts import CLOCK_JUMPED, Guard
+from group_coordinator.checkpoints.standing import note_standstills
 from group_coordinator.checkpoints.standstills import (
     STOOD_STILL,
-    begin_standstills,
     end_standstills,
     read_standstills,
 )
@@ -91,13 +91,6 @@ class _Reading(NamedTuple):
     read_ms: int = 0
 
 
-class _Unmoved(NamedTuple):
-    """A partition of which nothing after the offset `end` was read since `since_ms`."""
-
-    end: int
-    since_ms: int
-
-
 class Supervision:
     """Runs queries of one checkpoint until asked to stop.
 
@@ -129,7 +122,7 @@ class Supervision:
         self._say = say
         self._stopping = leadership.stopping
         self._resumed_ms = 0
-        """The end of the newest outage, by the clock's newest tick."""
+        """The end of the newest outage."""
         self._look_from: int | None = None
         """The offset of the tick from which on another coordinator may have begun."""
         self._is_closed: bool | None = None
@@ -146,10 +139,6 @@ class Supervision:
         """Whether it was told that the clock of the ticks' broker is wrong."""
         self._met: set[int] = set()
         """Partitions that stand still, as is noted, of which the query has met requests."""
-        self._stuck: set[int] = set()
-        """Partitions of which it is to be noted, because they were found to take no requests."""
-        self._unmoved: dict[int, _Unmoved] = {}
-        """Those of them of which nothing was read since the query began again."""
 
     def run(self) -> None:
         """Coordinate until asked to stop; it is this process's turn."""
@@ -192,7 +181,13 @@ class Supervision:
                 self._settings,
                 self._client_config,
                 coordinator,
-                Progress(self._stalled, self._ticks_caught_up, self._timers, self._probes.unwritten_ms),
+                Progress(
+                    self._stalled,
+                    self._ticks_caught_up,
+                    self._timers,
+                    self._probes.unwritten_ms,
+                    self._probes.tick,
+                ),
                 reached_ms(self._files),
                 self._leadership.alive_at,
             ) as clock,
@@ -201,15 +196,17 @@ class Supervision:
             query: StreamingQuery | None = None
             reason: str | None = None
             try:
-                self._end_standstills(clock)
+                self._probes.clock_begins()
                 self._note_shifts(clock)
+                self._end_standstills(clock)
                 for reading in self._readings():
                     if reading.until is Until.PLANNED:
                         self._corrections.expect()
                     else:
                         self._corrections.batch_done()
+                    silent = self._silent(reading, clock)
                     outages = self._outages(reading, clock)
-                    self._begin_standstills(reading)
+                    self._begin_standstills(silent)
                     self._guard = self._make_guard(reading.until, outages, clock)
                     query = self._begin(reading.until, outages, self._guard)
                     reason = self._watch(query, clock)
@@ -249,6 +246,19 @@ class Supervision:
         planned = newest_planned(self._files)
         return -1 if planned is None else planned.batch_id
 
+    def _silent(self, reading: _Reading, clock: Clock) -> Collection[int]:
+        """The request partitions that take no requests. Waits until it is known of each."""
+        if reading.until is Until.PLANNED:
+            # It runs as it did before.
+            return ()
+        while (silent := self._probes.settle(self._standing())) is None:
+            self._health.does(Activity.STARTING)
+            if clock.failure is not None:
+                raise clock.failure
+            if self._stopping.wait(_LOOK_WHILE_CATCHING_UP_S):
+                return ()
+        return silent
+
     def _outages(self, reading: _Reading, clock: Clock) -> list[Outage]:
         """All outages, with what has passed until now."""
         until = reading.until
@@ -280,12 +290,15 @@ class Supervision:
 
     def _make_guard(self, until: Until, outages: list[Outage], clock: Clock) -> Guard:
         gap_ms = self._settings.clock_max_gap_ms
+        # As far as the clock lets time be ahead of the reader.
+        ahead_ms = gap_ms + self._settings.trigger_interval_ms
         return Guard(
             ahead_ms=clock.ahead_of_driver_ms,
             later_ms=self._settings.clock_slack_ms + gap_ms,
-            # As far as the clock lets time be ahead of the reader. A backlog may be of any time.
-            earlier_ms=gap_ms + self._settings.trigger_interval_ms if until is Until.STOPPED else None,
+            # It may have been so far ahead when the reader stopped, and clocks differ besides.
+            earlier_ms=ahead_ms if until is Until.STOPPED else ahead_ms + gap_ms,
             outage=outages[-1] if outages else None,
+            standstills=tuple({it.partition: it for it in read_standstills(self._files)}.values()),
         )
 
     def _note_shifts(self, clock: Clock) -> None:
@@ -317,37 +330,25 @@ class Supervision:
                     "as of their append times"
                 )
 
-    def _begin_standstills(self, reading: _Reading) -> None:
-        """Note which partitions take no requests, where all is read that they had, and time is to count."""
-        # Unless they have taken one since.
-        self._stuck &= self._probes.unanswered()
-        if self._stuck and reading.until is not Until.PLANNED:
-            planned = newest_planned(self._files)
-            ends = {} if planned is None else planned.offsets.get(self._settings.topics_requests, {})
-            # Requests of others that are read meanwhile let no time pass for their groups.
-            now = {it: _Unmoved(ends.get(it, 0), self._resumed_ms) for it in sorted(self._stuck)}
-            self._unmoved = {
-                it: before if (before := self._unmoved.get(it)) and before.end == after.end else after
-                for it, after in now.items()
-            }
-        if reading.until is Until.STOPPED or reading.counts_ms:
-            for partition in sorted(self._stuck):
-                if begin_standstills(self._files, {partition}, self._unmoved[partition].since_ms):
-                    self._say(
-                        f"request partition {partition} takes no requests: time stands still for its groups"
-                    )
-            self._stuck.clear()
-            self._unmoved.clear()
-        standing = {it.partition for it in read_standstills(self._files) if it.end_ms is None}
+    def _begin_standstills(self, silent: Collection[int]) -> None:
+        """Note that these partitions take no requests, before anything more of their groups is decided."""
+        for partition in note_standstills(
+            self._files, self._client_config, self._settings.topics_requests, silent, self._resumed_ms
+        ):
+            self._say(f"request partition {partition} takes no requests: time stands still for its groups")
+        standing = self._standing()
         self._probes.begin(standing)
         self._metrics.standing.set(len(standing))
+
+    def _standing(self) -> set[int]:
+        return {it.partition for it in read_standstills(self._files) if it.end_ms is None}
 
     def _end_standstills(self, clock: Clock) -> None:
         """Note which partitions take requests again, before anything of their groups is decided."""
         healed = self._probes.healed() | self._met
         self._met.clear()
         if healed:
-            for partition, start_ms, end_ms in end_standstills(self._files, healed, clock.newest_ms):
+            for partition, start_ms, end_ms in end_standstills(self._files, healed, clock.now_ms):
                 took_ms = (end_ms or start_ms) - start_ms
                 self._say(f"request partition {partition} takes requests again, after {took_ms / 1000:.1f} s")
 
@@ -408,7 +409,6 @@ class Supervision:
                     self._patience_ms[self._activity] *= 2
                 return str(failure)
             if not is_catching_up and (stuck := self._probes.stuck()):
-                self._stuck |= stuck
                 self._probes.restarted()
                 return f"{_partitions(stuck)} no requests"
             if healed := self._probes.healed():

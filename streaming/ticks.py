@@ -13,7 +13,9 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import msgspec
-from kafka import KafkaConsumer, TopicPartition
+from kafka import TopicPartition
+
+from group_coordinator.jobs.lookups import consumer_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,7 +60,8 @@ class TickReader:
     def __init__(self, topic: str, client_config: Mapping[str, Any], first: int | None = None) -> None:
         self._partition = TopicPartition(topic, 0)
         self._first = first
-        self._consumer = KafkaConsumer(**client_config, group_id=None, enable_auto_commit=False)
+        self._consumer, begins = consumer_of(client_config, [self._partition])
+        (self._begin,) = begins.values()
         self._newest: Tick | None = None
         self._heard_at = time.monotonic()
         self._end = 0
@@ -72,9 +75,9 @@ class TickReader:
     def __enter__(self) -> Self:
         partition = self._partition
         self._consumer.assign([partition])
-        (begin,) = self._consumer.beginning_offsets([partition]).values()
         (self._end,) = self._consumer.end_offsets([partition]).values()
-        self._consumer.seek(partition, max(begin, self._end - 1 if self._first is None else self._first))
+        first = self._end - 1 if self._first is None else self._first
+        self._consumer.seek(partition, max(self._begin, first))
         self.position = self._consumer.position(partition)
         while self.position < self._end:
             self.poll(0.1)

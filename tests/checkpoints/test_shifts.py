@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import pytest
@@ -18,6 +17,7 @@ from group_coordinator.checkpoints.shifts import (
     write_shifts,
 )
 from group_coordinator.coordinator_state.outages import Outage
+from group_coordinator.coordinator_state.standstills import Standstill
 
 DIFFER_MS = 3_000
 NOW = 100_000
@@ -59,14 +59,20 @@ def test_a_shift_holds_until_the_next_one_of_its_partition() -> None:
 
 def test_times_are_right_around_the_plan_and_after_the_watermark() -> None:
     guard = Guard(ahead_ms=50, later_ms=3_500, earlier_ms=3_000)
-    assert guard.span(10_000, 9_000) == Span(10_050, 6_000, 13_550)
-    assert guard._replace(earlier_ms=None).span(10_000, 9_000) == Span(10_050, -math.inf, 13_550)
+    assert guard.span(10_000, 9_000, 0) == Span(10_050, 6_000, 13_550)
 
 
 def test_requests_of_an_outage_may_be_unread_until_time_has_come_further_than_its_end() -> None:
     guard = Guard(0, 3_500, 3_000, Outage(1_000, 10_000))
-    assert guard.span(14_000, 13_000).earliest_ms == -2_000
-    assert guard.span(14_000, 13_001).earliest_ms == 10_001
+    assert guard.span(14_000, 13_000, 0).earliest_ms == -2_000
+    assert guard.span(14_000, 13_001, 0).earliest_ms == 10_001
+
+
+def test_requests_of_a_partition_that_stands_still_are_read_when_that_is_over() -> None:
+    standstills = (Standstill(0, 1_000), Standstill(1, 2_000, 10_000))
+    guard = Guard(0, 3_500, 3_000, Outage(9_000, 12_000), standstills)
+    earliest = [[guard.span(99_000, at_ms, it).earliest_ms for it in (0, 1, 2)] for at_ms in (13_000, 99_000)]
+    assert earliest == [[-2_000, -1_000, 6_000], [-2_000, 96_000, 96_000]]
 
 
 # -- which shifts make them right --------------------------------------------------------------------------

@@ -15,11 +15,10 @@ from tests.checkpoints.test_shifts import Files
 def test_a_standstill_is_kept_from_its_begin_to_its_end() -> None:
     files: Any = Files()
     assert read_standstills(files) == []
-    assert begin_standstills(files, {2, 0}, 50) == [0, 2]
-    assert begin_standstills(files, {2}, 60) == []
+    begin_standstills(files, {0: 50, 2: 50})
     assert end_standstills(files, {0, 1}, 70) == [Standstill(0, 50, 70)]
     assert end_standstills(files, {0}, 90) == []
-    assert begin_standstills(files, {0}, 100) == [0]
+    begin_standstills(files, {0: 100})
     # A clock that is behind makes none of no length.
     assert end_standstills(files, {0}, 40) == [Standstill(0, 100, 101)]
     assert read_standstills(files) == [Standstill(0, 50, 70), Standstill(2, 50), Standstill(0, 100, 101)]
@@ -29,8 +28,8 @@ def test_old_ones_are_forgotten_unless_they_last() -> None:
     files: Any = Files()
     over = [Standstill(0, 2 * it, 2 * it + 1) for it in range(1, 1_000)]
     write_standstills(files, [Standstill(1, 0), *over])
-    begin_standstills(files, {2}, 5_000)
+    begin_standstills(files, {2: 5_000})
     kept = read_standstills(files)
     assert kept == [Standstill(1, 0), *over, Standstill(2, 5_000)]
-    begin_standstills(files, {3}, 6_000)
+    begin_standstills(files, {3: 6_000})
     assert read_standstills(files) == [Standstill(1, 0), *over[1:], *kept[-1:], Standstill(3, 6_000)]

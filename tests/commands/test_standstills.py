@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
+import threading
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka import KafkaAdminClient, TopicPartition
+from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 
 from group_coordinator.checkpoints.replay import replay
 from group_coordinator.coordinator_state.partitioning import partition_for_key
@@ -22,45 +24,74 @@ from tests.commands.job import Job
 from tests.faults.history import collect, read_topic
 from tests.gateway.cluster import another_of
 from tests.gateway.ports import ports_in_a_row
-from tests.patience import wait_for
+from tests.patience import PATIENCE_S, wait_for
 from tests.topics import Reader, Requests
 
 pytestmark = [pytest.mark.spark, pytest.mark.verify]
 
-ON_BOTH, ON_ONE = (
-    next(f"g{it}" for it in range(99) if partition_for_key(b"g%d" % it, 2) == partition)
-    for partition in (0, 1)
-)
+ON_BOTH = next(f"g{it}" for it in range(99) if partition_for_key(b"g%d" % it, 2) == 0)
+ON_ONE, BEATS = [f"g{it}" for it in range(99) if partition_for_key(b"g%d" % it, 2) == 1][:2]
 DEAD_FOR_MS = 18_000
+UNASKED = {"acks": 0, "enable_idempotence": False}
+"""Settings of a producer that does not wait until others can read what it writes."""
 
 
-@pytest.fixture
-def first(tmp_path: Path) -> Iterator[EmbeddedBroker]:
-    """A broker that waits for its followers. Clients use a listener that those do not have.
+@pytest.fixture(params=["hidden", "known"])
+def first(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[EmbeddedBroker]:
+    """A broker that waits for its followers.
 
-    So clients do not know the followers, and none waits for a broker that hangs.
+    If they are hidden, clients use a listener that those do not have. So no client waits for one that hangs.
     """
-    clients, brokers, controllers = range(port := ports_in_a_row(3), port + 3)
+    # Longer than the test: nothing but the follower itself puts it right.
+    overrides = {"broker.session.timeout.ms": "600000", "replica.lag.time.max.ms": "600000"}
+    if request.param == "hidden":
+        overrides |= hiding_listeners(port := ports_in_a_row(3))
+        with EmbeddedBroker(tmp_path / "1", port=port, overrides=overrides) as broker:
+            yield broker
+    else:
+        with EmbeddedBroker(tmp_path / "1", overrides=overrides) as broker:
+            yield broker
+
+
+def hiding_listeners(port: int) -> dict[str, str]:
+    """Settings with a listener for clients at the first of three ports."""
+    clients, brokers, controllers = range(port, port + 3)
     listeners = f"CLIENTS://127.0.0.1:{clients},PLAINTEXT://127.0.0.1:{brokers}"
-    overrides = {
+    return {
         "listeners": f"{listeners},CONTROLLER://127.0.0.1:{controllers}",
         "advertised.listeners": listeners,
         "listener.security.protocol.map": "CLIENTS:PLAINTEXT,PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
         "controller.quorum.voters": f"1@127.0.0.1:{controllers}",
-        # Longer than the test: nothing but the follower itself puts it right.
-        "broker.session.timeout.ms": "600000",
-        "replica.lag.time.max.ms": "600000",
     }
-    with EmbeddedBroker(tmp_path / "1", port=clients, overrides=overrides) as broker:
-        yield broker
 
 
-def join(requests: Requests, group_id: str, **fields: Any) -> dict[str, Any]:
+@contextmanager
+def beating(requests: Requests, topic: str, group_id: str, member: dict[str, Any]) -> Iterator[None]:
+    """Send a heartbeat each second, whether the others are answered or not."""
+    stopping = threading.Event()
+    beat = {"api": "heartbeat", "client_id": "c2", "group_id": group_id} | member
+
+    def send() -> None:
+        while not stopping.wait(1):
+            value = json.dumps(beat | {"request_id": f"beat{next(numbers)}"}).encode()
+            requests.producer.send(topic, key=group_id.encode(), value=value)
+
+    numbers = itertools.count()
+    thread = threading.Thread(target=send)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopping.set()
+        thread.join()
+
+
+def join(requests: Requests, group_id: str, client_id: str = "c1", **fields: Any) -> dict[str, Any]:
     """Be the one member of a group."""
-    joined = requests.answer(requests.join(group_id, api_version=3, **fields))
+    joined = requests.answer(requests.join(group_id, client_id, api_version=3, **fields))
     me = {name: joined[name] for name in ("member_id", "generation_id")}
     assignments = [{"member_id": joined["member_id"], "assignment": ""}]
-    synced = requests.call("sync_group", group_id, api_version=3, **me, assignments=assignments)
+    synced = requests.call("sync_group", group_id, client_id, api_version=3, **me, assignments=assignments)
     assert synced["error"] == "NONE"
     return me
 
@@ -81,31 +112,51 @@ def replicate(servers: str, partition: TopicPartition) -> None:
         wait_for(lambda: in_sync() == [1, 2], said=in_sync)
 
 
+@pytest.mark.parametrize(
+    ("first", "is_killed"),
+    [("hidden", False), ("hidden", True), ("known", False)],
+    ids=["runs", "dies", "is_held_up"],
+    indirect=["first"],
+)
 def test_time_stands_still_for_groups_of_a_partition_that_takes_no_requests(
-    first: EmbeddedBroker, tmp_path: Path
+    first: EmbeddedBroker, tmp_path: Path, is_killed: bool
 ) -> None:
+    """Also for a coordinator that dies when it has found so, before it has noted it."""
     servers = first.bootstrap_servers
-    job = Job(
-        servers, tmp_path, "stands", "--set", "requests.partitions=2", "--set", "probe.interval.ms=1500"
-    )
+
+    def start() -> Job:
+        options = ("--set", "requests.partitions=2", "--set", "probe.interval.ms=1500")
+        return Job(servers, tmp_path, "stands", *options)
+
+    job = start()
     try:
         job.wait_for("the coordinator is running")
         stands = TopicPartition(job.topics["requests"], 0)
         with (
             requests_to(servers, job) as requests,
+            # A client with requests for the other partition waits for that.
+            requests_to(servers, job) as others,
             Reader({"bootstrap_servers": servers}, job.topics["events"]) as events,
             another_of(tmp_path, first, 2) as second,
+            ExitStack() as stack,
         ):
             replicate(second.bootstrap_servers, stands)
             member = join(requests, ON_BOTH)
             join(requests, ON_ONE, session_timeout_ms=DEAD_FOR_MS)
+            beats = join(others, BEATS, "c2", session_timeout_ms=6_000)
+            stack.enter_context(beating(others, stands.topic, BEATS, beats))
             assert second.pid is not None
             os.kill(second.pid, signal.SIGSTOP)
             try:
                 # The leader has this, of this time, and nobody can read it.
                 beat = {"api": "heartbeat", "request_id": "held", "client_id": "c1", "group_id": ON_BOTH}
                 value = json.dumps(beat | member).encode()
-                requests.producer.send(stands.topic, key=ON_BOTH.encode(), value=value)
+                with closing(KafkaProducer(bootstrap_servers=servers, **UNASKED)) as producer:
+                    producer.send(stands.topic, key=ON_BOTH.encode(), value=value).get(PATIENCE_S)
+                if is_killed:
+                    job.wait_for("restarting the query: request partition 0 takes no requests")
+                    job.kill()
+                    job = start()
                 job.wait_for("request partition 0 takes no requests: ")
                 # Which takes longer than the session of the other one.
                 removed = events.first(
@@ -132,9 +183,8 @@ def test_time_stands_still_for_groups_of_a_partition_that_takes_no_requests(
             layout=history.layout,
         )
         assert {event.value for event in history.events} == set(replayed)
-        assert not any(
-            b"member_removed" in (it.value or b"") and it.key == ON_BOTH.encode() for it in history.events
-        )
+        removed_of = [it.key for it in history.events if b'"member_removed"' in (it.value or b"")]
+        assert removed_of == [ON_ONE.encode()]
         ((_, start_ms, end_ms),) = history.standstills
         assert end_ms is not None
         assert start_ms < removed["at_ms"] < end_ms

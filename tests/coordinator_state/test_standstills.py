@@ -44,7 +44,7 @@ def test_no_group_is_created_after_a_standstill_either_if_there_are_as_many_as_t
 
 def test_only_a_standstill_that_lasts_stops_decisions() -> None:
     known = PartitionOutages([], [Standstill(0, 20, None), Standstill(1, 20, 30)], 2)
-    assert [known.stands_for(KEYS[it]) for it in (0, 1)] == [0, None]
+    assert [known.stands_for(KEYS[it]) for it in (0, 1)] == [Standstill(0, 20), None]
     assert known.stands_for(None) is None
     assert PartitionOutages([], [], 2).stands_for(KEYS[0]) is None
 

@@ -8,20 +8,26 @@ up: so nothing that is still to come is earlier than the watermark, clocks that 
 When it comes back it notes the outage: since the newest record that a batch was planned with, a tick or a
 request.
 
-If nobody can read what is appended to the log, time goes on by a gap only, and then stands still: whatever is
-due, nothing is decided. When there is a record again, this was an outage, and it begins again with that one.
+If nobody can read what is appended to the log, time goes on by a gap only. It begins again, and lets time
+stand still: whatever is due, nothing is decided. When there is a record again, this was an outage, and it
+begins again with that one. If the log has taken records again before that was noted, it begins again as well.
 
 It refuses a batch with a record whose time cannot be right, notes shifts, and begins again with that batch.
+
+When it begins it reads all there is first, and what it has read of other groups meanwhile let time pass.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from group_coordinator.checkpoints.shifts import Guard, Shift, Shifts, fitted
-from group_coordinator.coordinator_state.outages import Outage, Outages
+from group_coordinator.checkpoints.standing import undecided_from
+from group_coordinator.coordinator_state.deadlines import LATEST_MS
+from group_coordinator.coordinator_state.outages import Outage
+from group_coordinator.coordinator_state.standstills import PartitionOutages, Standstill
 from tests.simulation.checks import Violation
 from tests.simulation.conditions import (
     CALM_BATCH_MS,
@@ -55,6 +61,14 @@ class Batch:
     answers: list[Answer]
 
 
+class Planned(NamedTuple):
+    """A batch as it is planned, and when."""
+
+    records: list[Record]
+    watermark: int
+    at_ms: int
+
+
 class Coordinator:
     """Runs batches at random moments. `step` is what it runs: the real one, unless a fault is wanted."""
 
@@ -69,10 +83,13 @@ class Coordinator:
         self.restarts = 0
         self.reruns = 0
         self.refusals = 0
-        self.standstills = 0
-        self._stands_since: int | None = None
+        self.standstills: list[Standstill] = []
+        self._outages: list[Outage] = []
+        self._catches_up = False
         self._read = 0
         self._newest_read = 0
+        self._others_read = 0
+        """The newest request of other groups."""
         self._started = world.now
         self._newest_tick = 0
         self._shifts: list[Shift] = []
@@ -88,59 +105,117 @@ class Coordinator:
         if self._to_run_again:
             self._run_again(self._to_run_again.popleft())
             return
-        records = self._world.log.records[self._read :]
-        if self._stands_since is not None and not records and self._world.log.stuck_since is not None:
-            self._newest_tick = max(self._newest_tick, self._tick())
-            self.watermark = max(self.watermark, self._newest_tick - self._conditions.clock_slack_ms)
-            self._world.after(self._pause(), self._next_batch)
+        log, rng = self._world.log, self._world.rng
+        if self._is_in_doubt() or (self._stands and log.stuck_since is None and rng.random() < 0.5):
+            self._begin_soon()
             return
+        records = log.records[self._read :]
         self._read += len(records)
-        if self._stands_since is not None:
-            self._end_standstill()
-        watermark = self.watermark = max(self.watermark, self._newest_tick - self._conditions.clock_slack_ms)
-        self._newest_tick = max(self._newest_tick, self._tick())
-        if self._refuses(records, watermark):
-            self._world.after(
-                self._world.rng.randrange(LONGEST_BEGIN_MS), self._run_refused, records, watermark
-            )
-            return
-        if self._is_stuck():
-            self._world.after(
-                self._world.rng.randrange(LONGEST_BEGIN_MS), self._begin_standstill, records, watermark
-            )
+        if rng.random() < 0.5:
+            self._others_read = self._world.now
+        self.watermark = max(self.watermark, self._newest_tick - self._conditions.clock_slack_ms)
+        if not self._catches_up:
+            self._newest_tick = max(self._newest_tick, self._tick())
+        planned = Planned(records, self.watermark, self._world.now)
+        if self._refuses(planned) or self._stands_no_more(planned):
+            self._begin_soon(planned)
             return
         self._newest_read = max([self._newest_read, *self._times(records)])
-        if records or (self.deadline is not None and self.deadline < watermark):
-            self._run(records, watermark)
+        is_due = self.deadline is not None and self.deadline < self.watermark and not self._stands
+        if records or is_due:
+            self._run(records, self.watermark)
         else:
             self._world.after(self._pause(), self._next_batch)
+        if self._catches_up:
+            # Where that took several batches, it looks again at what has come meanwhile.
+            self._catches_up = not self._world.is_calm and rng.random() < 0.3
+            self._note_outage(GAP_MS if self._catches_up else 0)
+            self._note_standstill()
 
     def _tick(self) -> int:
         """The time up to which the newest tick lets time come."""
-        now, stuck_since = self._world.now, self._world.log.stuck_since
+        now, away_since = self._world.now, self._world.log.away_since
         tick = now - (now - self._started) % TICK_MS
         # When time stands still, it does so for this group alone.
-        return tick if stuck_since is None or self._stands_since else min(tick, stuck_since + GAP_MS)
+        return tick if away_since is None or self._stands else min(tick, away_since + GAP_MS)
 
-    def _is_stuck(self) -> bool:
+    # -- standstills -------------------------------------------------------------------------------
+
+    @property
+    def _stands(self) -> Standstill | None:
+        """The standstill that lasts."""
+        newest = self.standstills[-1] if self.standstills else None
+        return newest if newest is not None and newest.end_ms is None else None
+
+    def _is_in_doubt(self) -> bool:
+        """Whether the log takes no records for too long, or did not until now."""
+        log = self._world.log
+        if self._stands or self._catches_up:
+            return False
+        return log.doubted_since is not None if log.stuck_since is None else self._is_silent()
+
+    def _is_silent(self) -> bool:
         stuck_since = self._world.log.stuck_since
         return stuck_since is not None and self._world.now > stuck_since + NOTICED_MS
 
-    def _begin_standstill(self, records: list[Record], watermark: int) -> None:
-        """Begin again: with all that can be read, after which time stands still."""
-        self.standstills += 1
-        self._newest_read = max([self._newest_read, *self._times(records)])
-        self._run(records, watermark)
-        self._note_outage()
-        self._stands_since = max([self._world.now, *(it.end_ms for it in self._world.outages)])
-        self._world.note("coordinator", "lets time stand still")
+    def _stands_no_more(self, planned: Planned) -> bool:
+        """Whether its records show that the standstill is over."""
+        stands = self._stands
+        return stands is not None and max(self._times(planned.records), default=0) > stands.start_ms
 
-    def _end_standstill(self) -> None:
-        assert self._stands_since is not None
-        end = max(self._world.now, self._stands_since + 1)
-        self._world.outages.append(Outage(self._stands_since, end))
-        self._stands_since = None
-        self._world.note("coordinator", "lets time go on")
+    def _begin_soon(self, planned: Planned | None = None) -> None:
+        self._world.after(self._world.rng.randrange(LONGEST_BEGIN_MS), self._begin, planned)
+
+    def _begin(self, planned: Planned | None = None) -> None:
+        """Begin again, with the batch that was planned. Until then is an outage."""
+        log, now = self._world.log, self._world.now
+        if log.stuck_since is not None and not self._is_silent():
+            # It is asked until it is known.
+            self._world.after(100, self._begin, planned)
+            return
+        is_over = log.stuck_since is None or (planned is not None and self._stands_no_more(planned))
+        if (stands := self._stands) and is_over:
+            self.standstills[-1] = stands._replace(end_ms=max(now, stands.start_ms + 1))
+            self._world.note("coordinator", "lets time go on")
+        self._know()
+        self._catches_up = True
+        if planned is None and self._world.rng.random() < 0.1 and not self._world.is_calm:
+            self._note_outage()
+            self._world.note("coordinator", "crashes before it has noted all")
+            self._begin_soon()
+            return
+        if planned is None:
+            self._world.after(self._pause(), self._next_batch)
+        elif self._refuses(planned) or self._stands_no_more(planned):
+            self._begin_soon(planned)
+            return
+        else:
+            self._newest_read = max([self._newest_read, *self._times(planned.records)])
+            self._run(planned.records, planned.watermark)
+        self._newest_tick = 0
+        self._note_outage()
+        self._note_standstill()
+
+    def _note_standstill(self) -> None:
+        log = self._world.log
+        log.doubted_since = None
+        if self._is_silent() and not self._stands:
+            spans = [(it.start_ms, it.end_ms) for it in [*self._outages, *self.standstills] if it.end_ms]
+            unread_ms = min(max(self._times(log.records), default=0), self._world.now)
+            begin = self._undecided_from(max(self._newest_read, unread_ms, self.watermark), spans)
+            self.standstills.append(Standstill(0, begin))
+            self._know()
+            self._world.note("coordinator", "lets time stand still since {}", begin)
+
+    _undecided_from = staticmethod(undecided_from)
+
+    @property
+    def _known(self) -> PartitionOutages:
+        return PartitionOutages(self._outages, self.standstills)
+
+    def _know(self) -> None:
+        """Tell the oracles which outages there were."""
+        self._world.outages[:] = [it for it in self._known.of(KEY) if it.end_ms < LATEST_MS]
 
     def _times(self, records: list[Record]) -> list[int]:
         """As they count."""
@@ -150,11 +225,17 @@ class Coordinator:
         at = Shifts(self._shifts).at
         return [it._replace(timestamp_ms=it.timestamp_ms + at(it.partition, it.offset)) for it in records]
 
-    def _refuses(self, records: list[Record], watermark: int) -> bool:
+    def _earlier_ms(self) -> int:
+        return 2 * GAP_MS if self._catches_up else GAP_MS
+
+    def _refuses(self, planned: Planned) -> bool:
         """Whether a record's time cannot be right; then shifts are noted with which all are."""
-        outages = self._world.outages
-        guard = Guard(0, GAP_MS + self._conditions.clock_slack_ms, GAP_MS, outages[-1] if outages else None)
-        span = guard.span(self._world.now, watermark)
+        records, watermark, planned_ms = planned
+        outage = self._outages[-1] if self._outages else None
+        earlier_ms = self._earlier_ms()
+        later_ms = GAP_MS + self._conditions.clock_slack_ms
+        guard = Guard(0, later_ms, earlier_ms, outage, tuple(self.standstills[-1:]))
+        span = guard.span(planned_ms, watermark, 0)
         before = self._shifts
         for number in range(self._conditions.partitions):
             times = [(it.offset, it.timestamp_ms) for it in records if it.partition == number]
@@ -169,14 +250,10 @@ class Coordinator:
             raise Violation(f"with {self._shifts} there are still wrong times in {records}")
         return True
 
-    def _run_refused(self, records: list[Record], watermark: int) -> None:
-        """Begin again: with the batch that was refused, and the time that it took as an outage."""
-        self._newest_read = max([self._newest_read, *self._times(records)])
-        self._run(records, watermark)
-        self._note_outage()
-
     def _run(self, records: list[Record], watermark: int) -> None:
         self.batches += 1
+        if stands := self._stands:
+            watermark = min(watermark, stands.start_ms)
         result = self._call_step(self.state, records, watermark)
         self._world.note(
             "coordinator", "runs batch {}: {} records, watermark {}", self.batches, len(records), watermark
@@ -195,9 +272,8 @@ class Coordinator:
     def _call_step(self, state: bytes | None, records: list[Record], watermark: int) -> StepResult:
         # Spark gives a group's rows in any order.
         records = self._shifted(self._world.rng.sample(records, len(records)))
-        return self._step(
-            KEY, state, records, watermark, self._conditions.config, SECRET, Outages(self._world.outages)
-        )
+        outages = self._known.of(KEY)
+        return self._step(KEY, state, records, watermark, self._conditions.config, SECRET, outages)
 
     def _finish_later(self, batch: Batch) -> None:
         self._world.after(self._duration(), self._finish, batch)
@@ -246,19 +322,24 @@ class Coordinator:
 
     def _restart(self) -> None:
         self.restarts += 1
-        self._note_outage()
         self._draw_crash()
         self._world.note("coordinator", "is back")
-        self._next_batch()
+        self._begin()
 
-    def _note_outage(self) -> None:
+    def _note_outage(self, counts_ms: int = 0) -> None:
         # It may crash again before it has read anything new.
-        begin = max([self._newest_read, self.watermark, *(outage.end_ms for outage in self._world.outages)])
+        ends = [it.end_ms or it.start_ms for it in [*self._outages, *self.standstills]]
+        begin = max([self._newest_read, self._others_read, self.watermark, *ends]) + counts_ms
         now = self._world.now
-        # What lies in a standstill is part of that.
-        if begin < now and self._stands_since is None:
-            self._world.outages.append(Outage(begin, now))
-        self._started = self._newest_tick = now
+        if begin < now:
+            self._outages.append(Outage(begin, now))
+        if self._catches_up:
+            # Time stands still there until all is read that came before.
+            self._newest_tick = max(self._newest_tick, self._started if counts_ms else 0)
+        else:
+            self._newest_tick = now
+        self._started = now
+        self._know()
 
     def _draw_crash(self) -> None:
         pause = self._conditions.outage_pause_ms

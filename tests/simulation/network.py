@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from group_coordinator.coordinator_state.log import Record
-from tests.simulation.conditions import CALM_DELAY_MS, LARGEST_SETBACK_MS, LONGEST_DELAY_MS
+from tests.simulation.conditions import CALM_DELAY_MS, GAP_MS, LARGEST_SETBACK_MS, LONGEST_DELAY_MS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +29,8 @@ class Log:
         self._jumps_ms = [0] * partitions
         self.stuck_since: int | None = None
         """Since when nobody can read what is appended."""
+        self.doubted_since: int | None = None
+        """The same if everybody can again, but could not for longer than is harmless; until that is noted."""
         self._held: list[Record] = []
 
     def stick(self) -> None:
@@ -36,8 +38,15 @@ class Log:
         self.stuck_since = self._world.now
         self._world.note("broker", "does not replicate any more")
 
+    @property
+    def away_since(self) -> int | None:
+        """Since when members may have been without it for too long."""
+        return self.stuck_since if self.doubted_since is None else self.doubted_since
+
     def unstick(self) -> None:
         """Let everybody read what is there."""
+        if self.stuck_since is not None and self._world.now - self.stuck_since > GAP_MS:
+            self.doubted_since = self.away_since
         self.stuck_since = None
         self.records += self._held
         self._held.clear()

@@ -301,9 +301,10 @@ def test_a_record_of_a_time_that_cannot_be_ends_the_task_before_any_is_decided(
     assert (counted, state.exists) == ([], False)
 
 
-def standing(end_ms: int | None) -> StatefulFunction:
+def standing(end_ms: int | None, **arguments: Any) -> StatefulFunction:
     """The function where the partition of `KEY` takes no requests since 2,000."""
-    return StatefulFunction(ARGUMENTS._replace(standstills=(Standstill(0, 2_000, end_ms),)), lambda _: None)
+    standstills = (Standstill(0, 2_000, end_ms),)
+    return StatefulFunction(ARGUMENTS._replace(standstills=standstills, **arguments), lambda _: None)
 
 
 def test_nothing_is_decided_about_a_group_while_its_partition_takes_no_requests() -> None:
@@ -324,6 +325,21 @@ def test_a_standstill_that_is_over_puts_deadlines_off() -> None:
 def test_a_request_of_a_partition_that_stood_still_ends_the_task_before_any_is_decided() -> None:
     stored = a_member().state
     state = group_state(stored, 60_000)
+    records = [(0, 1, 2_000, join("c2")), (0, 2, 2_001, join("c3"))]
     with pytest.raises(StoodStillError, match=r"\[STOOD_STILL\] partition 0 takes requests again"):
-        list(standing(None)((KEY,), iter([frame((0, 1, 3_000, join("c2")))]), state))
+        list(standing(None)((KEY,), iter([frame(*records)]), state))
     assert state.get == (stored,)
+
+
+def test_a_request_from_before_its_partition_stood_still_is_decided_as_when_that_is_over() -> None:
+    decided = []
+    for end_ms in (None, 58_000):
+        guard = Guard(0, later_ms=3_500, earlier_ms=3_000, standstills=(Standstill(0, 2_000, end_ms),))
+        function = standing(end_ms, guard=guard)
+        state = group_state(a_member().state, 60_000, planned_ms=60_000)
+        (rows,) = function.parts((KEY,), [(0, 1, 2_000, join("c2"))], state)
+        assert json.loads(state.json())["timeoutTimestamp"] > 60_000
+        rest = standing(58_000).parts((KEY,), [], group_state(state.get[0], 70_000, timed_out=True))
+        decided.append([rows, *rest])
+    assert decided[0] == decided[1]
+    assert b"state_changed" in b"".join(value or b"" for _, _, value, *_ in decided[0][0])

@@ -6,18 +6,79 @@ from group_coordinator.streaming.probes import WriteTimes
 
 
 def times_of(*partitions: int) -> WriteTimes:
-    return WriteTimes(partitions, interval_ms=1_500, patience_ms=4_000, now_ms=0)
+    """Of partitions that have answered, and are in doubt no more."""
+    times = WriteTimes(partitions, interval_ms=1_500, harmless_ms=3_100, patience_ms=4_000, now_ms=0)
+    for partition in partitions:
+        write(times, partition, 0)
+    assert times.settle([], 0) == set()
+    return times
 
 
-def write(times: WriteTimes, partition: int, now_ms: float) -> None:
+def write(times: WriteTimes, partition: int, now_ms: float, taken_ms: float | None = None) -> None:
     times.sent(partition, now_ms)
-    times.taken(partition)
+    times.taken(partition, now_ms if taken_ms is None else taken_ms)
+
+
+def test_a_query_begins_when_it_is_known_which_partitions_take_requests() -> None:
+    times = WriteTimes([0, 1], interval_ms=1_500, harmless_ms=3_100, patience_ms=4_000, now_ms=0)
+    assert times.due(0) == [0, 1]
+    write(times, 0, 3_000)
+    assert times.settle([], 4_000) is None
+    assert times.settle([1], 4_000) == set()
+    times.be_patient(1)
+    assert times.settle([], 4_001) is None
+    times.be_patient(0)
+    assert times.settle([], 4_001) == {1}
+    # Nothing is known of it, so time would wait.
+    assert times.unwritten_ms(4_001) == 4_001
+    times.begin([1], 4_001)
+    assert times.unwritten_ms(4_001) == 1_001
+
+
+def test_time_waits_for_a_partition_that_was_away_for_too_long_until_that_is_an_outage() -> None:
+    times = times_of(0, 1)
+    write(times, 0, 1_500, taken_ms=3_100)
+    write(times, 1, 1_500, taken_ms=3_101)
+    assert times.unwritten_ms(3_200) == 3_200
+    assert times.stuck(3_200) == {1}
+    write(times, 1, 3_200)
+    assert times.unwritten_ms(3_300) == 3_300
+    # Which is not so before it has answered again.
+    write(times, 0, 3_300)
+    times.sent(1, 4_700)
+    assert times.settle([], 4_800) is None
+    times.taken(1, 4_900)
+    assert times.settle([], 4_900) == set()
+    assert times.stuck(4_900) == set()
+    assert times.unwritten_ms(4_900) == 1_600
+    # It goes on counting for one that has not answered for a harmless time.
+    times.sent(0, 4_900)
+    assert times.settle([], 6_400) == set()
+    assert times.settle([], 6_401) is None
+    # But not if it was not asked for so long, because no clock was there.
+    write(times, 0, 6_500)
+    assert times.settle([], 8_000) is None
+
+
+def test_a_standstill_that_is_over_was_an_outage() -> None:
+    times = times_of(0)
+    times.sent(0, 1_500)
+    assert times.settle([], 5_501) == {0}
+    times.begin([0], 5_501)
+    times.taken(0, 9_000)
+    write(times, 0, 9_000)
+    assert times.healed() == {0}
+    assert times.settle([], 9_100) == set()
+    assert times.stuck(9_100) == set()
+    assert times.unwritten_ms(9_100) == 100
 
 
 def test_a_probe_is_due_an_interval_after_the_last_or_when_that_was_lost() -> None:
     times = times_of(0, 1)
     assert times.due(1_499) == []
     assert times.due(1_500) == [0, 1]
+    # Together with a tick earlier.
+    assert [times.due(at_ms, ticks=True) for at_ms in (749, 750)] == [[], [0, 1]]
     times.sent(0, 1_500)
     write(times, 1, 1_500)
     assert times.due(2_000) == []
@@ -32,7 +93,7 @@ def test_time_is_behind_the_partition_that_was_written_first() -> None:
     write(times, 0, 1_500)
     times.sent(1, 1_700)
     assert times.unwritten_ms(2_000) == 2_000
-    times.taken(1)
+    times.taken(1, 2_000)
     assert times.unwritten_ms(2_000) == 500
     assert times_of().unwritten_ms(9_000) == 0
 
@@ -44,8 +105,10 @@ def test_a_partition_is_stuck_when_it_was_asked_for_long_however_often() -> None
     times.sent(1, 5_000)
     assert times.stuck(6_000) == set()
     assert times.stuck(6_001) == {1}
-    times.taken(1)
-    assert times.stuck(9_000) == set()
+    times.taken(1, 7_000)
+    write(times, 0, 7_000)
+    assert times.settle([], 8_000) == set()
+    assert times.stuck(8_000) == set()
 
 
 def test_kafka_as_a_whole_may_have_been_away_before_a_query_began() -> None:
@@ -55,17 +118,19 @@ def test_kafka_as_a_whole_may_have_been_away_before_a_query_began() -> None:
     assert times.stuck(64_000) == set()
     assert times.stuck(64_001) == {0}
     assert times.unwritten_ms(64_001) == 64_001
+    times.be_patient(64_001)
+    assert times.settle([], 68_001) is None
 
 
 def test_time_does_not_wait_for_a_partition_that_stands_still_until_it_takes_a_probe() -> None:
     times = times_of(0, 1)
     times.sent(0, 1_500)
     times.begin([0], 6_000)
-    write(times, 1, 6_000)
-    assert times.unwritten_ms(20_000) == 14_000
+    write(times, 1, 3_000)
+    assert times.unwritten_ms(20_000) == 17_000
     assert times.stuck(20_000) == set()
     # A probe of before may have been taken before.
-    times.taken(0)
+    times.taken(0, 20_000)
     assert times.healed() == set()
     times.begin([0], 21_000)
     write(times, 0, 20_000)

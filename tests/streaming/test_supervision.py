@@ -49,7 +49,7 @@ class Query:
 
 
 class FakeClock:
-    """Fails as soon as batches have stalled. `newest_ms` goes on with each look."""
+    """Fails as soon as batches have stalled. `now_ms` goes on with each look."""
 
     def __init__(self, stalled: Callable[[], str | None]) -> None:
         self._stalled = stalled
@@ -72,18 +72,18 @@ class FakeClock:
         return None if reason is None else ClockStoppedError(reason)
 
     @property
-    def newest_ms(self) -> int:
+    def now_ms(self) -> int:
         if self.failure is not None:
             raise self.failure
         self._now_ms += 1_000
         return self._now_ms
 
     def hold(self, at_ms: int) -> int:
-        self.held.append((at_ms, self.newest_ms))
+        self.held.append((at_ms, self.now_ms))
         return self.held[-1][1]
 
     def resume(self) -> int:
-        return self.newest_ms
+        return self.now_ms
 
     def stop(self) -> None:
         pass
@@ -96,6 +96,8 @@ class FakeProbes:
         self.stuck_now: set[int] = set()
         self.healed_now: set[int] = set()
         self.begun: list[set[int]] = []
+        self.unsettled = 0
+        self.silent: Iterator[set[int]] = iter(())
 
     def unwritten_ms(self) -> float:
         return 0
@@ -103,8 +105,17 @@ class FakeProbes:
     def stuck(self) -> set[int]:
         return self.stuck_now
 
-    def unanswered(self) -> set[int]:
-        return {7}
+    def settle(self, standing: set[int]) -> set[int] | None:
+        if self.unsettled:
+            self.unsettled -= 1
+            return None
+        return next(self.silent, set())
+
+    def clock_begins(self) -> None:
+        pass
+
+    def tick(self) -> None:
+        pass
 
     def healed(self) -> set[int]:
         return self.healed_now
@@ -167,7 +178,7 @@ class Stage:
         nothing: Any = None
         self.probes = FakeProbes()
         self.standstills: list[Standstill] = []
-        monkeypatch.setattr(supervision, "begin_standstills", self.begin_standstills)
+        monkeypatch.setattr(supervision, "note_standstills", self.note_standstills)
         monkeypatch.setattr(supervision, "end_standstills", self.end_standstills)
         monkeypatch.setattr(supervision, "read_standstills", lambda _: self.standstills)
         self.topics: Any = SimpleNamespace(failure=None)
@@ -233,8 +244,10 @@ class Stage:
         self.now_s += self.shifting_s
         return next(self.shifts, [])
 
-    def begin_standstills(self, _files: Any, partitions: set[int], at_ms: int) -> list[int]:
-        self.standstills += [Standstill(it, at_ms) for it in partitions]
+    def note_standstills(
+        self, _files: Any, _config: Any, request_topic: str, partitions: set[int], resumed_ms: int
+    ) -> list[int]:
+        self.standstills += [Standstill(it, resumed_ms) for it in partitions]
         return sorted(partitions)
 
     def end_standstills(self, _files: Any, partitions: set[int], at_ms: int) -> list[Standstill]:
@@ -427,8 +440,8 @@ def test_a_clock_that_has_jumped_is_noted_before_the_batch_runs_again(stage: Sta
         *[*refused, *running] * 2,
     ]
     assert [guard.later_ms for guard in stage.guards] == [3_500] * 8
-    # While a backlog is read, nothing is too old.
-    assert [guard.earlier_ms for guard in stage.guards] == [None, 3_000] * 4
+    # While a backlog is read, clocks may differ besides.
+    assert [guard.earlier_ms for guard in stage.guards] == [6_000, 3_000] * 4
     assert {guard.earlier_ms for guard in stage.refused_by} == {3_000}
 
 
@@ -470,6 +483,7 @@ def test_a_partition_that_takes_no_requests_stands_still_until_it_does(stage: St
             newest.isActive = False
         elif len(stage.queries) in {2, 6}:
             stage.probes.stuck_now = {7}
+            stage.probes.silent = iter([{7}])
         elif len(stage.queries) == 4:
             stage.probes.healed_now = {7}
         elif len(stage.queries) == 8:
@@ -484,13 +498,48 @@ def test_a_partition_that_takes_no_requests_stands_still_until_it_does(stage: St
     stage.under_test.run()
     running = ["catching up with the log", "the coordinator is running"]
     stands = "request partition 7 takes no requests"
-    begins = [f"restarting the query: {stands}", running[0]]
-    begins += [f"{stands}: time stands still for its groups", running[1]]
+    begins = [f"restarting the query: {stands}", f"{stands}: time stands still for its groups", *running]
     again = "request partition 7 takes requests again"
     ends = [f"restarting the query: {again}", f"{again}, after 0.0 s", *running]
-    # The time of this clock begins anew with each query. Catching up belongs to the standstill.
+    # The time of this clock begins anew with each query.
     assert stage.said == [*running, *[*begins, *ends] * 2, "stopping after the running batch"]
-    assert [standing for standing in stage.probes.begun if standing] == [{7}] * 2
+    assert stage.probes.begun == [set()] * 2 + ([{7}] * 2 + [set()] * 2) * 2
+    # Its requests of that time are no signs of a clock that has jumped.
+    stood = [[it.partition for it in guard.standstills] for guard in stage.guards]
+    assert stood == [[]] * 2 + ([[7]] * 2 + [[]] * 2) * 2
+
+
+def test_no_batch_begins_before_it_is_known_which_partitions_take_requests(stage: Stage) -> None:
+    """The batch that was running does: it was planned before."""
+    stage.planned_now = lambda: planned(7, is_committed=False)
+    stage.probes.silent, stage.probes.unsettled = iter([{7}]), 2
+
+    def script() -> None:
+        if stage.queries:
+            stage.queries[-1].isActive = False
+            if stage.queries[-1].until is Until.STOPPED:
+                stage.stopping.set()
+
+    stage.script = script
+    stage.under_test.run()
+    assert stage.said[:3] == [
+        "finishing the batch that was running",
+        "request partition 7 takes no requests: time stands still for its groups",
+        "catching up with the log",
+    ]
+    assert stage.probes.unsettled == 0
+
+
+def test_a_clock_that_stops_is_noticed_while_partitions_are_asked(stage: Stage) -> None:
+    def settle(_standing: set[int]) -> None:
+        stage.now_s += 100
+        if stage.said:
+            stage.stopping.set()
+
+    stage.probes.settle = settle  # type: ignore[assignment]
+    stage.under_test.run()
+    assert stage.said[0] == RESTARTED
+    assert len(stage.queries) == 1
 
 
 def test_kafka_is_asked_often_while_requests_come(stage: Stage) -> None:
