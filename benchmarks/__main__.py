@@ -89,6 +89,33 @@ def beating(*, rounds: int, warm_up: int, seconds: float, parts: str, file: Path
 
 
 @main.command()
+@_few_rounds
+@_warm_up
+@click.option("--sizes", default="1000,10000", show_default=True, help="Members.")
+@click.option("--partitions", default="8,256", show_default=True, help="Of the response topic.")
+@click.option("--sample", default=16, show_default=True, help="Real members among them.")
+@click.option("--seconds", default=15.0, show_default=True, help="For each measurement, per round.")
+@_settings
+@_json
+def egress(
+    *,
+    rounds: int,
+    warm_up: int,
+    sizes: str,
+    partitions: str,
+    sample: int,
+    seconds: float,
+    assignments: tuple[str, ...],
+    file: Path | None,
+) -> None:
+    """Measure what a broker sends members that beat every 3 s, with and without answers: 15 minutes."""
+    from benchmarks.egress import Plan, run
+
+    settings = _parsed(assignments)
+    run(Plan(rounds, _numbers(sizes), _numbers(partitions), sample, warm_up, seconds, settings), file)
+
+
+@main.command()
 @click.option("--rounds", default=3, show_default=True, type=click.IntRange(min=1))
 @click.option("--groups", default=10, show_default=True, help="Groups of 100 members.")
 @click.option("--records", default=1_000_000, show_default=True, help="Heartbeats of the backlog.")

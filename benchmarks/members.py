@@ -86,13 +86,17 @@ class Members:
             for index, number in enumerate(some):
                 self._places[number] = places[index * self._size : (index + 1) * self._size]
 
-    def beats(self) -> list[Beat]:
-        """A heartbeat of each member; of one member of each group first, then of another one."""
+    def places(self) -> list[tuple[str, dict[str, Any]]]:
+        """The group of each member, and its id and generation; of each group one first, then another."""
         return [
-            self._beat(group, places[number], 1)
+            (group, places[number])
             for number in range(self._size)
             for group, places in zip(self._groups, self._places, strict=True)
         ]
+
+    def beats(self) -> list[Beat]:
+        """A heartbeat of each member, in the order of `places`."""
+        return [self._beat(group, place, 1) for group, place in self.places()]
 
     def beats_together(self) -> list[Beat]:
         """A heartbeat of all members for each group."""

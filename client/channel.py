@@ -241,6 +241,8 @@ class _Delivery:
 # Java's value. With kafka-python's, 30 s, a member may be silent for longer than its session when Kafka comes
 # back after an outage.
 _DEFAULTS = {"reconnect_backoff_max_ms": 1_000}
+# The broker answers an idle member once in that time. An answer that comes ends the wait at once.
+_MOST_FETCH_WAIT_MS = 5_000
 # The leader looks topics up within `poll`, which must not hang for long.
 _ADMIN_DEFAULTS = {"request_timeout_ms": 5_000}
 _CONSUMER_SETTINGS = {
@@ -282,7 +284,10 @@ def settings_of(client: Any, kafka_config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _consumer_settings(kafka_config: Mapping[str, Any]) -> dict[str, Any]:
-    return settings_of(KafkaConsumer, kafka_config) | _CONSUMER_SETTINGS
+    settings = settings_of(KafkaConsumer, kafka_config) | _CONSUMER_SETTINGS
+    # A fetch has to end before kafka-python takes the broker for dead.
+    patience_ms = settings.get("request_timeout_ms", KafkaConsumer.DEFAULT_CONFIG["request_timeout_ms"])
+    return {"fetch_max_wait_ms": min(_MOST_FETCH_WAIT_MS, patience_ms // 2)} | settings
 
 
 def _producer_settings(kafka_config: Mapping[str, Any]) -> dict[str, Any]:

@@ -32,8 +32,9 @@ __all__ = ["SharedConnection"]
 _TICK_MS = 100
 # So many fit into what the coordinator takes as one request, even with long ids.
 _MOST_TOGETHER = 1_000
-# Heartbeats whose answer is still expected; while there is none, new ones come all the time.
+# Heartbeats whose answer may still come. Most never do, because heartbeats are quiet.
 _MOST_AWAITED = 1_000
+_AWAITED_MS = 60_000
 
 
 class _ManyChannel(Channel, Protocol):
@@ -48,6 +49,13 @@ class _Beat(NamedTuple):
 
     member: _MemberChannel
     request: HeartbeatRequest
+
+
+class _Together(NamedTuple):
+    """The heartbeats that one request was made of, and when."""
+
+    sent_at: int
+    beats: list[_Beat]
 
 
 class SharedConnection(Closing):
@@ -98,8 +106,8 @@ class SharedConnection(Closing):
         self._lingering: dict[str, list[_Beat]] = {}
         """Heartbeats that wait for others, by group."""
         self._flush_at: dict[str, int] = {}
-        self._awaited: dict[str, list[_Beat]] = {}
-        """Of which heartbeats a request is made, by its id."""
+        self._awaited: dict[str, _Together] = {}
+        """Of which heartbeats a request is made, by its id; the oldest first."""
         self._failure: Exception | None = None
         self._closed = False
         self._look_ups = threading.Lock()
@@ -175,10 +183,8 @@ class SharedConnection(Closing):
     def _together(self, group_id: str, beats: list[_Beat]) -> HeartbeatRequest:
         self._request_count += 1
         request_id = f"{self._request_prefix}{self._request_count}"
-        self._awaited[request_id] = beats
-        if len(self._awaited) > _MOST_AWAITED:
-            # Its members go by the answers to newer ones.
-            del self._awaited[next(iter(self._awaited))]
+        self._awaited[request_id] = _Together(now_ms(), beats)
+        self._forget_the_oldest()
         return HeartbeatRequest(
             request_id=request_id,
             client_id=self._client_id,
@@ -186,7 +192,17 @@ class SharedConnection(Closing):
             reply_partition=self.reply_partition,
             group_id=group_id,
             members=[each for beat in beats for each in beat.request.beats],
+            quiet=True if all(beat.request.quiet is True for beat in beats) else msgspec.UNSET,
         )
+
+    def _forget_the_oldest(self) -> None:
+        """Wait no longer for answers to old heartbeats: their members go by the answers to newer ones."""
+        while True:
+            oldest = next(iter(self._awaited))
+            is_old = self._awaited[oldest].sent_at < now_ms() - _AWAITED_MS
+            if not is_old and len(self._awaited) <= _MOST_AWAITED:
+                return
+            del self._awaited[oldest]
 
     def _apart(self, answer: AnyAnswer, beats: list[_Beat]) -> list[tuple[_MemberChannel, AnyAnswer]]:
         """The answer that each of the heartbeats would have got."""
@@ -225,10 +241,10 @@ class SharedConnection(Closing):
 
     def _deliver(self, answer: AnyAnswer) -> None:
         with self._lock:
-            beats = self._awaited.pop(answer.request_id, None)
+            together = self._awaited.pop(answer.request_id, None)
             member = self._members.get(answer.request_id.rpartition("-")[0])
-        if beats is not None:
-            for each, own in self._apart(answer, beats):
+        if together is not None:
+            for each, own in self._apart(answer, together.beats):
                 each.put(own)
         elif member is not None:
             member.put(answer)

@@ -276,6 +276,8 @@ class HeartbeatRequest(Request, frozen=True, tag="heartbeat"):
     members: Annotated[list[BeatingMember], msgspec.Meta(max_length=10_000)] | msgspec.UnsetType = (
         msgspec.UNSET
     )
+    quiet: bool | msgspec.UnsetType = msgspec.UNSET
+    """Whether an answer is wanted only if it tells of an error, its own or one of `members`."""
 
     def __post_init__(self) -> None:
         """Refuse what names a member in both ways, or in none; msgspec makes that a `ValidationError`."""

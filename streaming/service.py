@@ -76,6 +76,12 @@ def _run(settings: Settings, say: Callable[[str], None], *, progress: bool) -> N
         say(f"connecting to Kafka at {settings.bootstrap_servers}")
         partitions = prepare_topics(settings, client_config)
         say(f"topics are ready at {settings.bootstrap_servers}")
+        fewest = partitions[settings.topics_responses]
+        if fewest < settings.responses_partitions:
+            say(
+                f"topic {settings.topics_responses} has {fewest} partitions, fewer than "
+                f"responses.partitions = {settings.responses_partitions}: operations.md says how to add some"
+            )
 
         # Spark takes longer to start than somebody's tick takes to come.
         ticks = stack.enter_context(TickReader(settings.topics_clock, client_config))
@@ -107,6 +113,9 @@ def _run(settings: Settings, say: Callable[[str], None], *, progress: bool) -> N
         )
         leadership.await_turn(ticks)
         ticks.close()
+        if settings.standby:
+            # Somebody may have added partitions while this coordinator stood by.
+            partitions = prepare_topics(settings, client_config)
         if not stopping.is_set():
             _coordinate(settings, client_config, partitions, spark, counts, leadership, watch, say)
     say("stopped")

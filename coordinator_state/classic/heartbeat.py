@@ -27,9 +27,15 @@ __all__ = ["handle_heartbeat"]
 
 
 def handle_heartbeat(turn: Turn[ClassicGroup], request: HeartbeatRequest) -> None:
-    """Handle one Heartbeat. One of several members does what a heartbeat of each would; its answer is one."""
+    """Handle one Heartbeat. One of several members does what a heartbeat of each would; its answer is one.
+
+    A quiet one is not answered if no member has an error. A topic's partition has many readers, and most
+    of what each of them reads would be such answers to others.
+    """
     beats, reply_to = request.beats, request.reply_to
     errors = [_beat(turn, each) for each in beats]
+    if request.quiet is True and all(error is Errors.NONE for error in errors):
+        return
     if request.members is msgspec.UNSET:
         response = HeartbeatResponse.to(reply_to, turn.group_id, errors[0])
         turn.reply(reply_to, response, beats[0].member_id)

@@ -77,7 +77,11 @@ class FakeAdmin(FakeClient):
 
 
 class FakeConsumer(FakeClient):
-    DEFAULT_CONFIG: ClassVar = FakeAdmin.DEFAULT_CONFIG | {"group_id": None, "fetch_max_wait_ms": 500}
+    DEFAULT_CONFIG: ClassVar = FakeAdmin.DEFAULT_CONFIG | {
+        "group_id": None,
+        "fetch_max_wait_ms": 500,
+        "request_timeout_ms": 30_000,
+    }
 
     def assign(self, partitions):
         self.kafka.calls.append(("assign", partitions))
@@ -198,6 +202,12 @@ def test_the_longest_wait_for_kafka_may_be_chosen(kafka):
     make_channel(reconnect_backoff_max_ms=5_000)
     waits = [kafka.settings[each]["reconnect_backoff_max_ms"] for each in ("FakeConsumer", "FakeProducer")]
     assert waits == [5_000, 5_000]
+
+
+@pytest.mark.parametrize(("given", "wait_ms"), [({}, 5_000), ({"request_timeout_ms": 3_000}, 1_500)])
+def test_a_member_that_is_told_nothing_asks_seldom(kafka, given, wait_ms):
+    make_channel(**given)
+    assert kafka.settings["FakeConsumer"]["fetch_max_wait_ms"] == wait_ms
 
 
 @pytest.mark.parametrize(("name", "message"), [("nonsense", "neither"), ("acks", "cannot be chosen")])

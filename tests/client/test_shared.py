@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
+import msgspec
 import pytest
 from kafka.errors import KafkaConnectionError
 
 from group_coordinator import GroupMember, SharedConnection
+from group_coordinator.client import shared
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.requests import HeartbeatRequest, LeaveGroupRequest, LeavingMember
 from group_coordinator.coordinator_state.responses import (
@@ -87,7 +89,7 @@ def test_members_of_a_group_send_one_heartbeat_and_each_hears_its_own_answer(con
     )
 
     beats = together(coordinator)[0]
-    assert (beats.client_id, beats.reply_partition) == ("host", 0)
+    assert (beats.client_id, beats.reply_partition, beats.quiet) == ("host", 0, True)
     # A newcomer makes them join again, of which they only hear by the answers to their heartbeats.
     newcomer = make(connection, "c3")
     share(*members, newcomer)
@@ -111,7 +113,7 @@ def test_groups_do_not_mix(connect, make, coordinator):
 
 
 def test_a_heartbeat_alone_is_sent_as_it_is(connect, make, coordinator):
-    member = make(connect(), "c1")
+    member = make(connect(heartbeat_linger_ms=1), "c1")
     share(member)
     coordinator.log.clear()
     poll_until(lambda: coordinator.requests(HeartbeatRequest), member)
@@ -260,6 +262,30 @@ def test_answers_that_are_never_given_are_not_waited_for_for_ever(connect, coord
 
     assert len(together(coordinator)) == 1_100
     assert len(connection._awaited) == 1_000
+
+
+def test_answers_that_do_not_come_are_not_waited_for_for_long(connect, coordinator, monkeypatch):
+    now = [0]
+    monkeypatch.setattr(shared, "now_ms", lambda: now[0])
+    connection = connect(heartbeat_linger_ms=60_000)
+    channels = [connection.channel() for _ in range(2)]
+    for at_s in (0, 50, 61):
+        now[0] = at_s * 1_000
+        for n, channel in enumerate(channels):
+            channel.send(beat(n, at_s, f"g{at_s}"))
+        with connection._lock:
+            connection._flush([f"g{at_s}"])
+    assert [each.sent_at for each in connection._awaited.values()] == [50_000, 61_000]
+
+
+def test_a_heartbeat_of_all_is_quiet_if_each_is(connect, coordinator):
+    connection = connect(heartbeat_linger_ms=60_000)
+    channels = [connection.channel() for _ in range(2)]
+    for group_id, quiets in (("g", (True, True)), ("h", (True, msgspec.UNSET))):
+        for n, (channel, quiet) in enumerate(zip(channels, quiets, strict=True)):
+            channel.send(msgspec.structs.replace(beat(n, group_id=group_id), quiet=quiet))
+    connection.close()
+    assert {each.group_id: each.quiet for each in together(coordinator)} == {"g": True, "h": msgspec.UNSET}
 
 
 def test_so_many_at_most_are_sent_together(connect, coordinator):

@@ -618,6 +618,8 @@ class Model:
 
     def _handle_heartbeat(self, ask: HeartbeatRequest) -> None:
         errors = [self._beat(each) for each in ask.beats]
+        if ask.quiet is True and set(errors) <= {NONE}:
+            return
         if ask.members is msgspec.UNSET:
             self._take(ask, errors[0])
             return

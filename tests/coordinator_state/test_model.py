@@ -80,6 +80,7 @@ WRONG_TYPE = b'{"api":"heartbeat","request_id":"r","client_id":"s","group_id":"o
 SESSIONS_MS = [6_000, 10_000, 10_000, 30_000]
 REBALANCES_MS = [5_000, 5_000, 20_000, 20_000, 60_000, 0, -1]
 WHO = st.integers(0, 4)
+QUIET = st.sampled_from([{}, {"quiet": True}])
 
 
 @st.composite
@@ -293,18 +294,18 @@ class GroupMachine(RuleBasedStateMachine):
                 if actor.next == "sync" and not actor.told_members:
                     world.sync(actor, **({"assignments": divide([actor.member_id])} if claim else {}))
 
-    @rule(who=WHO)
-    def beat(self, who: int) -> None:
-        self.world.beat(self.world.actors[who])
+    @rule(who=WHO, quiet=QUIET)
+    def beat(self, who: int, quiet: dict[str, bool]) -> None:
+        self.world.beat(self.world.actors[who], **quiet)
 
-    @rule(who=st.lists(WHO, min_size=2, max_size=3))
-    def beat_together(self, who: list[int]) -> None:
+    @rule(who=st.lists(WHO, min_size=2, max_size=3), quiet=QUIET)
+    def beat_together(self, who: list[int], quiet: dict[str, bool]) -> None:
         """One sends heartbeats of all that share a program."""
         world = self.world
         asked = [world.ask(world.actors[i], "heartbeat") for i in who]
         fields = ("member_id", "group_instance_id", "generation_id")
         members = [{name: each[name] for name in fields} for each in asked]
-        world.send(world.request(world.actors[who[0]].name, "heartbeat", members=members))
+        world.send(world.request(world.actors[who[0]].name, "heartbeat", members=members, **quiet))
 
     def _ids_of(self, actor: Actor, by_name: bool) -> dict[str, str | None]:
         if actor.versions["leave_group"] < 3:

@@ -302,8 +302,8 @@ class World:
         actor.next, actor.waits_for = "sync", request["request_id"]
         self.send(request)
 
-    def beat(self, actor: Actor) -> None:
-        self.send(self.ask(actor, "heartbeat"))
+    def beat(self, actor: Actor, **fields: Any) -> None:
+        self.send(self.ask(actor, "heartbeat", **fields))
 
     def commit(self, actor: Actor, *commits: Commit, **fields: Any) -> None:
         self.send(self.ask(actor, "offset_commit", topics=commit_topics(commits), **fields))

@@ -130,6 +130,20 @@ def test_instance_ids_of_several_need_their_version():
     assert errors(s.heartbeat_of("c1", api_version=2)) == {"c1": "UNSUPPORTED_VERSION"}
 
 
+def test_a_quiet_one_is_answered_if_there_is_news():
+    s = Scenario()
+    s.stabilise("c1", "c2")
+    s.at(4_000)
+    assert s.heartbeat("c1", quiet=True) == s.heartbeat_of("c1", "c2", quiet=True) == []
+    assert [s.session_deadline(client) for client in ("c1", "c2")] == [14_000] * 2
+    assert errors(s.heartbeat("c1", quiet=False)) == {"c1": "NONE"}
+    s.generations["c2"] += 1
+    assert told(s, "c1", "c2", quiet=True) == ["NONE", "ILLEGAL_GENERATION"]
+    assert errors(s.heartbeat("c1", quiet=True, api_version=99)) == {"c1": "UNSUPPORTED_VERSION"}
+    s.join("c1")
+    assert errors(s.heartbeat("c1", quiet=True)) == {"c1": "REBALANCE_IN_PROGRESS"}
+
+
 def test_the_answer_to_one_has_no_list():
     s = Scenario()
     s.stabilise("c1")
