@@ -86,7 +86,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid
     that sends heartbeats."""
     probe_interval_ms: Annotated[int, msgspec.Meta(ge=0)] = 0
     """Time between two probes of a request partition, which show that it takes requests; 0: none are written,
-    and members expire whose partition takes none. Half of `clock.max.gap.ms` is a good choice."""
+    and members expire whose partition takes none. It must be less than `clock.max.gap.ms`. The time
+    between two ticks is a good choice, because probes are written beside ticks."""
     trigger_interval_ms: Annotated[int, msgspec.Meta(ge=0)] = 0
     """Time between the starts of two batches; 0: each begins as soon as the one before is done."""
 
@@ -259,6 +260,11 @@ def _check(settings: Settings) -> None:
     if taken := others.intersection(settings.responses_topics.values()):
         raise SettingsError(
             f"responses.topics names {min(taken)}, where the coordinator has something else: name another"
+        )
+    if settings.probe_interval_ms >= settings.clock_max_gap_ms:
+        raise SettingsError(
+            f"probe.interval.ms is {settings.probe_interval_ms}, and time waits for probes after "
+            f"clock.max.gap.ms ({settings.clock_max_gap_ms}): make it less"
         )
 
 

@@ -27,6 +27,7 @@ class Log:
         self._offsets = [0] * partitions
         self._setbacks_ms = [0] * partitions
         self._jumps_ms = [0] * partitions
+        self._jumped_from_ms = [0] * partitions
         self.stuck_since: int | None = None
         """Since when nobody can read what is appended."""
         self.doubted_since: int | None = None
@@ -64,9 +65,11 @@ class Log:
         rng = self._world.rng
         partition = rng.randrange(len(self._jumps_ms))
         jump = rng.choice([0, 1, -1]) * rng.randint(smallest_ms, 90_000)
-        if abs(jump - self._jumps_ms[partition]) < smallest_ms:
+        # Neither from where it is, nor from where it was: one batch may have requests of all three times.
+        near = (self._jumps_ms[partition], self._jumped_from_ms[partition])
+        if any(abs(jump - it) < smallest_ms for it in near):
             jump = 0
-        self._jumps_ms[partition] = jump
+        self._jumped_from_ms[partition], self._jumps_ms[partition] = self._jumps_ms[partition], jump
         self._world.note("broker", "partition {} is {} ms ahead", partition, jump)
 
     def put_right(self) -> None:
