@@ -163,4 +163,7 @@ $(READY): requirements.lock pyproject.toml setup.py
 		find group_coordinator -type d -empty -delete; fi
 	@echo "Installing group-coordinator itself"
 	@$(BIN)/python -m pip install --disable-pip-version-check --no-input --quiet --no-deps -e .
+	@echo "Preparing Java's classes, so that each start of Spark takes half the time (once, half a minute)"
+	@$(BIN)/python -m group_coordinator.jobs.archive 2>.venv/archive.log || { cat .venv/archive.log; \
+		echo "That is only slower: all works without it." >&2; }
 	@touch $@

@@ -3,9 +3,9 @@
     python -m group_coordinator.jobs.archive
 
 Java reads and verifies ten thousand classes of Spark at each start. An archive (class-data sharing, JEP 350)
-has them as Java needs them in memory. This command makes it beside the cache of jars, in half a minute, and
-every job that starts later uses it. Java itself looks whether the archive fits its version and the jars, and
-does without it if not. So make it again after each upgrade.
+has them as Java needs them in memory. This command makes it in the environment that it runs in, in half a
+minute, and every job that starts there later uses it. Java itself looks whether the archive fits its version
+and the jars, and does without it if not. So make it again after each upgrade.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from group_coordinator.deploy.jars import JarError, cache_dir
+from group_coordinator.deploy.jars import JarError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,7 +36,8 @@ def archive_options() -> str:
 
 
 def _file() -> Path:
-    return cache_dir().with_name("spark.jsa")
+    # The archive fits the paths of pyspark's jars, and so this environment alone.
+    return Path(sys.prefix, "spark.jsa")
 
 
 def make_archive() -> Path:
@@ -46,7 +47,6 @@ def make_archive() -> Path:
     from group_coordinator.jobs.settings import Settings  # noqa: PLC0415
 
     file = _file()
-    file.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=file.parent) as directory:
         made = Path(directory, file.name)
         given = {"bootstrap.servers": "unused:9092", "checkpoint": directory}

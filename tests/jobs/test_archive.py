@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from group_coordinator.deploy.jars import cache_dir, fetch
 from tests.jobs.test_session import run
 
 pytestmark = [pytest.mark.spark, pytest.mark.verify]
 
+IN = "import sys; sys.prefix = {prefix!r}\n"
 USES_ARCHIVE = """
 from pathlib import Path
 from group_coordinator.jobs.session import create_session
@@ -26,19 +26,18 @@ spark.stop()
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is no /proc")
 def test_a_session_maps_the_archive_that_was_made(tmp_path: Path) -> None:
-    fetch("spark", "local")
-    (tmp_path / "jars").symlink_to(cache_dir())
-    cache = {"GROUP_COORDINATOR_CACHE": str(tmp_path)}
-    session = [sys.executable, "-c", USES_ARCHIVE]
+    def python(program: str) -> list[str]:
+        return [sys.executable, "-c", IN.format(prefix=str(tmp_path)) + program]
 
-    assert run(session, cache).stdout.splitlines()[-1] == "False"
-    run([sys.executable, "-m", "group_coordinator.jobs.archive"], cache)
-    assert run(session, cache).stdout.splitlines()[-1] == "True"
+    session = python(USES_ARCHIVE)
+    assert run(session).stdout.splitlines()[-1] == "False"
+    run(python("from group_coordinator.jobs.archive import make_archive; make_archive()"))
+    assert run(session).stdout.splitlines()[-1] == "True"
 
     # What Java cannot use it does without, and says nothing of it.
     archive = tmp_path / "spark.jsa"
     archive.unlink()
     archive.write_bytes(b"no archive")
-    without = run(session, cache)
+    without = run(session)
     assert without.stdout.splitlines() == ["False"]
     assert "archive" not in without.stderr
