@@ -45,6 +45,10 @@ _TOLD = {
 _RANDOM = re.compile(r"-([0-9a-f]{4})[0-9a-f]{4}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
+# Of one length: ISO 8601 as Python writes it leaves the microseconds out where there are none.
+_TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
+
+
 def line_processors(form: str) -> tuple[Processor, ...]:
     """Return what makes one line of an event and its fields, in the `form` that `log.format` names."""
     if form == "short":
@@ -54,7 +58,7 @@ def line_processors(form: str) -> tuple[Processor, ...]:
     def on_one_line(logger: WrappedLogger, method: str, fields: EventDict) -> str:
         return _printable(str(render(logger, method, fields)))
 
-    return add_log_level, TimeStamper(fmt="iso"), _in_order, on_one_line
+    return add_log_level, TimeStamper(fmt=_TIME), _in_order, on_one_line
 
 
 @contextmanager

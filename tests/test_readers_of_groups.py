@@ -112,7 +112,7 @@ async def read_with_gateway(topic: str, responses: str, bootstrap_servers: str) 
     def take(groups: list[tuple[str, ListedGroup | None]], _is_ready: bool) -> None:
         found.update(groups)
 
-    listener = Listener(print, print, print, take)
+    listener = Listener(print, print, print, take, print)
     config = {"bootstrap_servers": bootstrap_servers}
     with ExitStack() as stack:
         loop = asyncio.get_running_loop()

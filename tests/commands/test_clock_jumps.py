@@ -71,6 +71,7 @@ def end(job: Job, bootstrap_servers: str) -> list[bytes]:
     return events
 
 
+@pytest.mark.verify
 def test_nobody_expires_because_a_request_partitions_leader_jumps(
     start: Callable[..., Job], bootstrap_servers: str
 ) -> None:

@@ -16,7 +16,7 @@ from tests.faults.history import read_topic
 from tests.patience import wait_for
 from tests.topics import Requests
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.verify]
 
 GAP_MS = 4_000
 SESSION_MS = 3 * GAP_MS  # as long as a batch may take while time counts
@@ -48,8 +48,8 @@ def ticked_ms(bootstrap_servers: str, topic: str) -> int:
     ("end", "has_standby"),
     [
         (Job.kill, False),
-        pytest.param(Job.terminate, False, marks=pytest.mark.verify),
-        pytest.param(Job.kill, True, marks=pytest.mark.verify),
+        (Job.terminate, False),
+        (Job.kill, True),
     ],
 )
 def test_it_is_given_its_time_and_expires_nobody(

@@ -5,8 +5,10 @@ import json
 import logging
 import re
 from collections.abc import Iterator
+from datetime import datetime, tzinfo
 
 import pytest
+import structlog
 
 from group_coordinator.jobs.logs import logging_as
 from group_coordinator.jobs.settings import Settings
@@ -20,6 +22,20 @@ def stderr() -> Iterator[io.StringIO]:
     root.addHandler(handler)
     yield handler.stream
     root.removeHandler(handler)
+
+
+def test_a_time_has_its_microseconds_although_there_are_none(
+    stderr: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> datetime:
+            return datetime(2026, 1, 31, 14, 5, tzinfo=tz)
+
+    monkeypatch.setattr(structlog.processors.datetime, "datetime", Clock)
+    with logging_as(Settings(), print):
+        logging.getLogger("group_coordinator").warning("noon")
+    assert "2026-01-31T14:05:00.000000Z" in stderr.getvalue()
 
 
 def without_time(text: str) -> list[str]:
