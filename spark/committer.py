@@ -132,13 +132,12 @@ class Committer:
         return again
 
     def _have_problem(self, problem: str | None) -> None:
-        if problem == self.problem:
-            return
-        self.problem = problem
-        if problem is None:
+        if problem is None and self.problem is not None:
             log.info("offsets of queries are committed again")
-        else:
+        elif problem != self.problem:
             log.warning("offsets of queries are not committed, the queries go on: %s", problem)
+        # Last, so that the log tells of it already when a program sees it.
+        self.problem = problem
 
     def _disconnect(self) -> None:
         if self._destination is not None:
