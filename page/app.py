@@ -215,10 +215,13 @@ class App:
         if query.has("at"):
             at = query.time("at")
             since, until = at - timedelta(seconds=span / 2), at + timedelta(seconds=span / 2)
-            body = past_part(self._past_story(group_id, since, until), at, since, until, span)
+            with self._reading:
+                past = self._opened()
+                story, reach = past.story(group_id, since, until), _reach(past)
+            body = past_part(story, at, since, until, span)
             return self._whole(
                 f"{group_id} at {at:%Y-%m-%d %H:%M}",
-                heading + past_picker(group_id, at, span, now) + self._reach() + body,
+                heading + past_picker(group_id, at, span, now) + reach + body,
             )
         last = query.seconds("last", _LAST)
         memory = self._live.memory
@@ -236,8 +239,9 @@ class App:
     def _history(self, query: _Query) -> _Answer:
         chosen = query.text("q")
         with self._reading:
-            group_ids = self._opened().groups()
-        body = self._reach() + history_list(group_ids, chosen, self._clock())
+            past = self._opened()
+            group_ids, reach = past.groups(), _reach(past)
+        body = reach + history_list(group_ids, chosen, self._clock())
         return self._whole(
             "History", f"<h1>Groups of the past and present</h1>\n{search(chosen, '/history')}{body}"
         )
@@ -269,11 +273,6 @@ class App:
     def _past_story(self, group_id: str, since: datetime, until: datetime) -> Story:
         with self._reading:
             return self._opened().story(group_id, since, until)
-
-    def _reach(self) -> str:
-        with self._reading:
-            newest = self._opened().reaches_to()
-        return "" if newest is None else note(f"The history reaches to {newest:%Y-%m-%d %H:%M:%S} UTC.")
 
     def _opened(self) -> Past:
         if self._past is None:
@@ -309,3 +308,8 @@ def _failed(status: HTTPStatus, why: str, headers: tuple[tuple[str, str], ...] =
 def _static(name: str, kind: str) -> Callable[[_Query], _Answer]:
     text = files("group_coordinator.page").joinpath("static", name).read_text(encoding="utf-8")
     return lambda _: _Answer(text, kind=kind)
+
+
+def _reach(past: Past) -> str:
+    newest = past.reaches_to()
+    return "" if newest is None else note(f"The history reaches to {newest:%Y-%m-%d %H:%M:%S} UTC.")
