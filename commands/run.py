@@ -80,11 +80,9 @@ def run(
     from group_coordinator.commands.settings import load_settings
     from group_coordinator.deploy.broker import BrokerError
     from group_coordinator.deploy.jars import JarError
-    from group_coordinator.jobs.session import start_java
     from group_coordinator.jobs.settings import SettingsError
     from group_coordinator.jobs.signals import exiting_on_sigterm
     from group_coordinator.page.settings import PageSettings
-    from group_coordinator.streaming.daemon import daemon_defaults
 
     options = {
         "bootstrap.servers": bootstrap_servers,
@@ -100,8 +98,6 @@ def run(
             if embedded:
                 overrides = _embed(stack, overrides)
             settings = at_terminal(load_settings(PageSettings, config, overrides))
-            # Meanwhile much is imported, and Kafka asked.
-            start_java(settings, daemon_defaults())
         except (BrokerError, JarError, SettingsError) as error:
             fail(error)
         _run(settings)

@@ -22,6 +22,7 @@ from group_coordinator.jobs.health import Health
 from group_coordinator.jobs.job import failing_as, spark_until_stopped
 from group_coordinator.jobs.kafka_config import python_client_config
 from group_coordinator.jobs.lag import LagWatch
+from group_coordinator.jobs.session import start_java
 from group_coordinator.streaming.counts import Counts, CountsParam
 from group_coordinator.streaming.daemon import daemon_defaults
 from group_coordinator.streaming.errors import CoordinatorError
@@ -73,6 +74,8 @@ def _run(settings: Settings, say: Callable[[str], None], *, progress: bool) -> N
     with ExitStack() as stack:
         # First of all: if somebody else has the port, nobody has to wait for Kafka and Spark to be told.
         stack.enter_context(serving(settings.metrics_port, registry, watch.health, say))
+        # Not before: a start that cannot be would wait for it.
+        start_java(settings, daemon_defaults())
         say(f"connecting to Kafka at {settings.bootstrap_servers}")
         partitions = prepare_topics(settings, client_config)
         say(f"topics are ready at {settings.bootstrap_servers}")
