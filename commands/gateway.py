@@ -18,6 +18,7 @@ from group_coordinator.commands.terminal import (
     need,
     overriding,
     say,
+    set_option,
 )
 
 if TYPE_CHECKING:
@@ -43,13 +44,7 @@ __all__ = ["gateway"]
     type=int,
     help="Port for Prometheus and probes; 0: any free one, -1: none.  [default: 9467]",
 )
-@click.option(
-    "--set",
-    "assignments",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Another setting (repeatable), such as topics.requests=... or gateway.tls.certificate=FILE.",
-)
+@set_option("topics.requests=... or gateway.tls.certificate=FILE")
 def gateway(
     *,
     bootstrap_servers: str | None,

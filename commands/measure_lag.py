@@ -17,6 +17,7 @@ from group_coordinator.commands.terminal import (
     need,
     overriding,
     say,
+    set_option,
 )
 from group_coordinator.jobs.signals import stop_event
 
@@ -37,13 +38,7 @@ __all__ = ["measure_lag"]
     type=int,
     help="Port for Prometheus and probes; 0: any free one, -1: none.  [default: 9468]",
 )
-@click.option(
-    "--set",
-    "assignments",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Another setting (repeatable), such as topics.offsets=... or lag.interval.ms=60000.",
-)
+@set_option("topics.offsets=... or lag.interval.ms=60000")
 def measure_lag(
     *,
     bootstrap_servers: str | None,

@@ -21,6 +21,7 @@ from group_coordinator.commands.terminal import (
     need_spark,
     overriding,
     say,
+    set_option,
 )
 
 if TYPE_CHECKING:
@@ -42,13 +43,7 @@ __all__ = ["run"]
 @click.option(
     "--metrics-port", type=int, help="Port for Prometheus; 0: any free one, -1: none.  [default: 9464]"
 )
-@click.option(
-    "--set",
-    "assignments",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Another setting (repeatable), such as group.max.size=100 or kafka.security.protocol=SSL.",
-)
+@set_option("group.max.size=100 or kafka.security.protocol=SSL")
 @click.option(
     "--embedded",
     is_flag=True,

@@ -31,6 +31,7 @@ __all__ = [
     "overriding",
     "request_topic_option",
     "say",
+    "set_option",
     "show",
 ]
 
@@ -72,6 +73,17 @@ def config_option(help_: str = "Settings file (TOML).") -> Callable[[Command], C
     """The option for the settings file, which an environment variable can name as well."""
     return click.option(
         "--config", type=click.Path(path_type=Path), envvar="GROUP_COORDINATOR_CONFIG", help=help_
+    )
+
+
+def set_option(examples: str) -> Callable[[Command], Command]:
+    """The option for any other setting, with some of them as `examples`."""
+    return click.option(
+        "--set",
+        "assignments",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help=f"Another setting (repeatable), such as {examples}.",
     )
 
 

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from group_coordinator.commands.terminal import bootstrap_option, config_option, fail, overriding, say
+from group_coordinator.commands.terminal import (
+    bootstrap_option,
+    config_option,
+    fail,
+    overriding,
+    say,
+    set_option,
+)
 from group_coordinator.jobs.signals import stop_event
 
 if TYPE_CHECKING:
@@ -32,13 +39,7 @@ _LOOK_S = 0.2
 )
 @click.option("--port", type=click.IntRange(0, 65535), help=f"Port; 0: any free one.  [default: {_PORT}]")
 @config_option()
-@click.option(
-    "--set",
-    "assignments",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Another setting (repeatable), such as topics.groups=... or kafka.security.protocol=SSL.",
-)
+@set_option("topics.groups=... or kafka.security.protocol=SSL")
 def ui(
     *,
     bootstrap_servers: str | None,

@@ -17,6 +17,7 @@ from group_coordinator.commands.terminal import (
     need_spark,
     overriding,
     say,
+    set_option,
 )
 
 if TYPE_CHECKING:
@@ -35,13 +36,7 @@ __all__ = ["write_history"]
 @click.option(
     "--metrics-port", type=int, help="Port for Prometheus; 0: any free one, -1: none.  [default: 9466]"
 )
-@click.option(
-    "--set",
-    "assignments",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Another setting (repeatable), such as history.retention.days=90 or kafka.security.protocol=SSL.",
-)
+@set_option("history.retention.days=90 or kafka.security.protocol=SSL")
 def write_history(
     *,
     bootstrap_servers: str | None,

@@ -14,7 +14,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.gateway.apis import APIS, Way
-from group_coordinator.jobs.health import Verdict
+from group_coordinator.jobs.health import Verdict, moving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 __all__ = ["GatewayHealth", "GatewayMetrics", "Tally"]
 
 _PREFIX = "group_coordinator_gateway_"
-_STANDSTILL_S = 120.0
 _FAILING_S = 5.0
 """How long a failure counts: reading is tried again twice a second, and not each time does it fail."""
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
@@ -203,10 +202,7 @@ class GatewayHealth:
 
     def is_live(self) -> Verdict:
         """Whether all that should move moves: if not, only a restart helps."""
-        silent_s = time.monotonic() - self._moved_s
-        if silent_s > _STANDSTILL_S:
-            return Verdict(False, f"has stood still for {silent_s:.0f} s")
-        return Verdict(True, self._state)
+        return moving(time.monotonic() - self._moved_s, self._state)
 
     def is_ready(self) -> Verdict:
         """Whether clients can be served. While the coordinator is away they are: they wait."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from group_coordinator.jobs.batches import BatchWatch
 
-__all__ = ["Activity", "Health", "Verdict"]
+__all__ = ["Activity", "Health", "Verdict", "moving"]
 
 _STANDSTILL_S = 120
 """Longer than any call of Kafka, Spark or the checkpoint's storage takes that comes to an end."""
@@ -46,6 +46,13 @@ class Verdict(NamedTuple):
 
     good: bool
     why: str
+
+
+def moving(silent_s: float, why: str) -> Verdict:
+    """Whether a loop moves that came round last so many seconds ago; `why` it is well if it does."""
+    if silent_s > _STANDSTILL_S:
+        return Verdict(False, f"has stood still for {silent_s:.0f} s")
+    return Verdict(True, why)
 
 
 class Health:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from prometheus_client.core import GaugeMetricFamily
 
-from group_coordinator.jobs.health import Verdict
+from group_coordinator.jobs.health import Verdict, moving
 from group_coordinator.lag.course import Status
 from group_coordinator.lag.trend import Direction
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["LagMetrics"]
 
 _THEIRS, _OURS = "kafka_consumergroup_", "group_coordinator_lag_"
-_STANDSTILL_S = 120.0
 _MISSED = 4
 """Measurements that may fail before it is not ready."""
 
@@ -63,10 +62,7 @@ class LagMetrics:
 
     def is_live(self) -> Verdict:
         """Whether all that should move moves: if not, only a restart helps."""
-        silent_s = self._now_s() - self._moved_s
-        if silent_s > _STANDSTILL_S:
-            return Verdict(False, f"has stood still for {silent_s:.0f} s")
-        return Verdict(True, "running")
+        return moving(self._now_s() - self._moved_s, "running")
 
     def is_ready(self) -> Verdict:
         """Whether the figures are fresh."""
