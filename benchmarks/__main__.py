@@ -126,8 +126,9 @@ def egress(
     type=click.IntRange(min=1),
     default=(50_000, 200_000),
     show_default=True,
-    help="A `max.batch.records`, beside one that is the whole backlog.",
+    help="A `max.batch.records`.",
 )
+@click.option("--one-batch/--no-one-batch", default=True, help="With a bound that is the whole backlog.")
 @_settings
 @_json
 def backlog(
@@ -136,13 +137,14 @@ def backlog(
     groups: int,
     records: int,
     bounds: tuple[int, ...],
+    one_batch: bool,
     assignments: tuple[str, ...],
     file: Path | None,
 ) -> None:
     """Measure how fast a backlog is read, and in how much memory: 10 minutes."""
     from benchmarks.backlog import Plan, run
 
-    run(Plan(rounds, groups, records, bounds, _parsed(assignments)), file)
+    run(Plan(rounds, groups, records, bounds, one_batch, _parsed(assignments)), file)
 
 
 @main.command()

@@ -69,6 +69,9 @@ class Outcome(NamedTuple):
     batches: int
     restarts: int
     reruns: int
+    refusals: int
+    """Batches that were refused because of a clock."""
+    standstills: int
     generations: int
     calm_ms: int
     allowed_ms: int
@@ -182,6 +185,8 @@ class World:
             batches=self.coordinator.batches,
             restarts=self.coordinator.restarts,
             reruns=self.coordinator.reruns,
+            refusals=self.coordinator.refusals,
+            standstills=len(self.coordinator.standstills),
             generations=self.checks.generation,
             calm_ms=right_after,
             allowed_ms=allowed,
