@@ -22,6 +22,7 @@ def main(context: click.Context) -> None:
             size,
             idle,
             backlog,
+            flood,
             endurance,
         ):
             context.invoke(command)
@@ -148,6 +149,28 @@ def backlog(
 
 
 @main.command()
+@_few_rounds
+@click.option("--members", default=200, show_default=True, help="Each in a group of its own.")
+@click.option(
+    "--questions",
+    multiple=True,
+    type=click.IntRange(min=1),
+    default=(750, 7_500),
+    show_default=True,
+    help="In a flood, beside none at all.",
+)
+@click.option("--seconds", default=30.0, show_default=True, help="Of heartbeats, in each part of a round.")
+@_json
+def flood(
+    *, rounds: int, members: int, questions: tuple[int, ...], seconds: float, file: Path | None
+) -> None:
+    """Measure what a flood of questions about a large group does to others: 8 minutes."""
+    from benchmarks.flood import Plan, run
+
+    run(Plan(rounds, members, questions, seconds), file)
+
+
+@main.command()
 @_rounds
 @_warm_up
 @click.option("--requests", default=100, show_default=True, help="One at a time, per round.")
@@ -236,28 +259,36 @@ def size(
 @_warm_up
 @click.option("--groups", default=100, show_default=True)
 @click.option("--seconds", default=15, show_default=True, help="Per round.")
+@click.option("--kind", "kinds", multiple=True, help="Of the streams; by default each.")
 @_settings
 @_json
 def idle(
-    *, rounds: int, warm_up: int, groups: int, seconds: int, assignments: tuple[str, ...], file: Path | None
+    *,
+    rounds: int,
+    warm_up: int,
+    groups: int,
+    seconds: int,
+    kinds: tuple[str, ...],
+    assignments: tuple[str, ...],
+    file: Path | None,
 ) -> None:
     """Measure what a coordinator costs that nobody asks anything: a quarter of an hour."""
-    from benchmarks.idle import Plan, run
+    from benchmarks.idle import KINDS, Plan, run
 
-    run(Plan(rounds, groups, warm_up, seconds, _parsed(assignments)), file)
+    run(Plan(rounds, groups, warm_up, seconds, kinds or KINDS, _parsed(assignments)), file)
 
 
 @main.command()
 @click.option("--rounds", default=10, show_default=True, type=click.IntRange(min=1))
 @click.option("--groups", default=20, show_default=True, help="Groups of one member.")
 @click.option("--rate", default=20.0, show_default=True, help="Heartbeats per second.")
-@click.option("--ways", default="standby,cold", show_default=True, help="What is measured.")
+@click.option("--ways", default="standby,cold,upgrade", show_default=True, help="What is measured.")
 @_settings
 @_json
 def failover(
     *, rounds: int, groups: int, rate: float, ways: str, assignments: tuple[str, ...], file: Path | None
 ) -> None:
-    """Measure how long nobody is answered when a coordinator is killed: 8 minutes."""
+    """Measure how long nobody is answered when a coordinator is killed or upgraded: 12 minutes."""
     from benchmarks.failover import Plan, run
 
     run(Plan(rounds, groups, rate, tuple(ways.split(",")), _parsed(assignments)), file)

@@ -1,8 +1,9 @@
-"""How long nobody is answered when a coordinator is killed, with a standby and without, taken apart.
+"""How long nobody is answered when a coordinator is killed or upgraded, taken apart.
 
-A coordinator answers heartbeats that come steadily. It is killed (SIGKILL, with its JVM and its workers). The
-pause ends with the first answer to a heartbeat that was sent after that. The successor is a standby, or a
-coordinator that is started in the moment of the kill. What it says on the way tells the phases apart.
+A coordinator answers heartbeats that come steadily. It is killed (SIGKILL, with its JVM and its workers), or
+asked to stop for an upgrade (SIGTERM). The pause ends with the first answer of the successor to a heartbeat
+that was sent after that. The successor is a standby, or a coordinator that is started in the moment of the
+kill. What it says on the way tells the phases apart.
 """
 
 from __future__ import annotations
@@ -32,9 +33,10 @@ if TYPE_CHECKING:
 
     from benchmarks.members import Beat
 
-STANDBY, COLD = "standby", "cold"
+STANDBY, COLD, UPGRADE = "standby", "cold", "upgrade"
 _RUNNING = "the coordinator is running"
 _WARM = "standing by is warm"
+_TAKES_OVER = "has ended: taking over"
 _CALM_S = 5
 """For which both have been running when one is killed."""
 _PATIENCE_S = 120
@@ -45,7 +47,9 @@ _LAST = (
     ("the first batch that reads on", ()),
 )
 _PHASES: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
-    STANDBY: (("detection", ("has ended: taking over",)), *_LAST),
+    STANDBY: (("detection", (_TAKES_OVER,)), *_LAST),
+    # Which the one before has finished.
+    UPGRADE: (("until it has stopped", (_TAKES_OVER,)), _LAST[0], _LAST[2]),
     COLD: (
         ("Python", ("connecting to Kafka",)),
         ("topics", ("starting Spark",)),
@@ -100,6 +104,10 @@ class _Beats:
             time.sleep(_LOOK_S)
         raise TimeoutError("nothing was answered")
 
+    def last_before(self, at: float) -> float:
+        """When the last answer before that time came."""
+        return max(it for it, _ in self._answered if it < at)
+
     def _send(self) -> None:
         self._listening.wait()
         with closing(producer(self._load)) as out:
@@ -129,7 +137,7 @@ def run(plan: Plan, file: Path | None) -> dict[str, dict[str, float]]:
     for way, all_of_them in rounds.items():
         medians[way] = {name: statistics.median(it[name] for it in all_of_them) for name in all_of_them[0]}
         show(
-            f"Seconds without an answer after SIGKILL, {way} ({plan.rounds} rounds)",
+            f"Seconds without an answer, {way} ({plan.rounds} rounds)",
             ["", "median", "least", "most"],
             [
                 [name, *(f"{of(it[name] for it in all_of_them):.2f}" for of in (statistics.median, min, max))]
@@ -149,15 +157,21 @@ def _rounds(way: str, plan: Plan) -> Iterator[dict[str, float]]:
         members.form(stage.pool, running.load)
         beats = stack.enter_context(_Beats(running.load, members.beats(), plan.per_second))
         for _ in range(plan.rounds):
-            successor = stack.enter_context(make("--standby")) if way == STANDBY else None
+            successor = None if way == COLD else stack.enter_context(make("--standby"))
             if successor is not None:
                 successor.await_line(_WARM)
             time.sleep(_CALM_S)
-            begin = time.monotonic()
-            running.kill()
-            if successor is None:
-                successor = stack.enter_context(make())
-            answered = beats.first_answer(begin)
+            if way == UPGRADE and successor is not None:
+                running.terminate()
+                # It still answers while it finishes its batch.
+                answered = beats.first_answer(successor.await_line(_TAKES_OVER))
+                begin = beats.last_before(answered)
+            else:
+                begin = time.monotonic()
+                running.kill()
+                if successor is None:
+                    successor = stack.enter_context(make())
+                answered = beats.first_answer(begin)
             successor.await_line(_RUNNING)
             yield _apart(way, successor.said, begin, answered)
             running = successor
@@ -236,10 +250,16 @@ class _Process:
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
 
-    def await_line(self, words: str) -> None:
-        """Wait until it has said a line with these words."""
+    def terminate(self) -> None:
+        """Ask it to stop, as a supervisor does."""
+        self._process.terminate()
+
+    def await_line(self, words: str) -> float:
+        """Wait until it has said a line with these words; return when it said the first."""
         deadline = time.monotonic() + _PATIENCE_S
-        while not any(words in line for _, line in self.said):
+        while True:
+            if (said := [at for at, line in self.said if words in line]) != []:
+                return said[0]
             if self._process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"it does not say {words!r}:\n{self._log.read_text()}")
             time.sleep(_LOOK_S)

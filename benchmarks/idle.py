@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from benchmarks.streams import Stream
 
 NOBODY = "no stream"
-_KINDS = (PASS_THROUGH, NO_OP, COORDINATOR)
+KINDS = (PASS_THROUGH, NO_OP, COORDINATOR)
 _PER_SECOND = 100.0
 _CALM_S = 5
 
@@ -33,6 +33,8 @@ class Plan(NamedTuple):
     groups: int
     warm_up_s: float
     seconds: float
+    kinds: tuple[str, ...]
+    """Of streams."""
     settings: dict[str, str]
 
 
@@ -47,7 +49,7 @@ def run(plan: Plan, file: Path | None) -> dict[str, Figures]:
     """Measure, print and write; return the medians by stream."""
     with Stage() as stage, ExitStack() as stack:
         streams = {}
-        for kind in _KINDS:
+        for kind in plan.kinds:
             members = Members(plan.groups, 1)
             stream = streams[kind] = stack.enter_context(stage.stream(kind, members, plan.settings))
             with stage.turn(stream):

@@ -46,6 +46,9 @@ def main() -> int:
     parser.add_argument(
         "--history-kills", type=int, default=3, help="of the job that writes the history (default: 3)"
     )
+    parser.add_argument(
+        "--no-history", action="store_true", help="without that job, which takes a third of a short run"
+    )
     arguments = parser.parse_args()
     if arguments.replay:
         history = msgspec.msgpack.decode(arguments.replay.read_bytes(), type=History)
@@ -75,7 +78,8 @@ def _run(arguments: argparse.Namespace, seed: int) -> Counter[str]:
     size = LoadSize(members=arguments.members // 3, groups=max(arguments.members // 8, 1))
     totals = Counter({"runs": 1})
     history = None
-    stage = Stage(directory, seed, master, size, _say, kills_of_history=arguments.history_kills)
+    kills = None if arguments.no_history else arguments.history_kills
+    stage = Stage(directory, seed, master, size, _say, kills_of_history=kills)
     with stage:
         try:
             stage.wait_for_answers(arguments.members)

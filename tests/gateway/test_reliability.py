@@ -98,8 +98,8 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 class Fleet(Program):
     """Some groups of unmodified members, in a process of their own."""
 
-    def __init__(self, directory: Path, address: str, first: int) -> None:
-        numbers = map(str, (first, GROUPS // PROCESSES, SIZE))
+    def __init__(self, directory: Path, address: str, first: int, groups: int = GROUPS // PROCESSES) -> None:
+        numbers = map(str, (first, groups, SIZE))
         command = [sys.executable, "-m", "tests.gateway.fleet", address, TOPIC, *numbers]
         super().__init__(directory / f"fleet-{first}", command)
 
@@ -159,6 +159,46 @@ def fill_topic(broker: str) -> None:
     with closing(KafkaProducer(bootstrap_servers=broker)) as producer:
         for number in range(RECORDS):
             producer.send(TOPIC, b"%d" % number, partition=number % SIZE)
+
+
+def test_an_upgrade_with_a_standby_moves_no_partition_of_200_members(tmp_path: Path) -> None:
+    """The successor stands by, and the one before is asked to stop. Nobody is told of that."""
+    with ExitStack() as stack:
+        kafka = stack.enter_context(
+            EmbeddedBroker(tmp_path / "kafka", overrides={"socket.listen.backlog.size": str(BACKLOG)})
+        )
+        broker = kafka.bootstrap_servers
+        fill_topic(broker)
+        job = Job(broker, tmp_path, "upgraded")
+        stack.callback(job.kill)
+        job.wait_for("the coordinator is running")
+        gateway = start_gateway(tmp_path, broker, job.topics)
+        stack.callback(gateway.kill)
+        address = gateway.wait_for("clients find the gateway at ")
+        events = stack.enter_context(Reader({"bootstrap_servers": broker}, job.topics["events"]))
+        fleets = []
+        for first in range(0, 4, 2):
+            fleets.append(stack.enter_context(Fleet(tmp_path, address, first, groups=2)))
+            formed(fleets)
+        successor = Job(broker, tmp_path, "upgraded", "--standby")
+        stack.callback(successor.kill)
+        successor.wait_for("standing by is warm")
+        moves = formed(fleets)
+        events.read_to_end()
+        seen = len(events.records)
+
+        job.terminate()
+        successor.wait_for("the coordinator is running")
+        assert job.exit_code() == 0
+        all_commit(fleets)
+
+        assert formed(fleets) == moves, "no member was told to give or take a partition"
+        acknowledged = set[Commit]().union(*(each.acknowledged() for each in fleets))
+        events.read_to_end()
+        told = [json.loads(each.value) for each in events.records]
+        assert {each["event"] for each in told[seen:]} == {"offsets_committed"}
+        assert len({(group, partition) for group, partition, _ in acknowledged}) == 4 * SIZE
+        assert acknowledged <= set(commits(told)), "none was lost"
 
 
 def test_500_members_survive_killed_gateway_away_coordinator_and_restarted_broker(tmp_path: Path) -> None:
