@@ -23,6 +23,8 @@ def main(context: click.Context) -> None:
             idle,
             backlog,
             flood,
+            workers,
+            standing_by,
             endurance,
         ):
             context.invoke(command)
@@ -146,6 +148,18 @@ def backlog(
     from benchmarks.backlog import Plan, run
 
     run(Plan(rounds, groups, records, bounds, one_batch, _parsed(assignments)), file)
+
+
+@main.command()
+@_rounds
+@click.option("--groups", default=5_000, show_default=True, help="Groups of one member.")
+@click.option("--warm-up", default=5, show_default=True, help="Backlogs before the first round.")
+@_json
+def workers(*, rounds: int, groups: int, warm_up: int, file: Path | None) -> None:
+    """Measure ways from Spark to a function in Python, those of `transformWithState` among them: minutes."""
+    from benchmarks.workers import Plan, run
+
+    run(Plan(rounds, groups, warm_up), file)
 
 
 @main.command()
@@ -292,6 +306,21 @@ def failover(
     from benchmarks.failover import Plan, run
 
     run(Plan(rounds, groups, rate, tuple(ways.split(",")), _parsed(assignments)), file)
+
+
+@main.command()
+@click.option("--minutes", default=30.0, show_default=True)
+@click.option("--groups", default=100, show_default=True)
+@click.option("--size", default=10, show_default=True, help="Members of each group.")
+@_settings
+@_json
+def standing_by(
+    *, minutes: float, groups: int, size: int, assignments: tuple[str, ...], file: Path | None
+) -> None:
+    """Look whether a standby takes a busy coordinator for dead: half an hour."""
+    from benchmarks.standing_by import Plan, run
+
+    run(Plan(minutes, groups, size, _parsed(assignments)), file)
 
 
 @main.command()

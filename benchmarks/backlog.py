@@ -8,16 +8,14 @@ out, since 10 million heartbeats in one batch take more memory than most machine
 from __future__ import annotations
 
 import shutil
-import threading
 from typing import TYPE_CHECKING, NamedTuple
-
-import psutil
 
 from benchmarks.load import write_requests
 from benchmarks.members import Members
 from benchmarks.report import medians_of, ratios_to, show, tell, write
 from benchmarks.stage import Stage
 from benchmarks.streams import COORDINATOR
+from benchmarks.watch import watched
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
 _MEMBERS = 100
 """Of each group."""
 _AT_ONCE = 50_000
-_LOOK_S = 0.5
 _SETTINGS = {"group.initial.rebalance.delay.ms": 3_000}
 _BOUND = "max.batch.records"
 
@@ -46,12 +43,6 @@ class Plan(NamedTuple):
     one_batch: bool
     """Whether the whole backlog is one more bound."""
     settings: dict[str, str]
-
-
-class _Sample(NamedTuple):
-    cpu_s: float
-    workers_mb: float
-    jvm_mb: float
 
 
 def run(plan: Plan, file: Path | None) -> dict[str, dict[str, float]]:
@@ -110,15 +101,8 @@ def _catch_up(stream: Stream, before: Path, bound: int, records: int) -> dict[st
     """Start from the checkpoint that knows nothing of the backlog, until all of it is answered."""
     shutil.rmtree(stream.checkpoint)
     shutil.copytree(before, stream.checkpoint)
-    samples: list[_Sample] = []
-    is_over = threading.Event()
-    watch = threading.Thread(target=_sample, args=(stream, samples, is_over))
-    watch.start()
-    try:
+    with watched(stream) as samples:
         stream.start({_BOUND: bound})
-    finally:
-        is_over.set()
-        watch.join()
     took_s = stream.said_s["the coordinator is running"] - stream.said_s["catching up with the log"]
     stream.close()
     third = max(1, len(samples) // 3)
@@ -132,15 +116,3 @@ def _catch_up(stream: Stream, before: Path, bound: int, records: int) -> dict[st
         "jvm_mb": max(each.jvm_mb for each in samples),
         "growth": last / first,
     }
-
-
-def _sample(stream: Stream, samples: list[_Sample], is_over: threading.Event) -> None:
-    while not is_over.wait(_LOOK_S):
-        try:
-            found, cpu_s = stream.memory_bytes(), stream.cpu_seconds()
-        except psutil.NoSuchProcess:
-            # The one before has ended, and the next is not there yet.
-            continue
-        # From the first batch on.
-        if found["workers"]:
-            samples.append(_Sample(cpu_s, found["workers"] / 1e6, found["jvm"] / 1e6))

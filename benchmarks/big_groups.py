@@ -14,19 +14,17 @@ batch when one is done.
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple
 
 from benchmarks.brokers import BrokersGroups
 from benchmarks.flow import LEAD_S, Step, flow
-from benchmarks.load import Answers, write_requests
 from benchmarks.members import Members
 from benchmarks.report import medians_of, ratios_to, show, tell, write
 from benchmarks.stage import Stage
 from benchmarks.streams import COORDINATOR, NO_OP, PASS_THROUGH
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
     from pathlib import Path
 
     from benchmarks.members import Beat
@@ -120,7 +118,7 @@ def _warm_up(stage: Stage, stream: Stream, beats: list[Beat], seconds: float) ->
     with stage.turn(stream):
         flow(stream.load, beats, Step(len(beats), _PER_SECOND / beats[0].members, seconds))
         # Batches of that size are another thing.
-        _drain(stage.pool, stream, beats)
+        _drain(stage, stream, beats)
 
 
 def _of_stream(
@@ -137,24 +135,16 @@ def _of_stream(
         end = time.monotonic() + plan.seconds
         broker_s, drained = brokers.cpu_seconds(), []
         while not drained or time.monotonic() < end:
-            drained.append(_drain(stage.pool, stream, beats))
+            drained.append(_drain(stage, stream, beats))
         broker_s = brokers.cpu_seconds() - broker_s
     answered, stream_s = (sum(column) for column in zip(*drained, strict=True))
     return figures | _figures(AT_FULL_SPEED, answered * each, stream_s, broker_s)
 
 
-def _drain(pool: Executor, stream: Stream, beats: list[Beat]) -> tuple[int, float]:
+def _drain(stage: Stage, stream: Stream, beats: list[Beat]) -> tuple[int, float]:
     """Give the stream a backlog; return how many records it has answered, and in how much CPU time, in s."""
     count = min(_BACKLOG, max(len(beats), _BACKLOG_BYTES // len(beats[0].request(0).value)))
-    requests = [beats[number % len(beats)].request(number) for number in range(count)]
-    with closing(Answers(stream.load)) as answers:
-        with stream.paused():
-            pool.submit(write_requests, stream.load, requests).result()
-            begin_s = stream.cpu_seconds()
-        answers.wait_for(count)
-        end_s = stream.cpu_seconds()
-        answers.read({request.request_id for request in requests})
-    return count, end_s - begin_s
+    return count, stage.drain(stream, [beats[number % len(beats)].request(number) for number in range(count)])
 
 
 def _of_broker(stage: Stage, plan: Plan, brokers: BrokersGroups) -> Figures:

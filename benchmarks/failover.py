@@ -8,35 +8,28 @@ kill. What it says on the way tells the phases apart.
 
 from __future__ import annotations
 
-import os
-import signal
 import statistics
-import subprocess
-import sys
 import threading
 import time
 from contextlib import ExitStack, closing
-from itertools import count
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import msgspec
 
-from benchmarks.load import Load, producer, reader
-from benchmarks.members import LONG_MS, Members
+from benchmarks.coordinators import RUNNING, TAKES_OVER, WARM, coordinators
+from benchmarks.load import producer, reader
+from benchmarks.members import Members
 from benchmarks.report import show, tell, write
 from benchmarks.stage import Stage
-from group_coordinator.coordinator_state.topics import REQUESTS, RESPONSES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator
     from pathlib import Path
 
+    from benchmarks.load import Load
     from benchmarks.members import Beat
 
 STANDBY, COLD, UPGRADE = "standby", "cold", "upgrade"
-_RUNNING = "the coordinator is running"
-_WARM = "standing by is warm"
-_TAKES_OVER = "has ended: taking over"
 _CALM_S = 5
 """For which both have been running when one is killed."""
 _PATIENCE_S = 120
@@ -47,9 +40,9 @@ _LAST = (
     ("the first batch that reads on", ()),
 )
 _PHASES: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
-    STANDBY: (("detection", (_TAKES_OVER,)), *_LAST),
+    STANDBY: (("detection", (TAKES_OVER,)), *_LAST),
     # Which the one before has finished.
-    UPGRADE: (("until it has stopped", (_TAKES_OVER,)), _LAST[0], _LAST[2]),
+    UPGRADE: (("until it has stopped", (TAKES_OVER,)), _LAST[0], _LAST[2]),
     COLD: (
         ("Python", ("connecting to Kafka",)),
         ("topics", ("starting Spark",)),
@@ -151,20 +144,20 @@ def run(plan: Plan, file: Path | None) -> dict[str, dict[str, float]]:
 def _rounds(way: str, plan: Plan) -> Iterator[dict[str, float]]:
     members = Members(plan.groups, 1)
     with Stage() as stage, ExitStack() as stack:
-        make = _maker(stage, plan.settings)
+        make = coordinators(stage, plan.settings)
         running = stack.enter_context(make())
-        running.await_line(_RUNNING)
+        running.await_line(RUNNING)
         members.form(stage.pool, running.load)
         beats = stack.enter_context(_Beats(running.load, members.beats(), plan.per_second))
         for _ in range(plan.rounds):
             successor = None if way == COLD else stack.enter_context(make("--standby"))
             if successor is not None:
-                successor.await_line(_WARM)
+                successor.await_line(WARM)
             time.sleep(_CALM_S)
             if way == UPGRADE and successor is not None:
                 running.terminate()
                 # It still answers while it finishes its batch.
-                answered = beats.first_answer(successor.await_line(_TAKES_OVER))
+                answered = beats.first_answer(successor.await_line(TAKES_OVER))
                 begin = beats.last_before(answered)
             else:
                 begin = time.monotonic()
@@ -172,7 +165,7 @@ def _rounds(way: str, plan: Plan) -> Iterator[dict[str, float]]:
                 if successor is None:
                     successor = stack.enter_context(make())
                 answered = beats.first_answer(begin)
-            successor.await_line(_RUNNING)
+            successor.await_line(RUNNING)
             yield _apart(way, successor.said, begin, answered)
             running = successor
 
@@ -187,79 +180,3 @@ def _apart(way: str, said: list[tuple[float, str]], begin: float, answered: floa
         phases[phase] = until - since
         since = until
     return {**phases, "all": answered - begin}
-
-
-def _maker(stage: Stage, settings: Mapping[str, str]) -> Callable[..., _Process]:
-    """What starts coordinators of the same topics and checkpoint, with more options if given."""
-    given = {
-        "bootstrap.servers": stage.broker.bootstrap_servers,
-        "create.topics": "true",
-        "checkpoint": str(stage.directory / "checkpoint"),
-        "metrics.port": "0",
-        "log.level": "warning",
-        "group.initial.rebalance.delay.ms": "0",
-        "group.max.session.timeout.ms": str(LONG_MS),
-        **settings,
-    }
-    load = Load(stage.broker.bootstrap_servers, REQUESTS, RESPONSES, 0)
-    numbers = count(1)
-    options = [word for name, value in given.items() for word in ("--set", f"{name}={value}")]
-
-    def make(*more: str) -> _Process:
-        return _Process([*options, *more], stage.directory / f"coordinator{next(numbers)}.log", load)
-
-    return make
-
-
-class _Process:
-    """A coordinator, in a session of its own, until the context ends."""
-
-    def __init__(self, options: list[str], log: Path, load: Load) -> None:
-        self.load = load
-        self.said: list[tuple[float, str]] = []
-        """Its lines, each with its time."""
-        self._log = log
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "group_coordinator", "run", *options],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
-        self._reader = threading.Thread(target=self._read)
-        self._reader.start()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.kill()
-        self._process.wait()
-        self._reader.join()
-
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        with self._log.open("w") as log:
-            for line in self._process.stdout:
-                self.said.append((time.monotonic(), line))
-                log.write(line)
-                log.flush()
-
-    def kill(self) -> None:
-        """Kill all its processes."""
-        if self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGKILL)
-
-    def terminate(self) -> None:
-        """Ask it to stop, as a supervisor does."""
-        self._process.terminate()
-
-    def await_line(self, words: str) -> float:
-        """Wait until it has said a line with these words; return when it said the first."""
-        deadline = time.monotonic() + _PATIENCE_S
-        while True:
-            if (said := [at for at, line in self.said if words in line]) != []:
-                return said[0]
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"it does not say {words!r}:\n{self._log.read_text()}")
-            time.sleep(_LOOK_S)

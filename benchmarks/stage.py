@@ -15,7 +15,7 @@ import multiprocessing
 import os
 import tempfile
 from concurrent.futures import Executor, ProcessPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from itertools import count
 from pathlib import Path
 from types import MappingProxyType
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Self
 
 import psutil
 
+from benchmarks.load import Answers, write_requests
 from benchmarks.members import LONG_MS
 from benchmarks.streams import COORDINATOR, Stream
 from group_coordinator.deploy.broker import EmbeddedBroker
@@ -30,6 +31,7 @@ from group_coordinator.deploy.broker import EmbeddedBroker
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from benchmarks.load import Request
     from benchmarks.members import Members
 
 ONE_CORE = {"spark.master": "local[1]", "requests.partitions": 1}
@@ -103,6 +105,17 @@ class Stage:
             self._streams.append(stream)
             stack.callback(self._streams.remove, stream)
             yield stream
+
+    def drain(self, stream: Stream, requests: list[Request]) -> float:
+        """Give a stream whose turn it is a backlog; return the CPU seconds in which it has answered it."""
+        with closing(Answers(stream.load)) as answers:
+            with stream.paused():
+                self.pool.submit(write_requests, stream.load, requests).result()
+                begin_s = stream.cpu_seconds()
+            answers.wait_for(len(requests))
+            end_s = stream.cpu_seconds()
+            answers.read({request.request_id for request in requests})
+        return end_s - begin_s
 
     @contextmanager
     def turn(self, stream: Stream | None) -> Iterator[None]:

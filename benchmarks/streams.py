@@ -4,6 +4,8 @@
 * `no-op`: its whole query, clock and timers among it, but with a function that knows no rules: it answers
   each request with that request, and writes a state of the same size each time.
 * `stock no-op`: the same with pyspark's own worker, spoken to over TCP, as Spark does by itself.
+* `rows no-op` and `frames no-op`: the same function as a processor of `transformWithState`, which is given
+  rows, and of `transformWithStateInPandas`. Both have pyspark's own worker.
 * `coordinator`: `group-coordinator run`, as users do.
 """
 
@@ -14,15 +16,19 @@ import sys
 import threading
 import time
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.request import urlopen
 
 import msgspec
+import pandas as pd
 import psutil
 from prometheus_client.parser import text_string_to_metric_families
+from pyspark.sql import Row as SparkRow
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from benchmarks.load import Load
 from benchmarks.members import LONG_MS
@@ -31,7 +37,13 @@ from group_coordinator.jobs.session import create_session
 from group_coordinator.jobs.settings import Settings
 from group_coordinator.streaming.clock import Clock
 from group_coordinator.streaming.daemon import daemon_defaults
-from group_coordinator.streaming.function import Row, StatefulFunction
+from group_coordinator.streaming.function import (
+    INPUT_COLUMNS,
+    OUTPUT_SCHEMA,
+    STATE_SCHEMA,
+    Row,
+    StatefulFunction,
+)
 from group_coordinator.streaming.query import per_group, read_log, read_topics
 from group_coordinator.streaming.topics import prepare_topics
 
@@ -42,6 +54,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.state import GroupState
 
 PASS_THROUGH, STOCK_NO_OP, NO_OP, COORDINATOR = "pass-through", "stock no-op", "no-op", "coordinator"
+ROWS_NO_OP, FRAMES_NO_OP = "rows no-op", "frames no-op"
 _STOCK = {
     "spark.python.daemon.module": "pyspark.daemon",
     "spark.python.unix.domain.socket.enabled": "false",
@@ -75,7 +88,7 @@ class Stream:
             "log.level": "warning",
             "group.initial.rebalance.delay.ms": 0,
             **{f"topics.{name}": f"{prefix}.{name}" for name in _TOPICS},
-            **(_STOCK if kind == STOCK_NO_OP else {}),
+            **(_STOCK if kind in {STOCK_NO_OP, ROWS_NO_OP, FRAMES_NO_OP} else {}),
             **settings,
         }
         self.topic_settings = {f"topics.{name}": str(given[f"topics.{name}"]) for name in _TOPICS}
@@ -221,6 +234,53 @@ class NoOp(StatefulFunction):
         yield [(self._topic, group, value, _PARTITION, None) for _, _, _, value in records]
 
 
+class RowsNoOp(StatefulProcessor):
+    """The same for `transformWithState`, whose timers do not take the place of the one before."""
+
+    def __init__(self, topic: str) -> None:
+        self._topic = topic
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._handle = handle
+        self._group = handle.getValueState("group", f"{STATE_SCHEMA}, deadline LONG")
+
+    def handleInputRows(  # noqa: N802 - pyspark's name
+        self,
+        key: Any,
+        rows: Iterator[Any],
+        timerValues: Any,  # noqa: N803
+    ) -> Iterator[Any]:
+        self._decide(timerValues)
+        for row in rows:
+            yield SparkRow(topic=self._topic, key=key[0], value=row.value, partition=_PARTITION, place=None)
+
+    def _decide(self, times: Any) -> None:
+        deadline_ms = max(0, times.getCurrentWatermarkInMs()) + LONG_MS
+        before = self._group.get()
+        if before is not None:
+            self._handle.deleteTimer(before[1])
+        self._handle.registerTimer(deadline_ms)
+        self._group.update((_STATE, deadline_ms))
+
+    def close(self) -> None:
+        """Nothing is to be closed."""
+
+
+class FramesNoOp(RowsNoOp):
+    """The same for `transformWithStateInPandas`."""
+
+    def handleInputRows(  # noqa: N802 - pyspark's name
+        self,
+        key: Any,
+        rows: Iterator[pd.DataFrame],
+        timerValues: Any,  # noqa: N803
+    ) -> Iterator[pd.DataFrame]:
+        self._decide(timerValues)
+        for frame in rows:
+            answers = [(self._topic, key[0], value, _PARTITION, None) for value in frame["value"]]
+            yield pd.DataFrame(answers, columns=["topic", "key", "value", "partition", "place"], dtype=object)
+
+
 def _pass_on(spark: SparkSession, settings: Settings) -> DataFrame:
     requests = read_topics(spark, settings, settings.topics_requests)
     topic, partition = F.lit(settings.topics_responses), F.lit(_PARTITION)
@@ -231,14 +291,26 @@ def _do_nothing(spark: SparkSession, settings: Settings) -> DataFrame:
     return per_group(read_log(spark, settings), NoOp(settings.topics_responses))
 
 
+def _process(spark: SparkSession, settings: Settings, kind: str) -> DataFrame:
+    groups = read_log(spark, settings).select("key", *INPUT_COLUMNS, "clock").groupBy("key")
+    topic = settings.topics_responses
+    if kind == ROWS_NO_OP:
+        return groups.transformWithState(RowsNoOp(topic), OUTPUT_SCHEMA, "Update", "EventTime")
+    return groups.transformWithStateInPandas(FramesNoOp(topic), OUTPUT_SCHEMA, "Update", "EventTime")
+
+
 def _run(kind: str, given: dict[str, Any]) -> None:
     settings = Settings.load(None, {}, given)
     client_config = python_client_config(settings.bootstrap_servers, settings.kafka)
     prepare_topics(settings, client_config)
     spark = create_session(settings, defaults=daemon_defaults())
-    rows: Callable[[SparkSession, Settings], DataFrame] = _pass_on if kind == PASS_THROUGH else _do_nothing
+    rows: dict[str, Callable[[SparkSession, Settings], DataFrame]] = {
+        PASS_THROUGH: _pass_on,
+        ROWS_NO_OP: partial(_process, kind=kind),
+        FRAMES_NO_OP: partial(_process, kind=kind),
+    }
     writing = (
-        rows(spark, settings)
+        rows.get(kind, _do_nothing)(spark, settings)
         .writeStream.format("kafka")
         .outputMode("append" if kind == PASS_THROUGH else "update")
         .option("checkpointLocation", settings.checkpoint)

@@ -13,18 +13,27 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql.streaming.state import GroupStateTimeout
 
 from group_coordinator.deploy.jars import JarError
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.state import GroupState
 
 __all__ = ["archive_options", "make_archive"]
 
 _EXIT_S = 300
 """Within which Java writes the archive."""
+_NOBODY = "127.0.0.1:1"
+_AT_ONCE_MS = 1_000
 _QUIET = "-Xlog:cds*=off"
 """Java would say at each start that an archive does not fit."""
 
@@ -72,15 +81,31 @@ def make_archive() -> Path:
 
 
 def _load_classes(spark: SparkSession, directory: str) -> None:
-    """Run a stateful query, and make Kafka's clients, which need no broker for that."""
-    ticks = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load()
-    counts = ticks.withWatermark("timestamp", "1 second").groupBy("value").count()
-    query = counts.writeStream.outputMode("update").format("noop")
-    query = query.option("checkpointLocation", f"{directory}/checkpoint")
-    query.trigger(availableNow=True).start().awaitTermination()
+    """Run queries like the coordinator's, and make Kafka's clients, which need no broker for that."""
+    # One of them fails, and nobody has to know.
     java: Any = spark._jvm  # noqa: SLF001 - as pyspark's
+    log4j = java.org.apache.logging.log4j
+    log4j.core.config.Configurator.setAllLevels("", log4j.Level.OFF)
+    ticks = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load()
+    decided = (
+        ticks.withWatermark("timestamp", "1 second")
+        .groupBy("value")
+        .applyInPandasWithState(
+            _decide_nothing, "value BINARY", "group BINARY", "update", GroupStateTimeout.EventTimeTimeout
+        )
+    )
+    _run(decided, f"{directory}/deciding")
+    requests = spark.readStream.format("kafka").option("kafka.bootstrap.servers", _NOBODY)
+    for name in ("kafka.default.api.timeout.ms", "kafka.request.timeout.ms"):
+        requests = requests.option(name, _AT_ONCE_MS)
+    # It has read nothing when it gives up, but it has begun.
+    with suppress(StreamingQueryException):
+        _run(
+            requests.option("subscribe", "unused").option("fetchOffset.numRetries", 1).load(),
+            f"{directory}/reading",
+        )
     properties = java.java.util.HashMap()
-    properties.put("bootstrap.servers", "127.0.0.1:1")
+    properties.put("bootstrap.servers", _NOBODY)
     name = "org.apache.kafka.common.serialization.ByteArray"
     for each in ("key", "value"):
         properties.put(f"{each}.serializer", f"{name}Serializer")
@@ -88,10 +113,22 @@ def _load_classes(spark: SparkSession, directory: str) -> None:
     clients = java.org.apache.kafka.clients
     clients.consumer.KafkaConsumer(properties).close()
     clients.producer.KafkaProducer(properties).close()
-    clients.admin.AdminClient.create(properties).close()
-    spark.readStream.format("kafka").options(
-        **{"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "none"}
-    ).load()
+    for message in java.org.apache.kafka.common.message.ApiMessageType.values():
+        message.newRequest()
+        message.newResponse()
+
+
+def _run(rows: DataFrame, checkpoint: str) -> None:
+    """Write the rows to Kafka, of which none comes so far."""
+    query = rows.select("value").where("value IS NULL").writeStream.outputMode("update").format("kafka")
+    query = query.option("kafka.bootstrap.servers", _NOBODY).option("topic", "unused")
+    query = query.option("checkpointLocation", checkpoint)
+    query.trigger(availableNow=True).start().awaitTermination()
+
+
+def _decide_nothing(_key: Any, _frames: Iterator[Any], state: GroupState) -> Iterator[Any]:
+    state.update((b"",))
+    yield from ()
 
 
 if __name__ == "__main__":

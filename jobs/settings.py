@@ -76,7 +76,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid
     """For topics that are created; -1 is the broker's default."""
 
     clock_interval_ms: Positive = 1_000
-    """Time between two ticks while no deadline is due that is known; it may be longer by a half."""
+    """Time between two ticks while no deadline is due that is known. It may be up to twice as long, above all
+    while no requests come."""
     clock_slack_ms: Annotated[int, msgspec.Meta(ge=0)] = 500
     """How far behind the newest tick the watermark stays. It has to cover the difference of brokers' clocks,
     and the time from a record's append until it can be read."""

@@ -59,7 +59,8 @@ class Progress(NamedTuple):
     `stalled`: why batches are of no use any more, if so. Then the clock stops: nobody could be answered.
     `caught_up`: the offset of the first tick of which it is not sure that all requests before it were read.
     Without it time does not wait for the reader. `timers`: the deadlines that are known. `unwritten_ms`: how
-    long ago, in ms, members could surely send heartbeats. Time waits for that as well.
+    long ago, in ms, members could surely send heartbeats. Time waits for that as well. `is_quiet`: whether no
+    requests come, so that regular ticks need not come as often.
     """
 
     stalled: Callable[[], str | None] = lambda: None
@@ -67,6 +68,7 @@ class Progress(NamedTuple):
     timers: Timers | None = None
     unwritten_ms: Callable[[], float] = lambda: 0
     ticks: Callable[[], None] = lambda: None
+    is_quiet: Callable[[], bool] = lambda: False
 
 
 class Clock:
@@ -99,7 +101,8 @@ class Clock:
         self._pace = pace
         self._coordinator = coordinator
         self._alive_at = alive_at
-        self._stalled, self._caught_up, timers, self._unwritten_ms, self._ticks = progress or Progress()
+        progress = progress or Progress()
+        self._stalled, self._caught_up, timers, self._unwritten_ms, self._ticks, self._is_quiet = progress
         self._number = 0
         self._first_offset = 0
         self._log_time = LogTime(pace.max_gap_ms, reached_ms)
@@ -251,7 +254,8 @@ class Clock:
                 self._failure = error
 
     def _due_in_ms(self) -> int:
-        return self._schedule.next_ms(self._read_to()) - self._log_time.at(_now())
+        due_ms = self._schedule.next_ms(self._read_to(), is_quiet=self._is_quiet())
+        return due_ms - self._log_time.at(_now())
 
     def _read_to(self) -> int:
         return 0 if self._caught_up is None else self._caught_up()

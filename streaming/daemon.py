@@ -15,7 +15,9 @@ import pyspark.daemon
 if TYPE_CHECKING:
     import socket
 
-__all__ = ["TESTED_VERSIONS", "daemon_defaults"]
+    from pyspark import SparkConf
+
+__all__ = ["TESTED_VERSIONS", "daemon_defaults", "why_not_short"]
 
 TESTED_VERSIONS = ("4.2.0",)
 """The versions of pyspark whose internals the short way uses. With others it is not taken."""
@@ -26,6 +28,9 @@ _LOADING_TASKS = 1
 _ENDED = 1
 """The exit code by which pyspark's daemon ends the worker as well."""
 
+_PROPERTY = "spark.python.daemon.module"
+_MODULE = "group_coordinator.streaming.daemon"
+
 _daemon: Any = pyspark.daemon
 _pysparks_worker = _daemon.worker
 _tasks = count()
@@ -35,7 +40,15 @@ def daemon_defaults() -> dict[str, str]:
     """Spark's properties that give a session this daemon; none for a pyspark that was not tested."""
     if pyspark.__version__ not in TESTED_VERSIONS:
         return {}
-    return {"spark.python.daemon.module": "group_coordinator.streaming.daemon"}
+    return {_PROPERTY: _MODULE}
+
+
+def why_not_short(conf: SparkConf) -> str | None:
+    """Return why a session with these properties has pyspark's own workers; None if it has this daemon's."""
+    module = conf.get(_PROPERTY)
+    if pyspark.__version__ not in TESTED_VERSIONS:
+        return f"pyspark is {pyspark.__version__}, and the shorter one is for {', '.join(TESTED_VERSIONS)}"
+    return None if module == _MODULE else f"{_PROPERTY} is {module or 'not set'}"
 
 
 def _worker(connection: socket.socket, authenticated: bool) -> int:  # noqa: FBT001 - as pyspark's

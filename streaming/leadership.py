@@ -102,8 +102,11 @@ class Leadership:
 
     def _await_turn(self, ticks: TickReader) -> None:
         standing_by_for = ""
+        # Spark has taken longer to start than a tick takes to come.
+        look_s = 0.0
         while not self.stopping.is_set():
-            ticks.poll(_LOOK_S)
+            ticks.poll(look_s)
+            look_s = _LOOK_S
             rival = ticks.running(self._quiet_s)
             if rival is None or rival.coordinator == self.coordinator or self._has_ended(rival):
                 if standing_by_for:

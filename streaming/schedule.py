@@ -19,15 +19,17 @@ __all__ = ["Pace", "Schedule"]
 class Pace(NamedTuple):
     """The times of a clock, in ms.
 
-    `interval_ms`: between two regular ticks. `max_gap_ms`: by which no tick may be later than the one before,
-    once time counts; then the clock stops. `ahead_ms`: by which time may be ahead of the newest tick before
-    which all requests were read. `slack_ms`: by which the watermark is behind the newest tick.
+    `interval_ms`: between two regular ticks. `quiet_ms`: between them while no requests come. `max_gap_ms`:
+    by which no tick may be later than the one before, once time counts; then the clock stops. `ahead_ms`: by
+    which time may be ahead of the newest tick before which all requests were read. `slack_ms`: by which the
+    watermark is behind the newest tick.
     """
 
     interval_ms: int
     max_gap_ms: int
     ahead_ms: int
     slack_ms: int = 0
+    quiet_ms: int = 0
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
@@ -35,14 +37,17 @@ class Pace(NamedTuple):
         max_gap_ms = settings.clock_max_gap_ms
         # Between two triggers nothing is read.
         ahead_ms = max_gap_ms + settings.trigger_interval_ms
-        return cls(settings.clock_interval_ms, max_gap_ms, ahead_ms, settings.clock_slack_ms)
+        interval_ms = settings.clock_interval_ms
+        # A tick may be late by as much as two in a row, or a busy machine would have outages.
+        quiet_ms = max(interval_ms, min(interval_ms * 3 // 2, max_gap_ms // 2))
+        return cls(interval_ms, max_gap_ms, ahead_ms, settings.clock_slack_ms, quiet_ms)
 
 
 class Schedule:
     """Says when the next tick is to be written, in ms of log time.
 
-    Regular ticks are at multiples of the interval. Those for deadlines keep half of it after any other.
-    `timers`: the deadlines that are known.
+    Regular ticks are at multiples of the interval, which is longer while no requests come. Those for
+    deadlines keep half of it after any other. `timers`: the deadlines that are known.
     """
 
     def __init__(self, pace: Pace, timers: Timers) -> None:
@@ -72,12 +77,16 @@ class Schedule:
             if due_ms is not None and due_ms <= self._passed_ms:
                 self._to_read = offset
 
-    def next_ms(self, read: int) -> int:
-        """Return when the next tick is due. `read`: the offset of the tick that is to be read next."""
+    def next_ms(self, read: int, *, is_quiet: bool = False) -> int:
+        """Return when the next tick is due.
+
+        `read`: the offset of the tick that is to be read next. `is_quiet`: whether no requests come.
+        """
         if self._follows(read):
             return self._newest_ms
         half_ms = self._pace.interval_ms // 2
-        regular_ms = -(-(self._newest_ms + half_ms) // self._pace.interval_ms) * self._pace.interval_ms
+        interval_ms = self._pace.quiet_ms if is_quiet else self._pace.interval_ms
+        regular_ms = -(-(self._newest_ms + half_ms) // interval_ms) * interval_ms
         due_ms = None if self._passed_ms is None else self._timers.next_ms(self._passed_ms)
         if due_ms is None:
             return regular_ms

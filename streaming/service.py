@@ -24,7 +24,7 @@ from group_coordinator.jobs.kafka_config import python_client_config
 from group_coordinator.jobs.lag import LagWatch
 from group_coordinator.jobs.session import start_java
 from group_coordinator.streaming.counts import Counts, CountsParam
-from group_coordinator.streaming.daemon import daemon_defaults
+from group_coordinator.streaming.daemon import daemon_defaults, why_not_short
 from group_coordinator.streaming.errors import CoordinatorError
 from group_coordinator.streaming.function import FunctionArguments
 from group_coordinator.streaming.leadership import Leadership
@@ -37,7 +37,7 @@ from group_coordinator.streaming.ticks import TickReader
 from group_coordinator.streaming.timers import Timers
 from group_coordinator.streaming.topic_watch import TopicWatch
 from group_coordinator.streaming.topics import prepare_topics
-from group_coordinator.streaming.warmth import Warmth, start_workers
+from group_coordinator.streaming.warmth import Warmth, load
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,20 +86,25 @@ def _run(settings: Settings, say: Callable[[str], None], *, progress: bool) -> N
                 f"responses.partitions = {settings.responses_partitions}: operations.md says how to add some"
             )
 
-        # Spark takes longer to start than somebody's tick takes to come.
+        # Spark takes longer to start than somebody's tick takes to come. All of this needs no Spark.
         ticks = stack.enter_context(TickReader(settings.topics_clock, client_config))
-        spark, stopping = stack.enter_context(
-            spark_until_stopped(settings, say, progress=progress, defaults=daemon_defaults())
-        )
-        start_workers(spark)
-        spark.streams.addListener(batches)
-        counts = spark.sparkContext.accumulator(Counts(timers=watch.timers), CountsParam())
         if settings.metrics_port >= 0:
             ProcessCollector(registry=registry)
-            registry.register(DecisionMetrics(lambda: counts.value))
             registry.register(stack.enter_context(GroupMetrics(settings.topics_groups, client_config)))
             lag = LagWatch(settings.topics_requests, client_config, lambda: batches.read)
             registry.register(stack.enter_context(lag))
+        spark, stopping = stack.enter_context(
+            spark_until_stopped(settings, say, progress=progress, defaults=daemon_defaults())
+        )
+        load(spark, settings, partitions)
+        why_not = why_not_short(spark.sparkContext.getConf())
+        watch.metrics.short_worker.set(why_not is None)
+        if why_not is not None:
+            say(f"groups take pyspark's own Python worker, which holds a tenth as many: {why_not}")
+        spark.streams.addListener(batches)
+        counts = spark.sparkContext.accumulator(Counts(timers=watch.timers), CountsParam())
+        if settings.metrics_port >= 0:
+            registry.register(DecisionMetrics(lambda: counts.value))
             spark.streams.addListener(BatchMetrics(registry, QUERY_NAME))
 
         lifeline = Lifeline(spark, settings.alive_port, client_config["bootstrap_servers"][0])

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -47,7 +48,7 @@ from group_coordinator.streaming.query import Until
 from group_coordinator.streaming.ticks import TickReader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
@@ -68,6 +69,8 @@ _log = logging.getLogger(__name__)
 _STOP_TIMEOUT_S = 20
 _LOOK_S = 0.2
 _LOOK_WHILE_CATCHING_UP_S = 0.05
+_QUIET_S = 5
+"""With no request for so long none is expected soon."""
 _CATCH_UP_MS = 120_000
 """A batch that takes longer, while no time passes, may be stuck: it runs again, with twice the time."""
 _CONFLICT = "[CONCURRENT_STREAM_LOG_UPDATE]"
@@ -139,6 +142,10 @@ class Supervision:
         """Whether it was told that the clock of the ticks' broker is wrong."""
         self._met: set[int] = set()
         """Partitions that stand still, as is noted, of which the query has met requests."""
+        self._read: Mapping[int, int] | None = None
+        """How far the requests were read at the last look."""
+        self._read_at = time.monotonic()
+        """When that was another one than before, by the machine's monotonic clock in seconds."""
 
     def run(self) -> None:
         """Coordinate until asked to stop; it is this process's turn."""
@@ -187,6 +194,7 @@ class Supervision:
                     self._timers,
                     self._probes.unwritten_ms,
                     self._probes.tick,
+                    self._is_quiet,
                 ),
                 reached_ms(self._files),
                 self._leadership.alive_at,
@@ -389,12 +397,10 @@ class Supervision:
         """
         is_catching_up = self._activity is Activity.CATCHING_UP
         polling = Polling(query)
-        read: object = None
         while not self._stopping.wait(_LOOK_WHILE_CATCHING_UP_S if is_catching_up else _LOOK_S):
             self._health.does(self._activity, self._patience_ms[self._activity])
             self._tell_skew(clock)
-            read_before, read = read, self._batches.read.get(self._settings.topics_requests)
-            polling.set(often=is_catching_up or read != read_before)
+            polling.set(often=self._has_read() or is_catching_up)
             if self._batches.groups is not None:
                 self._conflicts = 0
                 self._patience_ms[self._activity] = self._least_ms[self._activity]
@@ -453,6 +459,16 @@ class Supervision:
         if self._activity is Activity.COORDINATING and self._batches.behind_ms > patience_ms:
             return "requests come faster than they are read"
         return None
+
+    def _has_read(self) -> bool:
+        """Whether requests were read since the last look."""
+        before, self._read = self._read, self._batches.read.get(self._settings.topics_requests)
+        if self._read != before:
+            self._read_at = time.monotonic()
+        return self._read != before
+
+    def _is_quiet(self) -> bool:
+        return self._activity is Activity.COORDINATING and time.monotonic() - self._read_at > _QUIET_S
 
     def _ticks_caught_up(self) -> int:
         return self._batches.caught_up.get(self._settings.topics_clock, {}).get(0, 0)

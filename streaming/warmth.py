@@ -1,5 +1,8 @@
 """The warmth of a standby: it runs the coordinator's query, about nothing, before it is its turn.
 
+A coordinator that does not stand by has no time for that. It loads what it can while it waits for others
+(`load`).
+
 Most of what a first batch takes is taken once. Java loads and compiles classes, Kafka's consumers connect,
 the Python daemon and its workers start and import. So a standby runs the query that it will run, but on
 ticks. Every other tick stands for a request of a group that does not exist. The query writes to a checkpoint
@@ -34,7 +37,7 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.step import StepResult
     from group_coordinator.jobs.settings import Settings
 
-__all__ = ["Warmth", "start_workers"]
+__all__ = ["Warmth", "load"]
 
 _ROUNDS = 3
 """After so many a query starts as quickly as it ever does. The second is the first with a checkpoint."""
@@ -64,20 +67,30 @@ _WORKERS = 2
 """A task of the stateful operator has two, one after the other."""
 
 
-def start_workers(spark: SparkSession) -> None:
-    """Have Spark's first Python workers start and import, in a thread, while Java prepares a batch."""
+def load(spark: SparkSession, settings: Settings, partitions: Mapping[str, int]) -> None:
+    """Have Spark load what a first query needs, in threads, while Kafka is asked and the checkpoint read.
 
-    def load(batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
+    Its first Python workers start and import. Java loads the classes that make a query of its description.
+    """
+
+    def import_all(batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
         import group_coordinator.streaming.function  # noqa: F401, PLC0415 - in the worker
 
         yield from batches
 
-    def run() -> None:
+    def start_workers() -> None:
+        spark.range(0, _WORKERS, 1, _WORKERS).mapInArrow(import_all, "id long").collect()
+
+    def describe() -> None:
+        _about_nothing(spark, settings, partitions, 0)
+
+    def run(work: Callable[[], object]) -> None:
         # If that does not work the first batch does not, and tells why.
         with suppress(PySparkException, Py4JError, ConnectionError):
-            spark.range(0, _WORKERS, 1, _WORKERS).mapInArrow(load, "id long").collect()
+            work()
 
-    threading.Thread(target=run, name="workers", daemon=True).start()
+    for work in (describe, start_workers):
+        threading.Thread(target=run, args=(work,), name=work.__name__, daemon=True).start()
 
 
 class Warmth:
@@ -142,7 +155,8 @@ class Warmth:
                 return
 
     def _round(self, checkpoint: str, tick: int) -> None:
-        query = writing(self._nothing(tick), self._settings, "warm-up", checkpoint)
+        nothing = _about_nothing(self._spark, self._settings, self._partitions, tick)
+        query = writing(nothing, self._settings, "warm-up", checkpoint)
         self._query = query.trigger(availableNow=True).start()
         if self._stopping.is_set():
             self._interrupt()
@@ -154,34 +168,6 @@ class Warmth:
         self._rounds += 1
         if self._rounds == _ROUNDS:
             self._say("standing by is warm: the query has run about nothing")
-
-    def _nothing(self, tick: int) -> DataFrame:
-        """The decisions about ticks from that one on, of which none is left."""
-        settings, clock = self._settings, self._settings.topics_clock
-        ticks = read_topics(
-            self._spark,
-            settings,
-            clock,
-            most=settings.max_batch_records,
-            begin=json.dumps({clock: {"0": tick}}),
-        )
-        is_request = F.col("offset") % 2 == 0
-
-        def or_else(name: str, value: object) -> Column:
-            return F.when(is_request, F.lit(value)).otherwise(F.col(name))
-
-        log = ticks.withColumns(
-            {
-                "topic": or_else("topic", settings.topics_requests),
-                "key": or_else("key", _KEY),
-                "value": or_else("value", msgspec.json.encode(_REQUEST)),
-            }
-        )
-        # Nobody is to read of these decisions, neither in topics nor in the log.
-        quiet = msgspec.structs.replace(settings, log_level="error")
-        arguments = FunctionArguments.of(quiet, b"warm-up", self._partitions)
-        rows = decisions(requests_of(log, settings), arguments, _ignore)
-        return rows.where(F.col("topic") == "")
 
     def _interrupt(self) -> None:
         query = self._query
@@ -198,6 +184,33 @@ class Warmth:
             self._failure = reason
             self._say(f"standing by is not warm: {reason}")
         return True
+
+
+def _about_nothing(
+    spark: SparkSession, settings: Settings, partitions: Mapping[str, int], tick: int
+) -> DataFrame:
+    """The decisions about ticks from that one on, of which none is left."""
+    clock = settings.topics_clock
+    ticks = read_topics(
+        spark, settings, clock, most=settings.max_batch_records, begin=json.dumps({clock: {"0": tick}})
+    )
+    is_request = F.col("offset") % 2 == 0
+
+    def or_else(name: str, value: object) -> Column:
+        return F.when(is_request, F.lit(value)).otherwise(F.col(name))
+
+    log = ticks.withColumns(
+        {
+            "topic": or_else("topic", settings.topics_requests),
+            "key": or_else("key", _KEY),
+            "value": or_else("value", msgspec.json.encode(_REQUEST)),
+        }
+    )
+    # Nobody is to read of these decisions, neither in topics nor in the log.
+    quiet = msgspec.structs.replace(settings, log_level="error")
+    arguments = FunctionArguments.of(quiet, b"warm-up", partitions)
+    rows = decisions(requests_of(log, settings), arguments, _ignore)
+    return rows.where(F.col("topic") == "")
 
 
 def _ignore(_: StepResult) -> None:

@@ -31,6 +31,11 @@ class JobMetrics:
             "1 while there are max.groups groups, and no new ones.",
             registry=registry,
         )
+        self.short_worker = Gauge(
+            "group_coordinator_short_worker",
+            "1 with the project's own Python worker, 0 with pyspark's, which holds a tenth of the groups.",
+            registry=registry,
+        )
         self._outages = Counter(
             "group_coordinator_outages",
             "Times that there was no coordinator, or no clock.",

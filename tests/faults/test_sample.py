@@ -29,7 +29,7 @@ LOAD = LoadSize(
 
 
 def test_nothing_is_lost_when_the_coordinator_dies(tmp_path: Path) -> None:
-    done, _ = play_and_check(tmp_path, FAULTS[1:2], kills_of_history=0)
+    done, _ = play_and_check(tmp_path, FAULTS[1:2], kills_of_history=None)
     assert done == {"SIGKILL driver"}
 
 
@@ -46,7 +46,9 @@ def test_nothing_is_lost_when_anything_dies(tmp_path: Path) -> None:
     assert starts >= 2
 
 
-def play_and_check(directory: Path, faults: list[Fault], kills_of_history: int) -> tuple[set[str], int]:
+def play_and_check(
+    directory: Path, faults: list[Fault], kills_of_history: int | None
+) -> tuple[set[str], int]:
     """Return what was done, and how often the coordinator was started."""
     said: list[str] = []
     with Stage(directory, SEED, "local", LOAD, said.append, kills_of_history=kills_of_history) as stage:

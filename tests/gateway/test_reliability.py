@@ -199,6 +199,7 @@ def test_an_upgrade_with_a_standby_moves_no_partition_of_200_members(tmp_path: P
         assert {each["event"] for each in told[seen:]} == {"offsets_committed"}
         assert len({(group, partition) for group, partition, _ in acknowledged}) == 4 * SIZE
         assert acknowledged <= set(commits(told)), "none was lost"
+        assert [it for it in successor.said if " WARN " in it] == [], "Spark took the state for behind"
 
 
 def test_500_members_survive_killed_gateway_away_coordinator_and_restarted_broker(tmp_path: Path) -> None:

@@ -6,7 +6,9 @@ import gc
 import socket
 from typing import Any
 
+import pyspark
 import pytest
+from pyspark import SparkConf
 
 from group_coordinator.streaming import daemon, worker
 
@@ -50,3 +52,18 @@ def test_what_the_first_task_has_loaded_is_frozen_too(task: Any) -> None:
     told = [task(lambda _connection, _authenticated: 0) for _ in range(4)]
 
     assert told == [(0, 1), (0, 2), (0, 2), (0, 2)]
+
+
+def test_it_is_told_why_a_session_has_pysparks_own_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Groups of which a core holds 17,000 are 1,300 then, and nothing else would show it."""
+
+    def why(properties: dict[str, str]) -> str | None:
+        return daemon.why_not_short(SparkConf(loadDefaults=False).setAll(list(properties.items())))
+
+    assert why(daemon.daemon_defaults()) is None
+    assert why({}) == "spark.python.daemon.module is not set"
+    chosen = {"spark.python.daemon.module": "pyspark.daemon"}
+    assert why(chosen) == "spark.python.daemon.module is pyspark.daemon"
+    monkeypatch.setattr(pyspark, "__version__", "4.9.0")
+    assert daemon.daemon_defaults() == {}
+    assert why({}) == "pyspark is 4.9.0, and the shorter one is for 4.2.0"

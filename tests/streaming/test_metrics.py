@@ -259,7 +259,7 @@ def test_names_are_as_prometheus_wants_them(topic: str, bootstrap_servers: str) 
     with GroupMetrics(topic, config) as metrics, LagWatch(topic, config, lambda: {topic: {}}) as lag:
         registry.register(metrics)
         registry.register(lag)
-        families = wait_for(lambda: len(found := list(registry.collect())) == 38 and found)
+        families = wait_for(lambda: len(found := list(registry.collect())) == 39 and found)
 
     for family in families:
         assert re.fullmatch(r"group_coordinator(_[a-z]+)+", family.name)

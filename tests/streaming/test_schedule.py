@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from group_coordinator.jobs.settings import Settings
 from group_coordinator.streaming.schedule import Pace, Schedule
 from group_coordinator.streaming.timers import Timers
 
-PACE = Pace(interval_ms=1_000, max_gap_ms=3_000, ahead_ms=3_000, slack_ms=500)
+PACE = Pace(interval_ms=1_000, max_gap_ms=3_000, ahead_ms=3_000, slack_ms=500, quiet_ms=1_500)
 NOW_MS = 100_000
 
 
@@ -48,6 +49,34 @@ def test_regular_ticks_are_at_multiples_of_the_interval(newest_ms: int, next_ms:
     scene = Scene()
     scene.tick(newest_ms)
     assert scene.next_ms() == next_ms
+
+
+def test_regular_ticks_are_fewer_while_no_requests_come() -> None:
+    scene = Scene(101_900)
+    assert [scene.under_test.next_ms(scene.offset + 1, is_quiet=quiet) for quiet in (True, False)] == [
+        100_500,
+        101_000,
+    ]
+    scene.tick(100_500)
+    assert scene.under_test.next_ms(scene.offset + 1, is_quiet=True) == 102_000
+    scene.tick(102_000)
+    # But for deadlines.
+    assert scene.under_test.next_ms(scene.offset + 1, is_quiet=True) == 102_500
+
+
+@pytest.mark.parametrize(
+    ("settings", "quiet_ms"),
+    [
+        ({}, 1_500),
+        ({"clock.interval.ms": 200}, 300),
+        # It is late for longer than a tick takes, as before.
+        ({"clock.interval.ms": 1_200}, 1_500),
+        ({"clock.interval.ms": 2_000}, 2_000),
+    ],
+)
+def test_a_quiet_clock_leaves_half_a_gap(settings: dict[str, object], quiet_ms: int) -> None:
+    given = {"bootstrap.servers": "b:9092", "checkpoint": "c"} | settings
+    assert Pace.of(Settings.load(None, {}, given)).quiet_ms == quiet_ms
 
 
 def test_a_tick_comes_when_the_watermark_can_pass_a_deadline() -> None:
