@@ -36,6 +36,7 @@ __all__ = [
     "not_a_checkpoint",
     "open_checkpoint",
     "read_identity",
+    "recognise",
     "secret_sha256",
     "write_identity",
 ]
@@ -81,6 +82,30 @@ def open_checkpoint(
     values, or by something else, or cannot be read or written.
     """
     files = CheckpointFiles(spark, checkpoint)
+    drawn = "" if secret else secrets.token_hex(32)
+    wanted = Identity(
+        schema_version=SCHEMA_VERSION,
+        request_topic=request_topic,
+        clock_topic=clock_topic,
+        state_partitions=state_partitions,
+        secret=drawn,
+        secret_sha256=secret_sha256(secret or drawn),
+        topic_ids=dict(topic_ids),
+    )
+    found = recognise(spark, files, wanted)
+    if found is None:
+        found = wanted
+        write_identity(files, found)
+    _complete(files, found, topic_ids)
+    return (secret or found.secret).encode()
+
+
+def recognise(spark: SparkSession, files: CheckpointFiles, wanted: Identity) -> Identity | None:
+    """The identity of a checkpoint that goes with `wanted`; None of a new one. Changes nothing.
+
+    `wanted.secret` is empty if the settings have it. Raises `CheckpointError` as `open_checkpoint` does.
+    """
+    checkpoint = files.checkpoint
     if files.exists(RESTORING):
         raise CheckpointError(
             f"checkpoint {checkpoint} was not restored to the end: delete the directory and restore it again"
@@ -92,34 +117,23 @@ def open_checkpoint(
                 f"{checkpoint} is the checkpoint of some other query (it has no {IDENTITY_FILE}): "
                 "choose another directory"
             )
-        _check_partitions(spark, state_partitions)
-        drawn = "" if secret else secrets.token_hex(32)
-        found = Identity(
-            schema_version=SCHEMA_VERSION,
-            request_topic=request_topic,
-            clock_topic=clock_topic,
-            state_partitions=state_partitions,
-            secret=drawn,
-            secret_sha256=secret_sha256(secret or drawn),
-            topic_ids=dict(topic_ids),
-        )
-        write_identity(files, found)
-    _compare(checkpoint, "topics.requests", found.request_topic, request_topic)
-    _compare(checkpoint, "topics.clock", found.clock_topic, clock_topic)
-    _compare(checkpoint, "state.partitions", found.state_partitions, state_partitions)
-    if secret and found.secret_sha256 != secret_sha256(secret):
+        _check_partitions(spark, wanted.state_partitions)
+        return None
+    _compare(checkpoint, "topics.requests", found.request_topic, wanted.request_topic)
+    _compare(checkpoint, "topics.clock", found.clock_topic, wanted.clock_topic)
+    _compare(checkpoint, "state.partitions", found.state_partitions, wanted.state_partitions)
+    if not wanted.secret and found.secret_sha256 != wanted.secret_sha256:
         raise CheckpointError(
             f"checkpoint {checkpoint} was made with another member.id.secret: "
             "set that one, or start with a new checkpoint"
         )
-    if not secret and not found.secret:
+    if wanted.secret and not found.secret:
         raise CheckpointError(
             f"checkpoint {checkpoint} was made with a member.id.secret of its own: set member.id.secret"
         )
-    check_topics(checkpoint, found.topic_ids, topic_ids)
+    check_topics(checkpoint, found.topic_ids, wanted.topic_ids)
     _check_log(spark, files, found)
-    _complete(files, found, topic_ids)
-    return (secret or found.secret).encode()
+    return found
 
 
 def read_identity(files: CheckpointFiles) -> Identity | None:

@@ -15,6 +15,7 @@ import click
 
 from group_coordinator.commands.checkpoint.command import checkpoint
 from group_coordinator.commands.demo import demo
+from group_coordinator.commands.doctor import doctor
 from group_coordinator.commands.gateway import gateway
 from group_coordinator.commands.groups.command import groups
 from group_coordinator.commands.history.command import history
@@ -58,5 +59,17 @@ def main(*, verbose: bool) -> None:
         logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
 
-for command in (run, gateway, member, groups, measure_lag, checkpoint, write_history, history, ui, demo):
+for command in (
+    run,
+    doctor,
+    gateway,
+    member,
+    groups,
+    measure_lag,
+    checkpoint,
+    write_history,
+    history,
+    ui,
+    demo,
+):
     main.add_command(command)

@@ -33,6 +33,7 @@ __all__ = [
     "say",
     "set_option",
     "show",
+    "use_java",
 ]
 
 Command = TypeVar("Command", bound="Callable[..., Any]")
@@ -93,18 +94,26 @@ def need(extra: str, *modules: str) -> None:
         fail(advice)
 
 
-def need_spark() -> None:
-    """Check that the `spark` extra and a suitable Java are there, and have Spark use that.
+def need_spark(*, java: bool = True) -> None:
+    """Check that the `spark` extra is there, and a suitable `java`, and have Spark use that.
 
     If not, say so and exit.
     """
-    from group_coordinator.deploy.java import JavaNotFound, find_java
+    from group_coordinator.deploy.java import JavaNotFound
 
     need("spark", *_SPARK)
     try:
-        os.environ["JAVA_HOME"] = str(find_java().parent.parent)
+        if java:
+            use_java()
     except JavaNotFound as error:
         fail(error)
+
+
+def use_java() -> None:
+    """Have Spark use the Java that is found. Raises `JavaNotFound`."""
+    from group_coordinator.deploy.java import find_java
+
+    os.environ["JAVA_HOME"] = str(find_java().parent.parent)
 
 
 def need_delta() -> None:

@@ -23,14 +23,14 @@ from kafka.errors import (
 from group_coordinator.jobs.connection import UnreachableError, admin_client
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
     from kafka.admin import KafkaAdminClient
 
     from group_coordinator.jobs.settings import Settings
 
-__all__ = ["TopicError", "TopicSpec", "prepare_topics", "topic_specs"]
+__all__ = ["TopicError", "TopicSpec", "examine_topics", "prepare_topics", "topic_specs"]
 
 _DAY_MS = 24 * 60 * 60 * 1000
 
@@ -86,6 +86,13 @@ def topic_specs(settings: Settings) -> list[TopicSpec]:
     ]
 
 
+class _Found(NamedTuple):
+    """A topic as Kafka has it. `lacking`: operations that are not allowed, as Kafka's tools spell them."""
+
+    partitions: int
+    lacking: list[str]
+
+
 def prepare_topics(settings: Settings, client_config: Mapping[str, Any]) -> dict[str, int]:
     """Create missing topics if the settings say so, check all, and return their numbers of partitions.
 
@@ -103,12 +110,49 @@ def prepare_topics(settings: Settings, client_config: Mapping[str, Any]) -> dict
             elif missing:
                 names = ", ".join(spec.name for spec in missing)
                 raise TopicError(f"topics are missing: {names}. Create them, or start with --create-topics")
-            _check(specs, partitions, _configs(admin, specs), settings.response_topics)
+            configs = _configs(admin, specs)
     except UnreachableError as error:
         raise TopicError(f"cannot reach Kafka at {settings.bootstrap_servers}: {error}") from None
     except KafkaError as error:
         raise TopicError(f"cannot prepare the topics: {error}") from None
+    problems = [
+        problem
+        for spec in specs
+        for problem in _problems(spec, partitions, configs[spec.name], settings.response_topics)
+    ]
+    if problems:
+        raise TopicError(_unsuitable(problems))
     return partitions
+
+
+def examine_topics(settings: Settings, client_config: Mapping[str, Any]) -> dict[str, str | TopicError]:
+    """Check what `prepare_topics` does, topic by topic, and create none.
+
+    Of each topic that can be used or created, how it is; of each other one, the error. Raises `KafkaError`,
+    and `UnreachableError` if the brokers cannot be reached.
+    """
+    specs = topic_specs(settings)
+    with admin_client(client_config) as admin:
+        found = _found(admin, specs)
+        usable = [spec for spec in specs if spec.name in found and not found[spec.name].lacking]
+        configs = _configs(admin, usable) if usable else {}
+    partitions = {name: each.partitions for name, each in found.items()}
+    examined: dict[str, str | TopicError] = {}
+    for spec in specs:
+        if spec.name not in found:
+            examined[spec.name] = (
+                "it is not there yet, and `run` will create it"
+                if settings.create_topics
+                else TopicError("it is missing: create it, or start with --create-topics")
+            )
+        elif lacking := found[spec.name].lacking:
+            examined[spec.name] = TopicError(_rights_missing(" and ".join(lacking)))
+        elif problems := list(_problems(spec, partitions, configs[spec.name], settings.response_topics)):
+            examined[spec.name] = TopicError(_unsuitable(problems))
+        else:
+            allowed = ", ".join(map(_spelled, spec.operations))
+            examined[spec.name] = f"{partitions[spec.name]} partitions, settings as wanted, {allowed} allowed"
+    return examined
 
 
 def _partitions(admin: KafkaAdminClient, specs: Iterable[TopicSpec]) -> dict[str, int]:
@@ -117,8 +161,18 @@ def _partitions(admin: KafkaAdminClient, specs: Iterable[TopicSpec]) -> dict[str
     Raises `TopicError` if something of what the coordinator will do is not allowed: it would be found out
     when the query runs, or, of a topic that is rarely written to, days later.
     """
+    found = _found(admin, specs)
+    refused = [
+        f"{' and '.join(each.lacking)} on topic {name}" for name, each in found.items() if each.lacking
+    ]
+    if refused:
+        raise TopicError(_rights_missing(*refused))
+    return {name: each.partitions for name, each in found.items()}
+
+
+def _found(admin: KafkaAdminClient, specs: Iterable[TopicSpec]) -> dict[str, _Found]:
     described = {topic["name"]: topic for topic in admin.describe_topics([spec.name for spec in specs])}
-    partitions, refused = {}, []
+    found = {}
     for spec in specs:
         topic = described[spec.name]
         error = for_code(topic["error_code"])
@@ -126,16 +180,12 @@ def _partitions(admin: KafkaAdminClient, specs: Iterable[TopicSpec]) -> dict[str
             continue
         if error not in (NoError, TopicAuthorizationFailedError):
             raise error(spec.name)
-        partitions[spec.name] = len(topic["partitions"])
         # Kafka tells no more if the user may not even describe the topic, for which Read or Write is enough.
         unknown = [ACLOperation.DESCRIBE_CONFIGS.name]
         allowed = topic["authorized_operations"] if error is NoError else unknown
         lacking = [_spelled(it) for it in spec.operations if it.name not in allowed]
-        if lacking:
-            refused.append(f"{' and '.join(lacking)} on topic {spec.name}")
-    if refused:
-        raise TopicError(_rights_missing(*refused))
-    return partitions
+        found[spec.name] = _Found(len(topic["partitions"]), lacking)
+    return found
 
 
 def _rights_missing(*rights: str) -> str:
@@ -192,33 +242,31 @@ def _configs(admin: KafkaAdminClient, specs: list[TopicSpec]) -> dict[str, dict[
     }
 
 
-def _check(
-    specs: list[TopicSpec],
+def _problems(
+    spec: TopicSpec,
     partitions: Mapping[str, int],
-    configs: Mapping[str, Mapping[str, str]],
+    configs: Mapping[str, str],
     response_topics: tuple[str, ...],
-) -> None:
+) -> Iterator[str]:
+    """Say what of a topic is not as the coordinator needs it. `partitions`: how many each topic has."""
+    found = partitions[spec.name]
     # A request may name the partition to answer on, and does not say of which topic.
     default, *others = response_topics
-    problems = [
-        f"{topic} has {partitions[topic]} partitions and must have {partitions[default]}, as {default} has"
-        for topic in others
-        if partitions[topic] != partitions[default]
-    ]
-    for spec in specs:
-        if spec.exact_partitions and partitions[spec.name] != spec.partitions:
-            problems.append(
-                f"{spec.name} has {partitions[spec.name]} partitions and must have {spec.partitions}"
-            )
-        for name, wanted in spec.required.items():
-            found = configs[spec.name][name]
-            if isinstance(wanted, int):
-                if int(found) < wanted:
-                    problems.append(f"{spec.name} has {name}={found} and needs at least {wanted}")
-            elif found != wanted:
-                problems.append(f"{spec.name} has {name}={found} and must have {name}={wanted}")
-    if problems:
-        raise TopicError(
-            f"unsuitable topics: {'; '.join(problems)}. "
-            "Change them with kafka-configs.sh, or name other topics"
-        )
+    wanted = partitions.get(default, found)
+    if spec.name in others and found != wanted:
+        yield f"{spec.name} has {found} partitions and must have {wanted}, as {default} has"
+    if spec.exact_partitions and found != spec.partitions:
+        yield f"{spec.name} has {found} partitions and must have {spec.partitions}"
+    for name, needed in spec.required.items():
+        value = configs[name]
+        if isinstance(needed, int):
+            if int(value) < needed:
+                yield f"{spec.name} has {name}={value} and needs at least {needed}"
+        elif value != needed:
+            yield f"{spec.name} has {name}={value} and must have {name}={needed}"
+
+
+def _unsuitable(problems: Iterable[str]) -> str:
+    return (
+        f"unsuitable topics: {'; '.join(problems)}. Change them with kafka-configs.sh, or name other topics"
+    )

@@ -7,14 +7,14 @@ import logging
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from kafka.admin import ACLOperation, ResourceType
 
 from group_coordinator.jobs.kafka_config import python_client_config
 from group_coordinator.jobs.settings import Settings
-from group_coordinator.streaming.topics import TopicError, prepare_topics
+from group_coordinator.streaming.topics import TopicError, examine_topics, prepare_topics
 from tests.security.certificates import make_client_key
 from tests.security.conftest import password_of
 from tests.security.rights import Right, rights_of
@@ -43,8 +43,10 @@ def properties(secured: SecuredBroker, **changed: str) -> dict[str, str]:
     return own | {name.replace("_", "."): value for name, value in changed.items()}
 
 
-def prepare(secured: SecuredBroker, java: dict[str, str] | None = None, **settings: object) -> dict[str, int]:
-    """As the coordinator does it first of all, with the patience of a test."""
+def given(
+    secured: SecuredBroker, java: dict[str, str] | None = None, **settings: object
+) -> tuple[Settings, dict[str, Any]]:
+    """A coordinator's settings and those of its clients, with the patience of a test."""
     loaded = Settings.load(
         None,
         {},
@@ -52,7 +54,12 @@ def prepare(secured: SecuredBroker, java: dict[str, str] | None = None, **settin
         | {name.replace("_", "."): value for name, value in settings.items()},
     )
     client_config = python_client_config(secured.bootstrap_servers, java or properties(secured))
-    return prepare_topics(loaded, client_config | {"bootstrap_timeout_ms": 2_000})
+    return loaded, client_config | {"bootstrap_timeout_ms": 2_000}
+
+
+def prepare(secured: SecuredBroker, java: dict[str, str] | None = None, **settings: object) -> dict[str, int]:
+    """As the coordinator does it first of all."""
+    return prepare_topics(*given(secured, java, **settings))
 
 
 def refusal(secured: SecuredBroker, java: dict[str, str] | None = None, **settings: object) -> str:
@@ -85,7 +92,12 @@ def test_each_right_of_the_guide_is_needed_and_missed_at_the_start(secured: Secu
     said = {}
     for right, operation in ON_TOPICS:
         secured.grant("coordinator", without(right, operation))
-        said[right.pattern.resource_name, operation] = refusal(secured)
+        topic = right.pattern.resource_name
+        said[topic, operation] = refusal(secured)
+        examined = examine_topics(*given(secured))
+        wrong = {name: str(told) for name, told in examined.items() if isinstance(told, TopicError)}
+        assert wrong.keys() == {topic}, "the doctor tells the same"
+        assert wrong[topic].startswith(f"rights are missing: {WORDS[operation]}.")
 
     assert said == {
         (right.pattern.resource_name, operation): (
