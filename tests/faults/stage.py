@@ -22,6 +22,7 @@ from tests.faults.notes import read_notes
 from tests.faults.supervisor import Supervisor
 from tests.faults.tables import TableWriter
 from tests.patience import PATIENCE_S, wait_for
+from tests.storage.s3 import ObjectStore
 
 __all__ = ["LoadSize", "Stage", "StageError"]
 
@@ -44,7 +45,10 @@ class LoadSize(NamedTuple):
 
 
 class Stage:
-    """Everything of a run; see `faults.Scene` for what faults are done to. `say` hears what happens."""
+    """Everything of a run; see `faults.Scene` for what faults are done to. `say` hears what happens.
+
+    `store`: where checkpoint and history are, if not on the disk. The environment has to say how to reach it.
+    """
 
     def __init__(
         self,
@@ -55,6 +59,7 @@ class Stage:
         say: Callable[[str], None],
         *,
         kills_of_history: int = 3,
+        store: ObjectStore | None = None,
     ) -> None:
         self._say = say
         self._directory = directory
@@ -66,6 +71,7 @@ class Stage:
         self._load: list[subprocess.Popen[bytes]] = []
         self.broker = EmbeddedBroker(directory / "kafka", heap_mb=384)
         self._master = master
+        self.store = store
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
@@ -78,7 +84,10 @@ class Stage:
             finally:
                 admin.close()
             self.supervisor = stack.enter_context(
-                Supervisor(self.broker.bootstrap_servers, self._directory, "faults", self._master, self._say)
+                Supervisor(
+                    *(self.broker.bootstrap_servers, self._directory, "faults", self._master, self._say),
+                    *(self.store.options("coordinator") if self.store else ()),
+                )
             )
             self.supervisor.job.wait_for("the coordinator is running")
             stack.callback(self._end_load, signal.SIGKILL)
@@ -170,7 +179,11 @@ class Stage:
             raise StageError(
                 f"the coordinator did not stop in order, but with {code}: {self.supervisor.job.said}"
             )
-        writer = TableWriter(settings, self._directory, self._seed, self._say)
+        writer = TableWriter(
+            *(settings, self._directory, self._seed, self._say),
+            path=f"{self.store.root}/tables" if self.store else "",
+            options=self.store.settings() if self.store else {},
+        )
         writer.kill(self._kills_of_history)
         self.done["SIGKILL history"] += writer.kills
         return collect(settings, requests, read_notes(self._notes()), writer.finish())
