@@ -324,6 +324,30 @@ def standing_by(
 
 
 @main.command()
+@_few_rounds
+@_warm_up
+@click.option("--delays", default="0,10,30", show_default=True, help="ms added to each call of the store.")
+@click.option("--rate", default=2.0, show_default=True, help="Heartbeats per second.")
+@click.option("--seconds", default=20.0, show_default=True, help="Per way and round.")
+@_settings
+@_json
+def object_store(
+    *,
+    rounds: int,
+    warm_up: int,
+    delays: str,
+    rate: float,
+    seconds: float,
+    assignments: tuple[str, ...],
+    file: Path | None,
+) -> None:
+    """Measure what batches take whose checkpoint is on an S3 server, near and far: a quarter of an hour."""
+    from benchmarks.object_store import Plan, run
+
+    run(Plan(rounds, _numbers(delays), rate, warm_up, seconds, _parsed(assignments)), file)
+
+
+@main.command()
 @click.option("--minutes", default=30, show_default=True)
 @click.option("--groups", default=1000, show_default=True)
 @click.option("--sample", default=50, show_default=True, help="Seconds between two looks.")

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from group_coordinator.checkpoints.errors import CheckpointError
 from group_coordinator.checkpoints.export import ExportedGroup, ExportHeader, checked_export
+from group_coordinator.checkpoints.files import CheckpointFiles
 from group_coordinator.checkpoints.frames import frames
 from group_coordinator.jobs.java_errors import first_line
 
@@ -34,7 +35,15 @@ _T = TypeVar("_T")
 
 
 def write_delta(spark: SparkSession, export: Export, directory: str) -> None:
-    """Write `export` as a new table. Raises `CheckpointError` if there is one, or it cannot be written."""
+    """Write `export` as a new table, for its owner only.
+
+    Raises `CheckpointError` if there is something at `directory`, or it cannot be written.
+    """
+    files = CheckpointFiles(spark, directory, "export")
+    if files.list():
+        raise CheckpointError(f"cannot write {directory}: it already exists; name a new directory")
+    # Before anything is in it: the secret may be, and Delta's files have the mode that all new files have.
+    files.make_private()
     groups = (
         (each.group_id, each.deadline_ms, each.state, msgspec.json.encode(each.group).decode(), None)
         for each in export.groups

@@ -19,16 +19,20 @@ if TYPE_CHECKING:
 
 __all__ = ["CheckpointFiles"]
 
+_ABORTABLE = "fs.capability.outputstream.abortable"
+"""Hadoop's name for that in its file systems (CommonPathCapabilities)."""
+
 
 class CheckpointFiles:
     """Small files below `checkpoint`, a directory or a URI of any Hadoop file system.
 
     Names are relative to it, with slashes (`offsets/3`). All methods raise `CheckpointError` if the place
-    cannot be reached, read or written.
+    cannot be reached, read or written; `what` is how its message calls the place.
     """
 
-    def __init__(self, spark: SparkSession, checkpoint: str) -> None:
+    def __init__(self, spark: SparkSession, checkpoint: str, what: str = "checkpoint") -> None:
         self.checkpoint = checkpoint
+        self._what = what
         # pyspark has no file API of its own.
         session: Any = spark
         self._jvm = session._jvm  # noqa: SLF001
@@ -76,6 +80,9 @@ class CheckpointFiles:
         """Write a file, in the place of one that is there. `private`: only its owner may read it."""
         with self._errors():
             path = self._path(name)
+            if self._appears_whole(path):
+                self._put(path, content)
+                return
             self._system.mkdirs(path.getParent())
             # Under another name first: who dies in between leaves no half a file behind.
             temporary = self._jvm.org.apache.hadoop.fs.Path(
@@ -83,14 +90,19 @@ class CheckpointFiles:
             )
             stream = self._system.create(temporary)
             if private:
-                # Stores without permissions ignore this.
-                mode = self._jvm.org.apache.hadoop.fs.permission.FsPermission("600")
-                self._system.setPermission(temporary, mode)
+                self._system.setPermission(temporary, self._mode("600"))
             try:
                 stream.write(content)
             finally:
                 stream.close()
             self._rename(temporary, path)
+
+    def make_private(self) -> None:
+        """Make the directory, if it is not there, and let only its owner look into it."""
+        with self._errors():
+            mode = self._mode("700")
+            self._system.mkdirs(self._root, mode)
+            self._system.setPermission(self._root, mode)
 
     def delete(self, name: str) -> None:
         """Delete a file, or a directory with all that is in it; nothing if it is not there."""
@@ -101,6 +113,24 @@ class CheckpointFiles:
         """Bytes of all files."""
         with self._errors():
             return int(self._system.getContentSummary(self._root).getLength())
+
+    def _appears_whole(self, path: Any) -> bool:
+        """Whether a file is not seen before it is closed, as in object stores."""
+        return bool(self._system.hasPathCapability(path, _ABORTABLE))
+
+    def _put(self, path: Any, content: bytes) -> None:
+        """Write an object. It is there, whole and in the place of one before, once it is closed.
+
+        A rename would copy it, after it had deleted the one before: who dies in between leaves none behind.
+        """
+        stream = self._system.create(path, True)
+        try:
+            stream.write(content)
+        except BaseException:
+            stream.abort()
+            raise
+        finally:
+            stream.close()
 
     def _rename(self, temporary: Any, path: Any) -> None:
         if self._system.exists(path):
@@ -113,6 +143,10 @@ class CheckpointFiles:
         elif not self._system.rename(temporary, path):
             raise CheckpointError(f"cannot write {path.toString()}")
 
+    def _mode(self, octal: str) -> Any:
+        # Stores without permissions ignore it.
+        return self._jvm.org.apache.hadoop.fs.permission.FsPermission(octal)
+
     def _path(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(self._root, name) if name else self._root
 
@@ -121,4 +155,4 @@ class CheckpointFiles:
         try:
             yield
         except (Py4JJavaError, PySparkException) as error:
-            raise CheckpointError(f"cannot use checkpoint {self.checkpoint}: {first_line(error)}") from None
+            raise CheckpointError(f"cannot use {self._what} {self.checkpoint}: {first_line(error)}") from None

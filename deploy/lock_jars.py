@@ -24,8 +24,7 @@ _TIMEOUT_S = 30
 # rest. The broker's list has all its runtime dependencies, which Kafka's own tools need as well.
 # Kafka Connect and Kafka Streams are for tests, Kroxylicious is for benchmarks, and each list has all its
 # runtime dependencies. The connector for S3 is complete as it stands as well. Hadoop 3.5.0 was built with
-# these versions. Of spark-hadoop-cloud the checkpoint manager is needed, and nothing that it depends on for
-# other stores.
+# these versions.
 ROOTS = {
     "spark": (
         "io.delta:delta-spark_4.2_2.13:4.4.0",
@@ -42,8 +41,6 @@ ROOTS = {
     "local": ("com.globalmentor:hadoop-bare-naked-local-fs:0.1.0",),
     "s3a": (
         "org.apache.hadoop:hadoop-aws:3.5.0",
-        # 4.2.0 is not in every repository. The classes that this one is made from are the same in Spark 4.2.
-        "org.apache.spark:spark-hadoop-cloud_2.13:4.1.1",
         "software.amazon.awssdk:bundle:2.35.4",
         "software.amazon.s3.analyticsaccelerator:analyticsaccelerator-s3:1.3.1",
     ),

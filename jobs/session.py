@@ -87,8 +87,8 @@ _LOCAL_DEFAULTS = {
     "spark.driver.bindAddress": "127.0.0.1",
 }
 # Without Hadoop's native library every file that is written forks a chmod; this file system does not.
-_LOCAL_FILES = {
-    "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
+_LOCAL_FILES = {"spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem"}
+_LOCAL_CHECKPOINT = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
@@ -155,10 +155,9 @@ def _configured(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     master = conf.get("spark.master", "local")
     is_local = master.startswith("local")
+    storage = storage or settings.checkpoint
     if not (submitted or conf.contains("spark.jars") or conf.contains("spark.jars.packages")):
-        # Executors elsewhere would not find the other file system's jar.
-        local_files = is_local and "://" not in (storage or settings.checkpoint)
-        _use_locked_jars(conf, master, progress=progress, local_files=local_files)
+        _use_locked_jars(conf, master, storage, progress=progress)
     all_defaults = _DEFAULTS | {
         "spark.sql.shuffle.partitions": str(settings.state_partitions),
         "spark.driver.extraJavaOptions": f"{_LOG} {archive_options()}".strip(),
@@ -204,8 +203,11 @@ def is_one_process(master: str) -> bool:
     return master.startswith("local") and not master.startswith("local-cluster")
 
 
-def _use_locked_jars(conf: SparkConf, master: str, *, progress: bool, local_files: bool) -> None:
+def _use_locked_jars(conf: SparkConf, master: str, storage: str, *, progress: bool) -> None:
     jars = fetch("spark", progress=progress)
+    on_disk = "://" not in storage
+    # Executors elsewhere would not find the other file system's jar.
+    local_files = is_one_process(master) or (on_disk and master.startswith("local"))
     # File systems are looked up by the driver's first class loader, which knows nothing of spark.jars.
     of_driver = fetch("local", progress=progress) if local_files else []
     if is_one_process(master):
@@ -214,7 +216,8 @@ def _use_locked_jars(conf: SparkConf, master: str, *, progress: bool, local_file
     else:
         conf.set("spark.jars", ",".join(map(str, jars)))
     if of_driver:
-        conf.set("spark.driver.extraClassPath", os.pathsep.join(map(str, of_driver)))
+        path = [*map(str, of_driver), conf.get("spark.driver.extraClassPath")]
+        conf.set("spark.driver.extraClassPath", os.pathsep.join(filter(None, path)))
     if local_files:
-        for name, value in _LOCAL_FILES.items():
+        for name, value in (_LOCAL_FILES | (_LOCAL_CHECKPOINT if on_disk else {})).items():
             conf.setIfMissing(name, value)

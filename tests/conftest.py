@@ -28,7 +28,7 @@ settings.load_profile("patient")
 
 
 _CORE = ("coordinator_state", "client")
-_LONG_FIRST = ("demo", "faults", "cluster", "examples", "history", "security", "commands")
+_LONG_FIRST = ("demo", "faults", "storage", "cluster", "examples", "history", "security", "commands")
 """Folders whose files are long: one that is begun last would keep the other worker waiting."""
 
 

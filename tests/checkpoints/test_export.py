@@ -103,6 +103,7 @@ def test_a_delta_table_gives_back_what_was_written(
     read = read_delta(spark, directory)
 
     assert is_delta(spark, directory)
+    assert "drwx------" == stat.filemode(Path(directory).stat().st_mode), "others do not come to the secret"
     assert exported(spark, written) == (read.header, list(read.groups))
     with pytest.raises(CheckpointError, match=r"^cannot write .*table.*already exist"):
         write_delta(spark, export_checkpoint(spark, written.settings.checkpoint), directory)

@@ -42,6 +42,18 @@ def test_a_write_that_fails_leaves_the_file_as_it_was(
     assert "first" == files.read("it")
 
 
+def test_where_a_file_appears_whole_it_is_not_renamed(
+    files: CheckpointFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rename in an object store deletes the file before, and copies the new one to its place."""
+    monkeypatch.setattr(CheckpointFiles, "_appears_whole", lambda *_: True)
+    monkeypatch.setattr(CheckpointFiles, "_rename", lambda *_: pytest.fail("renamed"))
+    files.write("it", b"first")
+    files.write("it", b"second")
+
+    assert "second" == files.read("it")
+
+
 @pytest.mark.parametrize("before", [None, b"open to all"])
 def test_a_private_file_is_its_owners(files: CheckpointFiles, tmp_path: Path, before: bytes | None) -> None:
     if before is not None:

@@ -173,7 +173,9 @@ class Job(Process):
         """What it was started with."""
         words: Any = self._process.args
         given = dict(it.split("=", 1) for option, it in pairwise(words) if option == "--set")
-        named = {"bootstrap.servers": self._bootstrap_servers, "checkpoint": str(self.checkpoint)}
+        # Of several the command takes the last one.
+        *_, checkpoint = (it for option, it in pairwise(words) if option == "--checkpoint")
+        named = {"bootstrap.servers": self._bootstrap_servers, "checkpoint": checkpoint}
         return Settings.load(None, {}, given | named)
 
     def batches(self, log: str) -> set[str]:

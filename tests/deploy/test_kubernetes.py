@@ -302,5 +302,5 @@ def test_what_the_spark_application_names_is_in_the_image() -> None:
         assert path == "/opt/coordinator/jars/*:/opt/hadoop-cloud/*"
     assert 'ln -s "$PWD"/cache/jars/*.jar jars/' in DOCKERFILE
     assert "COPY --from=s3a /opt/s3a/jars /opt/hadoop-cloud\n" in DOCKERFILE
-    assert {jar.artifact for jar in read_lock("s3a")} > {"hadoop-aws", "spark-hadoop-cloud_2.13"}
+    assert "hadoop-aws" in {jar.artifact for jar in read_lock("s3a")}
     assert tomllib.loads(SETTINGS.read_text())["spark"]["driver"]["memory"] == "1g"

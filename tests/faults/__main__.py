@@ -2,12 +2,14 @@
 
 python -m tests.faults --minutes 10
 python -m tests.faults --runs 1 --seed 17              # the same faults again
+python -m tests.faults --runs 1 --object-store         # checkpoint and history on an S3 server
 python -m tests.faults --replay /tmp/faults-17/history # look at a run that went wrong once more
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import shutil
 import signal
@@ -15,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
 
@@ -25,10 +28,12 @@ from tests.faults.faults import KINDS, plan
 from tests.faults.history import History
 from tests.faults.notes import now_ms
 from tests.faults.stage import LoadSize, Stage, StageError
+from tests.storage.s3 import ObjectStore
 
 _SHOWN = 20
 # Only where executors are processes of their own.
 _OF_CLUSTER = {"kill-executor", "pause-executor"}
+_OF_STORE = {"kill-store", "pause-store"}
 
 
 def main() -> int:
@@ -49,6 +54,7 @@ def main() -> int:
     parser.add_argument(
         "--no-history", action="store_true", help="without that job, which takes a third of a short run"
     )
+    parser.add_argument("--object-store", action="store_true", help="checkpoint and history on an S3 server")
     arguments = parser.parse_args()
     if arguments.replay:
         history = msgspec.msgpack.decode(arguments.replay.read_bytes(), type=History)
@@ -70,17 +76,26 @@ def main() -> int:
 def _run(arguments: argparse.Namespace, seed: int) -> Counter[str]:
     master = arguments.master or ("local", "cluster")[seed % 2]
     kinds = arguments.kinds.split(",") if arguments.kinds else sorted(KINDS)
-    faults = plan(
-        seed, arguments.seconds, [it for it in kinds if master == "cluster" or it not in _OF_CLUSTER]
-    )
+    others = set[str]() if master == "cluster" else _OF_CLUSTER
+    others = others if arguments.object_store else others | _OF_STORE
+    faults = plan(seed, arguments.seconds, [it for it in kinds if it not in others])
     directory = Path(tempfile.mkdtemp(prefix=f"faults-{seed}-"))
     print(f"seed {seed}, {master}: {len(faults)} faults", flush=True)
     size = LoadSize(members=arguments.members // 3, groups=max(arguments.members // 8, 1))
     totals = Counter({"runs": 1})
     history = None
-    kills = None if arguments.no_history else arguments.history_kills
-    stage = Stage(directory, seed, master, size, _say, kills_of_history=kills)
-    with stage:
+    with ExitStack() as stack:
+        store = None
+        if arguments.object_store:
+            store = stack.enter_context(ObjectStore(directory / "store"))
+            os.environ.update(store.environment)
+        stage = stack.enter_context(
+            Stage(
+                *(directory, seed, master, size, _say),
+                kills_of_history=None if arguments.no_history else arguments.history_kills,
+                store=store,
+            )
+        )
         try:
             stage.wait_for_answers(arguments.members)
             stage.play(faults)

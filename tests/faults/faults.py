@@ -19,6 +19,7 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
 from group_coordinator.deploy.broker import EmbeddedBroker
 from tests.faults.supervisor import Supervisor, signal_process
+from tests.storage.s3 import ObjectStore
 
 __all__ = ["KINDS", "Fault", "Scene", "plan"]
 
@@ -33,6 +34,7 @@ class Scene(Protocol):
     """What faults are done to. `done`: how often which process was sent which signal, and the like."""
 
     broker: EmbeddedBroker
+    store: ObjectStore | None
     supervisor: Supervisor
     done: Counter[str]
 
@@ -164,6 +166,19 @@ def _pause_broker(scene: Scene, fault: Fault) -> None:
     _pause(scene, "broker", [scene.broker.pid], fault.seconds)
 
 
+def _kill_store(scene: Scene, fault: Fault) -> None:
+    """The object store is away for a while."""
+    assert scene.store is not None
+    _kill(scene, "object store", [scene.store.pid])
+    time.sleep(fault.seconds)
+    scene.store.start()
+
+
+def _pause_store(scene: Scene, fault: Fault) -> None:
+    assert scene.store is not None
+    _pause(scene, "object store", [scene.store.pid], fault.seconds)
+
+
 # -- files and topics ------------------------------------------------------------------------------------
 
 
@@ -221,6 +236,8 @@ KINDS: dict[str, Callable[[Scene, Fault], None]] = {
     "pause-driver": _pause_driver,
     "pause-broker": _pause_broker,
     "pause-members": _pause_members,
+    "kill-store": _kill_store,
+    "pause-store": _pause_store,
     "disk-full": _fill_disk,
     "sink-refuses": _refuse_writes,
 }

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -19,11 +18,12 @@ from group_coordinator.coordinator_state.standstills import Standstill
 from group_coordinator.jobs.settings import Settings
 from tests.faults.notes import AnyNote
 from tests.faults.tables import Rows
+from tests.storage.files import Files, files_of
 from tests.topics import Reader
 
 __all__ = ["History", "LastBatch", "Written", "collect", "is_read", "last_batch", "read_topic"]
 
-_READ_WITHIN_MS = 30_000
+_T = TypeVar("_T")
 
 
 class Written(NamedTuple):
@@ -64,7 +64,7 @@ class History(msgspec.Struct, kw_only=True):
 
 def is_read(settings: Settings, requests: list[Any]) -> bool:
     """Whether the coordinator has read these records of its topic, and time has passed since the newest."""
-    last = last_batch(Path(settings.checkpoint))
+    last = last_batch(files_of(settings.checkpoint))
     if last is None or last.watermark_ms <= max(record.timestamp for record in requests):
         return False
     read_to = last.read_to[settings.topics_requests]
@@ -74,10 +74,10 @@ def is_read(settings: Settings, requests: list[Any]) -> bool:
 
 def collect(settings: Settings, requests: list[Any], notes: list[AnyNote], tables: Rows) -> History:
     """The history of a coordinator that has read all of `requests` and stopped."""
-    checkpoint = Path(settings.checkpoint)
+    checkpoint = files_of(settings.checkpoint)
     last = last_batch(checkpoint)
     assert last is not None
-    shift_at = Shifts(_shifts(checkpoint)).at
+    shift_at = Shifts(_noted(checkpoint, "shifts.json", list[Shift])).at
 
     def written(topic: str) -> list[Written]:
         records = read_topic(settings.bootstrap_servers, topic)
@@ -103,8 +103,8 @@ def collect(settings: Settings, requests: list[Any], notes: list[AnyNote], table
         rejected=written(settings.topics_rejected),
         notes=notes,
         watermark_ms=last.watermark_ms,
-        outages=_outages(checkpoint),
-        standstills=_standstills(checkpoint),
+        outages=_noted(checkpoint, "outages.json", list[Outage]),
+        standstills=_noted(checkpoint, "standstills.json", list[Standstill]),
         config=settings.group,
         layout=Layout(
             request_partitions=settings.requests_partitions,
@@ -124,37 +124,29 @@ class LastBatch(NamedTuple):
     watermark_ms: int
 
 
-def last_batch(checkpoint: Path) -> LastBatch | None:
+def last_batch(checkpoint: Files) -> LastBatch | None:
     """Read it from Spark's own log of the query."""
-    numbers = [int(file.name) for file in (checkpoint / "commits").glob("*") if file.name.isdigit()]
+    numbers = [int(name) for name in checkpoint.names("commits") if name.isdigit()]
     if not numbers:
         return None
     number = max(numbers)
-    _version, metadata, source = (checkpoint / "offsets" / str(number)).read_text().splitlines()
+    _version, metadata, source = _read(checkpoint, f"offsets/{number}").decode().splitlines()
     return LastBatch(number, json.loads(source), json.loads(metadata)["batchWatermarkMs"])
 
 
-def _secret(checkpoint: Path) -> bytes:
-    identity = msgspec.json.decode((checkpoint / "coordinator.json").read_bytes(), type=Identity)
-    return identity.secret.encode()
+def _secret(checkpoint: Files) -> bytes:
+    return msgspec.json.decode(_read(checkpoint, "coordinator.json"), type=Identity).secret.encode()
 
 
-def _outages(checkpoint: Path) -> list[Outage]:
-    """When there was no coordinator, as the coordinator itself has noted it."""
-    file = checkpoint / "outages.json"
-    return msgspec.json.decode(file.read_bytes(), type=list[Outage]) if file.exists() else []
+def _noted(checkpoint: Files, name: str, type_: type[_T]) -> _T:
+    """What the coordinator itself has noted; an empty list if it has noted nothing."""
+    return msgspec.json.decode(checkpoint.read(name) or b"[]", type=type_)
 
 
-def _standstills(checkpoint: Path) -> list[Standstill]:
-    """When request partitions took no requests, as the coordinator itself has noted it."""
-    file = checkpoint / "standstills.json"
-    return msgspec.json.decode(file.read_bytes(), type=list[Standstill]) if file.exists() else []
-
-
-def _shifts(checkpoint: Path) -> list[Shift]:
-    """How the append times of requests count, as the coordinator itself has noted it."""
-    file = checkpoint / "shifts.json"
-    return msgspec.json.decode(file.read_bytes(), type=list[Shift]) if file.exists() else []
+def _read(checkpoint: Files, name: str) -> bytes:
+    content = checkpoint.read(name)
+    assert content is not None, name
+    return content
 
 
 def read_topic(bootstrap_servers: str, topic: str) -> list[Any]:

@@ -23,6 +23,7 @@ from tests.faults.supervisor import Supervisor
 from tests.faults.tables import TableWriter
 from tests.faults.told import expected_tables
 from tests.patience import PATIENCE_S, wait_for
+from tests.storage.s3 import ObjectStore
 
 __all__ = ["LoadSize", "Stage", "StageError"]
 
@@ -48,6 +49,7 @@ class Stage:
     """Everything of a run; see `faults.Scene` for what faults are done to. `say` hears what happens.
 
     `kills_of_history`: how often the job that writes the history is killed; without it if None.
+    `store`: where checkpoint and history are, if not on the disk. The environment has to say how to reach it.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class Stage:
         say: Callable[[str], None],
         *,
         kills_of_history: int | None = 3,
+        store: ObjectStore | None = None,
     ) -> None:
         self._say = say
         self._directory = directory
@@ -70,6 +73,7 @@ class Stage:
         self._load: list[subprocess.Popen[bytes]] = []
         self.broker = EmbeddedBroker(directory / "kafka", heap_mb=384)
         self._master = master
+        self.store = store
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
@@ -82,7 +86,10 @@ class Stage:
             finally:
                 admin.close()
             self.supervisor = stack.enter_context(
-                Supervisor(self.broker.bootstrap_servers, self._directory, "faults", self._master, self._say)
+                Supervisor(
+                    *(self.broker.bootstrap_servers, self._directory, "faults", self._master, self._say),
+                    *(self.store.options("coordinator") if self.store else ()),
+                )
             )
             self.supervisor.job.wait_for("the coordinator is running")
             stack.callback(self._end_load, signal.SIGKILL)
@@ -179,7 +186,11 @@ class Stage:
             # What the job would write, so that the rules hold for this.
             history.tables = expected_tables(history)
             return history
-        writer = TableWriter(settings, self._directory, self._seed, self._say)
+        writer = TableWriter(
+            *(settings, self._directory, self._seed, self._say),
+            path=f"{self.store.root}/tables" if self.store else "",
+            options=self.store.settings() if self.store else {},
+        )
         writer.kill(self._kills_of_history)
         self.done["SIGKILL history"] += writer.kills
         return collect(settings, requests, read_notes(self._notes()), writer.finish())

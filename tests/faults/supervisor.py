@@ -36,15 +36,22 @@ class Process(NamedTuple):
 class Supervisor:
     """Runs the coordinator on its topics and its checkpoint, again and again, while the context is open.
 
-    `say` is told why it has ended, each time.
+    `say` is told why it has ended, each time. `options`: more words of its command line.
     """
 
     def __init__(
-        self, bootstrap_servers: str, directory: Path, name: str, master: str, say: Callable[[str], None]
+        self,
+        bootstrap_servers: str,
+        directory: Path,
+        name: str,
+        master: str,
+        say: Callable[[str], None],
+        *options: str,
     ) -> None:
         self._say = say
         self._where = (bootstrap_servers, directory, name)
         self._settings = [word for setting in _settings(master) for word in ("--set", setting)]
+        self._settings += options
         self._job: Job | None = None
         self._applications: set[str] = set()
         self._stopping = threading.Event()

@@ -8,9 +8,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from deltalake import DeltaTable
@@ -19,6 +20,7 @@ from group_coordinator.history.tables import EVENTS, TABLES
 from group_coordinator.jobs.settings import Settings
 from tests.commands.job import ROOT
 from tests.faults.supervisor import signal_group
+from tests.storage.files import files_of
 
 __all__ = ["Rows", "TableWriter"]
 
@@ -37,6 +39,8 @@ _IDLE_S = 15
 class TableWriter:
     """Writes the history of a coordinator under `directory`; while it is killed, `max_events` in a batch.
 
+    `path`: the tables, if not there; `options`: settings with which Spark reaches them.
+
     `say` hears of each kill. `kills` counts them, `kills_in_batch` those of which Spark's log of the query
     says that a batch had begun and was not finished.
     """
@@ -50,10 +54,14 @@ class TableWriter:
         *,
         # So that there are several batches, with something between them, too.
         max_events: int = 500,
+        path: str = "",
+        options: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        self.path = directory / "tables"
+        self.path = path or str(directory / "tables")
+        self._files = files_of(self.path)
         self._directory = directory
         self._settings = settings
+        self._options = options
         self._rng = random.Random(f"{seed} tables")
         self._say = say
         self._max_events = max_events
@@ -87,8 +95,9 @@ class TableWriter:
         with self._job(log, "--once") as job:
             job.wait(_DEADLINE_S)
         assert job.returncode == 0, log.read_text()
+        place = self.path.replace("s3a://", "s3://")
         return {
-            table.name: DeltaTable(self.path / table.name).to_pyarrow_table().to_pylist()
+            table.name: DeltaTable(f"{place}/{table.name}").to_pyarrow_table().to_pylist()
             for table in (EVENTS, *TABLES)
         }
 
@@ -102,6 +111,7 @@ class TableWriter:
             "history.interval.ms": 200,
             "history.metrics.port": 0,
             "spark.driver.memory": "768m",
+            **self._options,
         }
         command = [sys.executable, "-m", "group_coordinator", "write-history", *options]
         with (
@@ -122,7 +132,8 @@ class TableWriter:
 
     def _commits(self) -> int:
         """How often all tables together have been written to."""
-        return sum(1 for _ in self.path.glob("*/_delta_log/*.json"))
+        logs = (self._files.names(f"{table.name}/_delta_log") for table in (EVENTS, *TABLES))
+        return sum(name.endswith(".json") for log in logs for name in log)
 
     def _wait_for_commits(self, job: subprocess.Popen[bytes], number: int) -> None:
         """Wait for so many commits, unless there is nothing to write."""
@@ -144,9 +155,8 @@ class TableWriter:
 
     def _is_in_batch(self) -> bool:
         """Whether a batch has begun and not ended, by Spark's own logs of the query."""
-        checkpoint = self.path / "checkpoint"
         begun, ended = (
-            {file.name for file in (checkpoint / log).glob("*") if file.name.isdigit()}
+            {name for name in self._files.names(f"checkpoint/{log}") if name.isdigit()}
             for log in ("offsets", "commits")
         )
         return bool(begun - ended)

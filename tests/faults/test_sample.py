@@ -9,6 +9,7 @@ import pytest
 from tests.faults.checker import check, figures
 from tests.faults.faults import Fault
 from tests.faults.stage import LoadSize, Stage
+from tests.storage.s3 import ObjectStore
 
 pytestmark = pytest.mark.spark
 
@@ -47,11 +48,13 @@ def test_nothing_is_lost_when_anything_dies(tmp_path: Path) -> None:
 
 
 def play_and_check(
-    directory: Path, faults: list[Fault], kills_of_history: int | None
+    directory: Path, faults: list[Fault], kills_of_history: int | None, store: ObjectStore | None = None
 ) -> tuple[set[str], int]:
     """Return what was done, and how often the coordinator was started."""
     said: list[str] = []
-    with Stage(directory, SEED, "local", LOAD, said.append, kills_of_history=kills_of_history) as stage:
+    with Stage(
+        *(directory, SEED, "local", LOAD, said.append), kills_of_history=kills_of_history, store=store
+    ) as stage:
         stage.wait_for_answers(50)
         for fault in faults:
             stage.play([fault])

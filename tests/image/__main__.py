@@ -148,10 +148,9 @@ def check_kubernetes(bed: Bed, servers: str, stack: ExitStack) -> None:
     The class path is that of the manifest.
     """
     (path,) = re.findall("driver.extraClassPath: (.*)", APPLICATION)
-    (manager,) = re.findall("checkpointFileManagerClass: (.*)", APPLICATION)
     (program,) = re.findall("mainApplicationFile: local://(.*)", APPLICATION)
-    bed.once("loaded", "python", "-c", LOADS, path, S3A, manager)
-    tell("Spark's JVM loads the connector for S3 and the checkpoint manager")
+    bed.once("loaded", "python", "-c", LOADS, path, S3A)
+    tell("Spark's JVM loads the connector for S3")
 
     submitted = (
         "driver",

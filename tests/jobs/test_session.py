@@ -94,11 +94,12 @@ def run(command: list[str], environment: dict[str, str] | None = None) -> subpro
 
 
 def test_defaults_with_the_locked_jars() -> None:
-    made = session({"state.partitions": 3})
+    made = session({"state.partitions": 3, "spark.driver.extraClassPath": "/opt/mine/*"})
 
     conf = made["conf"]
     assert "spark.jars" not in conf
-    assert conf["spark.driver.extraClassPath"].split(":") == list(map(str, fetch("local", "spark")))
+    paths = [*map(str, fetch("local", "spark")), "/opt/mine/*"]
+    assert conf["spark.driver.extraClassPath"].split(":") == paths
     assert conf["spark.master"] == "local[2,4]"
     assert conf["spark.sql.shuffle.partitions"] == "3"
     assert conf["spark.sql.streaming.noDataMicroBatches.enabled"] == "false"
