@@ -4,7 +4,7 @@
 (sans-IO), with `offsets.py` for commits and fetches. `work.py` is what a group shares. `channel.py` is the
 way to the coordinator and back, and `shared.py` is one for many members. `consumer.py` adds the records of
 the partitions that a member owns, and `positions.py` where to go on in them. `admin.py` looks at groups, and
-changes them, from outside.
+changes them, from outside. `tokens.py` has the tokens that a client logs in with by OAUTHBEARER.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from group_coordinator.client.listeners import RebalanceListener
 from group_coordinator.client.member import GroupMember
 from group_coordinator.client.shared import SharedConnection
 from group_coordinator.client.states import MemberState
+from group_coordinator.client.tokens import TokenError, TokenProvider, TokenRefusedError
 from group_coordinator.client.work import MalformedMetadataError
 
 __all__ = [
@@ -49,4 +50,7 @@ __all__ = [
     "RebalanceInProgressError",
     "RebalanceListener",
     "SharedConnection",
+    "TokenError",
+    "TokenProvider",
+    "TokenRefusedError",
 ]

@@ -15,6 +15,7 @@ from kafka.errors import KafkaError, KafkaTimeoutError, NoError, UnknownTopicOrP
 from kafka.structs import TopicPartition
 
 from group_coordinator.client.membership import AnyAnswer
+from group_coordinator.client.tokens import check_token
 from group_coordinator.coordinator_state.partitioning import partition_for_key
 from group_coordinator.coordinator_state.requests import AnyRequest
 from group_coordinator.coordinator_state.responses import AnyResponse, InvalidRequestResponse
@@ -62,7 +63,7 @@ class KafkaChannel:
     `instance` is a part of this member's request ids: answers without it are dropped unread (none, if it is
     empty). Several
     response topics are for who asks about groups of several tenants. Raises MissingTopicError, ValueError for
-    a setting that kafka-python does not have, or a KafkaError.
+    a setting that kafka-python does not have, or a KafkaError (`TokenRefusedError` is one).
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class KafkaChannel:
         self._closed = threading.Event()
         kafka_config["client_id"] = client_id
         check_settings(kafka_config)
+        check_token(kafka_config)
 
         with ExitStack() as on_error:
             self._admin = KafkaAdminClient(**_ADMIN_DEFAULTS | settings_of(KafkaAdminClient, kafka_config))

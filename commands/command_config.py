@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from group_coordinator.jobs.kafka_config import python_client_config
+from group_coordinator.jobs.secret_files import read_value_files
 from group_coordinator.jobs.settings import SettingsError
 
 if TYPE_CHECKING:
@@ -59,11 +60,16 @@ def client_config(bootstrap_servers: str, path: str | None) -> dict[str, Any]:
     if path is None:
         return {"bootstrap_servers": bootstrap_servers}
     try:
-        properties = read_properties(Path(path).read_text(encoding="utf-8"))
+        text = Path(path).read_text(encoding="utf-8")
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not text: {error}") from error
+    try:
+        given = read_value_files(read_properties(text))
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+    properties = {name: str(value) for name, value in given.items()}
     properties.pop("bootstrap.servers", None)  # the option wins, as in Kafka's tools
     try:
         return python_client_config(bootstrap_servers, properties)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import ssl
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from group_coordinator.jobs.tls import tls_context
+
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Mapping
 
 __all__ = ["Security", "security_of"]
@@ -29,17 +31,7 @@ def security_of(kafka_config: Mapping[str, Any], rights: str) -> Security:
     """
     protocol = kafka_config.get("security_protocol", "PLAINTEXT")
     return Security(
-        tls=_tls(kafka_config) if protocol.endswith("SSL") else None,
+        tls=tls_context(kafka_config) if protocol.endswith("SSL") else None,
         has_sasl=protocol.startswith("SASL"),
         asks_rights=protocol != "PLAINTEXT" if rights == "auto" else rights == "on",
     )
-
-
-def _tls(kafka_config: Mapping[str, Any]) -> ssl.SSLContext:
-    """As kafka-python has it for the gateway's own connections."""
-    tls = ssl.create_default_context(cafile=kafka_config.get("ssl_cafile"))
-    if not kafka_config.get("ssl_check_hostname", True):
-        tls.check_hostname = False
-    if certificate := kafka_config.get("ssl_certfile"):
-        tls.load_cert_chain(certificate, password=kafka_config.get("ssl_password"))
-    return tls

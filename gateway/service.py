@@ -9,7 +9,6 @@ import time
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
-from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 from kafka.structs import TopicPartition
 
@@ -28,9 +27,12 @@ from group_coordinator.gateway.places import Places
 from group_coordinator.gateway.security import security_of
 from group_coordinator.gateway.stream import Listener, Lookup, Reader, Writer
 from group_coordinator.gateway.topics import Topics
+from group_coordinator.jobs.connection import UnreachableError, connected_admin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from kafka import KafkaAdminClient
 
     from group_coordinator.gateway.codec import Request
     from group_coordinator.gateway.metrics import GatewayHealth, GatewayMetrics
@@ -126,7 +128,11 @@ class Gateway:
     # -- start and stop ------------------------------------------------------------------------------
 
     def _meet_brokers(self) -> KafkaAdminClient:
-        admin = KafkaAdminClient(**self._kafka_config)
+        try:
+            admin = connected_admin(self._kafka_config)
+        except UnreachableError as error:
+            servers = self._settings.bootstrap_servers
+            raise GatewayError(f"cannot reach Kafka at {servers}: {error}") from None
         self._brokers.replace(_read_brokers(admin), time.monotonic())
         return admin
 

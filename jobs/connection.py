@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError, KafkaTimeoutError, RequestTimedOutError
 
+from group_coordinator.client.tokens import check_token
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
 
-__all__ = ["UnreachableError", "admin_client"]
+__all__ = ["UnreachableError", "admin_client", "connected_admin"]
 
 # Kafka's errors for the other reasons, in the end.
 _TIME_IS_OVER = (KafkaTimeoutError, RequestTimedOutError)
@@ -34,7 +36,10 @@ _ADVICE = {
     "WRONG_VERSION_NUMBER": "kafka.security.protocol has to be that of the port, which does not speak TLS",
     "Invalid frame length": "kafka.security.protocol has to be that of the port, which may speak TLS",
     "UnsupportedSaslMechanism": "kafka.sasl.mechanism has to be one that the brokers have enabled",
-    "SaslAuthenticationFailed": "user name and password are in kafka.sasl.jaas.config",
+    "SaslAuthenticationFailed": "user name and password, or client id and secret, are in "
+    "kafka.sasl.jaas.config",
+    "the token endpoint": "it is kafka.sasl.oauthbearer.token.endpoint.url; clientId, clientSecret, scope "
+    "and ssl.truststore.location for it are in kafka.sasl.jaas.config",
     # kafka-python 3.0.12 loses the broker's last words when the connection ends right behind them.
     _ENDED: "the broker ends the connection: kafka.security.protocol, kafka.sasl.mechanism, or user name and "
     "password in kafka.sasl.jaas.config may be wrong",
@@ -48,16 +53,22 @@ class UnreachableError(Exception):
 @contextmanager
 def admin_client(client_config: Mapping[str, Any]) -> Iterator[KafkaAdminClient]:
     """An admin client for as long as the context is open; `UnreachableError` if there cannot be one."""
-    reasons = _Reasons()
-    try:
-        with _heard_by(reasons):
-            admin = KafkaAdminClient(**client_config)
-    except KafkaError as error:
-        raise UnreachableError(reasons.explain(error)) from None
+    admin = connected_admin(client_config)
     try:
         yield admin
     finally:
         admin.close()
+
+
+def connected_admin(client_config: Mapping[str, Any]) -> KafkaAdminClient:
+    """Return an admin client, for the caller to close; `UnreachableError` if there cannot be one."""
+    reasons = _Reasons()
+    try:
+        with _heard_by(reasons):
+            check_token(client_config)
+            return KafkaAdminClient(**client_config)
+    except KafkaError as error:
+        raise UnreachableError(reasons.explain(error)) from None
 
 
 @contextmanager

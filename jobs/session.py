@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 from group_coordinator.deploy.jars import are_there, fetch
 from group_coordinator.jobs.archive import archive_options
 from group_coordinator.jobs.kafka_config import no_debug
+from group_coordinator.jobs.sasl import ALLOWED_URLS, token_endpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -168,10 +169,22 @@ def _configured(
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     for name, value in (all_defaults | dict(defaults)).items():
         conf.setIfMissing(name, value)
+    _allow_token_endpoint(conf, settings)
     if conf.get("spark.ui.enabled") == "false":
         for name, value in _WITHOUT_UI.items():
             conf.setIfMissing(name, value)
     return conf
+
+
+def _allow_token_endpoint(conf: SparkConf, settings: Settings) -> None:
+    """Let the JVMs of driver and executors ask for tokens at the URL of the settings, and nowhere else."""
+    url = token_endpoint(settings.kafka)
+    if url is None:
+        return
+    for name in ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"):
+        given = conf.get(name) or ""
+        if ALLOWED_URLS not in given:
+            conf.set(name, f"{given} -D{ALLOWED_URLS}={url}".strip())
 
 
 @contextmanager

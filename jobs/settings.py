@@ -3,6 +3,7 @@
 A setting has one name everywhere. In TOML it is a key (`group.max.size = 100`, quoted or not, or under a
 `[group]` table, which is the same to TOML); in the environment it is upper case with a prefix
 (`GROUP_COORDINATOR_GROUP_MAX_SIZE`). Later sources win: defaults, file, environment, command line.
+With `.file` (`_FILE`) behind its name, a setting's value is the text of a file, such as a mounted secret.
 
 Here are those of the coordinator and of any other job. A room that has more of them derives a class of its
 own (`HistorySettings`, `PageSettings`), which is loaded in the same way.
@@ -28,6 +29,7 @@ from group_coordinator.coordinator_state.topics import (
     REQUESTS,
     RESPONSES,
 )
+from group_coordinator.jobs.secret_files import FILE_SUFFIX, read_value_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -144,12 +146,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid
         One file may be for all commands, so the names of `others` are passed over.
 
         Raises `SettingsError` for a file that cannot be read, an unknown name, a value of the wrong type, or
-        one that is missing.
+        one that is missing. A value that is given both as it is and in a file is refused as well.
         """
         names = _Names(cls, others)
         given: dict[str, object] = {} if file is None else _read_file(file)
         given |= _read_environment(environment, names)
         given |= overrides
+        try:
+            given = read_value_files(given, names.may_be_in_a_file)
+        except ValueError as error:
+            raise SettingsError(str(error)) from None
         values, group = names.sorted(given)
         for name in needed:
             if not values.get(name):
@@ -210,7 +216,7 @@ class _Names:
                 group[_GROUP_FIELDS[name]] = value
             elif name in self.own:
                 values[name] = value
-            elif name in self.foreign:
+            elif name.removesuffix(FILE_SUFFIX) in self.foreign:
                 continue
             elif name.startswith(_KAFKA_PREFIX):
                 kafka[name.removeprefix(_KAFKA_PREFIX)] = _text(value)
@@ -222,11 +228,16 @@ class _Names:
                 raise SettingsError(self.unknown(name))
         return values | {"kafka": kafka, "spark": spark, "responses.topics": responses}, group
 
+    def may_be_in_a_file(self, name: str) -> bool:
+        """Whether a file may have the value of what has this name."""
+        return name in self.own or name in _GROUP_FIELDS or name.startswith(_KAFKA_PREFIX)
+
     def of_variables(self) -> dict[str, str]:
-        """Environment variable -> setting."""
+        """Environment variable -> setting, or setting with `.file`."""
         return {
             ENVIRONMENT_PREFIX + name.replace(".", "_").upper(): name
-            for name in (*self.own, *self.foreign, *_GROUP_FIELDS)
+            for setting in (*self.own, *self.foreign, *_GROUP_FIELDS)
+            for name in (setting, setting + FILE_SUFFIX)
         }
 
     def unknown(self, name: str) -> str:

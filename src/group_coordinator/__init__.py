@@ -34,6 +34,9 @@ if TYPE_CHECKING:
         RebalanceInProgressError,
         RebalanceListener,
         SharedConnection,
+        TokenError,
+        TokenProvider,
+        TokenRefusedError,
     )
 
 __all__ = [
@@ -54,6 +57,9 @@ __all__ = [
     "RebalanceInProgressError",
     "RebalanceListener",
     "SharedConnection",
+    "TokenError",
+    "TokenProvider",
+    "TokenRefusedError",
 ]
 
 

@@ -40,6 +40,17 @@ def test_security_settings_are_passed_on(tmp_path: Path) -> None:
     } == client_config("k1:9092,k2:9092", str(path))
 
 
+def test_a_value_may_be_in_a_file_of_its_own(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text(f'{SASL} username="u" password="p";\n')
+    path = tmp_path / "client.properties"
+    path.write_text(
+        f"security.protocol=SASL_SSL\nsasl.mechanism=SCRAM-SHA-512\nsasl.jaas.config.file={secret}\n"
+    )
+
+    assert client_config("k1:9092", str(path))["sasl_plain_password"] == "p"
+
+
 def test_without_a_file_there_are_only_the_servers() -> None:
     assert {"bootstrap_servers": "k1:9092"} == client_config("k1:9092", None)
 
@@ -54,6 +65,10 @@ def test_without_a_file_there_are_only_the_servers() -> None:
         (
             "ssl.keystore.key=x\n",
             "client.properties: ssl.keystore.key cannot be used: put it into a PEM file",
+        ),
+        (
+            "ssl.key.password.file=/nowhere\n",
+            "client.properties: ssl.key.password.file names a file that cannot be read: No such file",
         ),
         (None, "client.properties cannot be read: No such file or directory"),
         (b"\xff", "client.properties is not text"),

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -21,6 +24,7 @@ BASE = FOLDER / "base"
 APPLICATION = FOLDER / "spark-application.yaml"
 SETTINGS = BASE / "coordinator.toml"
 MOUNTED = "/etc/coordinator/coordinator.toml"
+SECRETS = "/etc/coordinator-secrets"
 NAME = "app.kubernetes.io/name"
 METRICS_PORT = 9464
 
@@ -57,9 +61,24 @@ def container(name: str) -> Document:
 
 def settings(name: str) -> Any:
     """Those that the pod's command ends up with, of the one file and of what Secrets hold."""
-    variables = {each["name"]: "secret" for each in container(name).get("env", ())}
+    variables = {each["name"]: each["value"] for each in container(name).get("env", ())}
     words = [str(SETTINGS) if word == MOUNTED else word for word in container(name)["args"]]
-    return settings_of(words, variables)
+    with mounted_secrets(variables) as there:
+        return settings_of(words, there)
+
+
+@contextmanager
+def mounted_secrets(variables: dict[str, str]) -> Iterator[dict[str, str]]:
+    """The variables, with the files of Secrets that they name in a folder of this machine."""
+    with TemporaryDirectory() as folder:
+        there = {}
+        for variable, value in variables.items():
+            file = Path(folder, Path(value).name)
+            if variable.endswith("_FILE"):
+                assert str(Path(value).parent) == SECRETS
+                file.write_text("secret\n")
+            there[variable] = str(file) if variable.endswith("_FILE") else value
+        yield there
 
 
 # -- kustomize -------------------------------------------------------------------------------------------
@@ -192,6 +211,8 @@ def test_two_coordinators_share_a_checkpoint_and_one_stands_by() -> None:
     # The guide's advice for what one core holds.
     assert loaded.state_partitions == 1
     assert loaded.member_id_secret == "secret"
+    (mount,) = (it["mountPath"] for it in container("coordinator")["volumeMounts"] if it["name"] == "secrets")
+    assert mount == SECRETS
     assert of_kind("PersistentVolumeClaim", "coordinator")["spec"]["accessModes"] == ["ReadWriteMany"]
     (mount,) = (
         it["mountPath"] for it in container("coordinator")["volumeMounts"] if it["name"] == "checkpoint"
@@ -260,9 +281,9 @@ def test_the_spark_applications_settings_are_settings(tmp_path: Path) -> None:
     file = tmp_path / "coordinator.toml"
     file.write_text(configured["data"]["coordinator.toml"])
     (application,) = (it["spec"] for it in documents(APPLICATION) if it["kind"] == "SparkApplication")
-    secrets = application["driver"]["envSecretKeyRefs"]
-
-    assert PageSettings.load(file, dict.fromkeys(secrets, "secret"), {}).member_id_secret == "secret"
+    assert [it["path"] for it in application["driver"]["secrets"]] == [SECRETS]
+    with mounted_secrets(application["driver"]["envVars"]) as variables:
+        assert PageSettings.load(file, variables, {}).member_id_secret == "secret"
     words = [str(file) if word == MOUNTED else word for word in application["arguments"]]
     assert settings_of(words, {}).checkpoint.startswith("s3a://")
 

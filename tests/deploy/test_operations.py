@@ -18,6 +18,7 @@ SOURCES = [
     *sorted((ROOT / "jobs").glob("*.py")),
     *sorted((ROOT / "streaming").rglob("*.py")),
     *sorted((ROOT / "checkpoints").glob("*.py")),
+    ROOT / "client" / "tokens.py",
     ROOT / "commands" / "run.py",
     ROOT / "page" / "service.py",
 ]
@@ -113,6 +114,10 @@ def test_the_guide_says_of_each_way_to_run_when_it_was_run() -> None:
 @pytest.mark.parametrize("block", re.findall(r"```toml\n(.*?)```", GUIDE, re.DOTALL))
 def test_the_guides_settings_are_settings(block: str, tmp_path: Path) -> None:
     file = tmp_path / "coordinator.toml"
-    file.write_text(block)
+    secrets = tmp_path / "secrets"
+    secrets.mkdir()
+    for name in re.findall(r"/run/secrets/([\w-]+)", block):
+        (secrets / name).write_text("secret")
+    file.write_text(block.replace("/run/secrets", str(secrets)))
 
     PageSettings.load(file, {}, {"bootstrap.servers": "kafka:9092", "checkpoint": "c"})

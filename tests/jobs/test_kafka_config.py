@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from group_coordinator.jobs.kafka_config import python_client_config
-from group_coordinator.jobs.settings import SettingsError
+from group_coordinator.client.tokens import TokenProvider
+from group_coordinator.jobs.kafka_config import kafka_options, python_client_config
+from group_coordinator.jobs.sasl import token_endpoint
+from group_coordinator.jobs.settings import Settings, SettingsError
 
 SECRET = "hunter2"
 SCRAM = f'org.apache.kafka.common.security.scram.ScramLoginModule required username="gc" password="{SECRET}";'
@@ -97,7 +99,7 @@ def test_refuses_a_delegation_token() -> None:
     assert "delegation token" in refusal(SASL | {"sasl.jaas.config": jaas})
 
 
-@pytest.mark.parametrize("mechanism", ["GSSAPI", "OAUTHBEARER", "AWS_MSK_IAM", "scram-sha-512"])
+@pytest.mark.parametrize("mechanism", ["GSSAPI", "AWS_MSK_IAM", "scram-sha-512"])
 def test_refuses_mechanisms_that_only_java_is_set_up_for(mechanism: str) -> None:
     assert f"kafka.sasl.mechanism is {mechanism}" in refusal(SASL | {"sasl.mechanism": mechanism})
 
@@ -106,6 +108,127 @@ def test_refuses_javas_default_mechanism() -> None:
     java = {name: value for name, value in SASL.items() if name != "sasl.mechanism"}
 
     assert "kafka.sasl.mechanism is GSSAPI" in refusal(java)
+
+
+# -- tokens of an OAuth server ---------------------------------------------------------------------------
+
+ENDPOINT = "https://idp.example/oauth2/token"
+OAUTH = "org.apache.kafka.common.security.oauthbearer"
+BEARER = {
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.oauthbearer.token.endpoint.url": ENDPOINT,
+    "sasl.jaas.config": f'{OAUTH}.OAuthBearerLoginModule required clientId="gc" clientSecret="{SECRET}";',
+}
+IN_PROPERTIES = {name: value for name, value in BEARER.items() if name != "sasl.jaas.config"} | {
+    "sasl.oauthbearer.client.credentials.client.id": "gc",
+    "sasl.oauthbearer.client.credentials.client.secret": r'say "it"; \o/',
+    "sasl.oauthbearer.scope": "kafka",
+}
+
+
+def test_a_token_login() -> None:
+    config = python_client_config("kafka:9092", BEARER)
+
+    assert config["sasl_mechanism"] == "OAUTHBEARER"
+    # One token is enough for all clients of a process.
+    provider = config["sasl_oauth_token_provider"]
+    assert isinstance(provider, TokenProvider)
+    assert python_client_config("kafka:9092", BEARER)["sasl_oauth_token_provider"] is provider
+    other = BEARER | {"sasl.oauthbearer.scope": "other"}
+    assert python_client_config("kafka:9092", other)["sasl_oauth_token_provider"] is not provider
+
+
+def java_options(java: dict[str, str]) -> dict[str, str]:
+    options = kafka_options(Settings(bootstrap_servers="kafka:9092", kafka=java))
+    return {name.removeprefix("kafka."): value for name, value in options.items()}
+
+
+def test_java_logs_in_with_a_token_as_any_version_takes_it() -> None:
+    java = java_options(IN_PROPERTIES)
+
+    assert java["sasl.login.callback.handler.class"] == f"{OAUTH}.OAuthBearerLoginCallbackHandler"
+    assert java["sasl.jaas.config"] == (
+        f'{OAUTH}.OAuthBearerLoginModule required clientId="gc" '
+        r'clientSecret="say \"it\"; \\o/" scope="kafka";'
+    )
+    assert not [name for name in java if name.startswith("sasl.oauthbearer.client.")]
+    # Java waits for the OAuth server without end by itself.
+    assert java["sasl.login.read.timeout.ms"] == "10000"
+    assert (
+        java_options(IN_PROPERTIES | {"sasl.login.read.timeout.ms": "1"})["sasl.login.read.timeout.ms"] == "1"
+    )
+    # What was read is what is written.
+    assert java_options(java) | {"bootstrap.servers": ""} == java | {"bootstrap.servers": ""}
+
+
+def test_other_logins_reach_java_as_they_are() -> None:
+    assert java_options(SASL) == SASL | {"bootstrap.servers": "kafka:9092"}
+
+
+def test_properties_win_over_the_options_of_the_login_module() -> None:
+    java = java_options(BEARER | {"sasl.oauthbearer.client.credentials.client.id": "other"})
+
+    assert 'clientId="other" clientSecret="hunter2"' in java["sasl.jaas.config"]
+
+
+@pytest.mark.parametrize("package", [OAUTH, f"{OAUTH}.secured"])
+def test_kafkas_own_handler_of_tokens_may_be_named(package: str) -> None:
+    name = f"{package}.OAuthBearerLoginCallbackHandler"
+
+    assert python_client_config("kafka:9092", BEARER | {"sasl.login.callback.handler.class": name})
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"sasl.oauthbearer.token.endpoint.url": ""},
+            "kafka.sasl.oauthbearer.token.endpoint.url is not set: it is the URL that gives tokens",
+        ),
+        (
+            {"sasl.oauthbearer.token.endpoint.url": "file:///token"},
+            "kafka.sasl.oauthbearer.token.endpoint.url cannot be used: a token endpoint is an http or https",
+        ),
+        (
+            {"sasl.oauthbearer.token.endpoint.url": "https://idp.example/a,b"},
+            "kafka.sasl.oauthbearer.token.endpoint.url has a blank, comma or quote in it",
+        ),
+        (
+            {"sasl.jaas.config": f'{OAUTH}.OAuthBearerLoginModule required clientSecret="{SECRET}";'},
+            "OAUTHBEARER needs clientId=... in kafka.sasl.jaas.config, or ",
+        ),
+        (
+            {"sasl.jaas.config": f"{OAUTH}.OAuthBearerLoginModule required clientId=gc;"},
+            "OAUTHBEARER needs clientSecret=... in kafka.sasl.jaas.config, or ",
+        ),
+        (
+            {"sasl.jaas.config": BEARER["sasl.jaas.config"].replace(";", " ssl.truststore.location=/x.jks;")},
+            "kafka.sasl.jaas.config: ssl.truststore.location must be a PEM file",
+        ),
+        (
+            {"sasl.login.callback.handler.class": "com.example.Handler"},
+            "kafka.sasl.login.callback.handler.class cannot be used: Python cannot run Java code",
+        ),
+    ],
+)
+def test_refuses_a_token_login_that_cannot_be(changes: dict[str, str], message: str) -> None:
+    assert refusal(BEARER | changes).startswith(message)
+
+
+def test_the_token_endpoint_has_a_trust_of_its_own(pem: str) -> None:
+    options = f" ssl.truststore.type=PEM ssl.truststore.location={pem};"
+    java = BEARER | {"sasl.jaas.config": BEARER["sasl.jaas.config"].replace(";", options)}
+
+    assert refusal(java).startswith(
+        "kafka.sasl.jaas.config: ssl.truststore.location or ssl.keystore.location"
+    )
+
+
+def test_the_one_endpoint_that_java_may_ask() -> None:
+    assert token_endpoint(BEARER) == ENDPOINT
+    assert token_endpoint(SASL | {"sasl.oauthbearer.token.endpoint.url": ENDPOINT}) is None
+    assert token_endpoint(BEARER | {"security.protocol": "PLAINTEXT"}) is None
 
 
 def test_refuses_a_protocol_that_does_not_exist() -> None:
@@ -187,6 +310,7 @@ def test_refuses_certificates_in_the_settings_and_says_what_to_do(name: str, ins
 @pytest.mark.parametrize(
     "name",
     [
+        "sasl.oauthbearer.jwt.retriever.class",
         "sasl.client.callback.handler.class",
         "sasl.login.callback.handler.class",
         "sasl.login.class",

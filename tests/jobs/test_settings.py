@@ -6,6 +6,7 @@ import pytest
 
 from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.step import Channel
+from group_coordinator.gateway.settings import GatewaySettings
 from group_coordinator.jobs.settings import Settings, SettingsError
 
 NEEDED = {"bootstrap.servers": "kafka:9092", "checkpoint": "/state"}
@@ -87,6 +88,95 @@ def test_the_later_source_wins(file: Path) -> None:
 
     found = (settings.clock_interval_ms, settings.clock_slack_ms, settings.trigger_interval_ms)
     assert found == (1, 2, 3)
+
+
+# -- values from files, as containers mount secrets ------------------------------------------------------
+
+
+@pytest.fixture
+def secret(tmp_path: Path) -> Path:
+    path = tmp_path / "secret"
+    path.write_bytes(b"hunter2 \r\n\n")
+    return path
+
+
+def test_a_value_from_a_file_that_any_source_names(file: Path, secret: Path) -> None:
+    found = [
+        from_file(file, f"member.id.secret.file = '{secret}'"),
+        from_environment(MEMBER_ID_SECRET_FILE=str(secret)),
+        load(member_id_secret_file=str(secret)),
+    ]
+
+    assert found == [load(member_id_secret="hunter2 ")] * 3
+
+
+def test_a_property_of_kafka_from_a_file(file: Path, secret: Path) -> None:
+    found = [
+        from_file(file, f"[kafka]\nssl.key.password.file = '{secret}'"),
+        from_environment(KAFKA_SSL_KEY_PASSWORD_FILE=str(secret)),
+    ]
+
+    assert [it.kafka for it in found] == [{"ssl.key.password": "hunter2 "}] * 2
+
+
+def test_a_number_from_a_file(secret: Path) -> None:
+    secret.write_text("7\n")
+
+    assert load(group_max_size_file=str(secret)) == load(group_max_size=7)
+
+
+def test_properties_of_spark_may_end_with_the_same_word() -> None:
+    assert load(spark_x_file="/nowhere").spark == {"spark.x.file": "/nowhere"}
+
+
+def test_files_of_other_commands_are_not_read() -> None:
+    environment = {"GROUP_COORDINATOR_GATEWAY_LISTEN_FILE": "/nowhere"}
+
+    assert Settings.load(None, environment, NEEDED, others=[GatewaySettings]) == load()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "names a file that cannot be read: No such file or directory"),
+        (b"", "names a file that is empty"),
+        (b"\n", "names a file that is empty"),
+        (b"hunter2\xff", "names a file that is not UTF-8 text"),
+        (b"x" * ((1 << 20) + 1), "names a file that has more than 1048576 bytes"),
+    ],
+)
+def test_a_file_without_a_value_is_told_without_what_is_in_it(
+    tmp_path: Path, content: bytes | None, message: str
+) -> None:
+    # Somebody who has mixed up the two gives the secret in the place of the path.
+    path = tmp_path / "hunter2"
+    if content is not None:
+        path.write_bytes(content)
+
+    found = refusal(None, {"GROUP_COORDINATOR_MEMBER_ID_SECRET_FILE": str(path)}, NEEDED)
+
+    assert found == f"member.id.secret.file {message}"
+
+
+def test_a_path_that_cannot_be_one() -> None:
+    message = refusal(None, {}, NEEDED | {"member.id.secret.file": "hunter2\0"})
+
+    assert message.startswith("member.id.secret.file names a file that ")
+    assert "hunter2" not in message
+
+
+def test_a_value_is_given_once(file: Path, secret: Path) -> None:
+    file.write_text(f"member.id.secret.file = '{secret}'")
+
+    message = refusal(file, {"GROUP_COORDINATOR_MEMBER_ID_SECRET": "hunter3"}, NEEDED)
+
+    assert message == "member.id.secret and member.id.secret.file are both set: keep one of them"
+
+
+def test_an_unknown_name_from_a_file() -> None:
+    message = refusal(None, {"GROUP_COORDINATOR_MEMBER_SECRET_FILE": "x"}, NEEDED)
+
+    assert message.startswith("GROUP_COORDINATOR_MEMBER_SECRET_FILE: there is no setting member.secret.file")
 
 
 # -- names -------------------------------------------------------------------------------------------

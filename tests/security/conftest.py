@@ -12,6 +12,7 @@ from tests.commands.job import Process
 from tests.security.disguises import disguises
 from tests.security.rights import rights_of
 from tests.security.secured_broker import SecuredBroker
+from tests.security.token_server import TokenServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -23,9 +24,16 @@ USERS = ("coordinator", "gateway", "member", "operator", "reader", "stranger", "
 
 
 @pytest.fixture(scope="session")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
+def tokens() -> Iterator[TokenServer]:
+    """An OAuth server that knows everybody by the same password as the broker."""
+    with TokenServer({user: password_of(user) for user in USERS}) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def secured(tmp_path_factory: pytest.TempPathFactory, tokens: TokenServer) -> Iterator[SecuredBroker]:
     passwords = {user: password_of(user) for user in USERS}
-    with SecuredBroker(tmp_path_factory.mktemp("secured"), passwords) as broker:
+    with SecuredBroker(tmp_path_factory.mktemp("secured"), passwords, tokens) as broker:
         for user in USERS:
             broker.add_user(user, password_of(user))
         yield broker
@@ -48,19 +56,27 @@ def gateway_rights(topics: dict[str, str]) -> list[Right]:
 
 @contextmanager
 def gateway_before(
-    secured: SecuredBroker, directory: Path, topics: dict[str, str], rights: Iterable[Right] | None = None
+    secured: SecuredBroker,
+    directory: Path,
+    topics: dict[str, str],
+    rights: Iterable[Right] | None = None,
+    *,
+    by_token: bool = False,
 ) -> Iterator[Process]:
     """A gateway with these rights, else those that the guide lists and no others.
 
-    `topics`: of its coordinator.
+    `topics`: of its coordinator. `by_token`: with a token in the place of a password.
     """
     secured.grant("gateway", gateway_rights(topics) if rights is None else rights)
-    java = secured.java_properties("gateway", password_of("gateway"))
+    servers, of_user = secured.bootstrap_servers, secured.java_properties
+    if by_token:
+        servers, of_user = secured.token_servers, secured.token_properties
+    java = of_user("gateway", password_of("gateway"))
     settings = {f"kafka.{name}": value for name, value in java.items()}
     settings |= {f"topics.{name}": topics[name] for name in ("requests", "responses", "groups")}
     process = Process(
         directory,
-        *("gateway", "--bootstrap-servers", secured.bootstrap_servers, "--listen", "127.0.0.1:0"),
+        *("gateway", "--bootstrap-servers", servers, "--listen", "127.0.0.1:0"),
         *("--config", str(write_settings(directory / "gateway.toml", settings)), "--metrics-port", "0"),
     )
     try:

@@ -19,6 +19,7 @@ from kafka.admin import (
 from kafka.protocol.admin.client_quotas import AlterClientQuotasRequest
 
 from group_coordinator.deploy.broker import EmbeddedBroker, _free_port
+from group_coordinator.jobs.sasl import ALLOWED_URLS
 from tests.patience import wait_for
 from tests.security.certificates import PASSWORD, Certificates, make_certificates
 
@@ -27,32 +28,42 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.security.rights import Right
+    from tests.security.token_server import TokenServer
 
 __all__ = ["MECHANISM", "SecuredBroker"]
 
 MECHANISM = "SCRAM-SHA-512"
 _HOST = "127.0.0.1"
 _SESSION_MS = 3_600_000
-"""Longer than any test, because kafka-python does not log in again. But a client that does may."""
+"""Longer than any test: a client whose token or ticket lasts may stay."""
 
 
 class SecuredBroker:
-    """Apache Kafka with two listeners: one for everybody, and one, unprotected, for whoever sets it up.
+    """Apache Kafka with two listeners for everybody, and one, unprotected, for whoever sets it up.
 
-    On the second one clients have no name (User:ANONYMOUS), and whoever has none may do anything: the test
+    On the last one clients have no name (User:ANONYMOUS), and whoever has none may do anything: the test
     is the operator, and it has to come in before there are passwords.
     """
 
-    def __init__(self, directory: Path, passwords: Mapping[str, str]) -> None:
-        """`passwords`: who may log in by PLAIN. By OAUTHBEARER everybody may: nobody signs the tokens."""
+    def __init__(self, directory: Path, passwords: Mapping[str, str], tokens: TokenServer) -> None:
+        """`passwords`: who may log in by PLAIN at the first listener.
+
+        By OAUTHBEARER everybody may there: nobody signs the tokens. At the second one `tokens` does.
+        """
         directory.mkdir(parents=True, exist_ok=True)
         self.certificates: Certificates = make_certificates(directory)
-        open_port, self._port, controller = _free_port(), _free_port(), _free_port()
-        protocols = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT", "SECURED": "SASL_SSL"}
-        addresses = f"PLAINTEXT://{_HOST}:{open_port},SECURED://{_HOST}:{self._port}"
+        self._tokens = tokens
+        open_port, self._port, self._tokens_port, controller = (_free_port() for _ in range(4))
+        protocols = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT"}
+        protocols |= {"SECURED": "SASL_SSL", "TOKENS": "SASL_SSL"}
+        addresses = (
+            f"PLAINTEXT://{_HOST}:{open_port},SECURED://{_HOST}:{self._port},"
+            f"TOKENS://{_HOST}:{self._tokens_port}"
+        )
         self._broker = EmbeddedBroker(
             directory / "kafka",
             port=open_port,
+            jvm_flags=("-XX:TieredStopAtLevel=1", f"-D{ALLOWED_URLS}={tokens.keys}"),
             overrides={
                 "listeners": f"{addresses},CONTROLLER://{_HOST}:{controller}",
                 "advertised.listeners": addresses,
@@ -67,6 +78,16 @@ class SecuredBroker:
                 ),
                 "listener.name.secured.scram-sha-512.sasl.jaas.config": _login("scram.ScramLoginModule"),
                 "listener.name.secured.connections.max.reauth.ms": str(_SESSION_MS),
+                "listener.name.tokens.sasl.enabled.mechanisms": "OAUTHBEARER",
+                "listener.name.tokens.oauthbearer.sasl.jaas.config": _login(
+                    "oauthbearer.OAuthBearerLoginModule"
+                ),
+                "listener.name.tokens.oauthbearer.sasl.server.callback.handler.class": (
+                    "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
+                ),
+                "listener.name.tokens.sasl.oauthbearer.jwks.endpoint.url": tokens.keys,
+                # A login ends with its token, and its connection unless its client logs in again.
+                "listener.name.tokens.connections.max.reauth.ms": str(_SESSION_MS),
                 "ssl.keystore.type": "PKCS12",
                 "ssl.keystore.location": str(self.certificates.keystore),
                 "ssl.keystore.password": PASSWORD,
@@ -90,6 +111,11 @@ class SecuredBroker:
     def bootstrap_servers(self) -> str:
         """Where everybody has to say who they are."""
         return f"{_HOST}:{self._port}"
+
+    @property
+    def token_servers(self) -> str:
+        """Where everybody has to show a token."""
+        return f"{_HOST}:{self._tokens_port}"
 
     @property
     def open_servers(self) -> str:
@@ -150,6 +176,20 @@ class SecuredBroker:
             "sasl.jaas.config": _login("scram.ScramLoginModule", username=user, password=password),
             "ssl.truststore.type": "PEM",
             "ssl.truststore.location": str(self.certificates.authority),
+        }
+
+    def token_properties(self, user: str, secret: str) -> dict[str, str]:
+        """The same with a token of the OAuth server, for `token_servers`."""
+        return self.java_properties(user, "") | {
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.oauthbearer.token.endpoint.url": self._tokens.endpoint,
+            "sasl.jaas.config": _login(
+                "oauthbearer.OAuthBearerLoginModule",
+                clientId=user,
+                clientSecret=secret,
+                scope="kafka",
+                **self._tokens.trust,
+            ),
         }
 
     def client_config(self, user: str, password: str) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from tests.security.rights import rights_of
 
 if TYPE_CHECKING:
     from tests.security.secured_broker import SecuredBroker
+    from tests.security.token_server import TokenServer
 
 pytestmark = pytest.mark.spark
 
@@ -50,11 +51,11 @@ def test_a_secret_is_recognised_in_disguise() -> None:
         assert any(form in said for form in disguises("hunter2"))
 
 
-def told(where: dict[str, bytes]) -> list[tuple[str, str]]:
+def told(where: dict[str, bytes], secrets: dict[str, str]) -> list[tuple[str, str]]:
     """Who tells which secret."""
     return [
         (place, name)
-        for name, secret in SECRETS.items()
+        for name, secret in secrets.items()
         for form in disguises(secret)
         for place, text in where.items()
         if form in text
@@ -62,17 +63,22 @@ def told(where: dict[str, bytes]) -> list[tuple[str, str]]:
 
 
 @pytest.mark.verify
-def test_no_secret_is_told(secured: SecuredBroker, tmp_path: Path) -> None:
+@pytest.mark.parametrize("login", ["password", "token"])
+def test_no_secret_is_told(secured: SecuredBroker, tokens: TokenServer, tmp_path: Path, login: str) -> None:
     secured.grant("coordinator", rights_of("The coordinator"))
     secured.grant("member", rights_of("A member"))
-    java = secured.java_properties("coordinator", SECRETS["sasl.jaas.config"]) | {
+    before = len(tokens.given)
+    servers, properties = secured.bootstrap_servers, secured.java_properties
+    if login == "token":
+        servers, properties = secured.token_servers, secured.token_properties
+    java = properties("coordinator", SECRETS["sasl.jaas.config"]) | {
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": str(make_client_key(tmp_path, SECRETS["ssl.key.password"])),
         "ssl.key.password": SECRETS["ssl.key.password"],
     }
     checkpoint = tmp_path / "checkpoint"
     settings = {
-        "bootstrap.servers": secured.bootstrap_servers,
+        "bootstrap.servers": servers,
         "checkpoint": str(checkpoint),
         "create.topics": "true",
         "metrics.port": "0",
@@ -156,7 +162,11 @@ def test_no_secret_is_told(secured: SecuredBroker, tmp_path: Path) -> None:
         b" TRACE ",
     ):
         assert spoken in shown["stderr"]
-    assert told(shown) == []
+    given = [each for each in tokens.given[before:] if each.client == "coordinator"]
+    assert bool(given) == (login == "token")
+    # The signature is what nobody else can make.
+    signatures = {f"token {number}": it.token.rpartition(".")[2] for number, it in enumerate(given)}
+    assert told(shown, SECRETS | signatures) == []
 
 
 def fetch(url: str) -> bytes:

@@ -1,0 +1,195 @@
+"""A login at the brokers (SASL), from Java's properties, for Java's clients and for kafka-python's."""
+
+from __future__ import annotations
+
+import re
+import ssl
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from group_coordinator.client.tokens import TokenProvider
+from group_coordinator.jobs.settings import SettingsError
+from group_coordinator.jobs.tls import tls_context, tls_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = ["ALLOWED_URLS", "SaslLogin", "is_followed", "sasl_login", "token_endpoint"]
+
+ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
+"""The JVM's property without which Java clients of Kafka 4 ask no token endpoint."""
+
+_JAAS = "sasl.jaas.config"
+_OPTION = re.compile(r"""([\w.$-]+)\s*=\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s;]+)""")
+_LOGIN_HANDLER = "sasl.login.callback.handler.class"
+_OAUTH = "org.apache.kafka.common.security.oauthbearer"
+_ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
+# Java's name since 4.1 -> the JAAS option before, which all versions take.
+_CREDENTIALS = {
+    "sasl.oauthbearer.client.credentials.client.id": "clientId",
+    "sasl.oauthbearer.client.credentials.client.secret": "clientSecret",
+    "sasl.oauthbearer.scope": "scope",
+}
+_EXTENSION = "extension_"
+_TLS_OPTION = "ssl."
+# Java waits for a token endpoint without end unless these are set.
+_PATIENCE = dict.fromkeys(("sasl.login.connect.timeout.ms", "sasl.login.read.timeout.ms"), "10000")
+# Java classes whose work Python does as well, by the mechanism and the property that names them.
+_FOLLOWED = {
+    ("OAUTHBEARER", _LOGIN_HANDLER): (
+        f"{_OAUTH}.OAuthBearerLoginCallbackHandler",
+        f"{_OAUTH}.secured.OAuthBearerLoginCallbackHandler",
+    ),
+}
+# One for each login that a process has; it has one for Kafka.
+_PROVIDERS = 4
+
+
+class SaslLogin(NamedTuple):
+    """One login twice."""
+
+    java: Mapping[str, str]
+    """All properties of a Java client, with those of the login as any version from 3.9 on takes them."""
+    python: Mapping[str, Any]
+    """kafka-python's settings of the login."""
+
+
+def sasl_login(java: Mapping[str, str]) -> SaslLogin:
+    """The login of these Java properties.
+
+    Raises `SettingsError` for what kafka-python cannot follow; no message has a secret.
+    """
+    mechanism = _mechanism(java)
+    if mechanism not in _LOGINS:
+        raise SettingsError(
+            f"kafka.sasl.mechanism is {mechanism}, and must be one of {', '.join(_LOGINS)}: Spark's and "
+            "Python's Kafka clients both have to speak it"
+        )
+    login = _LOGINS[mechanism](java)
+    return login._replace(python={"sasl_mechanism": mechanism, **login.python})
+
+
+def is_followed(java: Mapping[str, str], name: str) -> bool:
+    """Whether Python does without it the work of the Java class that the property `name` names."""
+    return java[name] in _FOLLOWED.get((_mechanism(java), name), ())
+
+
+def token_endpoint(java: Mapping[str, str]) -> str | None:
+    """The URL that a Java client with these properties asks for tokens; None if it asks none."""
+    has_sasl = java.get("security.protocol", "").upper().startswith("SASL")
+    return java.get(_ENDPOINT) if has_sasl and _mechanism(java) == "OAUTHBEARER" else None
+
+
+def _mechanism(java: Mapping[str, str]) -> str:
+    return java.get("sasl.mechanism", "GSSAPI")  # Java's default
+
+
+def _options(java: Mapping[str, str]) -> dict[str, str]:
+    """The options of the login module in `sasl.jaas.config`."""
+    return {name: _unquoted(value) for name, value in _OPTION.findall(java.get(_JAAS, ""))}
+
+
+def _unquoted(value: str) -> str:
+    if value[0] in "\"'":
+        return re.sub(r"\\(.)", r"\1", value[1:-1])
+    return value
+
+
+def _quoted(value: str) -> str:
+    return '"' + value.replace("\\", r"\\").replace('"', r"\"") + '"'
+
+
+def _by_password(java: Mapping[str, str]) -> SaslLogin:
+    found = _options(java)
+    # The value is a secret: it does not go into the messages.
+    if found.get("tokenauth", "false").lower() == "true":
+        raise SettingsError("kafka.sasl.jaas.config has a delegation token, which Python cannot use")
+    if not {"username", "password"} <= found.keys():
+        raise SettingsError("kafka.sasl.jaas.config has no username and password that Python can use")
+    python = {"sasl_plain_username": found["username"], "sasl_plain_password": found["password"]}
+    return SaslLogin(java, python)
+
+
+class _Client(NamedTuple):
+    """A client of an OAuth server; texts only, so that equal ones share a provider and its token."""
+
+    endpoint: str
+    client_id: str
+    client_secret: str
+    scope: str
+    url_encoded: bool
+    extensions: tuple[tuple[str, str], ...]
+    tls: tuple[tuple[str, str], ...]
+
+
+def _by_token(java: Mapping[str, str]) -> SaslLogin:
+    """Log in with a token of an OAuth server, for its own client id and secret (KIP-768)."""
+    options = _options(java)
+    # Java 4.1 takes the property if both are there.
+    options |= {option: java[name] for name, option in _CREDENTIALS.items() if name in java}
+    endpoint = java.get(_ENDPOINT, "")
+    if not endpoint:
+        raise SettingsError(f"kafka.{_ENDPOINT} is not set: it is the URL that gives tokens for OAUTHBEARER")
+    if re.search(r"[\s,\"']", endpoint):
+        raise SettingsError(f"kafka.{_ENDPOINT} has a blank, comma or quote in it: write it as %20 and so on")
+    for name, option in _CREDENTIALS.items():
+        if option != "scope" and not options.get(option):
+            raise SettingsError(
+                f"OAUTHBEARER needs {option}=... in kafka.sasl.jaas.config, or kafka.{name}, beside "
+                f"kafka.{_ENDPOINT}"
+            )
+    client = _Client(
+        endpoint,
+        options["clientId"],
+        options["clientSecret"],
+        options.get("scope", ""),
+        java.get("sasl.oauthbearer.header.urlencode", "false").lower() == "true",
+        tuple(
+            (name.removeprefix(_EXTENSION), value)
+            for name, value in options.items()
+            if name.startswith(_EXTENSION)
+        ),
+        tuple((name, value) for name, value in options.items() if name.startswith(_TLS_OPTION)),
+    )
+    given = "".join(f" {name}={_quoted(value)}" for name, value in options.items())
+    return SaslLogin(
+        {
+            **_PATIENCE,
+            **{name: value for name, value in java.items() if name not in _CREDENTIALS},
+            _JAAS: f"{_OAUTH}.OAuthBearerLoginModule required{given};",
+            _LOGIN_HANDLER: f"{_OAUTH}.OAuthBearerLoginCallbackHandler",
+        },
+        {"sasl_oauth_token_provider": _provider(client)},
+    )
+
+
+@lru_cache(_PROVIDERS)
+def _provider(client: _Client) -> TokenProvider:
+    try:
+        return TokenProvider(
+            client.endpoint,
+            client_id=client.client_id,
+            client_secret=client.client_secret,
+            scope=client.scope,
+            url_encoded=client.url_encoded,
+            extensions=dict(client.extensions),
+            # Java checks the name of a token endpoint in any case.
+            tls=tls_context(
+                tls_settings(dict(client.tls), "kafka.sasl.jaas.config: ") | {"ssl_check_hostname": True}
+            ),
+        )
+    except ssl.SSLError as error:
+        raise SettingsError(
+            "kafka.sasl.jaas.config: ssl.truststore.location or ssl.keystore.location cannot be used: "
+            f"{error}"
+        ) from None
+    except ValueError as error:
+        raise SettingsError(f"kafka.{_ENDPOINT} cannot be used: {error}") from None
+
+
+_LOGINS: dict[str, Callable[[Mapping[str, str]], SaslLogin]] = {
+    "PLAIN": _by_password,
+    "SCRAM-SHA-256": _by_password,
+    "SCRAM-SHA-512": _by_password,
+    "OAUTHBEARER": _by_token,
+}
