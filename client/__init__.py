@@ -4,7 +4,8 @@
 (sans-IO), with `offsets.py` for commits and fetches. `work.py` is what a group shares. `channel.py` is the
 way to the coordinator and back, and `shared.py` is one for many members. `consumer.py` adds the records of
 the partitions that a member owns, and `positions.py` where to go on in them. `admin.py` looks at groups, and
-changes them, from outside. `tokens.py` has the tokens that a client logs in with by OAUTHBEARER.
+changes them, from outside. `events.py` reads what happens to them. `tokens.py` has the tokens that a client
+logs in with by OAUTHBEARER.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from group_coordinator.client.errors import (
     MembershipError,
     RebalanceInProgressError,
 )
+from group_coordinator.client.events import EventReader
 from group_coordinator.client.listeners import RebalanceListener
 from group_coordinator.client.member import GroupMember
 from group_coordinator.client.shared import SharedConnection
@@ -36,6 +38,7 @@ __all__ = [
     "AdminClient",
     "CommitFailedError",
     "Coordinator",
+    "EventReader",
     "FencedInstanceIdError",
     "GroupConsumer",
     "GroupDescription",

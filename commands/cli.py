@@ -16,6 +16,7 @@ import click
 from group_coordinator.commands.checkpoint.command import checkpoint
 from group_coordinator.commands.demo import demo
 from group_coordinator.commands.doctor import doctor
+from group_coordinator.commands.events import events
 from group_coordinator.commands.gateway import gateway
 from group_coordinator.commands.groups.command import groups
 from group_coordinator.commands.history.command import history
@@ -69,6 +70,7 @@ for command in (
     checkpoint,
     write_history,
     history,
+    events,
     ui,
     demo,
 ):

@@ -11,23 +11,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from group_coordinator.commands.arguments import TopicArgument, parse_topic, parsed
-from group_coordinator.commands.history.times import parse_time
 from group_coordinator.commands.tables import Cell, Failure, Note, Report, Table, as_wide_as_needed
 from group_coordinator.commands.terminal import config_option, fail, need, say, show
+from group_coordinator.commands.times import parsed_time
 
 if TYPE_CHECKING:
     from group_coordinator.history.questions import Period
     from group_coordinator.history.reader import HistoryReader
 
 __all__ = ["history"]
-
-
-def _parsed_time(context: click.Context, option: click.Parameter, value: str | None) -> datetime | None:
-    after = context.params.get("since") if option.name == "until" else None
-    try:
-        return None if value is None else parse_time(value, datetime.now(UTC), after)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
 
 
 # The names of the questions, here because --help must not need what reads tables.
@@ -62,7 +54,7 @@ def _views(command: Callable[..., None]) -> Callable[..., None]:
 @click.option(
     "--from",
     "since",
-    callback=_parsed_time,
+    callback=parsed_time,
     is_eager=True,  # what --to means depends on it
     metavar="TIME",
     help="Begin of the period.  [default: 24h]",
@@ -70,21 +62,21 @@ def _views(command: Callable[..., None]) -> Callable[..., None]:
 @click.option(
     "--to",
     "until",
-    callback=_parsed_time,
+    callback=parsed_time,
     metavar="TIME",
     help="End of the period.  [default: now, or --as-of]",
 )
 @click.option(
     "--at",
     "moment",
-    callback=_parsed_time,
+    callback=parsed_time,
     metavar="TIME",
     help="Show what was true at this moment; of rebalances the two that had begun last, with 14:05 as the "
     "whole minute.",
 )
 @click.option(
     "--as-of",
-    callback=_parsed_time,
+    callback=parsed_time,
     metavar="TIME",
     help="Read the tables as they were then, up to a week ago.",
 )

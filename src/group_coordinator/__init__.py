@@ -43,6 +43,7 @@ __all__ = [
     "AdminClient",
     "CommitFailedError",
     "Coordinator",
+    "EventReader",
     "FencedInstanceIdError",
     "GroupConsumer",
     "GroupDescription",

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from group_coordinator.commands.cli import main
 from group_coordinator.commands.history.command import _VIEWS
-from group_coordinator.commands.history.times import parse_time
+from group_coordinator.commands.times import parse_time
 from group_coordinator.history.questions import QUESTIONS
 from tests.coordinator_state.scenario import Scenario
 from tests.history.plain import write_plain_tables

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
-__all__ = ["parse_time"]
+import click
+
+__all__ = ["parse_time", "parsed_time"]
 
 _AGO = re.compile(r"(\d+)([smhdw])")
 _CLOCK = re.compile(r"\d\d:\d\d(:\d\d)?")
@@ -36,3 +38,12 @@ def parse_time(words: str, now: datetime, after: datetime | None = None) -> date
             "(s, m, h, d, w)"
         ) from None
     return time.replace(tzinfo=UTC) if time.tzinfo is None else time
+
+
+def parsed_time(context: click.Context, option: click.Parameter, value: str | None) -> datetime | None:
+    """A callback for an option with a time. That of --to is after that of --from."""
+    after = context.params.get("since") if option.name == "until" else None
+    try:
+        return None if value is None else parse_time(value, datetime.now(UTC), after)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None

@@ -1,0 +1,124 @@
+"""The events of groups as they happen, read from the coordinator's topic (`docs/contract.md`, Events)."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Collection
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+from kafka import KafkaConsumer
+from kafka.structs import TopicPartition
+
+from group_coordinator.client.channel import MissingTopicError, check_settings, settings_of
+from group_coordinator.client.tokens import check_token
+from group_coordinator.coordinator_state.topics import EVENTS
+
+__all__ = ["EventReader"]
+
+_REMEMBERED = 100_000
+"""Ids of the newest events. After a crash the coordinator repeats those of a batch at most."""
+_SETTINGS: dict[str, Any] = {
+    "group_id": None,
+    "enable_auto_commit": False,
+    "allow_auto_create_topics": False,
+    "auto_offset_reset": "earliest",
+}
+
+
+class EventReader:
+    """Reads events, each once, those of a group in their order.
+
+        with EventReader(bootstrap_servers="localhost:9092") as events:
+            while True:
+                for event in events.poll(timeout_ms=1000):
+                    print(event["group_id"], event["event"])
+
+    An event is a dict as docs/contract.md has it. Kinds and fields may be added, so leave out what you do not
+    know.
+
+    Args:
+        since_ms: the log time of the first event, in ms since 1970; None: from now on.
+        groups: ids of the groups whose events are wanted; none: of all.
+        events_topic: the coordinator's topic.
+        kafka_config: kafka-python's settings.
+
+    Raises MissingTopicError, ValueError for a setting that kafka-python does not have, or a KafkaError.
+    """
+
+    def __init__(
+        self,
+        *,
+        since_ms: int | None = None,
+        groups: Collection[str] = (),
+        events_topic: str = EVENTS,
+        **kafka_config: Any,
+    ) -> None:
+        check_settings(kafka_config)
+        check_token(kafka_config)
+        self._groups = frozenset(groups)
+        self._newest: OrderedDict[str, None] = OrderedDict()
+        with ExitStack() as on_error:
+            self._consumer = KafkaConsumer(**settings_of(KafkaConsumer, kafka_config) | _SETTINGS)
+            on_error.callback(self._consumer.close)
+            numbers = self._consumer.partitions_for_topic(events_topic)
+            if not numbers:
+                raise MissingTopicError(events_topic)
+            partitions = [TopicPartition(events_topic, number) for number in sorted(numbers)]
+            self._consumer.assign(partitions)
+            self._ends: dict[TopicPartition, int] = self._consumer.end_offsets(partitions)
+            begins = dict(self._ends)
+            if since_ms is not None:
+                found = self._consumer.offsets_for_times(dict.fromkeys(partitions, since_ms))
+                begins |= {each: there.offset for each, there in found.items() if there is not None}
+            for partition, begin in begins.items():
+                self._consumer.seek(partition, begin)
+            on_error.pop_all()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._consumer.close(autocommit=False)
+
+    @property
+    def has_caught_up(self) -> bool:
+        """Whether all has been read that there was at first."""
+        return all(self._consumer.position(each) >= end for each, end in self._ends.items())
+
+    def poll(self, timeout_ms: int) -> list[dict[str, Any]]:
+        """Wait for events, up to `timeout_ms`; returns some, in the order of their times.
+
+        A record that is none is left out. Raises a KafkaError.
+        """
+        records = [each for part in self._consumer.poll(timeout_ms=timeout_ms).values() for each in part]
+        events = [event for each in records if (event := self._read(each.value)) is not None]
+        # Those of a group are in one partition, in their order, and this keeps it.
+        return sorted(events, key=lambda event: event["at_ms"])
+
+    def _read(self, value: bytes | None) -> dict[str, Any] | None:
+        try:
+            event = _events.decode(value or b"")
+        except (msgspec.DecodeError, RecursionError):
+            return None
+        if any(not isinstance(event.get(name), kind) for name, kind in _KNOWN.items()):
+            return None
+        if event["event_id"] in self._newest or (self._groups and event["group_id"] not in self._groups):
+            return None
+        self._newest[event["event_id"]] = None
+        if len(self._newest) > _REMEMBERED:
+            self._newest.popitem(last=False)
+        return event
+
+
+_events = msgspec.json.Decoder(dict[str, Any])
+_KNOWN = {"event_id": str, "event": str, "group_id": str, "at_ms": int}
+"""The fields that each event has."""

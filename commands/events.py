@@ -1,0 +1,150 @@
+"""`group-coordinator events`: what happens to groups, as it happens."""
+
+from __future__ import annotations
+
+import json
+import signal
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from group_coordinator.commands.command_config import client_config, command_config_option
+from group_coordinator.commands.printable import printable
+from group_coordinator.commands.terminal import bootstrap_option, fail, say
+from group_coordinator.commands.times import parsed_time
+from group_coordinator.coordinator_state.topics import EVENTS
+
+if TYPE_CHECKING:
+    from group_coordinator.client.events import EventReader
+    from group_coordinator.jobs.signals import StopEvent
+
+__all__ = ["events", "line_of"]
+
+_POLL_MS = 500
+_COMMITS = "offsets_committed"
+_HEAD = ("event_id", "event", "group_id", "at_ms")
+_DEFAULT_BACK = timedelta(hours=1)
+
+
+@click.command()
+@bootstrap_option("localhost:9092")
+@click.option("--group", "groups", multiple=True, help="Show only this group (repeatable).")
+@click.option(
+    "--kind",
+    "kinds",
+    multiple=True,
+    help="Show only events of this kind (repeatable), such as member_removed.",
+)
+@click.option(
+    "--cause",
+    "causes",
+    multiple=True,
+    help="Show only rebalances with this cause and members who went for it (repeatable), such as "
+    "session_expired.",
+)
+@click.option(
+    "--from",
+    "since",
+    callback=parsed_time,
+    metavar="TIME",
+    help="Begin with events of this time.  [default: 1h, with --follow now]",
+)
+@click.option("--follow", "-f", is_flag=True, help="Go on with what comes, until Ctrl-C.")
+@click.option("--json", "as_json", is_flag=True, help="Each event as one line of JSON, as the topic has it.")
+@click.option(
+    "--events-topic",
+    default=EVENTS,
+    show_default=True,
+    envvar="GROUP_COORDINATOR_TOPICS_EVENTS",
+    help="Topic of the events.",
+)
+@command_config_option()
+def events(  # noqa: PLR0913 - one for each option
+    *,
+    bootstrap_servers: str,
+    groups: tuple[str, ...],
+    kinds: tuple[str, ...],
+    causes: tuple[str, ...],
+    since: datetime | None,
+    follow: bool,
+    as_json: bool,
+    events_topic: str,
+    command_config: str | None,
+) -> None:
+    """Show what happens to groups, as it happens.
+
+    These are joins, rebalances with their cause, members that went and why, and offsets that were reset.
+    Commits of offsets are shown only with --kind offsets_committed, since there are so many. The events are
+    read from the coordinator's topic, and nobody is asked. `history` answers questions about them.
+
+    \b
+    group-coordinator events --group orders --from 14:00
+    group-coordinator events --follow --cause session_expired --json
+    """  # noqa: D301 - click's mark for a block that is not to be wrapped is this very character
+    from kafka.errors import KafkaError
+
+    from group_coordinator.client.channel import MissingTopicError
+    from group_coordinator.client.events import EventReader
+    from group_coordinator.client.messages import message_of
+    from group_coordinator.jobs.signals import stop_event
+
+    stopping = stop_event(signal.SIGTERM, signal.SIGINT)
+    now = datetime.now(UTC)
+    begin = since or (now if follow else now - _DEFAULT_BACK)
+    try:
+        with EventReader(
+            since_ms=round(begin.timestamp() * 1_000),
+            groups=groups,
+            events_topic=events_topic,
+            **client_config(bootstrap_servers, command_config),
+        ) as reader:
+            _show(reader, stopping, kinds, causes, follow=follow, as_json=as_json)
+    except (MissingTopicError, ValueError) as error:
+        fail(error)
+    except KafkaError as error:
+        fail(f"Kafka at {bootstrap_servers}: {message_of(error)}")
+
+
+def _show(
+    reader: EventReader,
+    stopping: StopEvent,
+    kinds: tuple[str, ...],
+    causes: tuple[str, ...],
+    *,
+    follow: bool,
+    as_json: bool,
+) -> None:
+    shown = 0
+    while not stopping.is_set():
+        for event in reader.poll(_POLL_MS):
+            if _is_wanted(event, kinds, causes):
+                shown += 1
+                click.echo(json.dumps(event) if as_json else printable(line_of(event)))
+        if not follow and reader.has_caught_up:
+            break
+    if not (shown or follow):
+        say("there are no such events in that time; --from begins earlier")
+
+
+def _is_wanted(event: dict[str, Any], kinds: tuple[str, ...], causes: tuple[str, ...]) -> bool:
+    if causes and not {event.get("cause"), event.get("reason")} & set(causes):
+        return False
+    return event["event"] in kinds if kinds else event["event"] != _COMMITS
+
+
+def line_of(event: dict[str, Any]) -> str:
+    """An event for people: time (UTC), group, kind, and its other fields; of a list how long it is."""
+    at = datetime.fromtimestamp(event["at_ms"] / 1_000, UTC).replace(tzinfo=None)
+    fields = [
+        f"{name}={len(value) if isinstance(value, list) else _quoted(value)}"
+        for name, value in event.items()
+        if name not in _HEAD and value not in (None, "")
+    ]
+    told = " ".join([event["event"], *fields])
+    return f"{at.isoformat(timespec='milliseconds')}Z  {event['group_id']}  {told}"
+
+
+def _quoted(value: object) -> str:
+    text = str(value)
+    return json.dumps(text, ensure_ascii=False) if " " in text or '"' in text else text
