@@ -51,7 +51,7 @@ def test_its_images_and_files_are_there() -> None:
         for volume in it.get("volumes", ())
         if volume[0] == "."
     ]
-    assert len(mounted) == 5
+    assert len(mounted) == 6
     assert [path for path in mounted if not (FOLDER / path).is_file()] == []
 
 
@@ -105,3 +105,14 @@ def test_ports_of_gateway_and_page_are_those_of_their_settings() -> None:
     assert f":{page.ui_port}/" in OURS["page"]["healthcheck"]["test"][-1]
     assert gateway.gateway_metrics_port == settings("history").history_metrics_port == METRICS_PORT
     assert settings("lag").lag_metrics_port == METRICS_PORT
+
+
+def test_prometheus_gives_alerts_to_an_alertmanager_that_is_there() -> None:
+    files = DEPLOY / "prometheus"
+    (alertmanager,) = yaml.safe_load((files / "prometheus.yml").read_text())["alerting"]["alertmanagers"]
+    assert alertmanager["static_configs"] == [{"targets": ["alertmanager:9093"]}]
+    (mounted,) = SERVICES["alertmanager"]["volumes"]
+    file, _, there = mounted.removesuffix(":ro").partition(":")
+    assert there == "/etc/alertmanager/alertmanager.yml"
+    found = yaml.safe_load((FOLDER / file).read_text())
+    assert found["route"]["receiver"] in {each["name"] for each in found["receivers"]}

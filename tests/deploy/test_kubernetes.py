@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from textwrap import indent
 from typing import Any
 
 import pytest
@@ -239,6 +241,39 @@ def test_the_page_reads_what_the_history_writes() -> None:
     assert of_kind("NetworkPolicy", "page")["spec"]["ingress"][0]["from"] == [{"podSelector": {}}]
     # The coordinator has one only if its own settings say so.
     assert settings("coordinator").ui_port == -1
+
+
+OPERATOR = FOLDER / "prometheus-operator"
+ALERTS = DEPLOY / "prometheus" / "alerts.yml"
+
+
+def test_the_operators_rules_are_the_alerts() -> None:
+    rules = OPERATOR / "rules.yaml"
+    if os.environ.get("GOLDEN") == "write":
+        head = rules.read_text().partition("spec:\n")
+        text = ALERTS.read_text()
+        rules.write_text("".join(head[:2]) + indent(text[text.index("groups:") :], "  "))
+    (document,) = documents(rules)
+    assert document["spec"] == documents(ALERTS)[0]
+    assert set(documents(OPERATOR / "kustomization.yaml")[0]["resources"]) == {
+        "podmonitor.yaml",
+        "rules.yaml",
+    }
+
+
+def test_prometheus_jobs_in_kubernetes_are_those_of_the_alerts() -> None:
+    """Else CoordinatorDown would fire for ever."""
+    (monitor,) = documents(OPERATOR / "podmonitor.yaml")
+    assert monitor["spec"]["jobLabel"] == NAME
+    (selected,) = monitor["spec"]["selector"]["matchExpressions"]
+    assert selected["key"] == NAME
+    expected = set(re.findall(r'job="([^"]+)"', ALERTS.read_text()))
+    assert set(selected["values"]) == expected
+    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+    for name in ("coordinator", "history", "gateway"):
+        labels = of_kind("workload", name)["spec"]["template"]["metadata"]["labels"]
+        assert labels[NAME] in expected
+        assert endpoint["port"] in {port["name"] for port in container(name)["ports"]}
 
 
 def test_the_gateways_ports_are_those_of_its_settings() -> None:
