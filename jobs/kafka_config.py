@@ -30,8 +30,8 @@ _REFUSED = {
     "ssl.keystore.key": _IN_A_FILE.format("ssl.keystore.location"),
     "ssl.truststore.certificates": _IN_A_FILE.format("ssl.truststore.location"),
 }
-# At DEBUG these log passwords: an admin client's settings, and logins by PLAIN byte for byte.
-_TOO_FRANK = ("kafka.admin.client", "kafka.net.connection")
+# At DEBUG these log passwords and tokens: an admin client's settings, and logins byte for byte.
+_TOO_FRANK = ("kafka.admin.client", "kafka.net.connection", "kafka.protocol.parser")
 
 
 def python_client_config(bootstrap_servers: str, java: Mapping[str, str]) -> dict[str, Any]:

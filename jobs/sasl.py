@@ -31,6 +31,8 @@ _CREDENTIALS = {
     "sasl.oauthbearer.scope": "scope",
 }
 _EXTENSION = "extension_"
+_HIDING = "password"
+"""An option that no login by token has, and that Java passes over."""
 _TLS_OPTION = "ssl."
 # Java waits for a token endpoint without end unless these are set.
 _PATIENCE = dict.fromkeys(("sasl.login.connect.timeout.ms", "sasl.login.read.timeout.ms"), "10000")
@@ -151,6 +153,8 @@ def _by_token(java: Mapping[str, str]) -> SaslLogin:
         ),
         tuple((name, value) for name, value in options.items() if name.startswith(_TLS_OPTION)),
     )
+    # Spark hides what it logs from this option to the last quote, and nothing that is called a secret.
+    options = {_HIDING: "", **options}
     given = "".join(f" {name}={_quoted(value)}" for name, value in options.items())
     return SaslLogin(
         {

@@ -149,7 +149,7 @@ def test_java_logs_in_with_a_token_as_any_version_takes_it() -> None:
 
     assert java["sasl.login.callback.handler.class"] == f"{OAUTH}.OAuthBearerLoginCallbackHandler"
     assert java["sasl.jaas.config"] == (
-        f'{OAUTH}.OAuthBearerLoginModule required clientId="gc" '
+        f'{OAUTH}.OAuthBearerLoginModule required password="" clientId="gc" '
         r'clientSecret="say \"it\"; \\o/" scope="kafka";'
     )
     assert not [name for name in java if name.startswith("sasl.oauthbearer.client.")]
@@ -261,7 +261,7 @@ def test_nobody_is_asked_for_a_password_that_is_not_given(pem: str) -> None:
     assert config["ssl_password"] == ""
 
 
-@pytest.mark.parametrize("name", ["kafka.admin.client", "kafka.net.connection"])
+@pytest.mark.parametrize("name", ["kafka.admin.client", "kafka.net.connection", "kafka.protocol.parser"])
 def test_loggers_that_tell_passwords_do_not_go_down_to_debug(
     name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
