@@ -88,6 +88,7 @@ class EmbeddedBroker:
         overrides: broker settings that win over the built-in ones.
         cluster_id: of the cluster that it joins; by default it begins one of its own. A directory that was
             started before keeps the id that it has.
+        jars: the section of jars.lock with the broker, such as that of another version.
     """
 
     def __init__(
@@ -99,8 +100,10 @@ class EmbeddedBroker:
         jvm_flags: Sequence[str] = _SHORT_LIVED,
         overrides: Mapping[str, str] | None = None,
         cluster_id: str | None = None,
+        jars: str = "broker",
     ) -> None:
         self._chosen_cluster_id = cluster_id
+        self._jars = jars
         self._directory = directory.resolve()
         self._chosen_port = port
         self._port = port
@@ -196,7 +199,7 @@ class EmbeddedBroker:
         self._directory.mkdir(parents=True, exist_ok=True)
         log4j = self._directory / "log4j2.properties"
         log4j.write_text(_LOG4J, encoding="utf-8")
-        classpath = os.pathsep.join(map(str, fetch("broker", progress=True)))
+        classpath = os.pathsep.join(map(str, fetch(self._jars, progress=True)))
         return [
             str(find_java()),
             f"-Xmx{self._heap_mb}m",

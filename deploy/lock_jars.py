@@ -21,10 +21,10 @@ _THREADS = 8
 _TIMEOUT_S = 30
 
 # The artifacts that jars.lock is made from. Spark's list is complete as it stands, because Spark brings the
-# rest. The broker's list has all its runtime dependencies, which Kafka's own tools need as well.
-# Kafka Connect and Kafka Streams are for tests, Kroxylicious is for benchmarks, and each list has all its
-# runtime dependencies. The connector for S3 is complete as it stands as well. Hadoop 3.5.0 was built with
-# these versions.
+# rest. The broker's list has all its runtime dependencies, which Kafka's own tools need as well. Brokers of
+# other versions, Kafka Connect and Kafka Streams are for tests, Kroxylicious is for benchmarks, and each list
+# has all its runtime dependencies. The connector for S3 is complete as it stands as well. Hadoop 3.5.0 was
+# built with these versions.
 ROOTS = {
     "spark": (
         "io.delta:delta-spark_4.2_2.13:4.4.0",
@@ -45,6 +45,14 @@ ROOTS = {
         "software.amazon.s3.analyticsaccelerator:analyticsaccelerator-s3:1.3.1",
     ),
     "tools": ("org.apache.kafka:kafka-tools:4.2.0",),
+    "broker-3.9": (
+        "org.apache.kafka:kafka_2.13:3.9.2",
+        "org.slf4j:slf4j-reload4j:1.7.36",
+    ),
+    "broker-4.4": (
+        "org.apache.kafka:kafka_2.13:4.4.0",
+        "org.apache.logging.log4j:log4j-slf4j-impl:2.25.5",
+    ),
     "connect": (
         "org.apache.kafka:connect-runtime:4.2.0",
         "org.apache.kafka:connect-file:4.2.0",

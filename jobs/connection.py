@@ -40,6 +40,8 @@ _ADVICE = {
     "kafka.sasl.jaas.config",
     "the token endpoint": "it is kafka.sasl.oauthbearer.token.endpoint.url; clientId, clientSecret, scope "
     "and ssl.truststore.location for it are in kafka.sasl.jaas.config",
+    "Unspecified GSS failure": "Kerberos: look at /etc/krb5.conf or KRB5_CONFIG, at keytab and principal in "
+    "kafka.sasl.jaas.config, and at kafka.sasl.kerberos.service.name with the brokers' host names",
     # kafka-python 3.0.12 loses the broker's last words when the connection ends right behind them.
     _ENDED: "the broker ends the connection: kafka.security.protocol, kafka.sasl.mechanism, or user name and "
     "password in kafka.sasl.jaas.config may be wrong",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from typing import TYPE_CHECKING, Any
 
 from group_coordinator.jobs.sasl import is_followed, sasl_login
@@ -30,14 +31,15 @@ _REFUSED = {
     "ssl.keystore.key": _IN_A_FILE.format("ssl.keystore.location"),
     "ssl.truststore.certificates": _IN_A_FILE.format("ssl.truststore.location"),
 }
-# At DEBUG these log passwords: an admin client's settings, and logins by PLAIN byte for byte.
-_TOO_FRANK = ("kafka.admin.client", "kafka.net.connection")
+# At DEBUG these log passwords and tokens: an admin client's settings, and logins byte for byte.
+_TOO_FRANK = ("kafka.admin.client", "kafka.net.connection", "kafka.protocol.parser")
 
 
 def python_client_config(bootstrap_servers: str, java: Mapping[str, str]) -> dict[str, Any]:
     """kafka-python keyword arguments that connect as the Java properties `java` do.
 
-    Properties that only tune a Java client are left out. Raises `SettingsError` for security settings
+    Properties that only tune a Java client are left out. With Kerberos the environment of this process names
+    its keytab from now on. Raises `SettingsError` for security settings
     that kafka-python cannot follow: silently connecting without them would be worse.
     """
     for name, advice in _REFUSED.items():
@@ -55,7 +57,10 @@ def python_client_config(bootstrap_servers: str, java: Mapping[str, str]) -> dic
         "security_protocol": protocol,
     }
     if protocol.startswith("SASL"):
-        config |= sasl_login(java).python
+        login = sasl_login(java)
+        config |= login.python
+        # Libraries of Kerberos take no other settings.
+        os.environ.update(login.environment)
     if protocol.endswith("SSL"):
         config |= tls_settings(java)
     return config

@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 import ssl
 from functools import lru_cache
+from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from group_coordinator.client.tokens import TokenProvider
+from group_coordinator.deploy.extras import missing
 from group_coordinator.jobs.settings import SettingsError
 from group_coordinator.jobs.tls import tls_context, tls_settings
 
@@ -21,8 +24,10 @@ ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 
 _JAAS = "sasl.jaas.config"
 _OPTION = re.compile(r"""([\w.$-]+)\s*=\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s;]+)""")
+_CLIENT_HANDLER = "sasl.client.callback.handler.class"
 _LOGIN_HANDLER = "sasl.login.callback.handler.class"
 _OAUTH = "org.apache.kafka.common.security.oauthbearer"
+_MSK = "software.amazon.msk.auth.iam"
 _ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
 # Java's name since 4.1 -> the JAAS option before, which all versions take.
 _CREDENTIALS = {
@@ -31,6 +36,8 @@ _CREDENTIALS = {
     "sasl.oauthbearer.scope": "scope",
 }
 _EXTENSION = "extension_"
+_HIDING = "password"
+"""An option that no login by token has, and that Java passes over."""
 _TLS_OPTION = "ssl."
 # Java waits for a token endpoint without end unless these are set.
 _PATIENCE = dict.fromkeys(("sasl.login.connect.timeout.ms", "sasl.login.read.timeout.ms"), "10000")
@@ -40,6 +47,7 @@ _FOLLOWED = {
         f"{_OAUTH}.OAuthBearerLoginCallbackHandler",
         f"{_OAUTH}.secured.OAuthBearerLoginCallbackHandler",
     ),
+    ("AWS_MSK_IAM", _CLIENT_HANDLER): (f"{_MSK}.IAMClientCallbackHandler",),
 }
 # One for each login that a process has; it has one for Kafka.
 _PROVIDERS = 4
@@ -52,6 +60,8 @@ class SaslLogin(NamedTuple):
     """All properties of a Java client, with those of the login as any version from 3.9 on takes them."""
     python: Mapping[str, Any]
     """kafka-python's settings of the login."""
+    environment: Mapping[str, str] = MappingProxyType({})
+    """Variables of this process that the login's library for Python reads."""
 
 
 def sasl_login(java: Mapping[str, str]) -> SaslLogin:
@@ -61,8 +71,10 @@ def sasl_login(java: Mapping[str, str]) -> SaslLogin:
     """
     mechanism = _mechanism(java)
     if mechanism not in _LOGINS:
+        # Java takes GSSAPI if there is none; somebody who wants that says so.
+        given = f"is {mechanism}" if mechanism else "is not set"
         raise SettingsError(
-            f"kafka.sasl.mechanism is {mechanism}, and must be one of {', '.join(_LOGINS)}: Spark's and "
+            f"kafka.sasl.mechanism {given}, and must be one of {', '.join(_LOGINS)}: Spark's and "
             "Python's Kafka clients both have to speak it"
         )
     login = _LOGINS[mechanism](java)
@@ -81,7 +93,7 @@ def token_endpoint(java: Mapping[str, str]) -> str | None:
 
 
 def _mechanism(java: Mapping[str, str]) -> str:
-    return java.get("sasl.mechanism", "GSSAPI")  # Java's default
+    return java.get("sasl.mechanism", "")
 
 
 def _options(java: Mapping[str, str]) -> dict[str, str]:
@@ -151,6 +163,8 @@ def _by_token(java: Mapping[str, str]) -> SaslLogin:
         ),
         tuple((name, value) for name, value in options.items() if name.startswith(_TLS_OPTION)),
     )
+    # Spark hides what it logs from this option to the last quote, and nothing that is called a secret.
+    options = {_HIDING: "", **options}
     given = "".join(f" {name}={_quoted(value)}" for name, value in options.items())
     return SaslLogin(
         {
@@ -187,9 +201,54 @@ def _provider(client: _Client) -> TokenProvider:
         raise SettingsError(f"kafka.{_ENDPOINT} cannot be used: {error}") from None
 
 
+def _by_ticket(java: Mapping[str, str]) -> SaslLogin:
+    """Log in with a ticket of Kerberos, which Python gets from the same file as Java."""
+    if advice := missing("kerberos", "gssapi"):
+        raise SettingsError(f"kafka.sasl.mechanism is GSSAPI: {advice}")
+    options = _options(java)
+    service = java.get("sasl.kerberos.service.name") or options.get("serviceName")
+    if not service:
+        raise SettingsError(
+            "kafka.sasl.kerberos.service.name is not set: it is the first part of the brokers' principal, "
+            "as in kafka/HOST@REALM"
+        )
+    if options.get("useKeyTab", "").lower() == "true":
+        keytab = options.get("keyTab", "")
+        if not Path(keytab).is_file():
+            raise SettingsError(f"kafka.sasl.jaas.config: keyTab names no file that is there: {keytab!r}")
+        # The tickets of somebody who has logged in on this machine are not for this program.
+        environment = {"KRB5_CLIENT_KTNAME": f"FILE:{keytab}", "KRB5CCNAME": "MEMORY:group-coordinator"}
+    elif options.get("useTicketCache", "").lower() == "true":
+        cache = options.get("ticketCache")
+        environment = {"KRB5CCNAME": cache} if cache else {}
+    else:
+        raise SettingsError(
+            "kafka.sasl.jaas.config has neither useKeyTab=true with keyTab=... nor useTicketCache=true: the "
+            "program cannot ask for a password"
+        )
+    return SaslLogin(java, {"sasl_kerberos_service_name": service}, environment)
+
+
+def _by_aws(java: Mapping[str, str]) -> SaslLogin:
+    """Log in to Amazon MSK as whoever the environment's credentials of AWS are for."""
+    if advice := missing("msk", "botocore"):
+        raise SettingsError(f"kafka.sasl.mechanism is AWS_MSK_IAM: {advice}")
+    if java.get("security.protocol", "").upper() != "SASL_SSL":
+        raise SettingsError("kafka.security.protocol must be SASL_SSL for AWS_MSK_IAM")
+    if options := sorted(_options(java)):
+        raise SettingsError(
+            f"kafka.sasl.jaas.config has the option {options[0]}, which Python cannot follow: set "
+            "AWS_PROFILE, AWS_ROLE_ARN and the like in the environment, where Java and Python find them"
+        )
+    login = {_JAAS: f"{_MSK}.IAMLoginModule required;", _CLIENT_HANDLER: f"{_MSK}.IAMClientCallbackHandler"}
+    return SaslLogin({**java, **login}, {})
+
+
 _LOGINS: dict[str, Callable[[Mapping[str, str]], SaslLogin]] = {
     "PLAIN": _by_password,
     "SCRAM-SHA-256": _by_password,
     "SCRAM-SHA-512": _by_password,
     "OAUTHBEARER": _by_token,
+    "GSSAPI": _by_ticket,
+    "AWS_MSK_IAM": _by_aws,
 }

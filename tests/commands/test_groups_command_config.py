@@ -60,7 +60,7 @@ def test_without_a_file_there_are_only_the_servers() -> None:
     [
         (
             "security.protocol=SASL_SSL\n",
-            "client.properties: sasl.mechanism is GSSAPI, and must be one of PLAIN",
+            "client.properties: sasl.mechanism is not set, and must be one of PLAIN",
         ),
         (
             "ssl.keystore.key=x\n",

@@ -1,14 +1,10 @@
-"""Prometheus itself: the one on the PATH, else that of Debian's package, unpacked into the cache.
-
-Nothing is installed, so nobody has to be root: apt gets lists and a cache of its own.
-"""
+"""Prometheus itself: the one on the PATH, else that of Debian's package, unpacked into the cache."""
 
 from __future__ import annotations
 
 import json
 import shutil
 import subprocess
-import tempfile
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -16,35 +12,20 @@ from pathlib import Path
 from typing import Any, Self
 
 from group_coordinator.deploy.broker import _free_port
-from group_coordinator.deploy.jars import cache_dir
+from tests.debian import unpacked
 from tests.patience import PATIENCE_S, wait_for
 
-_DOWNLOAD_S = 240
 _ADVICE = (
     "Install Prometheus (Debian and Ubuntu: apt-get install prometheus), so that promtool and prometheus "
     "are on the PATH; or look at the network (http_proxy is honoured) and run the tests again"
 )
-_APT = """
-Dir::State::lists "{folder}/lists";
-Dir::Cache "{folder}/cache";
-Acquire::Languages "none";
-Acquire::http::Timeout "30";
-Acquire::https::Timeout "30";
-APT::Sandbox::User "root";
-#clear APT::Update::Post-Invoke;
-#clear APT::Update::Post-Invoke-Success;
-"""
-
-
-class NoPrometheusError(Exception):
-    """It cannot be had; the message says why and what to do."""
 
 
 def program(name: str) -> Path:
-    """`promtool` or `prometheus`; raises `NoPrometheusError`."""
+    """`promtool` or `prometheus`; raises `NoPackageError`."""
     if found := shutil.which(name):
         return Path(found)
-    return _unpacked(cache_dir().with_name("prometheus")) / "usr" / "bin" / name
+    return unpacked("prometheus", ["prometheus"], _ADVICE) / "usr" / "bin" / name
 
 
 def promtool(*arguments: str | Path, text: str | None = None) -> subprocess.CompletedProcess[str]:
@@ -58,63 +39,6 @@ def promtool(*arguments: str | Path, text: str | None = None) -> subprocess.Comp
         timeout=PATIENCE_S,
         check=False,
     )
-
-
-def _unpacked(target: Path) -> Path:
-    """The folder with the package's files."""
-    if target.exists():
-        return target
-    target.parent.mkdir(parents=True, exist_ok=True)
-    # On the same disk and renamed when it is whole, as other processes may do the same.
-    with tempfile.TemporaryDirectory(prefix=".prometheus-", dir=target.parent) as name:
-        folder = Path(name)
-        package = _download(folder)
-        _run("dpkg", "-x", package, folder / "whole", cwd=folder)
-        try:
-            (folder / "whole").rename(target)
-        except OSError:
-            if not target.exists():
-                raise
-    return target
-
-
-def _download(folder: Path) -> Path:
-    configuration = folder / "apt.conf"
-    configuration.write_text(_APT.format(folder=folder))
-    for part in ("lists/partial", "cache/archives/partial"):
-        (folder / part).mkdir(parents=True)
-    # One of the machine's other registries may be away; whether the lists are enough shows below.
-    updated = _run("apt-get", "-c", configuration, "update", cwd=folder, check=False)
-    fetched = _run("apt-get", "-c", configuration, "download", "prometheus", cwd=folder, check=False)
-    packages = list(folder.glob("prometheus_*.deb"))
-    if not packages:
-        said = f"{updated}\n{fetched}".strip().splitlines()
-        # The first says what is the matter, the last one what comes of it.
-        problems = [line for line in said if line.startswith(("E:", "W:"))] or said
-        told = " ".join(dict.fromkeys(problems[:1] + problems[-1:]))
-        raise NoPrometheusError(f"apt-get cannot fetch prometheus: {told}. {_ADVICE}")
-    return packages[0]
-
-
-def _run(*command: str | Path, cwd: Path, check: bool = True) -> str:
-    try:
-        done = subprocess.run(
-            command,
-            cwd=cwd,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=_DOWNLOAD_S,
-            check=check,
-        )
-    except FileNotFoundError:
-        raise NoPrometheusError(f"there is no {command[0]} to fetch promtool with. {_ADVICE}") from None
-    except subprocess.TimeoutExpired:
-        raise NoPrometheusError(f"{command[0]} took longer than {_DOWNLOAD_S} s. {_ADVICE}") from None
-    except subprocess.CalledProcessError as error:
-        raise NoPrometheusError(f"{command[0]} failed: {error.stdout.strip()}. {_ADVICE}") from None
-    return done.stdout
 
 
 class Prometheus:

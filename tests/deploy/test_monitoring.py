@@ -23,8 +23,9 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from group_coordinator import GroupMember
 from tests.commands.job import HistoryJob, Job, Process
+from tests.debian import NoPackageError
 from tests.deploy import prometheus as module
-from tests.deploy.prometheus import NoPrometheusError, Prometheus, promtool
+from tests.deploy.prometheus import Prometheus, promtool
 from tests.gateway.conftest import start_gateway
 from tests.patience import PATIENCE_S, wait_for
 
@@ -131,14 +132,14 @@ def test_without_debians_registry_it_is_said_what_to_do(
     monkeypatch.setattr(module.shutil, "which", lambda _: None)
     monkeypatch.setenv("GROUP_COORDINATOR_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(NoPrometheusError, match=r"^there is no apt-get to fetch promtool with\. Install "):
+    with pytest.raises(NoPackageError, match=r"^there is no apt-get to fetch it with\. Install "):
         promtool("--version")
 
     offline = tmp_path / "apt-get"
     offline.write_text("#!/bin/sh\necho 'W: Failed to fetch it'\necho 'E: Unable to locate it'\nexit 100\n")
     offline.chmod(0o700)
     reason = "W: Failed to fetch it E: Unable to locate it"
-    with pytest.raises(NoPrometheusError, match=f"^apt-get cannot fetch prometheus: {reason}\\. Install "):
+    with pytest.raises(NoPackageError, match=f"^apt-get cannot fetch prometheus: {reason}\\. Install "):
         promtool("--version")
     assert list((tmp_path / "cache").iterdir()) == []
 

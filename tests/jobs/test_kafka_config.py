@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import logging
+import os
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import pytest
 
 from group_coordinator.client.tokens import TokenProvider
+from group_coordinator.deploy import extras
 from group_coordinator.jobs.kafka_config import kafka_options, python_client_config
 from group_coordinator.jobs.sasl import token_endpoint
 from group_coordinator.jobs.settings import Settings, SettingsError
@@ -99,15 +102,18 @@ def test_refuses_a_delegation_token() -> None:
     assert "delegation token" in refusal(SASL | {"sasl.jaas.config": jaas})
 
 
-@pytest.mark.parametrize("mechanism", ["GSSAPI", "AWS_MSK_IAM", "scram-sha-512"])
-def test_refuses_mechanisms_that_only_java_is_set_up_for(mechanism: str) -> None:
-    assert f"kafka.sasl.mechanism is {mechanism}" in refusal(SASL | {"sasl.mechanism": mechanism})
+def test_refuses_mechanisms_that_kafka_does_not_have() -> None:
+    message = refusal(SASL | {"sasl.mechanism": "scram-sha-512"})
+
+    assert message.startswith(
+        "kafka.sasl.mechanism is scram-sha-512, and must be one of PLAIN, SCRAM-SHA-256, "
+    )
 
 
 def test_refuses_javas_default_mechanism() -> None:
     java = {name: value for name, value in SASL.items() if name != "sasl.mechanism"}
 
-    assert "kafka.sasl.mechanism is GSSAPI" in refusal(java)
+    assert refusal(java).startswith("kafka.sasl.mechanism is not set, and must be one of ")
 
 
 # -- tokens of an OAuth server ---------------------------------------------------------------------------
@@ -149,7 +155,7 @@ def test_java_logs_in_with_a_token_as_any_version_takes_it() -> None:
 
     assert java["sasl.login.callback.handler.class"] == f"{OAUTH}.OAuthBearerLoginCallbackHandler"
     assert java["sasl.jaas.config"] == (
-        f'{OAUTH}.OAuthBearerLoginModule required clientId="gc" '
+        f'{OAUTH}.OAuthBearerLoginModule required password="" clientId="gc" '
         r'clientSecret="say \"it\"; \\o/" scope="kafka";'
     )
     assert not [name for name in java if name.startswith("sasl.oauthbearer.client.")]
@@ -231,6 +237,121 @@ def test_the_one_endpoint_that_java_may_ask() -> None:
     assert token_endpoint(BEARER | {"security.protocol": "PLAINTEXT"}) is None
 
 
+# -- Kerberos, and Amazon's IAM --------------------------------------------------------------------------
+
+KRB5 = "com.sun.security.auth.module.Krb5LoginModule required"
+MSK = "software.amazon.msk.auth.iam"
+IAM = {"security.protocol": "SASL_SSL", "sasl.mechanism": "AWS_MSK_IAM"}
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Packages of extras that are there."""
+    names = {"gssapi", "botocore"}
+    found = ModuleSpec("found", None)
+    monkeypatch.setattr(extras, "find_spec", lambda name: found if name in names else None)
+    return names
+
+
+def kerberos(**options: str) -> dict[str, str]:
+    given = " ".join(f'{name}="{value}"' for name, value in options.items())
+    return {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "GSSAPI",
+        "sasl.kerberos.service.name": "broker",
+        "sasl.jaas.config": f"{KRB5} {given};",
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "variables"),
+    [
+        (
+            {"useKeyTab": "true", "keyTab": "KEYTAB", "principal": "gc@R"},
+            {"KRB5_CLIENT_KTNAME": "FILE:KEYTAB", "KRB5CCNAME": "MEMORY:group-coordinator"},
+        ),
+        ({"useTicketCache": "true"}, {}),
+        ({"useTicketCache": "true", "ticketCache": "/run/gc"}, {"KRB5CCNAME": "/run/gc"}),
+    ],
+)
+def test_a_kerberos_login(
+    installed: set[str],
+    monkeypatch: pytest.MonkeyPatch,
+    pem: str,
+    options: dict[str, str],
+    variables: dict[str, str],
+) -> None:
+    for name in ("KRB5_CLIENT_KTNAME", "KRB5CCNAME"):
+        monkeypatch.setenv(name, "before")
+        monkeypatch.delenv(name)
+    java = kerberos(**{name: value.replace("KEYTAB", pem) for name, value in options.items()})
+
+    assert python_client_config("kafka:9092", java) == {
+        "bootstrap_servers": ["kafka:9092"],
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "GSSAPI",
+        "sasl_kerberos_service_name": "broker",
+    }
+    assert {name: it for name, it in os.environ.items() if name.startswith("KRB5")} == {
+        name: value.replace("KEYTAB", pem) for name, value in variables.items()
+    }
+    assert java_options(java) == java | {"bootstrap.servers": "kafka:9092"}
+
+
+@pytest.mark.parametrize(
+    ("java", "message"),
+    [
+        (
+            kerberos(useKeyTab="true", keyTab="/no"),
+            "kafka.sasl.jaas.config: keyTab names no file that is there",
+        ),
+        (kerberos(useKeyTab="true"), "kafka.sasl.jaas.config: keyTab names no file that is there"),
+        (kerberos(storeKey="true"), "kafka.sasl.jaas.config has neither useKeyTab=true with keyTab=... nor"),
+        (
+            kerberos(useTicketCache="true") | {"sasl.kerberos.service.name": ""},
+            "kafka.sasl.kerberos.service.name is not set",
+        ),
+        (IAM | {"security.protocol": "SASL_PLAINTEXT"}, "kafka.security.protocol must be SASL_SSL"),
+        (
+            IAM | {"sasl.jaas.config": f'{MSK}.IAMLoginModule required awsProfileName="x";'},
+            "kafka.sasl.jaas.config has the option awsProfileName, which Python cannot follow",
+        ),
+        (
+            IAM | {"sasl.client.callback.handler.class": "com.example.Handler"},
+            "kafka.sasl.client.callback.handler.class cannot be used",
+        ),
+    ],
+)
+def test_refuses_other_logins_that_cannot_be(installed: set[str], java: dict[str, str], message: str) -> None:
+    assert refusal(java).startswith(message)
+
+
+def test_a_login_by_iam_is_set_up_for_both(installed: set[str]) -> None:
+    given = IAM | {
+        "sasl.jaas.config": f"{MSK}.IAMLoginModule required;",
+        "sasl.client.callback.handler.class": f"{MSK}.IAMClientCallbackHandler",
+    }
+
+    for java in (IAM, given):
+        assert python_client_config("kafka:9092", java)["sasl_mechanism"] == "AWS_MSK_IAM"
+        assert java_options(java) == given | {"bootstrap.servers": "kafka:9092"}
+
+
+@pytest.mark.parametrize(
+    ("java", "package", "extra"),
+    [(kerberos(useTicketCache="true"), "gssapi", "kerberos"), (IAM, "botocore", "msk")],
+)
+def test_a_login_says_what_has_to_be_installed(
+    installed: set[str], java: dict[str, str], package: str, extra: str
+) -> None:
+    installed.clear()
+
+    message = refusal(java)
+
+    assert f": {package} is not installed. " in message
+    assert message.endswith(f"pip install '.[{extra}]'")
+
+
 def test_refuses_a_protocol_that_does_not_exist() -> None:
     assert "kafka.security.protocol is TLS, and must be one of" in refusal({"security.protocol": "TLS"})
 
@@ -261,7 +382,7 @@ def test_nobody_is_asked_for_a_password_that_is_not_given(pem: str) -> None:
     assert config["ssl_password"] == ""
 
 
-@pytest.mark.parametrize("name", ["kafka.admin.client", "kafka.net.connection"])
+@pytest.mark.parametrize("name", ["kafka.admin.client", "kafka.net.connection", "kafka.protocol.parser"])
 def test_loggers_that_tell_passwords_do_not_go_down_to_debug(
     name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
