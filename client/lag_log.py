@@ -80,6 +80,11 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     clear_in_ms: int | None
     topics: list[MeasuredTopic]
 
+    @property
+    def trend_in_words(self) -> str:
+        """`steady`, `growing`, `clearing in 4 min`."""
+        return self.trend if self.clear_in_ms is None else f"{self.trend} in {_in_words(self.clear_in_ms)}"
+
     def is_fresh(self, now_ms: int) -> bool:
         """Whether it still tells of the present."""
         return now_ms - self.measured_timestamp_ms <= _MISSED * self.interval_ms + _SLACK_MS
@@ -95,6 +100,14 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _measurements = msgspec.json.Decoder(Measurement)
+_UNITS_S = {"d": 86_400, "h": 3_600, "min": 60}
+
+
+def _in_words(ms: int) -> str:
+    """A time that is an estimate, in the largest unit of which it has two."""
+    seconds = round(ms / 1_000)
+    unit, length = next(((it, s) for it, s in _UNITS_S.items() if seconds >= 2 * s), ("s", 1))
+    return f"{round(seconds / length)} {unit}"
 
 
 def read_measurement(record: Any) -> Measurement | None:
