@@ -85,9 +85,14 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
         """`steady`, `growing`, `clearing in 4 min`."""
         return self.trend if self.clear_in_ms is None else f"{self.trend} in {_in_words(self.clear_in_ms)}"
 
+    @property
+    def fresh_until_ms(self) -> int:
+        """The end of the time of which it tells, if no other one follows."""
+        return self.measured_timestamp_ms + _MISSED * self.interval_ms + _SLACK_MS
+
     def is_fresh(self, now_ms: int) -> bool:
         """Whether it still tells of the present."""
-        return now_ms - self.measured_timestamp_ms <= _MISSED * self.interval_ms + _SLACK_MS
+        return now_ms <= self.fresh_until_ms
 
     @property
     def partitions(self) -> dict[TopicPartition, MeasuredPartition]:
