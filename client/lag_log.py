@@ -14,6 +14,9 @@ from kafka.errors import KafkaTimeoutError, TopicAuthorizationFailedError, Unkno
 from kafka.structs import TopicPartition
 
 __all__ = [
+    "MISSED",
+    "SLACK_MS",
+    "STATUSES",
     "LagLog",
     "MeasuredPartition",
     "MeasuredTopic",
@@ -25,13 +28,17 @@ __all__ = [
 log = logging.getLogger(__name__)
 
 _POLL_MS = 200
-_MISSED = 4
+MISSED = 4
 """Measurements that may be missing before the one before them is old."""
-_SLACK_MS = 10_000
+SLACK_MS = 10_000
 """Time for the measurement itself, its way through the log, and a difference of clocks."""
 _LOOKS_BACK_MS = (60_000, 900_000)
 """How far back the newest is looked for: as far as the default interval needs, and else for longer ones. More
 is never read, however many groups are measured."""
+
+
+STATUSES = ("ok", "lagging", "rewound", "stopped", "stalled")
+"""The values of `status`, from the best to the worst."""
 
 
 class MeasuredPartition(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,7 +95,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def fresh_until_ms(self) -> int:
         """The end of the time of which it tells, if no other one follows."""
-        return self.measured_timestamp_ms + _MISSED * self.interval_ms + _SLACK_MS
+        return self.measured_timestamp_ms + MISSED * self.interval_ms + SLACK_MS
 
     def is_fresh(self, now_ms: int) -> bool:
         """Whether it still tells of the present."""

@@ -49,12 +49,12 @@ def measure_lag(
     metrics_port: int | None,
     assignments: tuple[str, ...],
 ) -> None:
-    """Measure how far groups are behind, for Prometheus and for a topic.
+    """Measure how far groups are behind, in records and in time.
 
-    It runs until Ctrl-C or SIGTERM. It tells the lag of each partition in records and in seconds, whether a
-    group's lag grows, and which partitions stand still. It asks the brokers, and never the coordinator. If
-    the topic coordinator.lag is there, it writes each measurement to it, for `groups`, the page and the
-    history.
+    It runs until Ctrl-C or SIGTERM. It tells Prometheus the lag of each partition in records and in seconds,
+    whether a group's lag grows, and which partitions stand still. It asks the brokers, and never the
+    coordinator. If the topic coordinator.lag is there, it writes each measurement to it, for `groups`, the
+    page and the history.
 
     \b
     group-coordinator measure-lag --bootstrap-server kafka:9092 --groups 'orders, etl-*'

@@ -8,7 +8,9 @@ import msgspec
 import pytest
 from kafka.structs import TopicPartition
 
+from group_coordinator.client.lag_log import STATUSES
 from group_coordinator.lag.book import Book
+from group_coordinator.lag.course import Status
 from group_coordinator.lag.settings import LagSettings
 from group_coordinator.lag.topic import LagTopic, measurements_of
 from tests.patience import wait_for
@@ -64,6 +66,10 @@ def test_a_measurement_as_the_contract_has_it() -> None:
             },
         ],
     }
+
+
+def test_the_statuses_have_the_order_that_readers_know() -> None:
+    assert tuple(each.value for each in Status) == STATUSES
 
 
 def test_a_broker_that_is_away_stops_nothing_and_what_is_lost_is_counted(
