@@ -97,13 +97,13 @@ def utc(at: datetime) -> str:
     return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
 
 
-def lag_note(measured: Measured | None) -> str:
+def lag_note(measured: Measured | None, what: str = "Lag") -> str:
     """Since when the lag is known, or why it is not."""
     if measured is None:
-        return note("Lag: the coordinator is being asked.")
+        return note(f"{what}: the coordinator is being asked.")
     if measured.problem is not None:
-        return note(f"Lag: unknown at {measured.at:%H:%M:%S} UTC: {measured.problem}", "bad")
-    return note(f"Lag as of {measured.at:%H:%M:%S} UTC.")
+        return note(f"{what}: unknown at {measured.at:%H:%M:%S} UTC: {measured.problem}", "bad")
+    return note(f"{what} as of {measured.at:%H:%M:%S} UTC.")
 
 
 def state(name: str) -> str:
@@ -180,7 +180,9 @@ def groups_part(
             f"measure-lag has measured {len(fresh):,} of {counted(len(shown), 'group')}, "
             f"{_rounded(now - _time(oldest))} ago or less."
         )
-    return part(lines if len(fresh) == len(shown) and fresh else lines + lag_note(measured))
+    if fresh and len(fresh) < len(shown):
+        lines += lag_note(measured, "Lag of the others")
+    return part(lines if fresh else lines + lag_note(measured))
 
 
 def _age(lag: Measurement | MeasuredPartition) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from kafka import KafkaAdminClient, KafkaProducer
@@ -12,7 +13,7 @@ from kafka.admin import NewTopic
 from group_coordinator.client.lag_log import MeasuredPartition, MeasuredTopic, Measurement
 from group_coordinator.coordinator_state.events import AnyEvent
 from group_coordinator.coordinator_state.step import Channel
-from group_coordinator.history.rows import read_event
+from group_coordinator.history.rows import read_event, time_of
 from tests.coordinator_state.scenario import Scenario
 from tests.history.plain import write_plain_tables
 from tests.history.scripts import bodies
@@ -152,7 +153,30 @@ class Filled:
         write_plain_tables(
             path,
             *(_read(moved(records, group_id, -by_ms)) for group_id, records in self.events.items()),
+            lag=_rows(lag_of("billing", "orders", self.now_ms - by_ms)),
         )
+
+
+def _rows(measurements: Iterable[Measurement]) -> list[dict[str, Any]]:
+    """As `write-history` keeps them: the first of each minute."""
+    minutes = {each.measured_timestamp_ms // 60_000: each for each in reversed(list(measurements))}
+    return [
+        {
+            "group_id": each.group_id,
+            "at": time_of(each.measured_timestamp_ms),
+            "until": time_of(each.measured_timestamp_ms + 130_000),
+            "topic": topic.name,
+            "partitions": len(topic.partitions),
+            "records": each.records,
+            "age_ms": each.age_ms,
+            "error_ms": each.error_ms,
+            "at_least": each.at_least,
+            "status": topic.partitions[0].status,
+            "trend": each.trend,
+        }
+        for each in sorted(minutes.values(), key=lambda it: it.measured_timestamp_ms)
+        for topic in each.topics
+    ]
 
 
 def _read(records: Iterable[bytes]) -> list[AnyEvent]:

@@ -106,6 +106,11 @@ def test_from_the_list_to_a_group_and_to_a_moment_of_its_past(watched: Watched) 
     expect(page.locator("svg .pill").last).to_have_text(f"{moment:%H:%M:%S}")
     watched.check()
 
+    # The tables have the lag of the other group.
+    watched.goto(f"/group?id=billing&at={moment:%Y-%m-%dT%H:%M:%S}")
+    expect(page.locator("svg.gc-timeline path.lag")).to_be_visible()
+    page.go_back()
+
     page.get_by_role("link", name="closer").click()
     expect(page.locator("svg .soft").first).to_contain_text("15 min")
     page.get_by_role("link", name="back to now").click()
@@ -188,7 +193,7 @@ def test_how_far_a_group_is_behind_is_said_as_soon_as_it_is_known(watched: Watch
     expect(page.locator("table.groups tr", has_text="billing")).to_contain_text(
         re.compile(r"1,234\s*36 min 40 s\s*growing")
     )
-    expect(page.locator("p.note").last).to_have_text(re.compile(f"^Lag a{as_of}\\.$"))
+    expect(page.locator("p.note").last).to_have_text(re.compile(f"^Lag of the others a{as_of}\\.$"))
     watched.check()
 
 
