@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import msgspec
 from kafka import KafkaConsumer
@@ -15,6 +15,7 @@ from kafka.structs import TopicPartition
 
 __all__ = [
     "MISSED",
+    "MOST_MS",
     "SLACK_MS",
     "STATUSES",
     "LagLog",
@@ -37,6 +38,10 @@ _LOOKS_BACK_MS = (60_000, 900_000)
 is never read, however many groups are measured."""
 
 
+MOST_MS = 1 << 42
+"""The greatest time and length of time that a measurement may have: 139 years. Calendars end later."""
+Ms = Annotated[int, msgspec.Meta(ge=0, le=MOST_MS)]
+
 STATUSES = ("ok", "lagging", "rewound", "stopped", "stalled")
 """The values of `status`, from the best to the worst."""
 
@@ -45,16 +50,18 @@ class MeasuredPartition(msgspec.Struct, frozen=True, kw_only=True):
     """The lag in one partition. Times in ms.
 
     `age_ms`: how old the oldest record is that the group has not committed past, 0 if there is none.
-    `error_ms`: by how much that may be wrong. `at_least`: it may be older, nobody knows how much.
+    `error_ms`: by how much that may be wrong. `at_least`: it may be older, nobody knows how much. `age_by`:
+    "record" if it is known by the record's own timestamp, "ends" if by the ends of the log over time.
     """
 
     partition_index: int
     committed_offset: int
     log_end_offset: int
-    age_ms: int
-    error_ms: int
+    age_ms: Ms
+    error_ms: Ms
     at_least: bool
     status: str
+    age_by: str = "ends"
 
     @property
     def records(self) -> int:
@@ -77,11 +84,11 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     group_id: str
-    measured_timestamp_ms: int
-    interval_ms: int
+    measured_timestamp_ms: Ms
+    interval_ms: Ms
     records: int
-    age_ms: int
-    error_ms: int
+    age_ms: Ms
+    error_ms: Ms
     at_least: bool
     trend: str
     clear_in_ms: int | None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from delta.tables import DeltaTable
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from group_coordinator.client.lag_log import MISSED, SLACK_MS, STATUSES
+from group_coordinator.client.lag_log import MISSED, MOST_MS, SLACK_MS, STATUSES
 from group_coordinator.history.tables import LAG
 
 if TYPE_CHECKING:
@@ -80,7 +80,10 @@ class LagWriter:
         measurements = (
             records.select(F.from_json(F.col("value").cast("string"), _MEASUREMENT).alias("it"))
             .select("it.*")
-            .where("group_id IS NOT NULL AND measured_timestamp_ms IS NOT NULL")
+            .where("group_id IS NOT NULL")
+            # Nobody else's record may end the query, again and again.
+            .where(F.col("measured_timestamp_ms").between(0, MOST_MS))
+            .where(F.col("interval_ms").between(0, MOST_MS))
             .withColumn("at", F.timestamp_millis("measured_timestamp_ms"))
         )
         firsts = (

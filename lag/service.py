@@ -16,6 +16,8 @@ from group_coordinator.client.log_offsets import LogOffsets
 from group_coordinator.client.messages import message_of
 from group_coordinator.lag.book import Book
 from group_coordinator.lag.commits import Commits
+from group_coordinator.lag.record_times import RecordTimes
+from group_coordinator.lag.stamps import Stamps
 from group_coordinator.lag.topic import LagTopic, measurements_of
 
 if TYPE_CHECKING:
@@ -54,12 +56,14 @@ class _Measuring:
         self._kafka_config = kafka_config
         self._book = Book(settings.measures, settings.lag_max_partitions)
         self._commits = Commits(self._book)
+        self._stamps, self._max_fetches = Stamps(), settings.lag_max_fetches
 
     def run(self, stop: StopEvent) -> None:
         """Measure until it is stopped. Raises a KafkaError."""
         with (
             closing(KafkaConsumer(**{**self._kafka_config, **_CONSUMER_SETTINGS})) as consumer,
             closing(LogOffsets(**self._kafka_config)) as logs,
+            closing(RecordTimes(self._kafka_config)) as times,
         ):
             unread = self._begin(consumer)
             while unread is None and not stop.wait(_AGAIN_S):
@@ -75,7 +79,7 @@ class _Measuring:
                     unread = {each: end for each, end in unread.items() if consumer.position(each) < end}
                 elif time.monotonic() >= due_s:
                     due_s = time.monotonic() + self._interval_ms / 1_000
-                    self._measure(logs)
+                    self._measure(logs, times)
 
     def _begin(self, consumer: KafkaConsumer) -> dict[TopicPartition, int] | None:
         """Begin with all commits that there are; returns where they end, or None without the topic."""
@@ -88,13 +92,16 @@ class _Measuring:
         consumer.seek_to_beginning(*partitions)
         return dict(consumer.end_offsets(partitions))
 
-    def _measure(self, logs: LogOffsets) -> None:
+    def _measure(self, logs: LogOffsets, times: RecordTimes) -> None:
         began_s = time.monotonic()
         asked = dict.fromkeys(self._book.partitions, OffsetSpec.LATEST)
         found = logs.list_partition_offsets(asked)
         ends = {partition: each.offset for partition, each in found.items()}
         at_ms = round(time.time() * 1_000)
         groups = self._book.measure(at_ms, ends)
+        if wanted := self._stamps.wanted(groups, times.refused, self._max_fetches):
+            self._stamps.take(wanted, times.ask(wanted))
+        groups = self._stamps.applied(groups, at_ms)
         self._metrics.measured(time.monotonic() - began_s, groups, len(self._book.left_out))
         self._lag_topic.put(measurements_of(groups, at_ms, self._interval_ms))
 

@@ -93,6 +93,7 @@ def _measurement(group: GroupLag, at_ms: int, interval_ms: int) -> Measurement:
                         error_ms=each.error_ms,
                         at_least=each.is_at_least,
                         status=each.status.value,
+                        age_by="record" if each.is_by_record else "ends",
                     )
                     for each in of_topic
                 ],

@@ -15,6 +15,13 @@ RECORD = b"""{"group_id":"g","measured_timestamp_ms":1000,"interval_ms":15000,"r
 {"name":"orders","partitions":[{"partition_index":2,"committed_offset":4,"log_end_offset":7,"age_ms":5000,
 "error_ms":7,"at_least":false,"status":"ok"}]}]}"""
 
+BAD = [
+    RECORD.replace(b'"g"', b"1"),
+    # No calendar has such a time.
+    RECORD.replace(b'stamp_ms":1000', b'stamp_ms":9000000000000000'),
+    RECORD.replace(b'"age_ms":5000', b'"age_ms":-5000'),
+]
+
 
 def record(value: bytes | None) -> SimpleNamespace:
     return SimpleNamespace(topic="coordinator.lag", partition=1, offset=7, key=b"g", value=value)
@@ -48,7 +55,7 @@ def test_a_measurement_is_read_and_is_fresh_until_some_are_missing() -> None:
     assert [measurement.is_fresh(at_ms) for at_ms in (0, 1_000, 71_000, 71_001)] == [True, True, True, False]
 
 
-@pytest.mark.parametrize("value", [None, b"", b"{}", RECORD.replace(b'"g"', b"1"), b"[" * 100_000])
+@pytest.mark.parametrize("value", [None, b"", b"{}", *BAD, b"[" * 100_000])
 def test_what_is_no_measurement_is_skipped(value: bytes | None, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     assert read_measurement(record(value)) is None

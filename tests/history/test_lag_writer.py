@@ -53,6 +53,10 @@ def measurement(group_id: str, at_s: int, left: int = 3) -> bytes:
     )
 
 
+LATE = measurement("g", 0).replace(b'stamp_ms":0', b'stamp_ms":9000000000000000000')
+"""Of a time that no calendar has."""
+
+
 def test_of_each_minute_the_first_measurement_is_there_once(spark: SparkSession, tmp_path: Path) -> None:
     prepare_tables(spark, str(tmp_path))
     writer = LagWriter(spark, str(tmp_path), 60_000)
@@ -67,7 +71,7 @@ def test_of_each_minute_the_first_measurement_is_there_once(spark: SparkSession,
 
     midnight = 86_400
     first = [measurement("g", at_s) for at_s in (midnight + 75, midnight + 61, midnight + 30)]
-    assert write(*first, b"no measurement", b"{}") == 4
+    assert write(*first, b"no measurement", b"{}", LATE) == 4
     # The same batch runs again, or the checkpoint is lost and a part of it comes with later ones.
     assert write(*first) == 0
     assert write(first[0], measurement("g", midnight + 119), measurement("h", midnight + 61, 0)) == 2

@@ -47,6 +47,7 @@ def test_a_measurement_as_the_contract_has_it() -> None:
                         "error_ms": 5_000,
                         "at_least": False,
                         "status": "ok",
+                        "age_by": "ends",
                     }
                 ],
             },
@@ -61,6 +62,7 @@ def test_a_measurement_as_the_contract_has_it() -> None:
                         "error_ms": 0,
                         "at_least": True,
                         "status": "ok",
+                        "age_by": "ends",
                     }
                 ],
             },
