@@ -25,6 +25,7 @@ def main(context: click.Context) -> None:
             flood,
             workers,
             standing_by,
+            lag,
             endurance,
         ):
             context.invoke(command)
@@ -290,6 +291,22 @@ def idle(
     from benchmarks.idle import KINDS, Plan, run
 
     run(Plan(rounds, groups, warm_up, seconds, kinds or KINDS, _parsed(assignments)), file)
+
+
+@main.command()
+@click.option("--groups", default=1_000, show_default=True)
+@click.option("--topics", default=100, show_default=True, help="That the groups share evenly.")
+@click.option("--partitions", default=12, show_default=True, help="Of each topic.")
+@click.option("--interval", default=15.0, show_default=True, help="Seconds between two measurements.")
+@click.option("--intervals", default=4, show_default=True, type=click.IntRange(min=1))
+@_json
+def lag(
+    *, groups: int, topics: int, partitions: int, interval: float, intervals: int, file: Path | None
+) -> None:
+    """Measure what it costs to measure the lag of many groups: 3 minutes."""
+    from benchmarks.lag import Plan, run
+
+    run(Plan(groups, topics, partitions, interval, intervals), file)
 
 
 @main.command()

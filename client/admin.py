@@ -25,6 +25,7 @@ from group_coordinator.client.channel import Channel, KafkaChannel, MissingTopic
 from group_coordinator.client.closing import Closing
 from group_coordinator.client.descriptions import Coordinator, GroupDescription, MemberDescription, described
 from group_coordinator.client.groups_log import GroupListing, read_groups
+from group_coordinator.client.lag_log import LagLog, Measurement
 from group_coordinator.client.log_offsets import Log, LogOffsets, reset_target
 from group_coordinator.client.offset_lists import committed, errors_of, to_commit, to_delete, to_fetch
 from group_coordinator.coordinator_state.requests import (
@@ -49,7 +50,7 @@ from group_coordinator.coordinator_state.responses import (
     OffsetFetchResponse,
     Response,
 )
-from group_coordinator.coordinator_state.topics import GROUPS, REQUESTS, RESPONSES
+from group_coordinator.coordinator_state.topics import GROUPS, LAG, REQUESTS, RESPONSES
 
 __all__ = [
     "AdminClient",
@@ -108,8 +109,9 @@ class AdminClient(Closing):
     use by one thread at a time.
 
     Settings: `request_timeout_ms`: longest wait for the next answer. `response_topic`: several to ask about
-    groups of several tenants. `kafka_config`: any settings of kafka-python's clients, e.g.
-    `security_protocol`. `channel`: another way to the coordinator than Kafka, e.g. for tests.
+    groups of several tenants. `lag_topic`: "" if there is none. `kafka_config`: any settings of
+    kafka-python's clients, e.g. `security_protocol`. `channel`: another way to the coordinator than Kafka,
+    e.g. for tests.
 
     The result has an error for each group, member or partition: kafka-python's class for Kafka's error code,
     or NoError. Methods raise an error that concerns everything: NoAnswerError, InvalidRequestError for a
@@ -128,6 +130,7 @@ class AdminClient(Closing):
         request_topic: str = REQUESTS,
         response_topic: str | Collection[str] = RESPONSES,
         groups_topic: str = GROUPS,
+        lag_topic: str = LAG,
         channel: Channel | None = None,
         **kafka_config: Any,
     ) -> None:
@@ -143,6 +146,8 @@ class AdminClient(Closing):
             "client_id": self._client_id,
         }
         self._log_offsets: LogOffsets | None = None
+        self._lag_topic = lag_topic
+        self._lag_log: LagLog | None = None
         self._channel = channel or KafkaChannel(
             instance=instance,
             request_topic=request_topic,
@@ -155,6 +160,8 @@ class AdminClient(Closing):
         self._channel.close(_CLOSE_MS)
         if self._log_offsets is not None:
             self._log_offsets.close()
+        if self._lag_log is not None:
+            self._lag_log.close()
 
     # -- groups --------------------------------------------------------------------------------------
 
@@ -169,6 +176,18 @@ class AdminClient(Closing):
         groups = read_groups(self._groups_topic, partitions, self._kafka_config, self._timeout_ms)
         states = {state.replace("_", "").lower() for state in states_filter or ()}
         return [group for group in groups if not states or group.group_state.lower() in states]
+
+    def measured_lag(self, group_ids: Collection[str] | None = None) -> dict[str, Measurement]:
+        """The newest measurements of `measure-lag`, of these groups or of all, by group id.
+
+        A group has none if it is not measured, or was some time ago. They are read from a topic, of some
+        minutes at most. Without the topic, or the right to read it, there are none.
+        """
+        if not self._lag_topic:
+            return {}
+        if self._lag_log is None:
+            self._lag_log = LagLog(self._lag_topic, self._kafka_config, timeout_ms=self._timeout_ms)
+        return self._lag_log.newest(group_ids)
 
     def describe_groups(self, group_ids: Collection[str]) -> dict[str, GroupDescription]:
         """Groups with their members, by id; what is wrong with one is its `error`."""

@@ -1,4 +1,4 @@
-"""`group-coordinator measure-lag`: the lag of groups for Prometheus."""
+"""`group-coordinator measure-lag`: the lag of groups, for Prometheus and for a topic."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ __all__ = ["measure_lag"]
     "--groups", metavar="IDS", help="Groups to measure: ids with commas between, * for any characters."
 )
 @config_option()
+@click.option("--create-topics", is_flag=True, default=None, help="Create the topic of lag if it is missing.")
 @click.option(
     "--metrics-port",
     type=int,
@@ -44,13 +45,16 @@ def measure_lag(
     bootstrap_servers: str | None,
     groups: str | None,
     config: Path | None,
+    create_topics: bool | None,
     metrics_port: int | None,
     assignments: tuple[str, ...],
 ) -> None:
-    """Measure how far groups are behind, for Prometheus.
+    """Measure how far groups are behind, in records and in time.
 
-    It runs until Ctrl-C or SIGTERM. It tells the lag of each partition in records and in seconds, whether a
-    group's lag grows, and which partitions stand still. It asks the brokers, and never the coordinator.
+    It runs until Ctrl-C or SIGTERM. It tells Prometheus the lag of each partition in records and in seconds,
+    whether a group's lag grows, and which partitions stand still. It asks the brokers, and never the
+    coordinator. If the topic coordinator.lag is there, it writes each measurement to it, for `groups`, the
+    page and the history.
 
     \b
     group-coordinator measure-lag --bootstrap-server kafka:9092 --groups 'orders, etl-*'
@@ -70,6 +74,7 @@ def measure_lag(
     options = {
         "bootstrap.servers": bootstrap_servers,
         "lag.groups": groups,
+        "create.topics": create_topics,
         "lag.metrics.port": metrics_port,
     }
     needed = ("bootstrap.servers", "lag.groups")

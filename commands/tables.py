@@ -31,6 +31,7 @@ class Column(NamedTuple):
 
     One that is `verbose` is only there if it is asked for.
     One that is `optional` is left out where a table has no value for it.
+    One that is `for_programs` is only in JSON and CSV.
     """
 
     heading: str
@@ -39,6 +40,7 @@ class Column(NamedTuple):
     margin: int = 0
     optional: bool = False
     verbose: bool = False
+    for_programs: bool = False
 
     @property
     def key(self) -> str:
@@ -78,7 +80,8 @@ class Table:
         shown = [
             (column, [printable_cell(_text(row[i])) for row in self.rows])
             for i, column in enumerate(self.columns)
-            if not column.optional or any(row[i] is not None for row in self.rows)
+            if not column.for_programs
+            and (not column.optional or any(row[i] is not None for row in self.rows))
         ]
         if self.apart:
             yield ""
@@ -169,6 +172,8 @@ class Report:
 def _text(cell: Cell, missing: str = _MISSING) -> str:
     if cell is None:
         return missing
+    if isinstance(cell, bool):
+        return str(cell).lower()
     if isinstance(cell, Mapping):
         topics = sorted(f"{topic}:{','.join(map(str, numbers))}" for topic, numbers in cell.items())
         return ";".join(topics) or missing

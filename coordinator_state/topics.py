@@ -1,8 +1,8 @@
-"""The names that the coordinator's topics have unless somebody chooses others; see `docs/contract.md`."""
+"""The names that the topics have unless somebody chooses others; see `docs/contract.md`."""
 
 from __future__ import annotations
 
-__all__ = ["CLOCK", "EVENTS", "GROUPS", "OFFSETS", "REJECTED", "REQUESTS", "RESPONSES"]
+__all__ = ["CLOCK", "EVENTS", "GROUPS", "LAG", "OFFSETS", "REJECTED", "REQUESTS", "RESPONSES"]
 
 REQUESTS = "coordinator.requests"
 CLOCK = "coordinator.clock"
@@ -11,3 +11,5 @@ GROUPS = "coordinator.groups"
 OFFSETS = "coordinator.offsets"
 EVENTS = "coordinator.events"
 REJECTED = "coordinator.rejected"
+LAG = "coordinator.lag"
+"""The one that the coordinator neither reads nor writes: `measure-lag` does."""

@@ -22,10 +22,12 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-__all__ = ["CHECKPOINT", "claim_history"]
+__all__ = ["CHECKPOINT", "LAG_CHECKPOINT", "claim_history"]
 
 CHECKPOINT = "checkpoint"
 """Where Spark keeps the place that was reached, below the history's path."""
+LAG_CHECKPOINT = "checkpoint-lag"
+"""The same of the topic of lag. Nothing depends on which topic that is: rows have no ids."""
 _FILE = "history.json"
 
 

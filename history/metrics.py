@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import Counter, Gauge
 
-from group_coordinator.history.tables import EVENTS, TABLES
+from group_coordinator.history.tables import ALL_TABLES
 from group_coordinator.jobs.listener import QueryListener
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class HistoryMetrics(QueryListener):
             ["table"],
             registry=registry,
         )
-        for table in (EVENTS, *TABLES):
+        for table in ALL_TABLES:
             self._rows.labels(table.name)
         self._days = Counter(
             "group_coordinator_history_partitions_removed",

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from group_coordinator.history.tables import EVENTS, TABLES
+from group_coordinator.history.tables import ALL_TABLES
 
 __all__ = ["QUESTIONS", "About", "Period", "Question", "fleet", "names_of", "text", "time"]
 
-_NAMES = re.compile(rf"\b(?:FROM|JOIN) ({'|'.join(table.name for table in (EVENTS, *TABLES))})\b")
+_NAMES = re.compile(rf"\b(?:FROM|JOIN) ({'|'.join(table.name for table in ALL_TABLES)})\b")
 
 
 def names_of(sql: str) -> list[str]:
@@ -218,6 +218,14 @@ WHERE {about.group} AND {about.period.has("at")}
 ORDER BY at, log_offset"""
 
 
+def _lag(about: About) -> str:
+    return f"""\
+SELECT at, topic, partitions, records, age_ms, error_ms, at_least, status, trend, clear_in_ms
+FROM lag
+WHERE {about.group} AND {about.period.has("at")}
+ORDER BY at, topic"""
+
+
 class Question(NamedTuple):
     """A question about one group. `takes`: which of member, partition and moment it can be narrowed to."""
 
@@ -254,6 +262,7 @@ QUESTIONS = (
         "offsets", "Commits: of what, when, and by which member.", _offsets, frozenset({_MEMBER, _PARTITION})
     ),
     Question("events", "All events.", _events),
+    Question("lag", "Lag in each topic, as measure-lag has found it.", _lag),
 )
 
 

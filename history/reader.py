@@ -7,7 +7,8 @@ same tables, and `questions` are written so that both understand them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from contextlib import suppress
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
 
@@ -19,11 +20,12 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from group_coordinator.history.errors import HistoryError
 from group_coordinator.history.questions import Period, names_of, text, time
 from group_coordinator.history.rows import GenerationMember, OffsetChange, Row, Transition
-from group_coordinator.history.story import Story
-from group_coordinator.history.tables import EVENTS, TABLES, Table
+from group_coordinator.history.story import LagPoint, Story
+from group_coordinator.history.tables import ALL_TABLES, LAG, TABLES, Table
 
 __all__ = ["HistoryReader"]
 
+_MOST_LAG_POINTS = 1_000
 _MOST_RESETS = 20_000
 """Offsets set or deleted by hand in a story, the newest: as many as a group has at most by default."""
 
@@ -42,7 +44,11 @@ class HistoryReader:
 
     @cached_property
     def _tables(self) -> Mapping[str, DeltaTable]:
-        return {table.name: self._open(table.name) for table in (EVENTS, *TABLES)}
+        tables = {table.name: self._open(table.name) for table in ALL_TABLES if table is not LAG}
+        # A version that did not know it has made the others, or `--as-of` is before it was made.
+        with suppress(HistoryError):
+            tables[LAG.name] = self._open(LAG.name)
+        return tables
 
     def _open(self, name: str) -> DeltaTable:
         location = f"{self._path}/{name}"
@@ -71,7 +77,13 @@ class HistoryReader:
 
     def _register(self, builder: QueryBuilder, name: str) -> None:
         """Make a table known. A column that it has not, because it is an older version's, is null."""
-        (wanted,) = (table.types for table in (EVENTS, *TABLES) if table.name == name)
+        (wanted,) = (table.types for table in ALL_TABLES if table.name == name)
+        if name not in self._tables:
+            nulls = ", ".join(
+                f"CAST(NULL AS {kind}) AS {it}" for it, kind in (wanted | {"day": "DATE"}).items()
+            )
+            builder.execute(f"CREATE VIEW {name} AS SELECT {nulls} WHERE false").read_all()
+            return
         there = {field.name for field in self._tables[name].schema().fields}
         missing = [
             f"CAST(NULL AS {kind}) AS {column}" for column, kind in wanted.items() if column not in there
@@ -121,7 +133,23 @@ class HistoryReader:
                 condition = period.has("at")
             sql = f"SELECT * FROM {table.name} WHERE group_id = {text(group_id)} AND {condition}{most}"
             rows += _rows(table.row, self.query(sql))
-        return Story.of_rows(group_id, rows)
+        story = Story.of_rows(group_id, rows)
+        story.lag = self._lag(group_id, period)
+        return story
+
+    def _lag(self, group_id: str, period: Period) -> list[LagPoint]:
+        """The lag over time; of a long time the greatest of each part of it."""
+        each_s = max(1, (period.until - period.since) // timedelta(seconds=1) // _MOST_LAG_POINTS)
+        sql = f"""\
+WITH measured AS (
+  SELECT at, max(until) AS until, sum(records) AS records, max(age_ms) AS age_ms,
+    bool_or(at_least) AS at_least
+  FROM lag WHERE group_id = {text(group_id)} AND {period.has("at")} GROUP BY at
+)
+SELECT min(at) AS at, max(until) AS until, max(records) AS records, max(age_ms) AS age_ms,
+  bool_or(at_least) AS at_least
+FROM measured GROUP BY CAST(floor(extract(epoch FROM at) / {each_s}) AS BIGINT) ORDER BY at"""
+        return [LagPoint(**row) for row in self.query(sql).to_pylist()]
 
     def _last(self, table: Table, group_id: str, before: datetime) -> datetime | None:
         where = f"group_id = {text(group_id)} AND at < {time(before)}"

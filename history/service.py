@@ -21,6 +21,7 @@ from group_coordinator.checkpoints.places import offsets_at
 from group_coordinator.checkpoints.topics import ids_of, topics_of
 from group_coordinator.history.errors import HistoryError
 from group_coordinator.history.identity import claim_history
+from group_coordinator.history.lag_query import LagQuery
 from group_coordinator.history.metrics import HistoryMetrics
 from group_coordinator.history.query import QUERY_NAME, start_query
 from group_coordinator.history.storage import SESSION_DEFAULTS, Retention, prepare_tables
@@ -99,7 +100,8 @@ def write_history(
             watch.begin(spark)
             lag = LagWatch(settings.topics_events, client_config, lambda: watch.batches.read)
             watch.registry.register(stack.enter_context(lag))
-        _write(spark, stopping, settings, watch, say, once=once)
+        lag_query = LagQuery(spark, settings, client_config, watch.metrics.wrote, once=once)
+        _write(spark, stopping, settings, watch, lag_query, say, once=once)
 
 
 def _read_topic_ids(settings: HistorySettings, client_config: Mapping[str, Any]) -> dict[str, str]:
@@ -145,6 +147,7 @@ def _write(
     stopping: StopEvent,
     settings: HistorySettings,
     watch: _Watch,
+    lag_query: LagQuery,
     say: Callable[[str], None],
     *,
     once: bool,
@@ -179,12 +182,14 @@ def _write(
         say(f"writing all events to {settings.history_path}, which takes ten seconds or more")
     else:
         say(f"the history is written to {settings.history_path}")
-    while query.isActive and not stopping.wait(_LOOK_S):
+    while (query.isActive or (once and lag_query.look())) and not stopping.wait(_LOOK_S):
+        lag_query.look()
         # A first batch may be one that runs again after a restart, and may have far to go.
         watch.health.does(Activity.WRITING_HISTORY, math.inf if watch.batches.groups is None else patience_ms)
     watch.health.does(Activity.STOPPING)
     # Even in the middle of a batch, because it runs again at the next start.
     query.stop()
+    lag_query.stop()
     if not stopping.is_set():
         _check(query, failures, settings.bootstrap_servers, once=once)
         if once:

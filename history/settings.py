@@ -20,6 +20,8 @@ class HistorySettings(Settings, frozen=True, kw_only=True):
     """Time between the starts of two batches of the history, in ms."""
     history_max_events: Positive = 200_000
     """Most events of one batch, so that a history that begins late need not hold all of them in memory."""
+    history_lag_interval_ms: Positive = 60_000
+    """Of the measurements of a group's lag the first in each span of so many ms is kept."""
     history_retention_days: Annotated[int, msgspec.Meta(ge=0)] = 0
     """Days that the history reaches back; 0: for ever."""
     history_metrics_port: Port = 9466

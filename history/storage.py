@@ -13,7 +13,7 @@ from pyspark.sql.types import StructField, StructType
 
 from group_coordinator.checkpoints.files import CheckpointFiles
 from group_coordinator.history.errors import HistoryError
-from group_coordinator.history.tables import EVENTS, TABLES, Table
+from group_coordinator.history.tables import ALL_TABLES, EVENTS, Table
 from group_coordinator.jobs.session import DELTA
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def prepare_tables(spark: SparkSession, path: str) -> bool:
     """
     # Delta's own bookkeeping leaves the executors idle.
     with ThreadPoolExecutor(_AT_ONCE) as threads:
-        return all(threads.map(lambda table: _prepare(spark, path, table), (EVENTS, *TABLES)))
+        return all(threads.map(lambda table: _prepare(spark, path, table), ALL_TABLES))
 
 
 def _prepare(spark: SparkSession, path: str, table: Table) -> bool:
@@ -118,7 +118,7 @@ class Retention:
         if self._done == today.isoformat():
             return 0
         days = 0
-        for table in (EVENTS, *TABLES):
+        for table in ALL_TABLES:
             stored = DeltaTable.forPath(self._spark, f"{self._path}/{table.name}")
             if self._days:
                 first = F.lit(today - timedelta(days=self._days))

@@ -13,7 +13,7 @@ from group_coordinator.history.fold import fold
 from group_coordinator.history.rows import GenerationMember, Join, OfEvent, OffsetChange, Row, Transition
 from group_coordinator.history.spans import Assignment, Membership, Span
 
-__all__ = ["Outage", "Story"]
+__all__ = ["LagPoint", "Outage", "Story"]
 
 AnyRow = TypeVar("AnyRow", bound=Row)
 
@@ -25,11 +25,25 @@ class Outage(msgspec.Struct, frozen=True):
     until: datetime
 
 
+class LagPoint(msgspec.Struct, frozen=True):
+    """A measurement of the group's lag.
+
+    `until`: the end of the time of which it tells, if no other one follows. `age_ms`: how old the oldest
+    record was that the group had not committed past; with `at_least` it may have been older.
+    """
+
+    at: datetime
+    until: datetime
+    records: int
+    age_ms: int
+    at_least: bool
+
+
 class Story(msgspec.Struct, kw_only=True):
     """Rows of the tables, those of each table in the order of time.
 
-    Spans are there that had not ended when the time began. Events do not tell of `outages`; a caller that
-    knows of one adds it.
+    Spans are there that had not ended when the time began. Events do not tell of `outages` and of `lag`; a
+    caller that knows of them adds them.
     """
 
     group_id: str
@@ -41,6 +55,7 @@ class Story(msgspec.Struct, kw_only=True):
     resets: list[OffsetChange] = []
     """Offsets that were set and deleted by hand."""
     outages: list[Outage] = []
+    lag: list[LagPoint] = []
 
     @classmethod
     def of_events(cls, group_id: str, events: Iterable[tuple[int, AnyEvent]]) -> Self:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from group_coordinator.history.rows import GenerationMember, Join, OffsetChange, Row, Transition
 from group_coordinator.history.spans import Assignment, Membership
 
-__all__ = ["EVENTS", "TABLES", "Table"]
+__all__ = ["ALL_TABLES", "EVENTS", "LAG", "TABLES", "Table"]
 
 _OF_EVENT = "event_id STRING, at TIMESTAMP, log_offset BIGINT, group_id STRING, generation_id INT"
 
@@ -108,3 +108,16 @@ TABLES = (
         begin="since",
     ),
 )
+"""The tables that are made of events."""
+
+LAG = Table(
+    "lag",
+    "How far groups were behind in each topic, as it was measured",
+    "group_id STRING, at TIMESTAMP, until TIMESTAMP, topic STRING, partitions INT, records BIGINT, "
+    "age_ms BIGINT, error_ms BIGINT, at_least BOOLEAN, status STRING, trend STRING, clear_in_ms BIGINT",
+    ("group_id", "topic", "at"),
+    None,
+)
+"""Its key is a span of `history.lag.interval.ms` that `at` is in: see `LagWriter`."""
+
+ALL_TABLES = (EVENTS, *TABLES, LAG)

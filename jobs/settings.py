@@ -24,6 +24,7 @@ from group_coordinator.coordinator_state.topics import (
     CLOCK,
     EVENTS,
     GROUPS,
+    LAG,
     OFFSETS,
     REJECTED,
     REQUESTS,
@@ -70,6 +71,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid
     topics_offsets: str = OFFSETS
     topics_events: str = EVENTS
     topics_rejected: str = REJECTED
+    topics_lag: str = LAG
+    """Topic of measurements of lag, which `measure-lag` writes; empty: it is neither written nor read."""
 
     create_topics: bool = False
     requests_partitions: Positive = 4
@@ -266,7 +269,7 @@ def _check(settings: Settings) -> None:
             raise SettingsError(f"{_dotted(name)} must be {allowed}, and is {word!r}")
     if "" in settings.responses_topics:
         raise SettingsError("responses.topics has an empty prefix: for all groups, set topics.responses")
-    others = {settings.topics_requests, settings.topics_clock} | {
+    others = {settings.topics_requests, settings.topics_clock, settings.topics_lag} | {
         topic for channel, topic in settings.output_topics.items() if channel is not Channel.RESPONSES
     }
     if taken := others.intersection(settings.responses_topics.values()):

@@ -20,6 +20,7 @@ class PartitionLag(NamedTuple):
 
     `age_ms`: how old the oldest record is that the group has not committed past, 0 if there is none.
     `error_ms`: by how much that may be wrong. `is_at_least`: it may be older, nobody knows how much.
+    `is_by_record`: it is known by the record's own timestamp, and not by the ends of the log.
     """
 
     partition: TopicPartition
@@ -29,6 +30,7 @@ class PartitionLag(NamedTuple):
     error_ms: int
     is_at_least: bool
     status: Status
+    is_by_record: bool = False
 
     @property
     def records(self) -> int:

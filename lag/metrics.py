@@ -7,7 +7,7 @@ import time
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from group_coordinator.jobs.health import Verdict, moving
 from group_coordinator.lag.course import Status
@@ -45,10 +45,16 @@ class LagMetrics:
         self._moved_s = now_s()
         self._newest: _Measurement | None = None
         self._problem = "nothing is measured yet"
+        self._writes = {"written": 0, "lost": 0}
 
     def measured(self, took_s: float, groups: list[GroupLag], left_out: int) -> None:
         """Replace the measurement that is shown."""
         self._newest = _Measurement(self._now_s(), took_s, groups, left_out)
+
+    def wrote(self, written: int, lost: int) -> None:
+        """Add to the records that were written to the topic, and to those that could not be."""
+        self._writes["written"] += written
+        self._writes["lost"] += lost
 
     def moves(self) -> None:
         """The loop has come round."""
@@ -90,6 +96,12 @@ class LagMetrics:
             metric = GaugeMetricFamily(_OURS + name, documentation)
             metric.add_metric([], value)
             yield metric
+        writes = CounterMetricFamily(
+            f"{_OURS}writes", "Measurements of groups for the topic of lag, by result.", labels=["result"]
+        )
+        for result, count in self._writes.items():
+            writes.add_metric([result], count)
+        yield writes
 
     def _of_partitions(self, groups: list[GroupLag]) -> Iterator[Metric]:
         labels = ["cluster_name", "group", "topic", "partition"]

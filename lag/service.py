@@ -16,6 +16,9 @@ from group_coordinator.client.log_offsets import LogOffsets
 from group_coordinator.client.messages import message_of
 from group_coordinator.lag.book import Book
 from group_coordinator.lag.commits import Commits
+from group_coordinator.lag.record_times import RecordTimes
+from group_coordinator.lag.stamps import Stamps
+from group_coordinator.lag.topic import LagTopic, measurements_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -41,18 +44,26 @@ _CONSUMER_SETTINGS: dict[str, Any] = {
 class _Measuring:
     """One connection to Kafka, with what it has read so far."""
 
-    def __init__(self, settings: LagSettings, kafka_config: Mapping[str, Any], metrics: LagMetrics) -> None:
-        self._topic, self._metrics = settings.topics_offsets, metrics
-        self._interval_s = settings.lag_interval_ms / 1_000
+    def __init__(
+        self,
+        settings: LagSettings,
+        kafka_config: Mapping[str, Any],
+        metrics: LagMetrics,
+        topic: LagTopic,
+    ) -> None:
+        self._topic, self._metrics, self._lag_topic = settings.topics_offsets, metrics, topic
+        self._interval_ms = settings.lag_interval_ms
         self._kafka_config = kafka_config
         self._book = Book(settings.measures, settings.lag_max_partitions)
         self._commits = Commits(self._book)
+        self._stamps, self._max_fetches = Stamps(), settings.lag_max_fetches
 
     def run(self, stop: StopEvent) -> None:
         """Measure until it is stopped. Raises a KafkaError."""
         with (
             closing(KafkaConsumer(**{**self._kafka_config, **_CONSUMER_SETTINGS})) as consumer,
             closing(LogOffsets(**self._kafka_config)) as logs,
+            closing(RecordTimes(self._kafka_config)) as times,
         ):
             unread = self._begin(consumer)
             while unread is None and not stop.wait(_AGAIN_S):
@@ -67,8 +78,8 @@ class _Measuring:
                 if unread:
                     unread = {each: end for each, end in unread.items() if consumer.position(each) < end}
                 elif time.monotonic() >= due_s:
-                    due_s = time.monotonic() + self._interval_s
-                    self._measure(logs)
+                    due_s = time.monotonic() + self._interval_ms / 1_000
+                    self._measure(logs, times)
 
     def _begin(self, consumer: KafkaConsumer) -> dict[TopicPartition, int] | None:
         """Begin with all commits that there are; returns where they end, or None without the topic."""
@@ -81,13 +92,18 @@ class _Measuring:
         consumer.seek_to_beginning(*partitions)
         return dict(consumer.end_offsets(partitions))
 
-    def _measure(self, logs: LogOffsets) -> None:
+    def _measure(self, logs: LogOffsets, times: RecordTimes) -> None:
         began_s = time.monotonic()
         asked = dict.fromkeys(self._book.partitions, OffsetSpec.LATEST)
         found = logs.list_partition_offsets(asked)
         ends = {partition: each.offset for partition, each in found.items()}
-        groups = self._book.measure(round(time.time() * 1_000), ends)
+        at_ms = round(time.time() * 1_000)
+        groups = self._book.measure(at_ms, ends)
+        if wanted := self._stamps.wanted(groups, times.refused, self._max_fetches):
+            self._stamps.take(wanted, times.ask(wanted))
+        groups = self._stamps.applied(groups, at_ms)
         self._metrics.measured(time.monotonic() - began_s, groups, len(self._book.left_out))
+        self._lag_topic.put(measurements_of(groups, at_ms, self._interval_ms))
 
 
 def measure_lag(
@@ -100,14 +116,15 @@ def measure_lag(
     """Measure until `stop` is set. Kafka that is away is waited for."""
     say(f"measuring the lag of {settings.lag_groups}")
     problem = None
-    while not stop.is_set():
-        try:
-            _Measuring(settings, kafka_config, metrics).run(stop)
-        except KafkaError as error:
-            if message_of(error) != problem:
-                problem = message_of(error)
-                log.warning("lag is not measured: %s", problem)
-            metrics.has_problem(message_of(error))
-            metrics.moves()
-            stop.wait(_AGAIN_S)
+    with LagTopic(settings, kafka_config, metrics.wrote) as topic:
+        while not stop.is_set():
+            try:
+                _Measuring(settings, kafka_config, metrics, topic).run(stop)
+            except KafkaError as error:
+                if message_of(error) != problem:
+                    problem = message_of(error)
+                    log.warning("lag is not measured: %s", problem)
+                metrics.has_problem(message_of(error))
+                metrics.moves()
+                stop.wait(_AGAIN_S)
     say("measuring is stopping")

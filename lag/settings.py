@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
+from typing import Annotated
+
+import msgspec
 
 from group_coordinator.jobs.settings import Port, Positive, Settings
 
@@ -18,6 +21,8 @@ class LagSettings(Settings, frozen=True, kw_only=True):
     """Partitions that are measured at most, counted for each group. Groups beyond it are left out whole."""
     lag_interval_ms: Positive = 15_000
     """Time between two measurements, in ms."""
+    lag_max_fetches: Annotated[int, msgspec.Meta(ge=0)] = 100
+    """Records at most that are fetched in an interval for their timestamps; 0: none, only ends count."""
     lag_cluster_name: str = "kafka"
     """Value of the label cluster_name, as dashboards of kafka-lag-exporter choose by it."""
     lag_metrics_port: Port = 9468

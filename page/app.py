@@ -17,6 +17,7 @@ from group_coordinator.history.story import Story
 from group_coordinator.history.timeline import timeline_html, timeline_svg
 from group_coordinator.history.timeline.style import STYLE
 from group_coordinator.page.lags import Measured
+from group_coordinator.page.measurements import Measurements
 from group_coordinator.page.memory import Memory
 from group_coordinator.page.pages import (
     SPANS,
@@ -128,7 +129,9 @@ class _Query:
 
 
 class App:
-    """The application. `past`: opens the history, if there is one; `hosts`: the only names it answers to.
+    """The application. `past`: opens the history, if there is one; `measurements`: what `measure-lag` tells.
+
+    `hosts`: the only names it answers to.
 
     A page of somebody else's could otherwise have its own name point here and read along (DNS rebinding).
     """
@@ -139,12 +142,14 @@ class App:
         lag_of: Callable[[str | None], Measured | None],
         past: Callable[[], Past] | None = None,
         *,
+        measurements: Callable[[], Measurements] = Measurements,
         hosts: Iterable[str] | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._live = live
         self._lag_of = lag_of
         self._past = past
+        self._measurements = measurements
         self._hosts = None if hosts is None else frozenset(hosts)
         self._clock = clock
         # Tables are read by all cores at once: two at a time are enough.
@@ -195,12 +200,13 @@ class App:
     # -- pages -------------------------------------------------------------------------------------------
 
     def _groups(self, query: _Query) -> _Answer:
-        chosen, memory = query.text("q"), self._live.memory
+        chosen, memory, now = query.text("q"), self._live.memory, self._clock()
         body = groups_part(
             memory.groups(),
             chosen,
             self._lag_of(None),
-            self._clock(),
+            self._measurements().fresh(now),
+            now,
             self._live.problem,
             has_forgotten=memory.has_forgotten,
         )
@@ -229,7 +235,13 @@ class App:
         # Only of groups that are there, because anybody may type any name into the address.
         measured = None if picture is None else self._lag_of(group_id)
         body = now_part(
-            memory.story(group_id), picture, measured, now - timedelta(seconds=last), now, self._live.problem
+            self._story(memory, group_id),
+            picture,
+            measured,
+            self._measurements().newest(group_id),
+            now - timedelta(seconds=last),
+            now,
+            self._live.problem,
         )
         if query.has("part"):
             return _Answer(body)
@@ -265,10 +277,16 @@ class App:
             raise _BadQueryError(f"from must be before to, by at most {_LONGEST.days} days")
         if query.has("past"):
             return self._past_story(group_id, since, until), since, until
-        story = self._live.memory.story(group_id)
+        story = self._story(self._live.memory, group_id)
         if story is None:
             raise _BadQueryError("nothing is known of this group")
         return story, since, until
+
+    def _story(self, memory: Memory, group_id: str) -> Story | None:
+        story = memory.story(group_id)
+        if story is not None:
+            story.lag = self._measurements().points(group_id)
+        return story
 
     def _past_story(self, group_id: str, since: datetime, until: datetime) -> Story:
         with self._reading:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from urllib.parse import urlencode
 
+from kafka.structs import TopicPartition
+
+from group_coordinator.client.lag_log import MeasuredPartition, Measurement
+from group_coordinator.client.progress import Progress
 from group_coordinator.client.work import WorkUnits, assigned_partitions
 from group_coordinator.coordinator_state.responses import GroupPicture
 from group_coordinator.history.spans import Span
@@ -93,13 +97,13 @@ def utc(at: datetime) -> str:
     return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
 
 
-def lag_note(measured: Measured | None) -> str:
+def lag_note(measured: Measured | None, what: str = "Lag") -> str:
     """Since when the lag is known, or why it is not."""
     if measured is None:
-        return note("Lag: the coordinator is being asked.")
+        return note(f"{what}: the coordinator is being asked.")
     if measured.problem is not None:
-        return note(f"Lag: unknown at {measured.at:%H:%M:%S} UTC: {measured.problem}", "bad")
-    return note(f"Lag as of {measured.at:%H:%M:%S} UTC.")
+        return note(f"{what}: unknown at {measured.at:%H:%M:%S} UTC: {measured.problem}", "bad")
+    return note(f"{what} as of {measured.at:%H:%M:%S} UTC.")
 
 
 def state(name: str) -> str:
@@ -123,25 +127,40 @@ def groups_part(
     groups: Sequence[Listed],
     chosen: str,
     measured: Measured | None,
+    measurements: Mapping[str, Measurement],
     now: datetime,
     problem: str | None,
     *,
     has_forgotten: bool = False,
 ) -> str:
-    """The groups with `chosen` in their ids."""
+    """The groups with `chosen` in their ids. `measurements`: those that tell of the present, by group id."""
     found = [each for each in groups if chosen in each.group_id]
+    shown = found[:MAX_ROWS]
+    fresh = [measurements[each.group_id] for each in shown if each.group_id in measurements]
+
+    def lag(group_id: str) -> Iterable[str]:
+        measurement = measurements.get(group_id)
+        if measurement is not None:
+            yield f"{measurement.records:,}"
+        else:
+            yield "…" if measured is None else said(_total(measured, group_id))
+        if fresh:
+            yield said(measurement and _age(measurement))
+            yield said(measurement and measurement.trend_in_words)
+
     rows = [
         (
             link("/group", each.group_id, id=each.group_id),
             state(each.state),
             str(each.generation_id),
             f"{each.members:,}",
-            "…" if measured is None else said(_total(measured, each.group_id)),
-            said(f"{span_of_time(max(_whole_seconds(now - each.since), timedelta()))}"),
+            *lag(each.group_id),
+            said(_rounded(now - each.since)),
         )
-        for each in found[:MAX_ROWS]
+        for each in shown
     ]
-    headings = ("group", "state", "#generation", "#members", "#lag", "in this state for")
+    with_age = ("#lag in time", "trend") if fresh else ()
+    headings = ("group", "state", "#generation", "#members", "#lag", *with_age, "in this state for")
     lines = "" if problem is None else note(problem, "bad")
     lines += table(headings, rows, "groups")
     if not found:
@@ -155,16 +174,33 @@ def groups_part(
             "There are too many groups to show. Those that have not changed for longest are left out: "
             "group-coordinator groups --list has them all."
         )
-    return part(lines + lag_note(measured))
+    if fresh:
+        oldest = min(each.measured_timestamp_ms for each in fresh)
+        lines += note(
+            f"measure-lag has measured {len(fresh):,} of {counted(len(shown), 'group')}, "
+            f"{_rounded(now - _time(oldest))} ago or less."
+        )
+    if fresh and len(fresh) < len(shown):
+        lines += lag_note(measured, "Lag of the others")
+    return part(lines if fresh else lines + lag_note(measured))
+
+
+def _age(lag: Measurement | MeasuredPartition) -> str:
+    """How old the oldest record is that is left."""
+    return (
+        f"{_rounded(timedelta(milliseconds=lag.age_ms))}{' or more' if lag.at_least and lag.age_ms else ''}"
+    )
+
+
+def _rounded(span: timedelta) -> str:
+    """A time in whole seconds: people compare it with a clock."""
+    whole = timedelta(seconds=max(span, timedelta()) // timedelta(seconds=1))
+    return span_of_time(whole) if whole else "0 s"
 
 
 def _total(measured: Measured, group_id: str) -> str | None:
     total = measured.total(group_id)
     return None if total is None else f"{total:,}"
-
-
-def _whole_seconds(span: timedelta) -> timedelta:
-    return timedelta(seconds=span // timedelta(seconds=1))
 
 
 # -- a group now -------------------------------------------------------------------------------------------
@@ -184,11 +220,12 @@ def now_part(
     story: Story | None,
     picture: GroupPicture | None,
     measured: Measured | None,
+    measurement: Measurement | None,
     since: datetime,
     now: datetime,
     problem: str | None,
 ) -> str:
-    """A group as it is, and what has led to that."""
+    """A group as it is, and what has led to that. `measurement`: the newest of its lag, however old."""
     lines = "" if problem is None else note(problem, "bad")
     if story is None:
         return part(lines + note("Nothing is known of this group, now or in the last hours."))
@@ -204,7 +241,7 @@ def now_part(
     if picture is not None:
         members = _members(picture) if picture.members else note("There are none.")
         lines += f"<h2>Members</h2>\n{members}"
-    lines += f"<h2>Offsets</h2>\n{_offsets(measured, story.group_id)}"
+    lines += f"<h2>Offsets</h2>\n{_offsets(measured, measurement, story.group_id, now)}"
     return part(lines + _happened(story, since, now))
 
 
@@ -234,17 +271,30 @@ def _members(picture: GroupPicture) -> str:
     return table(("client", "member id", "instance", "host", "#session", "owns"), rows, "members")
 
 
-def _offsets(measured: Measured | None, group_id: str) -> str:
+def _offsets(measured: Measured | None, measurement: Measurement | None, group_id: str, now: datetime) -> str:
+    """What the coordinator and the brokers were asked, and beside it what `measure-lag` has found."""
+    lines, ages = _measured(measurement, now)
     if measured is None or measured.problem is not None:
-        return lag_note(measured)
+        return lines + lag_note(measured)
     rows = measured.rows.get(group_id, [])
     if not rows:
-        return note(f"Nothing is owned or committed, as of {measured.at:%H:%M:%S} UTC.")
+        return lines + note(f"Nothing is owned or committed, as of {measured.at:%H:%M:%S} UTC.")
 
     def number(figure: int | None) -> str:
         return "-" if figure is None else f"{figure:,}"
 
-    columns = ("topic", "#partition", "#committed", "#log end", "#lag", "client")
+    def age(row: Progress) -> Iterable[str]:
+        found = ages.get(row.partition)
+        if ages:
+            # It may have caught up since it was measured.
+            yield "0 s" if found and row.lag == 0 else said(found and _age(found))
+            yield said(found and found.status)
+
+    columns = (
+        *("topic", "#partition", "#committed", "#log end", "#lag"),
+        *(("#lag in time", "status") if ages else ()),
+        "client",
+    )
     shown = (
         (
             said(row.partition.topic),
@@ -252,6 +302,7 @@ def _offsets(measured: Measured | None, group_id: str) -> str:
             number(row.offset),
             number(row.log_end),
             number(row.lag),
+            *age(row),
             said(row.owner and row.owner.client_id),
         )
         for row in rows[:MAX_ROWS]
@@ -259,7 +310,25 @@ def _offsets(measured: Measured | None, group_id: str) -> str:
     total = measured.total(group_id)
     told = f"As of {measured.at:%H:%M:%S} UTC{'' if total is None else f': {total:,} records behind'}"
     more = f"; the first {MAX_ROWS} of {len(rows):,}" if len(rows) > MAX_ROWS else ""
-    return note(f"{told}{more}.") + table(columns, shown, "offsets")
+    return note(f"{told}{more}.") + lines + table(columns, shown, "offsets")
+
+
+def _measured(
+    measurement: Measurement | None, now: datetime
+) -> tuple[str, Mapping[TopicPartition, MeasuredPartition]]:
+    """What is to be said of a measurement, and its partitions if it tells of the present."""
+    if measurement is None:
+        return "", {}
+    ago = _rounded(now - _time(measurement.measured_timestamp_ms))
+    if not measurement.is_fresh(round(now.timestamp() * 1_000)):
+        return note(f"measure-lag has not measured this group for {ago}."), {}
+    told = f"{counted(measurement.records, 'record')} behind"
+    if measurement.age_ms:
+        error = (
+            "" if measurement.at_least else f" (± {_rounded(timedelta(milliseconds=measurement.error_ms))})"
+        )
+        told += f", the oldest {_age(measurement)} old{error}"
+    return note(f"Measured {ago} ago: {told}; {measurement.trend_in_words}."), measurement.partitions
 
 
 # -- a group in the past -----------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from group_coordinator.jobs.settings import SettingsError
 from group_coordinator.page.app import App, Past
 from group_coordinator.page.lags import Lags
 from group_coordinator.page.live import Live
+from group_coordinator.page.live_lag import LiveLag
 from group_coordinator.page.server import hosts_of, listen
 
 if TYPE_CHECKING:
@@ -49,7 +50,14 @@ def serving(settings: PageSettings, say: Callable[[str], None]) -> Iterator[Live
                 **client_config,
             )
         )
-        app = App(live, lags.newest, past, hosts=hosts_of(settings.ui_host))
+        live_lag = stack.enter_context(LiveLag(settings.topics_lag, client_config))
+        app = App(
+            live,
+            lags.newest,
+            past,
+            measurements=lambda: live_lag.measurements,
+            hosts=hosts_of(settings.ui_host),
+        )
         port = stack.enter_context(listen(settings.ui_host, settings.ui_port, app))
         stack.enter_context(live)
         host = f"[{settings.ui_host}]" if ":" in settings.ui_host else settings.ui_host

@@ -27,8 +27,8 @@ import msgspec
 from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
+from group_coordinator.jobs.producers import close_producer
 from group_coordinator.streaming.log_time import LogTime, Moment
-from group_coordinator.streaming.producers import close_producer
 from group_coordinator.streaming.schedule import Pace, Schedule
 from group_coordinator.streaming.ticks import Tick, TickReader
 from group_coordinator.streaming.timers import Timers

@@ -20,7 +20,7 @@ from kafka import KafkaProducer
 from kafka.errors import AuthorizationError, KafkaError
 
 from group_coordinator.coordinator_state.log import PROBE
-from group_coordinator.streaming.producers import close_producer
+from group_coordinator.jobs.producers import close_producer
 from group_coordinator.streaming.schedule import Pace
 
 if TYPE_CHECKING:

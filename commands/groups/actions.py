@@ -8,6 +8,7 @@ that is not there is one line, and does not spoil the rest.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
 
 from kafka.admin import MemberToRemove
 from kafka.errors import GroupIdNotFoundError, KafkaError, NoError, NonEmptyGroupError
@@ -15,6 +16,7 @@ from kafka.structs import TopicPartition
 
 from group_coordinator.client.admin import AdminClient
 from group_coordinator.client.descriptions import GroupDescription
+from group_coordinator.client.lag_log import Measurement
 from group_coordinator.client.messages import message_of
 from group_coordinator.client.progress import measured
 from group_coordinator.commands.arguments import TopicArgument
@@ -62,6 +64,7 @@ def describe(
     verbose: bool = False,
 ) -> Report:
     """`--describe`: a table for each group. `view` is "offsets", "members" or "state"."""
+    report, lags = Report(), dict[str, Measurement]()
     match view:
         case "members":
             groups = descriptions(admin, group_ids)
@@ -76,14 +79,26 @@ def describe(
             both = admin.describe_groups_and_offsets(_ids(admin, group_ids))
             groups = _sorted({each: group for each, (group, _) in both.items()}, group_ids)
             progress = measured(admin, {each: both[each] for each in groups})
-            tables = {each: offsets_table(each, progress[each], lag=lag, verbose=verbose) for each in groups}
-    report = Report()
+            lags, warnings = _measured_lags(admin, group_ids)
+            is_measured = not groups.keys().isdisjoint(lags)
+            tables = {
+                each: offsets_table(
+                    each,
+                    progress[each],
+                    lag=lag,
+                    verbose=verbose,
+                    measurement=lags.get(each),
+                    is_measured=is_measured,
+                )
+                for each in groups
+            }
+            report.items += warnings
     for group_id, group in groups.items():
         table = tables[group_id]
         if group.error is not None:
             report.items.append(Failure(_why_not(group)))
         elif table.rows or lag is None:
-            report.items += _notes(group)
+            report.items += [*_notes(group), *_notes_on_lag(lags.get(group_id) if table.rows else None)]
             # Kafka's tool shows the headings of no members, but not those of no offsets.
             report.items += [table] if table.rows or view == "members" else []
     return report
@@ -121,6 +136,29 @@ def _notes(group: GroupDescription) -> list[Note]:
     if group.group_state in _REBALANCING:
         return [Note(f"warning: Consumer group '{group.group_id}' is rebalancing.")]
     return []
+
+
+def _measured_lags(
+    admin: AdminClient, group_ids: Collection[str] | None
+) -> tuple[dict[str, Measurement], list[Note]]:
+    """What there is besides the lag in records. Without it the groups are shown as Kafka's tool does."""
+    try:
+        return admin.measured_lag(group_ids), []
+    except KafkaError as error:
+        return {}, [Note(f"warning: The lag in seconds cannot be read: {message_of(error)}")]
+
+
+def _notes_on_lag(measurement: Measurement | None) -> list[Note]:
+    if measurement is None:
+        return []
+    at = datetime.fromtimestamp(measurement.measured_timestamp_ms / 1_000, UTC)
+    least = "; its oldest records may be older" if measurement.at_least else ""
+    return [
+        Note(
+            f"Lag of consumer group '{measurement.group_id}' as of {at:%H:%M:%S} UTC: "
+            f"{measurement.trend_in_words}{least}."
+        )
+    ]
 
 
 # -- delete ----------------------------------------------------------------------------------------------

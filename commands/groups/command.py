@@ -25,7 +25,7 @@ from group_coordinator.commands.groups.reset import ResetTo, parse_datetime, par
 from group_coordinator.commands.printable import printable
 from group_coordinator.commands.tables import Report
 from group_coordinator.commands.terminal import bootstrap_option, fail, request_topic_option, show
-from group_coordinator.coordinator_state.topics import GROUPS, RESPONSES
+from group_coordinator.coordinator_state.topics import GROUPS, LAG, RESPONSES
 
 __all__ = ["groups"]
 
@@ -144,6 +144,13 @@ _CLEAR = "\x1b[H\x1b[2J"
     envvar="GROUP_COORDINATOR_TOPICS_GROUPS",
     help="Topic of the groups as they are now.",
 )
+@click.option(
+    "--lag-topic",
+    default=LAG,
+    show_default=True,
+    envvar="GROUP_COORDINATOR_TOPICS_LAG",
+    help="Topic of the lag in seconds, if measure-lag runs.",
+)
 def groups(
     *,
     bootstrap_servers: str,
@@ -152,6 +159,7 @@ def groups(
     request_topic: str,
     response_topic: tuple[str, ...],
     groups_topic: str,
+    lag_topic: str,
     **options: Any,
 ) -> None:
     """Show and change groups, like kafka-consumer-groups.sh.
@@ -168,8 +176,9 @@ def groups(
     group-coordinator groups --remove-member --group g --group-instance-id worker-7
     group-coordinator groups --delete --group g
 
-    Tables are for people and have the columns of Kafka's tool. With --output, json and csv have the same
-    rows. Errors and warnings are on stderr, one line each.
+    Tables are for people and have the columns of Kafka's tool. Where measure-lag runs, --describe also tells
+    how old the oldest record is that is left, which partitions stand still, and where the lag goes. With
+    --output, json and csv have the same rows. Errors and warnings are on stderr, one line each.
 
     \b
     Exit codes:
@@ -188,6 +197,7 @@ def groups(
             request_topic=request_topic,
             response_topic=response_topic,
             groups_topic=groups_topic,
+            lag_topic=lag_topic,
             bootstrap_timeout_ms=_BOOTSTRAP_TIMEOUT_MS,
             **config,
         )

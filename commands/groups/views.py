@@ -13,6 +13,7 @@ from kafka.structs import TopicPartition
 
 from group_coordinator.client.descriptions import Coordinator, GroupDescription
 from group_coordinator.client.groups_log import GroupListing
+from group_coordinator.client.lag_log import Measurement
 from group_coordinator.client.progress import Progress
 from group_coordinator.commands.tables import Cell, Column, Row, Table
 
@@ -25,7 +26,7 @@ _CONSUMER_ID = Column("CONSUMER-ID", 15, grows=True)
 _HOST = Column("HOST", 15, grows=True)
 
 _LIST = (GROUP._replace(margin=10), Column("STATE", 20))
-_OFFSETS = (
+_PROGRESS = (
     GROUP,
     TOPIC,
     PARTITION,
@@ -33,9 +34,15 @@ _OFFSETS = (
     Column("CURRENT-OFFSET", 15),
     Column("LOG-END-OFFSET", 15),
     Column("LAG", 15),
-    _CONSUMER_ID,
-    _HOST,
-    Column("CLIENT-ID"),
+)
+_OWNER = (_CONSUMER_ID, _HOST, Column("CLIENT-ID"))
+# Kafka's tool has none of these. They are there where `measure-lag` runs.
+_MEASURED = (
+    Column("LAG-SECONDS", 12, optional=True),
+    Column("LAG-AT-LEAST", for_programs=True),
+    Column("STATUS", 10, optional=True),
+    Column("TREND", for_programs=True),
+    Column("CLEAR-IN-SECONDS", for_programs=True),
 )
 _MEMBERS = (
     GROUP,
@@ -74,18 +81,39 @@ def offsets_table(
     *,
     lag: Callable[[Cell], bool] | None = None,
     verbose: bool = False,
+    measurement: Measurement | None = None,
+    is_measured: bool = False,
 ) -> Table:
-    """`--describe --offsets`. `lag` chooses rows by their lag."""
-    rows = (_offset_row(group_id, each) for each in progress if lag is None or lag(each.lag))
-    return Table.of(_OFFSETS, rows, verbose=verbose)
+    """`--describe --offsets`. `lag` chooses rows by their lag.
+
+    `is_measured`: whether there are columns for the lag in seconds; `measurement`: that of this group.
+    """
+    rows = (
+        (*left, *(_measured_cells(each, measurement) if is_measured else ()), *right)
+        for each in progress
+        if lag is None or lag(each.lag)
+        for left, right in (_offset_row(group_id, each),)
+    )
+    columns = (*_PROGRESS, *(_MEASURED if is_measured else ()), *_OWNER)
+    return Table.of(columns, rows, verbose=verbose)
 
 
-def _offset_row(group_id: str, progress: Progress) -> Row:
+def _measured_cells(progress: Progress, measurement: Measurement | None) -> Row:
+    partition = None if measurement is None else measurement.partitions.get(progress.partition)
+    if measurement is None or partition is None:
+        return (None,) * len(_MEASURED)
+    # It may have caught up since.
+    seconds = 0 if progress.lag == 0 else round(partition.age_ms / 1_000)
+    clear_in_s = None if measurement.clear_in_ms is None else round(measurement.clear_in_ms / 1_000)
+    return (seconds, partition.at_least and seconds > 0, partition.status, measurement.trend, clear_in_s)
+
+
+def _offset_row(group_id: str, progress: Progress) -> tuple[Row, Row]:
     partition, committed, owner = progress.partition, progress.committed, progress.owner
     epoch = None if committed is None or committed.leader_epoch in (None, -1) else committed.leader_epoch
     figures = (epoch, progress.offset, progress.log_end, progress.lag)
     who: tuple[Cell, ...] = (owner.member_id, owner.client_host, owner.client_id) if owner else (None,) * 3
-    return (group_id, partition.topic, partition.partition, *figures, *who)
+    return (group_id, partition.topic, partition.partition, *figures), who
 
 
 def members_table(group: GroupDescription, *, verbose: bool = False) -> Table:

@@ -32,6 +32,7 @@ _VIEWS = {
     "joins": "Members that keep the others waiting in join phases.",
     "offsets": "Commits: of what, when, and by which member.",
     "events": "All events.",
+    "lag": "Lag in each topic, as measure-lag has found it.",
 }
 
 
@@ -137,6 +138,8 @@ def history(  # noqa: PLR0913 - one for each option
       group-coordinator history orders --assignments --at now
     Who committed what on orders-3, and when?
       group-coordinator history orders --offsets --partition orders:3
+    How far was it behind last night?
+      group-coordinator history orders --lag --from 22:00 --to 06:00
     What was known of that on Friday at noon?
       group-coordinator history orders --members --as-of 2026-01-30T12:00
     Draw the last hour

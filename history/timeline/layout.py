@@ -5,6 +5,7 @@ from __future__ import annotations
 from group_coordinator.history.story import Story
 from group_coordinator.history.timeline.axis import Axis
 from group_coordinator.history.timeline.band import outages, segments, summary
+from group_coordinator.history.timeline.lag import curve
 from group_coordinator.history.timeline.lanes import lanes
 from group_coordinator.history.timeline.pieces import Picture
 from group_coordinator.history.timeline.view import View
@@ -20,5 +21,11 @@ def lay_out(story: Story, axis: Axis, max_lanes: int) -> Picture:
     view = View(story, axis)
     shown, hidden = lanes(view, max_lanes)
     return Picture(
-        axis, summary(view, len(shown) + hidden), list(segments(view)), list(outages(view)), shown, hidden
+        axis,
+        summary(view, len(shown) + hidden),
+        list(segments(view)),
+        list(outages(view)),
+        shown,
+        hidden,
+        curve(view),
     )

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from group_coordinator.history.timeline.axis import Axis
 
-__all__ = ["OUTAGE", "SEVERAL", "Bar", "Block", "Lane", "Mark", "Picture", "Place", "Segment"]
+__all__ = ["OUTAGE", "SEVERAL", "Bar", "Block", "Curve", "Dot", "Lane", "Mark", "Picture", "Place", "Segment"]
 
 SEVERAL = "several"
 """In place of a kind or a state: things that differ, drawn as one."""
@@ -79,6 +79,15 @@ class Segment(NamedTuple):
     because: str
 
 
+class Dot(NamedTuple):
+    """The greatest lag at `x`, in records. `is_joined`: whether nothing is missing since the dot before."""
+
+    x: float
+    records: int
+    is_joined: bool
+    lines: Sequence[str]
+
+
 @dataclass
 class Lane:
     """A member; or a static member, with all its runs one after the other."""
@@ -91,6 +100,24 @@ class Lane:
     ends: list[Mark] = field(default_factory=list)
 
 
+class Curve(NamedTuple):
+    """The lag over time. `details`: its greatest values, in words."""
+
+    dots: Sequence[Dot]
+    details: Sequence[str]
+
+    @property
+    def runs(self) -> list[list[Dot]]:
+        """The dots that are joined."""
+        runs = list[list[Dot]]()
+        for dot in self.dots:
+            if dot.is_joined and runs:
+                runs[-1].append(dot)
+            else:
+                runs.append([dot])
+        return runs
+
+
 class Picture(NamedTuple):
     """All that is drawn. `hidden`: members that found no lane."""
 
@@ -100,6 +127,7 @@ class Picture(NamedTuple):
     outages: Sequence[Segment]
     lanes: Sequence[Lane]
     hidden: int
+    lag: Curve | None = None
 
     @property
     def is_condensed(self) -> bool:

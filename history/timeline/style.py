@@ -8,12 +8,12 @@ STYLE = """\
 .gc-timeline{--bg:#fff;--ink:#1f2328;--soft:#59636e;--line:#d1d9e0;--grid:#eaeef2;--bar:#f1f4f7;--cap:#818b98;\
 --stable:#c4ebce;--stable-ink:#0f5323;--join:#ffe7a3;--join-ink:#7a4d00;--sync:#ffd1ac;--sync-ink:#8a3a00;\
 --empty:#eef1f4;--several:#e6dbfb;--several-ink:#512a97;--own:#b9dcff;--own2:#8cc6ff;--own-ink:#0a3069;\
---lead:#0550ae;--bad:#c01823;--moment:#c2185b;color-scheme:light dark;\
+--lead:#0550ae;--bad:#c01823;--moment:#c2185b;--lag:#0b7285;color-scheme:light dark;\
 font-family:system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif;font-size:11px}
 @media (prefers-color-scheme:dark){.gc-timeline{--bg:#0d1117;--ink:#e6edf3;--soft:#9198a1;--line:#3d444d;\
 --grid:#20262e;--bar:#171d25;--cap:#656c76;--stable:#17452a;--stable-ink:#a5e8b8;--join:#564000;--join-ink:#ffdf8a;\
 --sync:#61300b;--sync-ink:#ffc9a1;--empty:#1c222a;--several:#3b2766;--several-ink:#dccbff;--own:#123c70;--own2:#1c5396;\
---own-ink:#d6eaff;--lead:#79c0ff;--bad:#ff7b72;--moment:#ff79b0}}
+--own-ink:#d6eaff;--lead:#79c0ff;--bad:#ff7b72;--moment:#ff79b0;--lag:#66d9e8}}
 .gc-timeline .bg{fill:var(--bg)}
 .gc-timeline text{fill:var(--ink)}
 .gc-timeline .m{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace}
@@ -47,6 +47,9 @@ font-family:system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif;f
 .gc-timeline .why{stroke:var(--soft);stroke-dasharray:2 2;fill:none}
 .gc-timeline .halo{paint-order:stroke;stroke:var(--bg);stroke-width:4px;stroke-linejoin:round}
 .gc-timeline .moment{stroke:var(--moment);stroke-width:1.5}.gc-timeline .pill{fill:var(--moment)}
+.gc-timeline .lag{stroke:var(--lag);stroke-width:1.5;fill:none;stroke-linejoin:round;stroke-linecap:round}
+.gc-timeline .under{fill:var(--lag);opacity:.16}
+.gc-timeline .hit{fill:transparent}
 .gc-timeline text.pill{fill:var(--bg)}
 """
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import groupby
 
 from group_coordinator.history.story import Story
 from group_coordinator.history.timeline.axis import Axis
@@ -14,6 +15,7 @@ from group_coordinator.history.timeline.pieces import (
     SEVERAL,
     Bar,
     Block,
+    Dot,
     Lane,
     Mark,
     Picture,
@@ -33,6 +35,10 @@ _CAUSE = 14
 _CAUSE_ROOM = 260
 _BAND = 20
 _AXIS = 26
+_LAG = 58
+"""For the line of the lag, where there is one."""
+_LAG_HIT = 8.0
+"""Width of what the mouse has to meet."""
 _LEGEND = 30
 _TEXT, _SMALL = 11.0, 10.0
 _ROOMY = 24
@@ -75,7 +81,8 @@ class _Drawing:
         self._is_roomy = len(picture.lanes) <= _ROOMY
         self._lane, self._bar, self._letters = (40, 22, _TEXT) if self._is_roomy else (21, 13, 9.0)
         self._band_top = _TOP + _CAUSE_ROWS * _CAUSE + 4
-        self._lanes_top = self._band_top + _BAND + _AXIS
+        self._lag_top = self._band_top + _BAND + _AXIS
+        self._lanes_top = self._lag_top + (_LAG if picture.lag else 0)
         self._lanes_end = self._lanes_top + self._lane * max(len(picture.lanes), 1)
         self._note_top = self._lanes_end + (_AXIS if len(picture.lanes) > _BOTTOM_AXIS else 8)
         self._legend_rows = list(self._legend())
@@ -96,6 +103,7 @@ class _Drawing:
         yield from self._grid()
         yield from self._group()
         yield from self._outages()
+        yield from self._lag()
         for number, lane in enumerate(self._picture.lanes):
             yield from self._member(lane, self._lanes_top + number * self._lane)
         if not self._picture.lanes:
@@ -237,7 +245,7 @@ class _Drawing:
         reasons = [*places, *((each, *self._seen(each)) for each in self._picture.outages)]
         yield from self._causes(sorted(reasons, key=lambda place: place[1]))
         shades = [
-            f"M{_n(x)} {_n(self._lanes_top)}H{_n(x + w)}V{_n(self._lanes_end)}H{_n(x)}Z"
+            f"M{_n(x)} {_n(self._lag_top)}H{_n(x + w)}V{_n(self._lanes_end)}H{_n(x)}Z"
             for each, x, w in places
             if each.state in ("PreparingRebalance", "CompletingRebalance")
         ]
@@ -248,9 +256,9 @@ class _Drawing:
         for each in self._picture.outages:
             x, w = self._seen(each)
             _, pattern = STATES[each.state]
-            height = _n(self._lanes_end - self._lanes_top)
+            height = _n(self._lanes_end - self._lag_top)
             yield (
-                f'<g>{_title(each.lines)}<rect fill="url(#{pattern})" x="{_n(x)}" y="{_n(self._lanes_top)}" '
+                f'<g>{_title(each.lines)}<rect fill="url(#{pattern})" x="{_n(x)}" y="{_n(self._lag_top)}" '
                 f'width="{_n(w)}" height="{height}"/></g>\n'
             )
 
@@ -279,6 +287,38 @@ class _Drawing:
             texts.append(f"<g>{_title(each.lines)}{text}</g>\n")
         yield f'<path class="why" d="{"".join(lines)}"/>\n'
         yield from texts
+
+    def _lag(self) -> Iterator[str]:
+        """Between states and members, so that it is beside the rebalances however many members there are."""
+        curve, top = self._picture.lag, self._lag_top
+        if curve is None:
+            return
+        name = _text(_MARGIN, top + 18, "lag", "n").rstrip()
+        room = self._axis.left - _MARGIN - 10
+        details = [
+            _text(_MARGIN, top + 31 + 13 * number, fit(line, room, _SMALL), "m soft s").rstrip()
+            for number, line in enumerate(curve.details)
+        ]
+        yield f"<g>{name}{''.join(details)}</g>\n"
+        base, height = top + _LAG - 4, _LAG - 14
+        peak = max((dot.records for dot in curve.dots), default=0) or 1
+        lines, areas = "", ""
+        for run in curve.runs:
+            along = "L".join(f"{_n(dot.x)} {_n(base - height * dot.records / peak)}" for dot in run)
+            # A measurement on its own is to be seen as well.
+            lines += f"M{along}{'h1' if len(run) == 1 else ''}"
+            areas += f"M{_n(run[0].x)} {_n(base)}L{along}V{_n(base)}Z"
+        yield f'<path class="grid" d="M{_MARGIN} {_n(top)}H{_n(self._axis.right)}"/>\n'
+        yield f'<path class="under" d="{areas}"/>\n<path class="lag" d="{lines}"/>\n'
+        yield from self._lag_to_read(curve.dots)
+
+    def _lag_to_read(self, dots: Sequence[Dot]) -> Iterator[str]:
+        for slot, group in groupby(dots, key=lambda dot: dot.x // _LAG_HIT):
+            highest = max(group, key=lambda dot: dot.records)
+            yield (
+                f'<g>{_title(highest.lines)}<rect class="hit" x="{_n(slot * _LAG_HIT)}" '
+                f'y="{_n(self._lag_top)}" width="{_n(_LAG_HIT)}" height="{_LAG}"/></g>\n'
+            )
 
     # -- members -----------------------------------------------------------------------------------------
 

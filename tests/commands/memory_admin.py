@@ -9,6 +9,7 @@ from kafka.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 from group_coordinator.client.admin import AdminClient
 from group_coordinator.client.groups_log import GroupListing
+from group_coordinator.client.lag_log import Measurement
 from group_coordinator.client.log_offsets import LogOffsets
 from group_coordinator.coordinator_state.stored import decode_group
 from tests.client.memory import MemoryChannel
@@ -65,6 +66,7 @@ class MemoryAdmin(AdminClient):
             request_timeout_ms=PATIENCE_S * 1000,
         )
         self.closes = 0
+        self.lags: dict[str, Measurement] = {}
         self._coordinator = coordinator
         self._log_offsets = MemoryLogs({TopicPartition(*where): ends for where, ends in logs.items()})
 
@@ -80,6 +82,9 @@ class MemoryAdmin(AdminClient):
             (each for each in listed if not states or each.group_state.lower() in states),
             key=lambda each: each.group_id,
         )
+
+    def measured_lag(self, group_ids: Collection[str] | None = None) -> dict[str, Measurement]:
+        return self.lags
 
     def commit(self, group_id: str, **topics: Mapping[int, int]) -> None:
         """Commit offsets, given as topic={partition: offset}."""

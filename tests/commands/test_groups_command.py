@@ -8,15 +8,18 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 from click.testing import CliRunner, Result
 from kafka.errors import KafkaConnectionError, KafkaTimeoutError, NodeNotReadyError
 
 from group_coordinator import MissingTopicError
 from group_coordinator.client.admin import NoAnswerError
+from group_coordinator.client.lag_log import MeasuredPartition, MeasuredTopic, Measurement
 from group_coordinator.commands.cli import main
 from group_coordinator.commands.groups import command
 from tests.commands.memory_admin import FIRST_TIMESTAMP_MS
+from tests.golden import assert_golden
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +31,35 @@ HEADINGS = [
     *("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG"),
     *("CONSUMER-ID", "HOST", "CLIENT-ID"),
 ]
+
+SLOW = Measurement(
+    group_id="slow",
+    measured_timestamp_ms=1_767_225_600_000,
+    interval_ms=15_000,
+    records=9,
+    age_ms=340_400,
+    error_ms=15_000,
+    at_least=True,
+    trend="clearing",
+    clear_in_ms=250_000,
+    topics=[
+        MeasuredTopic(
+            "orders",
+            [
+                MeasuredPartition(
+                    partition_index=number,
+                    committed_offset=committed,
+                    log_end_offset=10,
+                    age_ms=340_400,
+                    error_ms=15_000,
+                    at_least=at_least,
+                    status=status,
+                )
+                for number, committed, at_least, status in ((0, 4, True, "stalled"), (1, 7, False, "ok"))
+            ],
+        )
+    ],
+)
 
 
 def run(*arguments: str, **environment: str) -> Result:
@@ -99,6 +131,43 @@ def test_describe_in_all_forms(admin: MemoryAdmin) -> None:
         HEADINGS,
         ["g", "orders", "0", "4", "10", "6", "", "", ""],
     ]
+
+
+@pytest.mark.usefixtures("settings")
+def test_describe_where_lag_is_measured(admin: MemoryAdmin) -> None:
+    """`slow` is measured, one of its partitions has caught up since, and one has come anew."""
+    admin.commit("fast", refunds={0: 0})
+    admin.commit("slow", orders={0: 4, 1: 20}, refunds={0: 0})
+    admin.lags = {"slow": SLOW, "gone": msgspec.structs.replace(SLOW, group_id="gone")}
+    assert SLOW.trend_in_words == "clearing in 4 min"
+
+    shown = [
+        run("--describe", "--all-groups"),
+        run("--describe", "--group", "slow", "--verbose", "--output", "csv"),
+        run("--describe", "--group", "slow", "--lag", ">0", "--output", "json"),
+    ]
+    assert_golden("describe", "".join(f"{each.stderr}---\n{each.stdout}===\n" for each in shown))
+    assert {0} == {each.exit_code for each in shown}
+
+    # Of these groups none is measured: it is as it was before anybody measured.
+    alone = run("--describe", "--group", "fast")
+    assert [HEADINGS] == [line.split() for line in alone.stdout.splitlines() if line.startswith("GROUP")]
+    assert alone.stderr == "\nConsumer group 'fast' has no active members.\n"
+
+
+@pytest.mark.usefixtures("settings")
+def test_a_topic_of_lag_that_cannot_be_read_is_a_warning(
+    admin: MemoryAdmin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_group_ids: object) -> None:
+        raise KafkaTimeoutError("the topic could not be read")
+
+    monkeypatch.setattr(admin, "measured_lag", fails)
+    admin.commit("g", orders={0: 4})
+    result = run("--describe", "--group", "g")
+
+    assert (0, True) == (result.exit_code, "LAG-SECONDS" not in result.stdout)
+    assert "\nwarning: The lag in seconds cannot be read: the topic could not be read\n" in result.stderr
 
 
 @pytest.mark.usefixtures("settings")
@@ -326,6 +395,7 @@ def test_defaults_of_the_connection(settings: list[dict[str, Any]]) -> None:
             "request_topic": "coordinator.requests",
             "response_topic": ("coordinator.responses",),
             "groups_topic": "coordinator.groups",
+            "lag_topic": "coordinator.lag",
             "bootstrap_timeout_ms": 10_000,
         }
     ] == settings

@@ -15,7 +15,7 @@ from group_coordinator.commands.history.command import _VIEWS
 from group_coordinator.commands.times import parse_time
 from group_coordinator.history.questions import QUESTIONS
 from tests.coordinator_state.scenario import Scenario
-from tests.history.plain import write_plain_tables
+from tests.history.plain import lag_rows, write_plain_tables
 from tests.history.scripts import a_day, events
 
 NOW = datetime(2026, 3, 1, 14, 5, tzinfo=UTC)
@@ -27,7 +27,7 @@ RESET = [{"name": "orders", "partitions": [{"partition_index": 0, "committed_off
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("history")
-    write_plain_tables(path, events(a_day()))
+    write_plain_tables(path, events(a_day()), lag=lag_rows("orders", (5, 7)))
     return path
 
 

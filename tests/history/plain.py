@@ -14,9 +14,9 @@ from deltalake import write_deltalake
 from group_coordinator.coordinator_state.events import AnyEvent
 from group_coordinator.history.fold import fold, table_of
 from group_coordinator.history.rows import time_of
-from group_coordinator.history.tables import EVENTS, TABLES, Table
+from group_coordinator.history.tables import ALL_TABLES, LAG, Table
 
-__all__ = ["write_plain_tables"]
+__all__ = ["lag_rows", "write_plain_tables"]
 
 _TYPES = {
     "STRING": pa.string(),
@@ -28,18 +28,46 @@ _TYPES = {
 }
 
 
-def write_plain_tables(path: Path, *groups: Iterable[AnyEvent], without: Collection[str] = ()) -> None:
+def lag_rows(group_id: str, *measured: tuple[int, int]) -> list[dict[str, Any]]:
+    """Rows of the table of lag: second and records of each measurement, which tells of half a minute."""
+    return [
+        {
+            "group_id": group_id,
+            "at": time_of(at_s * 1_000),
+            "until": time_of(at_s * 1_000 + 30_000),
+            "topic": topic,
+            "partitions": 2,
+            "records": records,
+            "age_ms": records * 100,
+            "error_ms": 50,
+            "at_least": False,
+            "status": "ok",
+            "trend": "growing",
+        }
+        for at_s, records in measured
+        for topic in ("orders", "refunds")
+    ]
+
+
+def write_plain_tables(
+    path: Path,
+    *groups: Iterable[AnyEvent],
+    lag: Iterable[dict[str, Any]] = (),
+    without: Collection[str] = (),
+) -> None:
     """Make or add to the tables under `path`; each of `groups` is what happened to one.
 
-    `without`: tables that are not written, and columns (as `joins.is_first`) that are not.
+    `lag`: rows of that table. `without`: tables that are not written, and columns (as `joins.is_first`) that
+    are not.
     """
-    rows: dict[str, list[dict[str, Any]]] = {table.name: [] for table in (EVENTS, *TABLES)}
+    rows: dict[str, list[dict[str, Any]]] = {table.name: [] for table in ALL_TABLES}
+    rows[LAG.name] += lag
     for events in groups:
         told = list(enumerate(events))
         rows["events"] += (_event(event, offset) for offset, event in told)
         for row in fold(told):
             rows[table_of(row).name].append(msgspec.structs.asdict(row))
-    for table in (EVENTS, *TABLES):
+    for table in ALL_TABLES:
         if table.name in without:
             continue
         content = pa.Table.from_pylist([_with_day(table, row) for row in rows[table.name]], schema(table))

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from group_coordinator.commands.cli import main
 from group_coordinator.history.questions import names_of
 from group_coordinator.history.reader import HistoryReader
-from group_coordinator.history.tables import EVENTS, TABLES
+from group_coordinator.history.tables import ALL_TABLES
 from tests.history.filled import Tables
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def test_spark_and_datafusion_answer_alike(spark: SparkSession, tables: Tables, 
 # -- the guide -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("table", [EVENTS, *TABLES], ids=lambda it: it.name)
+@pytest.mark.parametrize("table", ALL_TABLES, ids=lambda it: it.name)
 def test_the_guide_has_every_column(table: Any) -> None:
     (row,) = re.findall(rf"^\| `{table.name}` \| .* \| (.*) \|$", GUIDE, re.MULTILINE)
     assert re.findall(r"`(\w+)`", row) == [column.split()[0] for column in table.columns.split(", ")]

@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 from pyspark.sql.streaming.listener import SourceProgress
 
 from group_coordinator.history.metrics import HistoryMetrics
-from group_coordinator.history.tables import EVENTS, TABLES
+from group_coordinator.history.tables import ALL_TABLES
 from group_coordinator.history.writer import Written
 from tests.streaming.registry import samples
 
@@ -67,7 +67,7 @@ def test_before_the_first_batch(registry: CollectorRegistry, metrics: HistoryMet
     # To Prometheus the first sample of a series is no increase.
     assert {name: it for name, it in found.items() if name[0] not in unknown} == {
         ("group_coordinator_history_partitions_removed_total",): 0,
-        **{("group_coordinator_history_rows_merged_total", table.name): 0 for table in (EVENTS, *TABLES)},
+        **{("group_coordinator_history_rows_merged_total", table.name): 0 for table in ALL_TABLES},
     }
 
 

@@ -12,7 +12,7 @@ from group_coordinator.history.questions import QUESTIONS, About, Period, fleet,
 from group_coordinator.history.reader import HistoryReader
 from group_coordinator.history.rows import read_event, time_of
 from tests.history.filled import DAY, NIGHT, Tables
-from tests.history.plain import write_plain_tables
+from tests.history.plain import lag_rows, write_plain_tables
 from tests.history.scripts import TOPIC, a_day, a_night, bodies, events, renamed
 
 if TYPE_CHECKING:
@@ -38,7 +38,8 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> HistoryReader:
     path = tmp_path_factory.mktemp("questions")
     days = [renamed(DAY, f"group-{letter}") for letter in "abcd"]
     stories = [*days, renamed(bodies(a_night()), NIGHT)]
-    write_plain_tables(path, *(filter(None, map(read_event, story)) for story in stories))
+    told = (filter(None, map(read_event, story)) for story in stories)
+    write_plain_tables(path, *told, lag=lag_rows(NIGHT, (2, 10), (20, 30), (59, 0)))
     return HistoryReader(str(path))
 
 
@@ -178,6 +179,16 @@ def test_did_the_offset_go_back(reader: HistoryReader) -> None:
     ]
 
 
+def test_how_far_was_it_behind(reader: HistoryReader) -> None:
+    about = About(NIGHT, Period(time_of(20_000), time_of(60_000)))
+    assert answers(reader, "lag", about, "at", "topic", "records", "age_ms", "trend") == [
+        (20.0, "orders", 30, 3_000, "growing"),
+        (20.0, "refunds", 30, 3_000, "growing"),
+        (59.0, "orders", 0, 0, "growing"),
+        (59.0, "refunds", 0, 0, "growing"),
+    ]
+
+
 def test_all_that_happened(reader: HistoryReader) -> None:
     found = answers(reader, "events", ABOUTS["some seconds"], "at", "event")
     assert found[0] == (5.0, "member_rejoined")
@@ -201,14 +212,15 @@ def test_who_did_it(reader: HistoryReader) -> None:
 def test_tables_of_a_version_that_knew_no_names_are_read(tmp_path: Path) -> None:
     tables = ("events", "transitions", "joins", "offsets")
     events = list(filter(None, map(read_event, renamed(bodies(a_night()), NIGHT))))
-    write_plain_tables(tmp_path, events, without=[f"{table}.principal" for table in tables])
+    write_plain_tables(tmp_path, events, without=["lag", *(f"{it}.principal" for it in tables)])
     old = HistoryReader(str(tmp_path))
     for question in QUESTIONS:
         found = old.query(question.sql(NIGHTSHIFT))
-        assert len(found)
+        assert len(found) or question.name == "lag"
         if "principal" in found.column_names:
             assert set(found["principal"].to_pylist()) == {None}
-    assert old.story(NIGHT, *WHOLE).transitions
+    story = old.story(NIGHT, *WHOLE)
+    assert (len(story.transitions) > 1, story.lag) == (True, [])
 
 
 # -- stories ---------------------------------------------------------------------------------------------
@@ -242,6 +254,19 @@ def test_a_story_has_the_offsets_that_no_member_committed(tmp_path: Path) -> Non
         ("user-0", 0),
         ("user-1", 1),
     ]
+
+
+def test_a_story_has_the_lag_of_all_topics(reader: HistoryReader) -> None:
+    lag = reader.story(NIGHT, *WHOLE).lag
+    assert [(seconds(each.at), seconds(each.until), each.records, each.age_ms) for each in lag] == [
+        (2, 32, 20, 1_000),
+        (20, 50, 60, 3_000),
+        (59, 89, 0, 0),
+    ]
+    # Of a long time it is the greatest of each part, so that a picture of it stays small.
+    (one,) = reader.story(NIGHT, time_of(0), time_of(0) + timedelta(days=1)).lag
+    assert (seconds(one.at), seconds(one.until), one.records, one.age_ms) == (2, 89, 60, 3_000)
+    assert reader.story("group-a", *WHOLE).lag == []
 
 
 def test_how_far_it_reaches(reader: HistoryReader, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -27,6 +27,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from group_coordinator.history import service
 from group_coordinator.history.errors import HistoryError
 from group_coordinator.history.reader import HistoryReader
+from group_coordinator.history.rows import time_of
 from group_coordinator.history.service import write_history
 from group_coordinator.history.settings import HistorySettings
 from group_coordinator.history.storage import Retention
@@ -34,6 +35,7 @@ from group_coordinator.jobs import job
 from group_coordinator.jobs.settings import Settings, SettingsError
 from tests.history.filled import CUT, DAY
 from tests.history.fixtures.make import FIXTURE_TOPIC, unpacked
+from tests.page.filled import lag_of
 from tests.patience import PATIENCE_S, wait_for
 
 if TYPE_CHECKING:
@@ -70,6 +72,7 @@ def settings_for(bootstrap_servers: str, topic: str, path: Path) -> Settings:
     given = {
         "bootstrap.servers": bootstrap_servers,
         "topics.events": topic,
+        "topics.lag": f"{topic}.lag",
         "history.path": str(path),
         "history.interval.ms": 500,
         "history.metrics.port": 0,
@@ -94,19 +97,48 @@ def append(bootstrap_servers: str, topic: str) -> Iterator[Callable[..., None]]:
     producer.close()
 
 
+@pytest.fixture
+def measure(bootstrap_servers: str, topic: str) -> Iterator[Callable[..., None]]:
+    """Writes measurements of these times to the topic of lag."""
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers)
+    admin.create_topics({f"{topic}.lag": {"num_partitions": 2}})
+    admin.wait_for_topics([f"{topic}.lag"])
+    admin.close()
+    producer = KafkaProducer(bootstrap_servers=bootstrap_servers)
+    (measurement, *_) = lag_of("g", "orders", 0)
+
+    def measure(*times_ms: int) -> None:
+        for at_ms in times_ms:
+            record = msgspec.structs.replace(measurement, measured_timestamp_ms=at_ms)
+            producer.send(f"{topic}.lag", key=b"g", value=msgspec.json.encode(record)).get(30)
+
+    yield measure
+    producer.close()
+
+
+def measured(path: Path) -> list[float]:
+    """The times of the rows of lag, in seconds since 1970."""
+    times = DeltaTable(path / "lag").to_pyarrow_table()["at"].to_pylist()
+    return sorted((each - time_of(0)) / timedelta(seconds=1) for each in times)
+
+
 def written(path: Path) -> list[str]:
     if not (path / "events" / "_delta_log").exists():
         return []
     return sorted(DeltaTable(path / "events").to_pyarrow_table()["body"].to_pylist())
 
 
-def test_it_goes_on_where_it_was(settings: Settings, append: Callable[..., None], tmp_path: Path) -> None:
+def test_it_goes_on_where_it_was(
+    settings: Settings, append: Callable[..., None], measure: Callable[..., None], tmp_path: Path
+) -> None:
     append(*DAY[:CUT])
+    measure(60_000, 75_000, 90_000)
     said: list[str] = []
     # A path may be relative, as README has it.
     relative = msgspec.structs.replace(settings, history_path=os.path.relpath(tmp_path))
     write_history(relative, said.append, once=True)
     assert written(tmp_path) == sorted(body.decode() for body in DAY[:CUT])
+    assert measured(tmp_path) == [60]
     # Nobody could look in time at one that only writes what there is.
     assert said[1:] == [
         "starting Spark, which takes ten seconds or more",
@@ -119,6 +151,7 @@ def test_it_goes_on_where_it_was(settings: Settings, append: Callable[..., None]
 
     begun = time.time()
     append(*DAY[CUT:])
+    measure(119_000, 120_000)
     # Until it is told to stop; here, by itself.
     looked: list[Any] = []
     told = threading.Thread(target=lambda: looked.append(look_and_stop(said, tmp_path)))
@@ -138,7 +171,10 @@ def test_it_goes_on_where_it_was(settings: Settings, append: Callable[..., None]
         "offsets": 2,
         "membership": 2,
         "assignments": 4,
+        "lag": 1,
     }
+    # Of each minute the first.
+    assert measured(tmp_path) == [60, 120]
     newest = metrics["group_coordinator_history_newest_event_timestamp_seconds",]
     assert newest == 20
     assert metrics["group_coordinator_history_partitions_removed_total",] == 0
@@ -185,7 +221,8 @@ def look_and_stop(said: list[str], path: Path) -> dict[tuple[str, ...], float]:
         status, line = ask(port, "healthz")
         assert status == 200
         assert re.fullmatch(r"writing the history: a batch has ended \d+\.\d s ago\n", line)
-        wait_for(lambda: "\ngroup_coordinator_history_unwritten_events 0.0\n" in ask(port, "metrics")[1])
+        for line in ("unwritten_events 0.0", 'rows_merged_total{table="lag"} 1.0'):
+            wait_for(lambda it=line: f"\ngroup_coordinator_history_{it}\n" in ask(port, "metrics")[1])
         return {
             (sample.name, *sample.labels.values()): sample.value
             for family in text_string_to_metric_families(ask(port, "metrics")[1])

@@ -13,9 +13,9 @@ from group_coordinator.history import storage
 from group_coordinator.history.errors import HistoryError
 from group_coordinator.history.rows import time_of
 from group_coordinator.history.storage import Retention, prepare_tables
-from group_coordinator.history.tables import EVENTS, TABLES
+from group_coordinator.history.tables import ALL_TABLES, LAG, TABLES
 from tests.history.filled import DAY, Tables
-from tests.history.plain import write_plain_tables
+from tests.history.plain import lag_rows, write_plain_tables
 from tests.history.scripts import a_day, a_night, events, renamed
 
 if TYPE_CHECKING:
@@ -24,19 +24,20 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.verify]
 
 TODAY = time_of(0).date()
+OLD = ("offsets", "lag", "membership.reason", "joins.is_first")
 
 
 @pytest.fixture(scope="module")
 def prepared(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Tables of a version that knew neither offsets nor why members went."""
+    """Tables of a version that knew neither offsets nor lag, nor why members went."""
     path = tmp_path_factory.mktemp("storage")
-    write_plain_tables(path, events(a_day()), without=("offsets", "membership.reason", "joins.is_first"))
+    write_plain_tables(path, events(a_day()), without=OLD)
     prepare_tables(spark, str(path))
     return path
 
 
 def test_tables_and_columns_that_came_later_are_added(prepared: Path) -> None:
-    for table in (EVENTS, *TABLES):
+    for table in ALL_TABLES:
         names = [column.split()[0] for column in table.all_columns.split(", ")]
         assert {field.name for field in DeltaTable(prepared / table.name).schema().fields} == set(names)
     rows = DeltaTable(prepared / "membership").to_pyarrow_table().to_pylist()
@@ -86,15 +87,17 @@ def ids(path: Path, table: str) -> int:
 
 def test_what_is_old_goes_unless_it_lasts(spark: SparkSession, tmp_path: Path) -> None:
     # In the night's story two members are still there.
-    write_plain_tables(tmp_path, events(a_day()), events(a_night()))
-    before = {table.name: ids(tmp_path, table.name) for table in (EVENTS, *TABLES)}
+    write_plain_tables(tmp_path, events(a_day()), events(a_night()), lag=lag_rows("orders", (0, 5)))
+    before = {table.name: ids(tmp_path, table.name) for table in ALL_TABLES}
 
     kept = Retention(spark, str(tmp_path), days=7)
     assert kept.apply(TODAY + timedelta(days=7)) == 0
-    assert {table.name: ids(tmp_path, table.name) for table in (EVENTS, *TABLES)} == before
+    assert {table.name: ids(tmp_path, table.name) for table in ALL_TABLES} == before
 
     assert kept.apply(TODAY + timedelta(days=8)) == 1
-    assert [ids(tmp_path, name) for name in ("events", "transitions", "joins", "offsets")] == [0, 0, 0, 0]
+    assert [ids(tmp_path, name) for name in ("events", "transitions", "joins", "offsets", LAG.name)] == [
+        0
+    ] * 5
     rows = DeltaTable(tmp_path / "membership").to_pyarrow_table().to_pylist()
     assert {(row["client_id"], row["until"]) for row in rows} == {("c1", None), ("c3", None)}
     assert {row["until"] for row in DeltaTable(tmp_path / "assignments").to_pyarrow_table().to_pylist()} == {
@@ -115,9 +118,9 @@ def test_what_is_old_goes_once_a_day_however_often_the_job_is_started(
 
     for _ in range(2):
         Retention(spark, str(tmp_path), days=0).apply(TODAY)
-        assert len(vacuumed) == len((EVENTS, *TABLES))
+        assert len(vacuumed) == len(ALL_TABLES)
     Retention(spark, str(tmp_path), days=0).apply(TODAY + timedelta(days=1))
-    assert len(vacuumed) == 2 * len((EVENTS, *TABLES))
+    assert len(vacuumed) == 2 * len(ALL_TABLES)
 
 
 def test_nothing_is_printed_when_files_are_deleted(spark: SparkSession, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from group_coordinator.history.rows import GenerationMember, Join, OffsetChange, Transition, time_of
 from group_coordinator.history.spans import Assignment, Membership
-from group_coordinator.history.story import Outage, Story
+from group_coordinator.history.story import LagPoint, Outage, Story
 from group_coordinator.history.timeline import moves_table, resets_table, timeline_html, timeline_svg
 from group_coordinator.history.timeline.lanes import ENDS
 from group_coordinator.history.timeline.style import BADGES
@@ -586,3 +586,51 @@ def test_nobody_but_the_page_styles_it() -> None:
 
     assert "default-src 'none'; style-src 'unsafe-inline'" in html
     assert "<script" not in html
+
+
+# -- the lag -----------------------------------------------------------------------------------------------
+
+
+def lag(*points: tuple[float, int]) -> list[LagPoint]:
+    """Second, and records that are left; each tells of the next 40 s, and 1 record is 10 ms old."""
+    return [
+        LagPoint(
+            time_of(0) + seconds(at_s), time_of(0) + seconds(at_s + 40), records, records * 10, at_least=False
+        )
+        for at_s, records in points
+    ]
+
+
+def line_of(drawn: Drawn) -> list[str]:
+    """The runs of the line of the lag."""
+    (path,) = (it for it in drawn.root.iter(f"{SVG}path") if it.get("class") == "lag")
+    return path.get("d", "").split("M")[1:]
+
+
+def test_the_lag_is_a_line_on_the_same_axis_with_gaps_where_nothing_was_measured() -> None:
+    story = a_days_story()
+    bare = Drawn(timeline_svg(story, time_of(0), time_of(0) + seconds(1_000)))
+    story.lag = lag((-30, 50), (0, 0), (40, 100), (500, 20), (2_000, 10**9))
+    drawn = Drawn(timeline_svg(story, time_of(0), time_of(0) + seconds(1_000)))
+    first, second = line_of(drawn)
+    xs, ys = zip(*(map(float, dot.split()) for dot in first.split("L")), strict=True)
+    # One that was before still held at the begin, and is drawn there together with the first.
+    assert list(xs) == pytest.approx([LEFT, LEFT + (RIGHT - LEFT) * 0.04], abs=0.01)
+    assert ys[0] > ys[1]
+    assert second.split()[0] == f"{(LEFT + RIGHT) / 2:g}"
+    assert "up to 100 records" in drawn.texts()
+    assert "00:00:40.000\n100 records\n1 s" in drawn.titles()
+    # It takes room only where there is something, and members stay below it.
+    assert float(drawn.root.get("height", 0)) > float(bare.root.get("height", 0))
+    assert "lag" not in bare.texts("n")
+    assert [x for x, *_ in drawn.rects("own")] == [x for x, *_ in bare.rects("own")]
+
+
+def test_a_long_line_is_of_bounded_size_and_keeps_its_peak() -> None:
+    story = Story(group_id="g")
+    story.lag = lag(*((number / 10, 9_999 if number == 31_234 else number % 7) for number in range(36_000)))
+    svg = timeline_svg(story, time_of(0), time_of(0) + seconds(3_600))
+    (run,) = line_of(Drawn(svg))
+    assert run.count("L") < (RIGHT - LEFT) / 2
+    assert "up to 9,999 records" in svg
+    assert len(svg) < 60_000

@@ -144,6 +144,7 @@ def test_the_metrics_have_the_names_of_kafka_lag_exporter() -> None:
     book.committed("units", UNIT, 0, 5)
     book.measure(0, {ORDERS[0]: 4, ORDERS[1]: 5})
     metrics.measured(0.25, book.measure(10_000, {ORDERS[0]: 6, ORDERS[1]: 5}), 3)
+    metrics.wrote(2, 1)
 
     group = {"cluster_name": "production", "group": "billing"}
     partition = {**group, "topic": "orders", "partition": "0"}
@@ -170,6 +171,8 @@ def test_the_metrics_have_the_names_of_kafka_lag_exporter() -> None:
         ("group_coordinator_lag_measured_timestamp_seconds", {}, 100),
         ("group_coordinator_lag_measurement_seconds", {}, 0.25),
         ("group_coordinator_lag_groups_left_out", {}, 3),
+        ("group_coordinator_lag_writes_total", {"result": "written"}, 2),
+        ("group_coordinator_lag_writes_total", {"result": "lost"}, 1),
     ):
         assert registry.get_sample_value(name, labels) == value, name
     assert metrics.is_ready() == (True, "measuring 2 groups")

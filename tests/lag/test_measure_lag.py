@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -13,13 +14,14 @@ from kafka.admin import NewTopic
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from group_coordinator import AdminClient
+from group_coordinator.client.lag_log import LagLog, Measurement
 from tests.commands.job import Process
-from tests.patience import wait_for
+from tests.patience import PATIENCE_S, wait_for
 from tests.streaming.harness import Harness
 
 pytestmark = pytest.mark.spark
 
-TOPIC = "measured"
+TOPIC, LAG_TOPIC = "measured", "measured.lag"
 
 
 @pytest.fixture
@@ -34,11 +36,27 @@ def measuring(harness: Harness, tmp_path: Path) -> Iterator[Process]:
         tmp_path,
         *("measure-lag", "--bootstrap-server", harness.settings.bootstrap_servers, "--groups", "etl-*"),
         *("--set", f"topics.offsets={harness.settings.topics_offsets}", "--set", "lag.interval.ms=200"),
-        *("--metrics-port", "0"),
+        *("--set", f"topics.lag={LAG_TOPIC}", "--create-topics", "--metrics-port", "0"),
     )
     yield process
     process.terminate()
     assert process.exit_code() == 0, process.said
+
+
+def check_measurement(stopped: Any, partitions: list[TopicPartition], servers: str) -> None:
+    """The topic has the same as the metrics, and only groups that are measured."""
+    assert (stopped.interval_ms, stopped.at_least) == (200, False)
+    assert stopped.records == sum(each.records for each in stopped.partitions.values()) > 6
+    assert set(stopped.partitions) == set(partitions)
+    assert {each.error_ms for each in stopped.partitions.values()} == {0}
+    assert 3_600_000 <= stopped.age_ms < 3_600_000 + PATIENCE_S * 1_000
+    with LagLog(LAG_TOPIC, {"bootstrap_servers": servers}) as others:
+        assert set(others.newest()) == {"etl-1"}
+        # Nobody measures any more, as far as a clock of an hour later knows.
+        others._clock_ms = lambda: stopped.measured_timestamp_ms + 3_600_000
+        assert others.newest() == {}
+    with LagLog("measured.nothing", {"bootstrap_servers": servers}) as others:
+        assert others.newest() == {}
 
 
 def test_a_group_that_falls_behind_grows_stops_and_comes_back(harness: Harness, measuring: Process) -> None:
@@ -49,7 +67,14 @@ def test_a_group_that_falls_behind_grows_stops_and_comes_back(harness: Harness, 
     def figure(name: str, *labels: str) -> float | None:
         return measuring.metrics().get((name, "kafka", "etl-1", *labels))
 
+    def measured(status: str, age_by: str = "ends") -> Measurement | None:
+        """The newest measurement in the topic, if all its partitions are like that."""
+        found = lags.newest(["etl-1"]).get("etl-1")
+        are = set() if found is None else {(each.status, each.age_by) for each in found.partitions.values()}
+        return found if are == {(status, age_by)} else None
+
     with (
+        LagLog(LAG_TOPIC, {"bootstrap_servers": servers}) as lags,
         closing(KafkaAdminClient(bootstrap_servers=servers)) as topics,
         closing(KafkaProducer(bootstrap_servers=servers)) as producer,
         closing(
@@ -75,7 +100,11 @@ def test_a_group_that_falls_behind_grows_stops_and_comes_back(harness: Harness, 
         for group_id in ("etl-1", "other"):
             commit(group_id, 0)
         wait_for(lambda: figure("kafka_consumergroup_group_sum_lag") == 0)
-        produce(3)
+        # The next record is an hour old, as after an outage of what writes them.
+        hour_ago_ms = round((time.time() - 3_600) * 1_000)
+        for each in partitions:
+            producer.send(TOPIC, b"x", partition=each.partition, timestamp_ms=hour_ago_ms).get(60)
+        produce(2)
         wait_for(lambda: figure("kafka_consumergroup_group_sum_lag") == 6)
         age_s = figure("kafka_consumergroup_group_max_lag_seconds")
         assert age_s is not None
@@ -85,9 +114,15 @@ def test_a_group_that_falls_behind_grows_stops_and_comes_back(harness: Harness, 
         # It commits no more, and its lag grows.
         wait_for(lambda: figure("group_coordinator_lag_growing") == 1, meanwhile=lambda: produce(1))
         wait_for(lambda: figure("group_coordinator_lag_partitions", "stopped") == 2)
+        # They stand still: now it is the record's own time that counts.
+        stopped = wait_for(lambda: measured("stopped", "record"))
+        check_measurement(stopped, partitions, servers)
+        wait_for(lambda: measuring.metrics()[("group_coordinator_lag_writes_total", "written")] > 1)
+        assert measuring.metrics()[("group_coordinator_lag_writes_total", "lost")] == 0
         commit("etl-1", produce(1).offset + 1)
         wait_for(lambda: figure("kafka_consumergroup_group_sum_lag") == 0)
         assert figure("group_coordinator_lag_partitions", "ok") == 2
+        wait_for(lambda: (found := measured("ok")) and (found.records, found.age_ms) == (0, 0))
         assert not [key for key in measuring.metrics() if "other" in key]
         assert measuring.probe("readyz") == (200, "measuring 1 groups")
         topics.delete_topics([TOPIC])

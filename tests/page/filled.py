@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import NewTopic
 
+from group_coordinator.client.lag_log import MeasuredPartition, MeasuredTopic, Measurement
 from group_coordinator.coordinator_state.events import AnyEvent
 from group_coordinator.coordinator_state.step import Channel
-from group_coordinator.history.rows import read_event
+from group_coordinator.history.rows import read_event, time_of
 from tests.coordinator_state.scenario import Scenario
 from tests.history.plain import write_plain_tables
 from tests.history.scripts import bodies
@@ -60,6 +62,49 @@ def moved(records: Iterable[bytes], group_id: str, by_ms: int) -> list[bytes]:
     return found
 
 
+TOPICS = ("requests", "responses", "groups", "events", "lag", "work")
+LATER_MS = 3_600_000
+"""The next measurement is due so much later: the newest is fresh for as long as a test looks at it."""
+
+
+def lag_of(group_id: str, topic: str, now_ms: int) -> list[Measurement]:
+    """An hour in which the group falls behind from 5:00 to 50:00, and measuring stands still for a while.
+
+    In the end it is as far behind as `served` makes it.
+    """
+    found = []
+    for number in range(241):
+        at_ms = now_ms - (240 - number) * 15_000
+        records = 0 if number < 20 else min(number - 20, 180) * 6 + (number % 7) * 20
+        if 100 <= number < 120:
+            continue
+        is_last = number == 240
+        partition = MeasuredPartition(
+            partition_index=1,
+            committed_offset=6,
+            log_end_offset=1_240 if is_last else 6 + records,
+            age_ms=(number - 20) * 10_000 if records else 0,
+            error_ms=7_500,
+            at_least=False,
+            status="stopped" if is_last else "ok",
+        )
+        found.append(
+            Measurement(
+                group_id=group_id,
+                measured_timestamp_ms=at_ms,
+                interval_ms=LATER_MS if is_last else 15_000,
+                records=partition.records,
+                age_ms=partition.age_ms,
+                error_ms=7_500,
+                at_least=False,
+                trend="growing",
+                clear_in_ms=None,
+                topics=[MeasuredTopic(topic, [partition])],
+            )
+        )
+    return found
+
+
 class Filled:
     """Groups, whose stories end just before `now_ms`."""
 
@@ -69,6 +114,7 @@ class Filled:
         self.states: dict[str, bytes] = {}
         """As the coordinator has them, at `at_ms`."""
         self.at_ms = 0
+        self.now_ms = now_ms
         self._add("billing", an_hour().s, now_ms)
         self._add(HOSTILE_GROUP, hostile_hour(), now_ms)
 
@@ -82,7 +128,7 @@ class Filled:
 
     def write_topics(self, bootstrap_servers: str, prefix: str) -> dict[str, str]:
         """Make the topics and fill them; the settings that name them."""
-        names = {name: f"{prefix}.{name}" for name in ("requests", "responses", "groups", "events", "work")}
+        names = {name: f"{prefix}.{name}" for name in TOPICS}
         admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers)
         try:
             admin.create_topics([NewTopic(name, 2, 1) for name in names.values()])
@@ -94,6 +140,9 @@ class Filled:
                 for group_id, records in of_groups.items():
                     for record in records:
                         producer.send(topic, key=group_id.encode(), value=record)
+            for each in lag_of("billing", names["work"], self.now_ms):
+                at_ms = each.measured_timestamp_ms
+                producer.send(names["lag"], msgspec.json.encode(each), b"billing", timestamp_ms=at_ms)
             producer.flush(PATIENCE_S)
         finally:
             producer.close()
@@ -104,11 +153,34 @@ class Filled:
         write_plain_tables(
             path,
             *(_read(moved(records, group_id, -by_ms)) for group_id, records in self.events.items()),
+            lag=_rows(lag_of("billing", "orders", self.now_ms - by_ms)),
         )
+
+
+def _rows(measurements: Iterable[Measurement]) -> list[dict[str, Any]]:
+    """As `write-history` keeps them: the first of each minute."""
+    minutes = {each.measured_timestamp_ms // 60_000: each for each in reversed(list(measurements))}
+    return [
+        {
+            "group_id": each.group_id,
+            "at": time_of(each.measured_timestamp_ms),
+            "until": time_of(each.measured_timestamp_ms + 130_000),
+            "topic": topic.name,
+            "partitions": len(topic.partitions),
+            "records": each.records,
+            "age_ms": each.age_ms,
+            "error_ms": each.error_ms,
+            "at_least": each.at_least,
+            "status": topic.partitions[0].status,
+            "trend": each.trend,
+        }
+        for each in sorted(minutes.values(), key=lambda it: it.measured_timestamp_ms)
+        for topic in each.topics
+    ]
 
 
 def _read(records: Iterable[bytes]) -> list[AnyEvent]:
     return [event for record in records if (event := read_event(record)) is not None]
 
 
-__all__ = ["BREAKOUT", "HOSTILE_GROUP", "IMAGE", "SCRIPT", "Filled"]
+__all__ = ["BREAKOUT", "HOSTILE_GROUP", "IMAGE", "SCRIPT", "Filled", "lag_of"]

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlencode, urlsplit
 from wsgiref.util import setup_testing_defaults
@@ -21,8 +22,9 @@ from group_coordinator.history.errors import HistoryError
 from group_coordinator.history.story import Story
 from group_coordinator.page.app import App
 from group_coordinator.page.lags import Measured
+from group_coordinator.page.measurements import Measurements
 from group_coordinator.page.memory import Limits, Memory
-from tests.page.filled import BREAKOUT, HOSTILE_GROUP, IMAGE, SCRIPT, Filled
+from tests.page.filled import BREAKOUT, HOSTILE_GROUP, IMAGE, SCRIPT, Filled, lag_of
 
 GROUP = {"group_id": "g", "state": "Empty", "generation_id": 1, "members": [], "state_timestamp_ms": 1}
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -165,6 +167,41 @@ def test_the_lag_is_on_its_way_or_cannot_be_had(live: Live) -> None:
     assert "Lag: unknown at 12:00:00 UTC: no <answer>" in Page(failed).words
 
 
+def measurements(now: datetime = NOW) -> Measurements:
+    found = Measurements()
+    for each in lag_of("billing", IMAGE, round(now.timestamp() * 1_000)):
+        found.take(SimpleNamespace(value=msgspec.json.encode(each)))
+    return found
+
+
+def test_where_lag_is_measured_the_list_has_it_in_time_as_well(live: Live) -> None:
+    app = App(live, lambda _: None, measurements=measurements, clock=lambda: NOW + timedelta(seconds=12))
+    words = [word for word in Page(getter(app)("/").body).words if word.strip()]
+    start = words.index("billing")
+    expected = ["billing", "Empty", "8", "0", "1,234", "36 min 40 s", "growing", "5 min 13 s"]
+    assert words[start : start + 8] == expected
+    # The other group is not measured, and is asked about.
+    start = words.index(HOSTILE_GROUP)
+    assert words[start + 4 : start + 7] == ["…", "-", "-"]
+    assert "measure-lag has measured 1 of 2 groups, 12 s ago or less." in words
+    assert "Lag of the others: the coordinator is being asked." in words
+
+    alone = Page(getter(app)("/", q="billing").body).words
+    assert "measure-lag has measured 1 of 1 group, 12 s ago or less." in alone
+    assert not [word for word in alone if "the coordinator is being asked" in word]
+
+
+def test_a_measurement_of_long_ago_is_not_shown_as_if_it_held(live: Live) -> None:
+    app = App(live, measured, measurements=measurements, clock=lambda: NOW + timedelta(hours=5))
+    words = Page(getter(app)("/").body).words
+    assert {"lag in time", "trend"}.isdisjoint(words)
+    assert "Lag as of 12:00:00 UTC." in words
+
+    words = Page(getter(app)("/group", id="billing").body).words
+    assert {"lag in time", "status", "stopped"}.isdisjoint(words)
+    assert "measure-lag has not measured this group for 5 h." in [word.strip() for word in words]
+
+
 def test_groups_are_chosen_by_a_part_of_their_ids(get: Get) -> None:
     assert "billing" not in Page(get("/", q="<script>").body).words
     assert HOSTILE_GROUP in Page(get("/", q="<script>").body).words
@@ -237,6 +274,27 @@ def test_what_is_behind_partition_by_partition(get: Get) -> None:
     assert "As of 12:00:00 UTC: 1,234 records behind." in words
     start = words.index(IMAGE)
     assert words[start : start + 6] == [IMAGE, "1", "1,000", "2,234", "1,234", SCRIPT]
+
+
+def test_the_lag_in_time_partition_by_partition_and_as_a_line(live: Live) -> None:
+    app = App(live, measured, measurements=measurements, clock=lambda: NOW + timedelta(seconds=12))
+    page = Page(getter(app)("/group", id="billing", last=3600).body)
+    words = [word for word in page.words if word.strip()]
+    told = "Measured 12 s ago: 1,234 records behind, the oldest 36 min 40 s old (± 7 s); growing."
+    assert told in words
+    start = words.index(IMAGE)
+    expected = [IMAGE, "1", "1,000", "2,234", "1,234", "36 min 40 s", "stopped", SCRIPT]
+    assert words[start : start + 8] == expected
+    (line,) = [attrs["d"] for tag, attrs in page.tags if tag == "path" and attrs.get("class") == "lag"]
+    # There was nothing while measuring stood still.
+    assert line is not None
+    assert line.count("M") == 2
+    assert {"lag", "up to 1,234 records"} <= set(words)
+
+    # A group that is not measured has neither line nor columns.
+    page = Page(getter(app)("/group", id=HOSTILE_GROUP, last=3600).body)
+    assert not [tag for tag, attrs in page.tags if attrs.get("class") == "lag"]
+    assert not [word for word in page.words if word.startswith(("Measured", "measure-lag"))]
 
 
 def test_a_group_that_nobody_knows(get: Get, live: Live) -> None:

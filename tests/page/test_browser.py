@@ -106,6 +106,11 @@ def test_from_the_list_to_a_group_and_to_a_moment_of_its_past(watched: Watched) 
     expect(page.locator("svg .pill").last).to_have_text(f"{moment:%H:%M:%S}")
     watched.check()
 
+    # The tables have the lag of the other group.
+    watched.goto(f"/group?id=billing&at={moment:%Y-%m-%dT%H:%M:%S}")
+    expect(page.locator("svg.gc-timeline path.lag")).to_be_visible()
+    page.go_back()
+
     page.get_by_role("link", name="closer").click()
     expect(page.locator("svg .soft").first).to_contain_text("15 min")
     page.get_by_role("link", name="back to now").click()
@@ -159,14 +164,36 @@ def test_how_far_a_group_is_behind_is_said_as_soon_as_it_is_known(watched: Watch
     page, site = watched.page, watched.site
     watched.goto("/group?id=billing")
     expect(page.locator("table.offsets tbody tr")).to_have_text(
-        [re.compile(re.escape(site.topics["topics.work"]) + r"\s*1\s*6\s*1,240\s*1,234\s*-")]
+        [
+            re.compile(
+                re.escape(site.topics["topics.work"])
+                + r"\s*1\s*6\s*1,240\s*1,234\s*36 min 40 s\s*stopped\s*-"
+            )
+        ]
     )
     as_of = r"s of \d\d:\d\d:\d\d UTC"
-    note = page.locator("p.note", has_text="behind")
-    expect(note).to_have_text(re.compile(f"^A{as_of}: 1,234 records behind\\.$"))
+    notes = page.locator("p.note", has_text="records behind")
+    oldest = r"the oldest 36 min 40 s old \(± 7 s\); growing\."
+    expect(notes).to_have_text(
+        [
+            re.compile(f"^A{as_of}: 1,234 records behind\\.$"),
+            re.compile(rf"^Measured .+ ago: 1,234 records behind, {oldest}$"),
+        ]
+    )
+    # The line is along the same axis as the rebalances, and stays within it.
+    page.get_by_role("link", name="1 h", exact=True).click()
+    line, grid = page.locator("svg.gc-timeline path.lag"), page.locator("svg.gc-timeline path.grid")
+    expect(line).to_be_visible()
+    expect(page.locator("svg.gc-timeline text", has_text="up to 1,234 records")).to_be_visible()
+    inside, around = line.bounding_box(), grid.nth(1).bounding_box()
+    assert inside is not None
+    assert around is not None
+    assert inside["x"] + inside["width"] <= around["x"] + around["width"] + 2
     watched.goto("/")
-    expect(page.locator("table.groups tr", has_text="billing")).to_contain_text("1,234")
-    expect(page.locator("p.note").last).to_have_text(re.compile(f"^Lag a{as_of}\\.$"))
+    expect(page.locator("table.groups tr", has_text="billing")).to_contain_text(
+        re.compile(r"1,234\s*36 min 40 s\s*growing")
+    )
+    expect(page.locator("p.note").last).to_have_text(re.compile(f"^Lag of the others a{as_of}\\.$"))
     watched.check()
 
 

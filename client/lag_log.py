@@ -1,0 +1,248 @@
+"""Measurements of lag as `coordinator.lag` has them (docs/contract.md), and the newest of each group."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
+from typing import Annotated, Any, Self
+
+import msgspec
+from kafka import KafkaConsumer
+from kafka.errors import KafkaTimeoutError, TopicAuthorizationFailedError, UnknownTopicOrPartitionError
+from kafka.structs import TopicPartition
+
+__all__ = [
+    "MISSED",
+    "MOST_MS",
+    "SLACK_MS",
+    "STATUSES",
+    "LagLog",
+    "MeasuredPartition",
+    "MeasuredTopic",
+    "Measurement",
+    "assign_since",
+    "read_measurement",
+]
+
+log = logging.getLogger(__name__)
+
+_POLL_MS = 200
+MISSED = 4
+"""Measurements that may be missing before the one before them is old."""
+SLACK_MS = 10_000
+"""Time for the measurement itself, its way through the log, and a difference of clocks."""
+_LOOKS_BACK_MS = (60_000, 900_000)
+"""How far back the newest is looked for: as far as the default interval needs, and else for longer ones. More
+is never read, however many groups are measured."""
+
+
+MOST_MS = 1 << 42
+"""The greatest time and length of time that a measurement may have: 139 years. Calendars end later."""
+Ms = Annotated[int, msgspec.Meta(ge=0, le=MOST_MS)]
+
+STATUSES = ("ok", "lagging", "rewound", "stopped", "stalled")
+"""The values of `status`, from the best to the worst."""
+
+
+class MeasuredPartition(msgspec.Struct, frozen=True, kw_only=True):
+    """The lag in one partition. Times in ms.
+
+    `age_ms`: how old the oldest record is that the group has not committed past, 0 if there is none.
+    `error_ms`: by how much that may be wrong. `at_least`: it may be older, nobody knows how much. `age_by`:
+    "record" if it is known by the record's own timestamp, "ends" if by the ends of the log over time.
+    """
+
+    partition_index: int
+    committed_offset: int
+    log_end_offset: int
+    age_ms: Ms
+    error_ms: Ms
+    at_least: bool
+    status: str
+    age_by: str = "ends"
+
+    @property
+    def records(self) -> int:
+        """The number of records that are left."""
+        return max(0, self.log_end_offset - self.committed_offset)
+
+
+class MeasuredTopic(msgspec.Struct, frozen=True):
+    """The partitions of a topic of which the group has committed something."""
+
+    name: str
+    partitions: list[MeasuredPartition]
+
+
+class Measurement(msgspec.Struct, frozen=True, kw_only=True):
+    """The lag of a group at `measured_timestamp_ms`; the next is due after `interval_ms`.
+
+    `records` is the sum over its partitions. `age_ms`, `error_ms` and `at_least` are those of the partition
+    with the oldest record. `trend`: growing, steady or clearing; if so, `clear_in_ms` says how soon.
+    """
+
+    group_id: str
+    measured_timestamp_ms: Ms
+    interval_ms: Ms
+    records: int
+    age_ms: Ms
+    error_ms: Ms
+    at_least: bool
+    trend: str
+    clear_in_ms: int | None
+    topics: list[MeasuredTopic]
+
+    @property
+    def trend_in_words(self) -> str:
+        """`steady`, `growing`, `clearing in 4 min`."""
+        return self.trend if self.clear_in_ms is None else f"{self.trend} in {_in_words(self.clear_in_ms)}"
+
+    @property
+    def fresh_until_ms(self) -> int:
+        """The end of the time of which it tells, if no other one follows."""
+        return self.measured_timestamp_ms + MISSED * self.interval_ms + SLACK_MS
+
+    def is_fresh(self, now_ms: int) -> bool:
+        """Whether it still tells of the present."""
+        return now_ms <= self.fresh_until_ms
+
+    @property
+    def partitions(self) -> dict[TopicPartition, MeasuredPartition]:
+        """All partitions of all topics."""
+        return {
+            TopicPartition(topic.name, each.partition_index): each
+            for topic in self.topics
+            for each in topic.partitions
+        }
+
+
+_measurements = msgspec.json.Decoder(Measurement)
+_UNITS_S = {"d": 86_400, "h": 3_600, "min": 60}
+
+
+def _in_words(ms: int) -> str:
+    """A time that is an estimate, in the largest unit of which it has two."""
+    seconds = round(ms / 1_000)
+    unit, length = next(((it, s) for it, s in _UNITS_S.items() if seconds >= 2 * s), ("s", 1))
+    return f"{round(seconds / length)} {unit}"
+
+
+def read_measurement(record: Any) -> Measurement | None:
+    """Read a record of the topic; None, with a warning, if it is no measurement."""
+    try:
+        return _measurements.decode(record.value or b"")
+    except (ValueError, RecursionError) as error:
+        where = (record.topic, record.partition, record.offset)
+        log.warning("%s, partition %d, offset %d is no measurement and is skipped: %s", *where, error)
+        return None
+
+
+def assign_since(
+    consumer: KafkaConsumer, topic: str, since_ms: int, most_records: int | None = None
+) -> dict[TopicPartition, int] | None:
+    """Begin to read the topic at a time, with `most_records` before its end at most; returns where it ends.
+
+    None: there is no such topic, or it may not be read.
+    """
+    numbers: Collection[int] | None = None
+    with suppress(TopicAuthorizationFailedError, UnknownTopicOrPartitionError):
+        numbers = consumer.partitions_for_topic(topic)
+    if not numbers:
+        return None
+    partitions = [TopicPartition(topic, number) for number in sorted(numbers)]
+    consumer.assign(partitions)
+    ends = dict(consumer.end_offsets(partitions))
+    found = consumer.offsets_for_times(dict.fromkeys(partitions, since_ms))
+    for partition in partitions:
+        first = found.get(partition)
+        begin = ends[partition] if first is None else first.offset
+        if most_records is not None:
+            begin = max(begin, ends[partition] - most_records // len(partitions))
+        consumer.seek(partition, begin)
+    return ends
+
+
+class LagLog:
+    """The newest measurement of each group that has a fresh one. `kafka_config`: kafka-python's settings.
+
+    It reads from some minutes ago on, and each look goes on from where the last one has ended.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        kafka_config: Mapping[str, Any],
+        *,
+        timeout_ms: int = 10_000,
+        clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self._topic, self._timeout_s, self._clock_ms = topic, timeout_ms / 1_000, clock_ms
+        self._config = {
+            n: value for n, value in kafka_config.items() if n in KafkaConsumer.DEFAULT_CONFIG
+        } | {
+            "group_id": None,
+            "enable_auto_commit": False,
+            "allow_auto_create_topics": False,
+            "auto_offset_reset": "latest",
+        }
+        self._consumer: KafkaConsumer | None = None
+        self._newest: dict[str, Measurement] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Disconnect."""
+        if self._consumer is not None:
+            self._consumer.close(autocommit=False)
+            self._consumer = None
+
+    def newest(self, group_ids: Collection[str] | None = None) -> dict[str, Measurement]:
+        """The newest measurements of these groups, or of all; none without the topic, or if all are old.
+
+        Raises a KafkaError, KafkaTimeoutError if nothing can be read for the timeout.
+        """
+        wanted = None if group_ids is None else {each.encode() for each in group_ids}
+        if self._consumer is None:
+            self._consumer = KafkaConsumer(**self._config)
+        if assigned := self._consumer.assignment():
+            self._read(self._consumer, self._consumer.end_offsets(list(assigned)), wanted)
+            return self._fresh()
+        for look_back_ms in _LOOKS_BACK_MS:
+            ends = assign_since(self._consumer, self._topic, self._clock_ms() - look_back_ms)
+            if ends is None:
+                break
+            self._read(self._consumer, ends, wanted)
+            if self._fresh():
+                break
+        return self._newest
+
+    def _fresh(self) -> dict[str, Measurement]:
+        now_ms = self._clock_ms()
+        self._newest = {each: it for each, it in self._newest.items() if it.is_fresh(now_ms)}
+        return self._newest
+
+    def _read(
+        self, consumer: KafkaConsumer, ends: Mapping[TopicPartition, int], wanted: Collection[bytes] | None
+    ) -> None:
+        deadline_s = time.monotonic() + self._timeout_s
+        newest: dict[bytes, Any] = {}
+        while any(consumer.position(each) < end for each, end in ends.items()):
+            records = [record for part in consumer.poll(timeout_ms=_POLL_MS).values() for record in part]
+            newest |= {each.key: each for each in records if wanted is None or each.key in wanted}
+            if records:
+                deadline_s = time.monotonic() + self._timeout_s
+            elif time.monotonic() > deadline_s:
+                raise KafkaTimeoutError(f"topic {self._topic!r} could not be read for {self._timeout_s:g} s")
+        self._take(newest.values())
+
+    def _take(self, records: Iterable[Any]) -> None:
+        # Of each group only the last record is decoded.
+        for record in records:
+            if (measurement := read_measurement(record)) is not None:
+                self._newest[measurement.group_id] = measurement

@@ -1,0 +1,84 @@
+"""The lag as it is measured, read from its topic in a thread of its own."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import closing
+from datetime import timedelta
+from typing import Any, Self
+
+from kafka import KafkaConsumer
+from kafka.errors import KafkaError
+
+from group_coordinator.client.lag_log import assign_since
+from group_coordinator.client.messages import message_of
+from group_coordinator.page.measurements import Measurements
+
+__all__ = ["LiveLag"]
+
+log = logging.getLogger(__name__)
+
+_POLL_MS = 500
+_AGAIN_S = 2.0
+_BOOTSTRAP_MS = 3_000
+_END_S = 1.0
+_MOST_RECORDS = 20_000
+"""Measurements of groups, all together, that are read of the time before the page was started."""
+
+
+class LiveLag:
+    """Reads while the context is open. `back`: how far back in the topic it begins, if that is not too much.
+
+    A topic that is not there, and brokers that are away, are waited for. Nothing is known then.
+    """
+
+    def __init__(
+        self, topic: str, client_config: Mapping[str, Any], *, back: timedelta = timedelta(hours=6)
+    ) -> None:
+        self._topic, self._back = topic, back
+        self._config = {"bootstrap_timeout_ms": _BOOTSTRAP_MS, **client_config} | {
+            "group_id": None,
+            "enable_auto_commit": False,
+            "allow_auto_create_topics": False,
+        }
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="ui-lag-topic", daemon=True)
+        self.measurements = Measurements()
+
+    def __enter__(self) -> Self:
+        if self._topic:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        if self._topic:
+            self._thread.join(_END_S)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._read()
+            except KafkaError as error:
+                log.debug("topic %s cannot be read: %s", self._topic, message_of(error))
+            self._stopping.wait(_AGAIN_S)
+
+    def _read(self) -> None:
+        with closing(KafkaConsumer(**self._config)) as consumer:
+            since_ms = round((time.time() - self._back.total_seconds()) * 1_000)
+            ends = assign_since(consumer, self._topic, since_ms, _MOST_RECORDS)
+            while ends is None and not self._stopping.wait(_AGAIN_S):
+                ends = assign_since(consumer, self._topic, since_ms, _MOST_RECORDS)
+            # Others go on with what was known before until as much is known again.
+            measurements = Measurements()
+            while ends is not None and not self._stopping.is_set():
+                for records in consumer.poll(timeout_ms=_POLL_MS).values():
+                    for record in records:
+                        measurements.take(record)
+                if self.measurements is not measurements and all(
+                    consumer.position(each) >= end for each, end in ends.items()
+                ):
+                    self.measurements = measurements
