@@ -11,7 +11,7 @@ from group_coordinator.checkpoints.topics import read_topics
 from group_coordinator.jobs.health import Activity
 from group_coordinator.jobs.kafka_config import python_client_config
 from group_coordinator.streaming.errors import CoordinatorError
-from group_coordinator.streaming.lifeline import Watcher
+from group_coordinator.streaming.lifeline import Watcher, refuses
 from group_coordinator.streaming.ticks import TickReader
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["Leadership", "check_alone"]
 
 _LOOK_S = 0.2
+_SILENT_S = 2.0
+"""For so long a process on this machine has not ticked if it has died. Most that live tick twice in it."""
 _BOOTSTRAP_MS = 3_000
 
 
@@ -108,7 +110,7 @@ class Leadership:
             ticks.poll(look_s)
             look_s = _LOOK_S
             rival = ticks.running(self._quiet_s)
-            if rival is None or rival.coordinator == self.coordinator or self._has_ended(rival):
+            if rival is None or rival.coordinator == self.coordinator or self._has_ended(rival, ticks):
                 if standing_by_for:
                     self._watch.health.does(Activity.STARTING)
                     self._watch.metrics.standby.set(0)
@@ -125,5 +127,22 @@ class Leadership:
                 self._check_jvm()
                 self._watch.health.does(Activity.WARM if self._warmth.is_warm else Activity.STANDING_BY)
 
-    def _has_ended(self, rival: Tick) -> bool:
-        return self._stands_by and self._watcher.has_ended(rival.alive_at)
+    def _has_ended(self, rival: Tick, ticks: TickReader) -> bool:
+        if self._stands_by and self._watcher.has_ended(rival.alive_at):
+            return True
+        return self._was_here(rival) and ticks.running(_SILENT_S) is None and refuses(rival.alive_at or "")
+
+    def _was_here(self, rival: Tick) -> bool:
+        """Whether it has run on this machine, which refuses its address if it has ended.
+
+        Both the name and the address have to be this machine's: containers elsewhere may share either.
+        """
+        if rival.alive_at is None or self.alive_at is None:
+            return False
+        ours, theirs = ((each.coordinator, each.alive_at) for each in (self, rival))
+        return all(_host(one) == _host(other) for one, other in zip(ours, theirs, strict=True))
+
+
+def _host(name: str) -> str:
+    """Without what comes after it: a process id or a port."""
+    return name.rpartition(":")[0]

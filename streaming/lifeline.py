@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-__all__ = ["Lifeline", "Watcher"]
+__all__ = ["Lifeline", "Watcher", "refuses"]
 
 _BACKLOG = 16
 _CONNECT_S = 0.5
@@ -129,6 +129,17 @@ class Watcher:
         if self._connection is not None:
             self._connection.close()
         self._connection = self._address = None
+
+
+def refuses(address: str) -> bool:
+    """Whether nobody listens there."""
+    try:
+        connection = _connect(address)
+    except ConnectionRefusedError:
+        return True
+    if connection is not None:
+        connection.close()
+    return False
 
 
 def _connect(address: str | None) -> socket.socket | None:
