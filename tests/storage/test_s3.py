@@ -58,7 +58,7 @@ def command(*words: str) -> str:
 
 def test_nothing_is_lost_when_the_coordinator_or_the_store_dies(store: ObjectStore, tmp_path: Path) -> None:
     done, _ = play_and_check(tmp_path, FAULTS, kills_of_history=1, store=store)
-    assert done == {"SIGKILL driver", "SIGSTOP object store", "SIGKILL object store", "SIGKILL history"}
+    assert done == {"SIGKILL driver", "SIGSTOP storage", "SIGKILL storage", "SIGKILL history"}
 
     rows = json.loads(command("history", "--history-path", f"{store.root}/tables", "--output", "json"))
     assert rows
