@@ -22,9 +22,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.verify]
 
 FAULTS = [
     Fault(after_s=1, kind="kill-driver", seconds=0, choice=0.9),  # all of its processes at once
-    # Shorter than the connector tries, and longer: then the query ends, and starts again.
+    # Shorter than a batch may take, and longer: then the query begins anew.
     Fault(after_s=1, kind="pause-store", seconds=5, choice=0),
-    Fault(after_s=1, kind="kill-store", seconds=90, choice=0),
+    Fault(after_s=1, kind="kill-store", seconds=45, choice=0),
     Fault(after_s=1, kind="kill-driver", seconds=0, choice=0.9),
 ]
 
