@@ -21,8 +21,8 @@ from urllib.parse import urlsplit
 from group_coordinator.deploy.download import PART, DownloadError, WrongFileError, download
 
 LOCK = Path(__file__).with_name("jars.lock")
-TESTS_ONLY = ("broker-3.9", "broker-4.4", "connect", "streams", "kroxylicious")
-"""Sections that only tests and benchmarks fetch: 199 MB more, of which RocksDB is 73."""
+TESTS_ONLY = ("broker-3.9", "broker-4.4", "hdfs", "connect", "streams", "kroxylicious")
+"""Sections that only tests and benchmarks fetch: 255 MB more, of which RocksDB is 73 and HDFS 56."""
 ON_REQUEST = ("s3a", *TESTS_ONLY)
 """Sections that are fetched only if somebody names them. AWS's SDK is 686 MB."""
 

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from group_coordinator.deploy.jars import LOCK, TESTS_ONLY, JarError, maven_url
+from group_coordinator.deploy.jars import LOCK, JarError, maven_url
 
 if TYPE_CHECKING:
     from jgo.maven import MavenContext
@@ -24,7 +24,7 @@ _TIMEOUT_S = 30
 # rest. The broker's list has all its runtime dependencies, which Kafka's own tools need as well. Brokers of
 # other versions, Kafka Connect and Kafka Streams are for tests, Kroxylicious is for benchmarks, and each list
 # has all its runtime dependencies. The connector for S3 is complete as it stands as well. Hadoop 3.5.0 was
-# built with these versions.
+# built with these versions. So is HDFS for tests, with Spark's jars.
 ROOTS = {
     "spark": (
         "io.delta:delta-spark_4.2_2.13:4.4.0",
@@ -44,6 +44,7 @@ ROOTS = {
         "software.amazon.awssdk:bundle:2.35.4",
         "software.amazon.s3.analyticsaccelerator:analyticsaccelerator-s3:1.3.1",
     ),
+    "hdfs": ("org.apache.hadoop:hadoop-client-minicluster:3.5.0",),
     "tools": ("org.apache.kafka:kafka-tools:4.2.0",),
     "broker-3.9": (
         "org.apache.kafka:kafka_2.13:3.9.2",
@@ -64,7 +65,7 @@ ROOTS = {
     ),
     "kroxylicious": ("io.kroxylicious:kroxylicious-runtime:0.12.0",),
 }
-_CLOSED = ("broker", *TESTS_ONLY)
+_CLOSED = ("broker", "connect", "streams", "kroxylicious")
 
 
 def closure(roots: Iterable[str], context: MavenContext) -> set[str]:

@@ -91,7 +91,7 @@ def test_the_brokers_kafka_jars_are_of_one_version() -> None:
 
 
 def test_an_unknown_section_names_the_known_ones() -> None:
-    with pytest.raises(JarError, match=re.escape("[sparc]. Choose from: spark, broker, local, s3a, tools, ")):
+    with pytest.raises(JarError, match=re.escape("[sparc]. Choose from: spark, broker, local, s3a, hdfs, ")):
         read_lock("sparc")
 
 

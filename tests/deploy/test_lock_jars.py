@@ -18,7 +18,7 @@ def test_the_lock_is_in_step_with_its_roots(section: str) -> None:
     assert len({jar.filename for jar in locked}) == len(locked)
 
 
-@pytest.mark.parametrize("section", ["spark", "local", "s3a"])
+@pytest.mark.parametrize("section", ["spark", "local", "s3a", "hdfs"])
 def test_spark_gets_exactly_the_roots(section: str) -> None:
     assert {jar.coordinate for jar in read_lock(section)} == set(ROOTS[section])
 

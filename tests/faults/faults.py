@@ -19,6 +19,7 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
 from group_coordinator.deploy.broker import EmbeddedBroker
 from tests.faults.supervisor import Supervisor, signal_process
+from tests.storage.hdfs import Hdfs
 from tests.storage.s3 import ObjectStore
 
 __all__ = ["KINDS", "Fault", "Scene", "plan"]
@@ -34,7 +35,7 @@ class Scene(Protocol):
     """What faults are done to. `done`: how often which process was sent which signal, and the like."""
 
     broker: EmbeddedBroker
-    store: ObjectStore | None
+    store: ObjectStore | Hdfs | None
     supervisor: Supervisor
     done: Counter[str]
 
@@ -167,16 +168,16 @@ def _pause_broker(scene: Scene, fault: Fault) -> None:
 
 
 def _kill_store(scene: Scene, fault: Fault) -> None:
-    """The object store is away for a while."""
+    """The object store, or HDFS, is away for a while."""
     assert scene.store is not None
-    _kill(scene, "object store", [scene.store.pid])
+    _kill(scene, "storage", [scene.store.pid])
     time.sleep(fault.seconds)
     scene.store.start()
 
 
 def _pause_store(scene: Scene, fault: Fault) -> None:
     assert scene.store is not None
-    _pause(scene, "object store", [scene.store.pid], fault.seconds)
+    _pause(scene, "storage", [scene.store.pid], fault.seconds)
 
 
 # -- files and topics ------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from tests.faults.supervisor import Supervisor
 from tests.faults.tables import TableWriter
 from tests.faults.told import expected_tables
 from tests.patience import PATIENCE_S, wait_for
+from tests.storage.hdfs import Hdfs
 from tests.storage.s3 import ObjectStore
 
 __all__ = ["LoadSize", "Stage", "StageError"]
@@ -61,7 +62,7 @@ class Stage:
         say: Callable[[str], None],
         *,
         kills_of_history: int | None = 3,
-        store: ObjectStore | None = None,
+        store: ObjectStore | Hdfs | None = None,
     ) -> None:
         self._say = say
         self._directory = directory

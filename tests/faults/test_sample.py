@@ -9,6 +9,7 @@ import pytest
 from tests.faults.checker import check, figures
 from tests.faults.faults import Fault
 from tests.faults.stage import LoadSize, Stage
+from tests.storage.hdfs import Hdfs
 from tests.storage.s3 import ObjectStore
 
 pytestmark = pytest.mark.spark
@@ -48,7 +49,10 @@ def test_nothing_is_lost_when_anything_dies(tmp_path: Path) -> None:
 
 
 def play_and_check(
-    directory: Path, faults: list[Fault], kills_of_history: int | None, store: ObjectStore | None = None
+    directory: Path,
+    faults: list[Fault],
+    kills_of_history: int | None,
+    store: ObjectStore | Hdfs | None = None,
 ) -> tuple[set[str], int]:
     """Return what was done, and how often the coordinator was started."""
     said: list[str] = []

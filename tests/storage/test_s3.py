@@ -22,9 +22,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.verify]
 
 FAULTS = [
     Fault(after_s=1, kind="kill-driver", seconds=0, choice=0.9),  # all of its processes at once
-    # Shorter than the connector tries, and longer: then the query ends, and starts again.
+    # Shorter than a batch may take, and longer: then the query begins anew.
     Fault(after_s=1, kind="pause-store", seconds=5, choice=0),
-    Fault(after_s=1, kind="kill-store", seconds=90, choice=0),
+    Fault(after_s=1, kind="kill-store", seconds=45, choice=0),
     Fault(after_s=1, kind="kill-driver", seconds=0, choice=0.9),
 ]
 
@@ -58,7 +58,7 @@ def command(*words: str) -> str:
 
 def test_nothing_is_lost_when_the_coordinator_or_the_store_dies(store: ObjectStore, tmp_path: Path) -> None:
     done, _ = play_and_check(tmp_path, FAULTS, kills_of_history=1, store=store)
-    assert done == {"SIGKILL driver", "SIGSTOP object store", "SIGKILL object store", "SIGKILL history"}
+    assert done == {"SIGKILL driver", "SIGSTOP storage", "SIGKILL storage", "SIGKILL history"}
 
     rows = json.loads(command("history", "--history-path", f"{store.root}/tables", "--output", "json"))
     assert rows
