@@ -93,7 +93,8 @@ def _send(load: Load, beats: list[Beat], step: Step, schedule: _Schedule) -> Non
             until = int((now - begin) * step.per_second)
             for each in range(number, until):
                 beat = beats[each % step.beats]
-                schedule.due[each] = begin + each / step.per_second
+                # The first is due after the first interval.
+                schedule.due[each] = begin + (each + 1) / step.per_second
                 out.send(load.request_topic, key=beat.key, value=beat.request(each).value)
             number = until
             time.sleep(_TICK_S)
