@@ -52,7 +52,9 @@ def prepare_tables(spark: SparkSession, path: str) -> bool:
     """
     # Delta's own bookkeeping leaves the executors idle.
     with ThreadPoolExecutor(_AT_ONCE) as threads:
-        return all(threads.map(lambda table: _prepare(spark, path, table), ALL_TABLES))
+        are_new = list(threads.map(lambda table: _prepare(spark, path, table), ALL_TABLES))
+    # Not before all of them are there: at the first table that is not new, `all` would cancel the others.
+    return all(are_new)
 
 
 def _prepare(spark: SparkSession, path: str, table: Table) -> bool:
