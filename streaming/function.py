@@ -6,7 +6,6 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
-import pandas as pd
 
 from group_coordinator.checkpoints.shifts import CLOCK_JUMPED, ClockJumpedError, Guard, Shift, Shifts
 from group_coordinator.checkpoints.standstills import STOOD_STILL, StoodStillError
@@ -21,6 +20,7 @@ from group_coordinator.streaming.spool import spooled_in_log_order
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    import pandas as pd
     from pyspark.sql.streaming.state import GroupState
 
     from group_coordinator.coordinator_state.config import GroupConfig
@@ -131,6 +131,9 @@ class StatefulFunction:
         self, key: tuple[bytes | None], frames: Iterable[pd.DataFrame], state: GroupState
     ) -> Iterator[pd.DataFrame]:
         """As Spark calls it."""
+        # The project's own worker does without, and need not take the time to import it.
+        import pandas as pd  # noqa: PLC0415
+
         for rows in self.parts(key, chain.from_iterable(map(_plain, frames)), state):
             if rows:
                 # dtype object keeps a missing partition a null instead of making the column float.

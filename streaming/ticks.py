@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Beginning", "Tick", "TickReader"]
 
 _ANYBODY = ""
+_WAIT_MS = 100
 
 
 class Tick(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -60,7 +61,9 @@ class TickReader:
     def __init__(self, topic: str, client_config: Mapping[str, Any], first: int | None = None) -> None:
         self._partition = TopicPartition(topic, 0)
         self._first = first
-        self._consumer, begins = consumer_of(client_config, [self._partition])
+        # A broker answers a connection's requests in turn, and a fetch waits for a tick.
+        config = {**client_config, "fetch_max_wait_ms": _WAIT_MS}
+        self._consumer, begins = consumer_of(config, [self._partition])
         (self._begin,) = begins.values()
         self._newest: Tick | None = None
         self._heard_at = time.monotonic()
