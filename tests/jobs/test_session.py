@@ -11,6 +11,7 @@ import pyspark
 import pytest
 
 from group_coordinator.deploy.jars import fetch
+from group_coordinator.jobs.sasl import ALLOWED_URLS
 from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.spark
@@ -134,8 +135,19 @@ def test_settings_win_over_defaults(tmp_path: Path) -> None:
     # Longer than the path of a socket may be.
     temporary = tmp_path / ("t" * 100)
     temporary.mkdir()
-    made = session(given, {"GROUP_COORDINATOR_CACHE": str(cache), "TMPDIR": str(temporary)})
+    url = "https://idp.example/token"
+    login = {
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "OAUTHBEARER",
+        "kafka.sasl.oauthbearer.token.endpoint.url": url,
+        "spark.executor.extraJavaOptions": "-Dmine=1",
+    }
+    environment = {"GROUP_COORDINATOR_CACHE": str(cache), "TMPDIR": str(temporary)}
+    made = session(given | login, environment)
 
+    # Kafka's client in Java asks for tokens there, and nowhere else.
+    assert made["conf"]["spark.driver.extraJavaOptions"].endswith(f" -D{ALLOWED_URLS}={url}")
+    assert made["conf"]["spark.executor.extraJavaOptions"].endswith(f"-Dmine=1 -D{ALLOWED_URLS}={url}")
     assert {name: made["conf"][name] for name in given} == given
     assert not cache.exists()
     assert "spark.hadoop.fs.file.impl" not in made["conf"]

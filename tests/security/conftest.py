@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.commands.job import Process
+from tests.security.certificates import PASSWORD, make_client_key
 from tests.security.disguises import disguises
 from tests.security.rights import rights_of
 from tests.security.secured_broker import SecuredBroker
@@ -24,9 +25,11 @@ USERS = ("coordinator", "gateway", "member", "operator", "reader", "stranger", "
 
 
 @pytest.fixture(scope="session")
-def tokens() -> Iterator[TokenServer]:
-    """An OAuth server that knows everybody by the same password as the broker."""
-    with TokenServer({user: password_of(user) for user in USERS}) as server:
+def tokens(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TokenServer]:
+    """An OAuth server that knows everybody by the same password as the broker, and speaks TLS."""
+    key = make_client_key(tmp_path_factory.mktemp("tokens"), PASSWORD, "localhost")
+    clients = {user: password_of(user) for user in USERS}
+    with TokenServer(clients, certificate=key, password=PASSWORD) as server:
         yield server
 
 

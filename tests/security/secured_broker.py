@@ -79,8 +79,11 @@ class SecuredBroker:
                 "listener.name.secured.scram-sha-512.sasl.jaas.config": _login("scram.ScramLoginModule"),
                 "listener.name.secured.connections.max.reauth.ms": str(_SESSION_MS),
                 "listener.name.tokens.sasl.enabled.mechanisms": "OAUTHBEARER",
+                # With trust in the server of the keys.
                 "listener.name.tokens.oauthbearer.sasl.jaas.config": _login(
-                    "oauthbearer.OAuthBearerLoginModule"
+                    "oauthbearer.OAuthBearerLoginModule",
+                    unsecuredLoginStringClaim_sub="broker",
+                    **tokens.trust,
                 ),
                 "listener.name.tokens.oauthbearer.sasl.server.callback.handler.class": (
                     "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import subprocess
 import urllib.request
 from contextlib import closing
@@ -107,15 +108,24 @@ def shown(url: str) -> str:
     return text
 
 
+def provider(tokens: TokenServer, user: str, secret: str) -> TokenProvider:
+    """As programs make it."""
+    return TokenProvider(
+        tokens.endpoint,
+        client_id=user,
+        client_secret=secret,
+        scope="kafka",
+        tls=ssl.create_default_context(cafile=tokens.trust["ssl.truststore.location"]),
+    )
+
+
 def member_config(secured: SecuredBroker, tokens: TokenServer) -> dict[str, Any]:
     """As the guide has it for programs."""
     return {
         "bootstrap_servers": secured.token_servers,
         "security_protocol": "SASL_SSL",
         "sasl_mechanism": "OAUTHBEARER",
-        "sasl_oauth_token_provider": TokenProvider(
-            tokens.endpoint, client_id="member", client_secret=password_of("member"), scope="kafka"
-        ),
+        "sasl_oauth_token_provider": provider(tokens, "member", password_of("member")),
         "ssl_cafile": str(secured.certificates.authority),
     }
 
@@ -174,9 +184,7 @@ def test_gateway_history_page_and_command_line(
             own = member_config(secured, tokens) | {
                 "bootstrap_servers": gateway.wait_for("clients find the gateway at "),
                 "security_protocol": "SASL_PLAINTEXT",
-                "sasl_oauth_token_provider": TokenProvider(
-                    tokens.endpoint, client_id="reader", client_secret=password_of("reader")
-                ),
+                "sasl_oauth_token_provider": provider(tokens, "reader", password_of("reader")),
             }
             partition = TopicPartition("parcels", 0)
             with closing(KafkaConsumer("parcels", group_id="posted", **own)) as consumer:
@@ -205,6 +213,19 @@ def test_gateway_history_page_and_command_line(
             assert not told_in("\n".join(each.said).encode())
 
 
+def test_a_server_that_is_not_trusted_is_told_at_once(
+    secured: SecuredBroker, tokens: TokenServer, tmp_path: Path
+) -> None:
+    java = secured.token_properties("coordinator", password_of("coordinator"))
+    login = java["sasl.jaas.config"].partition(" ssl.truststore")[0] + ";"
+    file = write_settings(tmp_path / "wrong.toml", as_settings(java | {"sasl.jaas.config": login}))
+
+    message = Job(secured.token_servers, tmp_path, "wrong", "--config", str(file)).error()
+
+    assert f"the token endpoint {tokens.endpoint} is not trusted: " in message
+    assert "CERTIFICATE_VERIFY_FAILED" in message
+
+
 def test_a_wrong_secret_is_told_at_once(secured: SecuredBroker, tokens: TokenServer, tmp_path: Path) -> None:
     java = secured.token_properties("coordinator", "guessed")
     file = write_settings(tmp_path / "wrong.toml", as_settings(java))
@@ -220,9 +241,5 @@ def test_a_wrong_secret_is_told_at_once(secured: SecuredBroker, tokens: TokenSer
         GroupMember(
             group_id="g",
             **member_config(secured, tokens)
-            | {
-                "sasl_oauth_token_provider": TokenProvider(
-                    tokens.endpoint, client_id="member", client_secret="guessed"
-                )
-            },
+            | {"sasl_oauth_token_provider": provider(tokens, "member", "guessed")},
         )

@@ -27,7 +27,6 @@ class Asked(NamedTuple):
     """A request for a token: the body, and whose it was; None for a client with another secret."""
 
     by_java: bool
-
     form: dict[str, list[str]]
     client: str | None
     login: str
@@ -41,20 +40,18 @@ class Given(NamedTuple):
 
 
 class TokenServer:
-    """Gives each client of `secrets` (id -> secret) a signed JWT (RS256) under its id. Port 0 is any."""
+    """Gives each client of `clients` (id -> secret) a signed JWT (RS256) under its id.
+
+    `certificate`: a PEM file with its key and certificate for "localhost"; none: it speaks plain HTTP.
+    """
 
     def __init__(
         self, clients: Mapping[str, str], *, certificate: Path | None = None, password: str = ""
     ) -> None:
         self._clients = dict(clients)
-        self.trust = (
-            {}
-            if certificate is None
-            else {
-                "ssl.truststore.type": "PEM",
-                "ssl.truststore.location": str(certificate),
-            }
-        )
+        self.trust = {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(certificate)}
+        if certificate is None:
+            self.trust.clear()
         """Options of Java's login module with which its certificate is trusted."""
         self.lifetime_s = 3_600.0
         self.answer: tuple[int, bytes] | None = None
