@@ -128,19 +128,21 @@ class Leadership:
                 self._watch.health.does(Activity.WARM if self._warmth.is_warm else Activity.STANDING_BY)
 
     def _has_ended(self, rival: Tick, ticks: TickReader) -> bool:
+        if rival.alive_at is None:
+            return False
         if self._stands_by and self._watcher.has_ended(rival.alive_at):
             return True
-        return self._was_here(rival) and ticks.running(_SILENT_S) is None and refuses(rival.alive_at or "")
+        was_here = self._is_here(rival.coordinator, rival.alive_at)
+        return was_here and ticks.running(_SILENT_S) is None and refuses(rival.alive_at)
 
-    def _was_here(self, rival: Tick) -> bool:
-        """Whether it has run on this machine, which refuses its address if it has ended.
+    def _is_here(self, coordinator: str, alive_at: str) -> bool:
+        """Whether these are of this machine, which refuses the address if the process has ended.
 
-        Both the name and the address have to be this machine's: containers elsewhere may share either.
+        Both the name and the address have to be: containers elsewhere may share either.
         """
-        if rival.alive_at is None or self.alive_at is None:
+        if self.alive_at is None:
             return False
-        ours, theirs = ((each.coordinator, each.alive_at) for each in (self, rival))
-        return all(_host(one) == _host(other) for one, other in zip(ours, theirs, strict=True))
+        return (_host(coordinator), _host(alive_at)) == (_host(self.coordinator), _host(self.alive_at))
 
 
 def _host(name: str) -> str:
