@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["events", "line_of"]
 
 _POLL_MS = 500
+_BOOTSTRAP_TIMEOUT_MS = 10_000
+"""With Kafka's own half a minute nobody would know what it waits for."""
 _COMMITS = "offsets_committed"
 _HEAD = ("event_id", "event", "group_id", "at_ms")
 _DEFAULT_BACK = timedelta(hours=1)
@@ -97,6 +99,7 @@ def events(  # noqa: PLR0913 - one for each option
             since_ms=round(begin.timestamp() * 1_000),
             groups=groups,
             events_topic=events_topic,
+            bootstrap_timeout_ms=_BOOTSTRAP_TIMEOUT_MS,
             **client_config(bootstrap_servers, command_config),
         ) as reader:
             _show(reader, stopping, kinds, causes, follow=follow, as_json=as_json)
