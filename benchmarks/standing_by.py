@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _AT_ONCE = 20_000
 """So many heartbeats wait to be answered, at most."""
 _ANEW = "restarting the query"
+_TOGETHER = {"group.initial.rebalance.delay.ms": "3000"}
+"""So that all members of a group are in one join phase."""
 
 
 class Plan(NamedTuple):
@@ -40,7 +42,7 @@ def run(plan: Plan, file: Path | None) -> dict[str, float]:
     """Measure, print and write; return what has happened."""
     members = Members(plan.groups, plan.size)
     with Stage() as stage, ExitStack() as stack:
-        make = coordinators(stage, plan.settings)
+        make = coordinators(stage, _TOGETHER | plan.settings)
         running = stack.enter_context(make())
         running.await_line(RUNNING)
         members.form(stage.pool, running.load)
