@@ -9,6 +9,7 @@ import msgspec
 from kafka import KafkaConsumer, TopicPartition
 
 from group_coordinator.checkpoints.errors import CheckpointError
+from group_coordinator.client.since import offsets_since
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,9 +34,7 @@ def offsets_at(client_config: Mapping[str, Any], topic: str, place: str) -> dict
         elif place.startswith("{"):
             offsets = _given(place, partitions)
         else:
-            ends = consumer.end_offsets(partitions)
-            times = consumer.offsets_for_times(dict.fromkeys(partitions, parse_time(place)))
-            offsets = {each: times[each].offset if times.get(each) else ends[each] for each in partitions}
+            offsets = offsets_since(consumer, consumer.end_offsets(partitions), parse_time(place))
         return {each.partition: offset for each, offset in offsets.items()}
     finally:
         consumer.close()

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Collection
 from contextlib import ExitStack
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import msgspec
 from kafka import KafkaConsumer
 from kafka.structs import TopicPartition
 
 from group_coordinator.client.channel import MissingTopicError, check_settings, settings_of
+from group_coordinator.client.closing import Closing
+from group_coordinator.client.since import offsets_since
 from group_coordinator.client.tokens import check_token
 from group_coordinator.coordinator_state.topics import EVENTS
 
@@ -28,7 +29,7 @@ _SETTINGS: dict[str, Any] = {
 }
 
 
-class EventReader:
+class EventReader(Closing):
     """Reads events, each once, those of a group in their order.
 
         with EventReader(bootstrap_servers="localhost:9092") as events:
@@ -69,21 +70,12 @@ class EventReader:
             partitions = [TopicPartition(events_topic, number) for number in sorted(numbers)]
             self._consumer.assign(partitions)
             self._ends: dict[TopicPartition, int] = self._consumer.end_offsets(partitions)
-            begins = dict(self._ends)
+            begins = self._ends
             if since_ms is not None:
-                found = self._consumer.offsets_for_times(dict.fromkeys(partitions, since_ms))
-                begins |= {each: there.offset for each, there in found.items() if there is not None}
+                begins = offsets_since(self._consumer, self._ends, since_ms)
             for partition, begin in begins.items():
                 self._consumer.seek(partition, begin)
             on_error.pop_all()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Disconnect."""

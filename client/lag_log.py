@@ -6,12 +6,15 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 import msgspec
 from kafka import KafkaConsumer
 from kafka.errors import KafkaTimeoutError, TopicAuthorizationFailedError, UnknownTopicOrPartitionError
 from kafka.structs import TopicPartition
+
+from group_coordinator.client.closing import Closing
+from group_coordinator.client.since import offsets_since
 
 __all__ = [
     "MISSED",
@@ -154,17 +157,14 @@ def assign_since(
     partitions = [TopicPartition(topic, number) for number in sorted(numbers)]
     consumer.assign(partitions)
     ends = dict(consumer.end_offsets(partitions))
-    found = consumer.offsets_for_times(dict.fromkeys(partitions, since_ms))
-    for partition in partitions:
-        first = found.get(partition)
-        begin = ends[partition] if first is None else first.offset
-        if most_records is not None:
-            begin = max(begin, ends[partition] - most_records // len(partitions))
-        consumer.seek(partition, begin)
+    # An equal part of the records from each partition.
+    most = None if most_records is None else most_records // len(partitions)
+    for partition, first in offsets_since(consumer, ends, since_ms).items():
+        consumer.seek(partition, first if most is None else max(first, ends[partition] - most))
     return ends
 
 
-class LagLog:
+class LagLog(Closing):
     """The newest measurement of each group that has a fresh one. `kafka_config`: kafka-python's settings.
 
     It reads from some minutes ago on, and each look goes on from where the last one has ended.
@@ -189,12 +189,6 @@ class LagLog:
         }
         self._consumer: KafkaConsumer | None = None
         self._newest: dict[str, Measurement] = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Disconnect."""

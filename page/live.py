@@ -13,6 +13,7 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
 from group_coordinator.client.messages import message_of
+from group_coordinator.client.since import offsets_since
 from group_coordinator.page.memory import LIMITS, Limits, Memory
 
 __all__ = ["Live"]
@@ -106,7 +107,6 @@ class Live:
         consumer.assign([*pictures, *events])
         consumer.seek_to_beginning(*pictures)
         begin_ms = round((time.time() - self._back.total_seconds()) * 1_000)
-        ends = consumer.end_offsets(events)
-        for partition, found_there in consumer.offsets_for_times(dict.fromkeys(events, begin_ms)).items():
-            consumer.seek(partition, ends[partition] if found_there is None else found_there.offset)
+        for partition, begin in offsets_since(consumer, consumer.end_offsets(events), begin_ms).items():
+            consumer.seek(partition, begin)
         return [*pictures, *events]

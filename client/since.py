@@ -1,0 +1,21 @@
+"""The places in a topic from which on its records are not older than a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kafka import KafkaConsumer
+from kafka.structs import TopicPartition
+
+__all__ = ["offsets_since"]
+
+
+def offsets_since(
+    consumer: KafkaConsumer, ends: Mapping[TopicPartition, int], since_ms: int
+) -> dict[TopicPartition, int]:
+    """The offset of each partition's first record that is not older than `since_ms`, or else its end.
+
+    `ends`: where the partitions end. Raises a KafkaError.
+    """
+    found = consumer.offsets_for_times(dict.fromkeys(ends, since_ms))
+    return {each: end if found.get(each) is None else found[each].offset for each, end in ends.items()}
