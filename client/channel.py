@@ -20,7 +20,15 @@ from group_coordinator.coordinator_state.partitioning import partition_for_key
 from group_coordinator.coordinator_state.requests import AnyRequest
 from group_coordinator.coordinator_state.responses import AnyResponse, InvalidRequestResponse
 
-__all__ = ["Channel", "KafkaChannel", "MissingTopicError", "check_settings", "read_answer", "settings_of"]
+__all__ = [
+    "WITHOUT_GROUP",
+    "Channel",
+    "KafkaChannel",
+    "MissingTopicError",
+    "check_settings",
+    "read_answer",
+    "settings_of",
+]
 
 log = logging.getLogger(__name__)
 
@@ -247,10 +255,14 @@ _DEFAULTS = {"reconnect_backoff_max_ms": 1_000}
 _MOST_FETCH_WAIT_MS = 5_000
 # The leader looks topics up within `poll`, which must not hang for long.
 _ADMIN_DEFAULTS = {"request_timeout_ms": 5_000}
-_CONSUMER_SETTINGS = {
+WITHOUT_GROUP: dict[str, Any] = {
     "group_id": None,
     "enable_auto_commit": False,
     "allow_auto_create_topics": False,
+}
+"""Settings of a consumer that only reads: it is in no group, commits nothing, and makes no topic."""
+_CONSUMER_SETTINGS = {
+    **WITHOUT_GROUP,
     # Only matters when retention overtakes this member: what is still there may be for it.
     "auto_offset_reset": "earliest",
     "key_deserializer": None,

@@ -11,7 +11,7 @@ import msgspec
 from kafka import KafkaConsumer
 from kafka.structs import TopicPartition
 
-from group_coordinator.client.channel import MissingTopicError, check_settings, settings_of
+from group_coordinator.client.channel import WITHOUT_GROUP, MissingTopicError, check_settings, settings_of
 from group_coordinator.client.closing import Closing
 from group_coordinator.client.since import offsets_since
 from group_coordinator.client.tokens import check_token
@@ -21,12 +21,7 @@ __all__ = ["EventReader"]
 
 _REMEMBERED = 100_000
 """Ids of the newest events. After a crash the coordinator repeats those of a batch at most."""
-_SETTINGS: dict[str, Any] = {
-    "group_id": None,
-    "enable_auto_commit": False,
-    "allow_auto_create_topics": False,
-    "auto_offset_reset": "earliest",
-}
+_SETTINGS = WITHOUT_GROUP | {"auto_offset_reset": "earliest"}
 
 
 class EventReader(Closing):

@@ -13,6 +13,7 @@ from kafka import KafkaConsumer
 from kafka.errors import KafkaTimeoutError, TopicAuthorizationFailedError, UnknownTopicOrPartitionError
 from kafka.structs import TopicPartition
 
+from group_coordinator.client.channel import WITHOUT_GROUP
 from group_coordinator.client.closing import Closing
 from group_coordinator.client.since import offsets_since
 
@@ -181,12 +182,7 @@ class LagLog(Closing):
         self._topic, self._timeout_s, self._clock_ms = topic, timeout_ms / 1_000, clock_ms
         self._config = {
             n: value for n, value in kafka_config.items() if n in KafkaConsumer.DEFAULT_CONFIG
-        } | {
-            "group_id": None,
-            "enable_auto_commit": False,
-            "allow_auto_create_topics": False,
-            "auto_offset_reset": "latest",
-        }
+        } | {**WITHOUT_GROUP, "auto_offset_reset": "latest"}
         self._consumer: KafkaConsumer | None = None
         self._newest: dict[str, Measurement] = {}
 

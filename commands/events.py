@@ -11,7 +11,7 @@ import click
 
 from group_coordinator.commands.command_config import client_config, command_config_option
 from group_coordinator.commands.printable import printable
-from group_coordinator.commands.terminal import bootstrap_option, fail, say
+from group_coordinator.commands.terminal import BOOTSTRAP_TIMEOUT_MS, bootstrap_option, fail, say
 from group_coordinator.commands.times import parsed_time
 from group_coordinator.coordinator_state.topics import EVENTS
 
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["events", "line_of"]
 
 _POLL_MS = 500
-_BOOTSTRAP_TIMEOUT_MS = 10_000
-"""With Kafka's own half a minute nobody would know what it waits for."""
 _COMMITS = "offsets_committed"
 _HEAD = ("event_id", "event", "group_id", "at_ms")
 _DEFAULT_BACK = timedelta(hours=1)
@@ -99,7 +97,7 @@ def events(  # noqa: PLR0913 - one for each option
             since_ms=round(begin.timestamp() * 1_000),
             groups=groups,
             events_topic=events_topic,
-            bootstrap_timeout_ms=_BOOTSTRAP_TIMEOUT_MS,
+            bootstrap_timeout_ms=BOOTSTRAP_TIMEOUT_MS,
             **client_config(bootstrap_servers, command_config),
         ) as reader:
             _show(reader, stopping, kinds, causes, follow=follow, as_json=as_json)

@@ -21,13 +21,17 @@ from group_coordinator.client import (
 from group_coordinator.client.work import DEFAULT_ASSIGNORS, natural
 from group_coordinator.commands.command_config import client_config, command_config_option
 from group_coordinator.commands.printable import printable
-from group_coordinator.commands.terminal import bootstrap_option, fail, request_topic_option
+from group_coordinator.commands.terminal import (
+    BOOTSTRAP_TIMEOUT_MS,
+    bootstrap_option,
+    fail,
+    request_topic_option,
+)
 from group_coordinator.coordinator_state.topics import RESPONSES
 from group_coordinator.jobs.signals import stop_event
 
 __all__ = ["member"]
 
-_BOOTSTRAP_TIMEOUT_MS = 10_000
 _POLL_MS = 200
 _SILENCE_S = 1.5
 _SILENCE_AGAIN_S = 10.0
@@ -133,7 +137,7 @@ def _make(
         raise click.UsageError(str(error)) from None
     _say(f"connecting to Kafka at {bootstrap_servers}")
     try:
-        made = GroupMember(**settings, bootstrap_timeout_ms=_BOOTSTRAP_TIMEOUT_MS, **config)
+        made = GroupMember(**settings, bootstrap_timeout_ms=BOOTSTRAP_TIMEOUT_MS, **config)
         absent = [topic for topic in topics if made.partitions_for_topic(topic) is None]
     except ValueError as error:
         raise click.UsageError(str(error)) from None

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from group_coordinator.jobs.settings import Settings
 
 __all__ = [
+    "BOOTSTRAP_TIMEOUT_MS",
     "at_terminal",
     "bootstrap_option",
     "config_option",
@@ -39,6 +40,8 @@ __all__ = [
 Command = TypeVar("Command", bound="Callable[..., Any]")
 AnySettings = TypeVar("AnySettings", bound="Settings")
 
+BOOTSTRAP_TIMEOUT_MS = 10_000
+"""After kafka-python's own half a minute nobody would know what a command waits for."""
 _SPARK = ("pandas", "prometheus_client", "pyarrow", "pyspark", "rich", "structlog")
 
 

@@ -12,6 +12,7 @@ from kafka import KafkaConsumer
 from kafka.errors import KafkaError, TopicAuthorizationFailedError, UnsupportedCodecError
 from kafka.structs import TopicPartition
 
+from group_coordinator.client.channel import WITHOUT_GROUP
 from group_coordinator.client.messages import message_of
 
 __all__ = ["RecordTimes"]
@@ -22,9 +23,7 @@ _MOST_S = 2.0
 """A measurement waits no longer for all of them."""
 _POLL_MS = 100
 _SETTINGS: dict[str, Any] = {
-    "group_id": None,
-    "enable_auto_commit": False,
-    "allow_auto_create_topics": False,
+    **WITHOUT_GROUP,
     # Retention may have deleted the record, and then the oldest one counts.
     "auto_offset_reset": "earliest",
     # A broker sends one batch of records at least.

@@ -12,6 +12,7 @@ from kafka.admin import OffsetSpec
 from kafka.errors import KafkaError
 from kafka.structs import TopicPartition
 
+from group_coordinator.client.channel import WITHOUT_GROUP
 from group_coordinator.client.log_offsets import LogOffsets
 from group_coordinator.client.messages import message_of
 from group_coordinator.lag.book import Book
@@ -34,9 +35,7 @@ log = logging.getLogger(__name__)
 _POLL_MS = 200
 _AGAIN_S = 2.0
 _CONSUMER_SETTINGS: dict[str, Any] = {
-    "group_id": None,
-    "enable_auto_commit": False,
-    "allow_auto_create_topics": False,
+    **WITHOUT_GROUP,
     "auto_offset_reset": "earliest",
 }
 

@@ -13,6 +13,7 @@ from typing import Any, Self
 from kafka import KafkaConsumer
 from kafka.errors import KafkaError
 
+from group_coordinator.client.channel import WITHOUT_GROUP
 from group_coordinator.client.lag_log import assign_since
 from group_coordinator.client.messages import message_of
 from group_coordinator.page.measurements import Measurements
@@ -39,11 +40,7 @@ class LiveLag:
         self, topic: str, client_config: Mapping[str, Any], *, back: timedelta = timedelta(hours=6)
     ) -> None:
         self._topic, self._back = topic, back
-        self._config = {"bootstrap_timeout_ms": _BOOTSTRAP_MS, **client_config} | {
-            "group_id": None,
-            "enable_auto_commit": False,
-            "allow_auto_create_topics": False,
-        }
+        self._config = {"bootstrap_timeout_ms": _BOOTSTRAP_MS, **client_config, **WITHOUT_GROUP}
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="ui-lag-topic", daemon=True)
         self.measurements = Measurements()

@@ -24,12 +24,17 @@ from group_coordinator.commands.groups.plan import Planned, read_plan
 from group_coordinator.commands.groups.reset import ResetTo, parse_datetime, parse_duration, reset_offsets
 from group_coordinator.commands.printable import printable
 from group_coordinator.commands.tables import Report
-from group_coordinator.commands.terminal import bootstrap_option, fail, request_topic_option, show
+from group_coordinator.commands.terminal import (
+    BOOTSTRAP_TIMEOUT_MS,
+    bootstrap_option,
+    fail,
+    request_topic_option,
+    show,
+)
 from group_coordinator.coordinator_state.topics import GROUPS, LAG, RESPONSES
 
 __all__ = ["groups"]
 
-_BOOTSTRAP_TIMEOUT_MS = 10_000
 _NO_ACTION = (
     "warning: No action will be performed as the --execute option is missing. "
     "Add --dry-run if that is intended."
@@ -198,7 +203,7 @@ def groups(
             response_topic=response_topic,
             groups_topic=groups_topic,
             lag_topic=lag_topic,
-            bootstrap_timeout_ms=_BOOTSTRAP_TIMEOUT_MS,
+            bootstrap_timeout_ms=BOOTSTRAP_TIMEOUT_MS,
             **config,
         )
     except MissingTopicError as error:

@@ -97,7 +97,7 @@ def test_json_is_what_the_topic_has() -> None:
 
 def test_no_kafka_is_an_error_of_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    monkeypatch.setattr("group_coordinator.commands.events._BOOTSTRAP_TIMEOUT_MS", 300)
+    monkeypatch.setattr("group_coordinator.commands.events.BOOTSTRAP_TIMEOUT_MS", 300)
     result = CliRunner().invoke(main, ["events", "--bootstrap-server", "127.0.0.1:1"])
     assert result.exit_code == 1
     assert result.stderr.startswith("error: Kafka at 127.0.0.1:1: ")
