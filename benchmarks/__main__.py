@@ -26,6 +26,7 @@ def main(context: click.Context) -> None:
             workers,
             standing_by,
             lag,
+            page,
             endurance,
         ):
             context.invoke(command)
@@ -307,6 +308,18 @@ def lag(
     from benchmarks.lag import Plan, run
 
     run(Plan(groups, topics, partitions, interval, intervals), file)
+
+
+@main.command()
+@_rounds
+@click.option("--groups", default=10_000, show_default=True)
+@click.option("--members", default=10, show_default=True, help="Of each group.")
+@_json
+def page(*, rounds: int, groups: int, members: int, file: Path | None) -> None:
+    """Measure how long the page and its API take over many groups: seconds."""
+    from benchmarks.page import Plan, run
+
+    run(Plan(rounds, groups, members), file)
 
 
 @main.command()

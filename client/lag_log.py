@@ -27,6 +27,7 @@ __all__ = [
     "MeasuredTopic",
     "Measurement",
     "assign_since",
+    "in_words",
     "read_measurement",
 ]
 
@@ -101,7 +102,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def trend_in_words(self) -> str:
         """`steady`, `growing`, `clearing in 4 min`."""
-        return self.trend if self.clear_in_ms is None else f"{self.trend} in {_in_words(self.clear_in_ms)}"
+        return in_words(self.trend, self.clear_in_ms)
 
     @property
     def fresh_until_ms(self) -> int:
@@ -126,11 +127,13 @@ _measurements = msgspec.json.Decoder(Measurement)
 _UNITS_S = {"d": 86_400, "h": 3_600, "min": 60}
 
 
-def _in_words(ms: int) -> str:
-    """A time that is an estimate, in the largest unit of which it has two."""
-    seconds = round(ms / 1_000)
+def in_words(trend: str, clear_in_ms: int | None) -> str:
+    """A trend for people. The time is an estimate, told in the largest unit of which it has two."""
+    if clear_in_ms is None:
+        return trend
+    seconds = round(clear_in_ms / 1_000)
     unit, length = next(((it, s) for it, s in _UNITS_S.items() if seconds >= 2 * s), ("s", 1))
-    return f"{round(seconds / length)} {unit}"
+    return f"{trend} in {round(seconds / length)} {unit}"
 
 
 def read_measurement(record: Any) -> Measurement | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import socket
 import threading
 from socketserver import TCPServer, ThreadingMixIn
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from group_coordinator.jobs.settings import SettingsError
@@ -45,9 +46,31 @@ class _Server6(_Server):
         super().server_bind()
 
 
+class _Writer(io.BufferedIOBase):
+    """Writes to a client. One that takes nothing for so long is gone, which wsgiref tells from a fault."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any, /) -> int:
+        try:
+            self._connection.sendall(data)
+        except TimeoutError:
+            raise BrokenPipeError("the client takes nothing") from None
+        return memoryview(data).nbytes
+
+
 class _Handler(WSGIRequestHandler):
     timeout = 10
-    """Seconds for which somebody may be connected and say nothing."""
+    """Seconds for which somebody may be connected and say nothing, or take nothing."""
+
+    def setup(self) -> None:
+        """Prepare to answer."""
+        super().setup()
+        self.wfile = _Writer(self.connection)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
         """Log nothing, because a probe asks every few seconds."""

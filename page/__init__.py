@@ -1,8 +1,9 @@
-"""A small web page for people: the groups as they are, and what happened to one of them, now and then.
+"""A small web page for people, and an API for programs: the groups as they are, and what happened to one.
 
-    coordinator.groups, coordinator.events ─► live ─► memory ─┐
-    Delta tables ───────────────────────────────► history ────┼─► app ─► pages, to the browser
-    coordinator.requests, asked now and then ──► lags ────────┘
+    coordinator.groups, .events, .clock ─► live ─► memory, pulse ─┐           ┌─► site ─► pages
+    coordinator.lag ─────────────────────► live_lag ──────────────┼─► known ──┤
+    coordinator.requests, now and then ──► lags ──────────────────┤           └─► api ──► JSON, streams
+    Delta tables ────────────────────────► history ───────────────┘
 
 It only looks: nothing that can be done here changes a group.
 """

@@ -20,6 +20,8 @@ __all__ = ["Lags", "Measured"]
 
 FRESH_S = 15.0
 """As long as that nobody is asked again."""
+_PATIENCE_S = 60.0
+"""Nobody waits longer for figures: all that wait their turn have them by then, or are told of a problem."""
 _KEPT = 64
 _MOST_ASKED = 8
 """Measurements that wait for their turn. A caller beyond that limit asks again at its next look."""
@@ -48,6 +50,7 @@ class Lags:
     def __init__(self, connect: Callable[[], AdminClient]) -> None:
         self._connect = connect
         self._lock = threading.Lock()
+        self._answered = threading.Condition(self._lock)
         self._turn = threading.Lock()
         self._found: OrderedDict[str | None, tuple[float, Measured]] = OrderedDict()
         self._asked: set[str | None] = set()
@@ -57,10 +60,32 @@ class Lags:
         with self._lock:
             taken, measured = self._found.get(group_id, (None, None))
             is_old = taken is None or time.monotonic() - taken > FRESH_S
-            if is_old and group_id not in self._asked and len(self._asked) < _MOST_ASKED:
-                self._asked.add(group_id)
-                threading.Thread(target=self._measure, args=(group_id,), name="ui-lags", daemon=True).start()
+            if is_old:
+                self._begin(group_id)
         return measured
+
+    def ask(self, group_id: str) -> Measured | None:
+        """Figures of a group that are not old. Waits for them; None if too many others are asked for."""
+        deadline = time.monotonic() + _PATIENCE_S
+        with self._answered:
+            while (left := deadline - time.monotonic()) > 0:
+                taken, measured = self._found.get(group_id, (None, None))
+                if taken is not None and time.monotonic() - taken <= FRESH_S:
+                    return measured
+                if not self._begin(group_id):
+                    return None
+                self._answered.wait(left)
+        return None
+
+    def _begin(self, group_id: str | None) -> bool:
+        """Begin to measure, if nobody has; False if too many others wait."""
+        if group_id in self._asked:
+            return True
+        if len(self._asked) >= _MOST_ASKED:
+            return False
+        self._asked.add(group_id)
+        threading.Thread(target=self._measure, args=(group_id,), name="ui-lags", daemon=True).start()
+        return True
 
     def _measure(self, group_id: str | None) -> None:
         try:
@@ -72,8 +97,9 @@ class Lags:
                 while len(self._found) > _KEPT:
                     self._found.popitem(last=False)
         finally:
-            with self._lock:
+            with self._answered:
                 self._asked.discard(group_id)
+                self._answered.notify_all()
 
     def _asked_for(self, group_ids: Collection[str] | None) -> Measured:
         try:

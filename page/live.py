@@ -5,16 +5,17 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
-from contextlib import closing
-from datetime import timedelta
+from contextlib import closing, suppress
+from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
 from kafka import KafkaConsumer, TopicPartition
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, TopicAuthorizationFailedError, UnknownTopicOrPartitionError
 
 from group_coordinator.client.messages import message_of
 from group_coordinator.client.since import offsets_since
 from group_coordinator.page.memory import LIMITS, Limits, Memory
+from group_coordinator.page.pulse import Pulse
 
 __all__ = ["Live"]
 
@@ -36,6 +37,7 @@ class Live:
         self,
         groups_topic: str,
         events_topic: str,
+        clock_topic: str,
         client_config: Mapping[str, Any],
         *,
         back: timedelta = timedelta(hours=6),
@@ -43,12 +45,14 @@ class Live:
     ) -> None:
         self._groups_topic = groups_topic
         self._events_topic = events_topic
+        self._clock = TopicPartition(clock_topic, 0)
         self._client_config = dict(client_config)
         self._back = back
         self._limits = limits
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="ui-live", daemon=True)
         self.memory = Memory(limits)
+        self.pulse = Pulse()
         self.problem: str | None = "the topics are being read"
         """Why what is known may not be all there is; one line."""
         self.has_connected = False
@@ -85,7 +89,10 @@ class Live:
             while not self._stopping.is_set():
                 for partition, records in consumer.poll(timeout_ms=_POLL_MS).items():
                     for record in records:
-                        if partition.topic == self._groups_topic:
+                        if partition == self._clock:
+                            is_new = record.offset >= ends[partition]
+                            self.pulse.take(record, datetime.now(UTC), is_new=is_new)
+                        elif partition.topic == self._groups_topic:
                             memory.take_picture(record.key, record.value, record.headers)
                         else:
                             memory.take_event(record.offset, record.value)
@@ -93,6 +100,10 @@ class Live:
                     consumer.position(each) >= end for each, end in ends.items()
                 ):
                     self.memory, self.problem = memory, None
+                    self.pulse.has_looked = self._clock in ends
+                if self.pulse.is_silent(datetime.now(UTC)):
+                    # A consumer says nothing of brokers that are away; a request to them does.
+                    consumer.end_offsets([self._clock], timeout_ms=_BOOTSTRAP_MS)
 
     def _assign(self, consumer: KafkaConsumer) -> list[TopicPartition] | None:
         """Begin with all pictures, and with the events of the last hours; None if a topic is not there."""
@@ -104,9 +115,19 @@ class Live:
                 return None
             found[topic] = [TopicPartition(topic, number) for number in sorted(numbers)]
         pictures, events = found[self._groups_topic], found[self._events_topic]
-        consumer.assign([*pictures, *events])
+        clock = [self._clock] if self._may_hear(consumer) else []
+        consumer.assign([*pictures, *events, *clock])
         consumer.seek_to_beginning(*pictures)
         begin_ms = round((time.time() - self._back.total_seconds()) * 1_000)
         for partition, begin in offsets_since(consumer, consumer.end_offsets(events), begin_ms).items():
             consumer.seek(partition, begin)
-        return [*pictures, *events]
+        if clock:
+            begins, ends = consumer.beginning_offsets(clock), consumer.end_offsets(clock)
+            consumer.seek(self._clock, max(begins[self._clock], ends[self._clock] - 1))
+        return [*pictures, *events, *clock]
+
+    def _may_hear(self, consumer: KafkaConsumer) -> bool:
+        """Whether the clock topic can be read. Without it nothing is said about coordinators."""
+        with suppress(TopicAuthorizationFailedError, UnknownTopicOrPartitionError):
+            return bool(consumer.partitions_for_topic(self._clock.topic))
+        return False

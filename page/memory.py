@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -18,19 +18,18 @@ from group_coordinator.history.rows import GenerationMember, Transition, read_ev
 from group_coordinator.history.spans import Assignment, Membership
 from group_coordinator.history.story import Story
 
-__all__ = ["LIMITS", "Limits", "Listed", "Memory"]
+__all__ = ["LIMITS", "Kept", "Limits", "Listed", "Memory"]
 
 # Bytes that Python needs for an entry besides its own, about.
 _OVERHEAD = 300
-_NOT_TOLD = frozenset({"offsets_expired"})
-_OF_OFFSETS = frozenset({"offsets_committed", "offsets_deleted"})
+_OF_OFFSETS = frozenset({"offsets_committed", "offsets_deleted", "offsets_expired"})
 """Most events are commits of members, which no page shows. Others are kept apart, however many they are."""
 
 
 class Limits(NamedTuple):
     """The limits of what is kept, in bytes and in events. Groups that have changed last are kept longest.
 
-    `resets`: offsets that were set or deleted by somebody other than a member.
+    `resets`: offsets that were set or deleted by somebody other than a member, or that have expired.
     """
 
     pictures: int = 64 << 20
@@ -55,14 +54,22 @@ class Listed(NamedTuple):
     since: datetime
 
 
-class _Heading(msgspec.Struct):
-    """As much of a picture as a list shows."""
+class _Name(msgspec.Struct):
+    """The names of a member."""
 
-    group_id: str
-    state: str
-    generation_id: int
-    members: list[msgspec.Raw]
-    state_timestamp_ms: int
+    member_id: str
+    client_id: str
+    client_host: str
+    group_instance_id: str | None = None
+
+    def __iter__(self) -> Iterator[str]:
+        yield from (self.member_id, self.client_id, self.client_host, self.group_instance_id or "")
+
+
+class _Named(msgspec.Struct):
+    """As much of a picture as a search looks at."""
+
+    members: list[_Name]
 
 
 class _Tag(msgspec.Struct):
@@ -71,16 +78,21 @@ class _Tag(msgspec.Struct):
     event_id: str
     event: str
     group_id: str
+    at_ms: int = 0
     member_id: str | None = None
 
 
-class _Kept(NamedTuple):
+class Kept(NamedTuple):
+    """An event as it is in the topic. `log_offset`: its place in its partition; `at_ms`: its log time."""
+
     log_offset: int
     event_id: str
+    at_ms: int
     body: bytes
 
     @property
     def size(self) -> int:
+        """The bytes that it takes, about."""
         return len(self.body) + len(self.event_id) + _OVERHEAD
 
 
@@ -88,11 +100,11 @@ class _Events:
     """The newest events of one group, each once: after a crash of the coordinator some come again."""
 
     def __init__(self) -> None:
-        self.kept: deque[_Kept] = deque()
+        self.kept: deque[Kept] = deque()
         self.size = 0
         self._ids: set[str] = set()
 
-    def take(self, event: _Kept, most_bytes: int, most: int) -> None:
+    def take(self, event: Kept, most_bytes: int, most: int) -> None:
         if event.event_id in self._ids:
             return
         self._ids.add(event.event_id)
@@ -113,7 +125,7 @@ class _Newest:
         self.groups: OrderedDict[str, _Events] = OrderedDict()
         self.size = 0
 
-    def take(self, group_id: str, event: _Kept) -> None:
+    def take(self, group_id: str, event: Kept) -> None:
         of_group = self.groups.setdefault(group_id, _Events())
         self.groups.move_to_end(group_id)
         self.size -= of_group.size
@@ -123,7 +135,7 @@ class _Newest:
             _, oldest = self.groups.popitem(last=False)
             self.size -= oldest.size
 
-    def kept(self, group_id: str) -> list[_Kept]:
+    def kept(self, group_id: str) -> list[Kept]:
         of_group = self.groups.get(group_id)
         return [] if of_group is None else list(of_group.kept)
 
@@ -151,21 +163,21 @@ class Memory:
         if not self._places.take(key, headers):
             return
         try:
-            heading = None if value is None else _headings.decode(value)
-            group_id = (key or b"").decode() if heading is None else heading.group_id
+            picture = None if value is None else _pictures.decode(value)
+            group_id = (key or b"").decode() if picture is None else picture.group_id
         except (msgspec.DecodeError, UnicodeDecodeError):
             return
         with self._lock:
             before = self._pictures.pop(group_id, None)
             self._pictures_size -= 0 if before is None else len(before[1]) + _OVERHEAD
-            if heading is None or value is None:
+            if picture is None or value is None:
                 return
             listed = Listed(
-                heading.group_id,
-                heading.state,
-                heading.generation_id,
-                len(heading.members),
-                time_of(heading.state_timestamp_ms),
+                picture.group_id,
+                picture.state,
+                picture.generation_id,
+                len(picture.members),
+                time_of(picture.state_timestamp_ms),
             )
             self._pictures[group_id] = (listed, value)
             self._pictures_size += len(value) + _OVERHEAD
@@ -181,11 +193,11 @@ class Memory:
         except msgspec.DecodeError:
             return
         is_of_offsets = tag.event in _OF_OFFSETS
-        if value is None or tag.event in _NOT_TOLD or (is_of_offsets and tag.member_id):
+        if value is None or (is_of_offsets and tag.member_id):
             return
         with self._lock:
             events = self._resets if is_of_offsets else self._events
-            events.take(tag.group_id, _Kept(log_offset, tag.event_id, value))
+            events.take(tag.group_id, Kept(log_offset, tag.event_id, tag.at_ms, value))
 
     # -- what is known -----------------------------------------------------------------------------------
 
@@ -195,19 +207,36 @@ class Memory:
             listed = [listed for listed, _ in self._pictures.values()]
         return sorted(listed)
 
+    def named(self, text: str) -> set[str]:
+        """The ids of groups with `text` in their id, or in the id, client, instance or host of a member."""
+        # As it stands in JSON, without its quotes. Only pictures that have it anywhere are looked at closely.
+        needle = msgspec.json.encode(text)[1:-1]
+        with self._lock:
+            kept = [(each, body) for each, (_, body) in self._pictures.items()]
+        return {
+            group_id
+            for group_id, body in kept
+            if text in group_id
+            or (needle in body and any(text in name for each in _names.decode(body).members for name in each))
+        }
+
     def picture(self, group_id: str) -> GroupPicture | None:
         """The newest picture of a group."""
         with self._lock:
             found = self._pictures.get(group_id)
         return None if found is None else _pictures.decode(found[1])
 
+    def events(self, group_id: str) -> list[Kept]:
+        """The newest events of a group that are kept, the oldest first. Commits of members are not."""
+        with self._lock:
+            return sorted(self._events.kept(group_id) + self._resets.kept(group_id))
+
     def story(self, group_id: str) -> Story | None:
         """Return what happened to a group, as far as that is kept; None if nothing is known of it.
 
         Of a group to which nothing has happened lately it is what its picture says.
         """
-        with self._lock:
-            kept = sorted(self._events.kept(group_id) + self._resets.kept(group_id))
+        kept = self.events(group_id)
         picture = self.picture(group_id)
         if not kept and picture is None:
             return None
@@ -216,7 +245,7 @@ class Memory:
         return story if picture is None else _completed(story, picture)
 
 
-_headings = msgspec.json.Decoder(_Heading)
+_names = msgspec.json.Decoder(_Named)
 _tags = msgspec.json.Decoder(_Tag)
 _pictures = msgspec.json.Decoder(GroupPicture)
 

@@ -10,7 +10,8 @@ from group_coordinator.client.admin import AdminClient
 from group_coordinator.deploy.extras import missing
 from group_coordinator.jobs.kafka_config import python_client_config
 from group_coordinator.jobs.settings import SettingsError
-from group_coordinator.page.app import App, Past
+from group_coordinator.page.app import App
+from group_coordinator.page.known import Known, Past, Sources
 from group_coordinator.page.lags import Lags
 from group_coordinator.page.live import Live
 from group_coordinator.page.live_lag import LiveLag
@@ -39,7 +40,7 @@ def serving(settings: PageSettings, say: Callable[[str], None]) -> Iterator[Live
     client_config = python_client_config(settings.bootstrap_servers, settings.kafka)
     with ExitStack() as stack:
         past = _past(settings.history_path)
-        live = Live(settings.topics_groups, settings.topics_events, client_config)
+        live = Live(settings.topics_groups, settings.topics_events, settings.topics_clock, client_config)
         lags = Lags(
             lambda: AdminClient(
                 request_timeout_ms=_TIMEOUT_MS,
@@ -51,15 +52,12 @@ def serving(settings: PageSettings, say: Callable[[str], None]) -> Iterator[Live
             )
         )
         live_lag = stack.enter_context(LiveLag(settings.topics_lag, client_config))
-        app = App(
-            live,
-            lags.newest,
-            past,
-            measurements=lambda: live_lag.measurements,
-            hosts=hosts_of(settings.ui_host),
-        )
+        servers = settings.bootstrap_servers
+        known = Known(Sources(live, lags, past, lambda: live_lag.measurements, servers))
+        app = App(known, servers, hosts_of(settings.ui_host))
         port = stack.enter_context(listen(settings.ui_host, settings.ui_port, app))
         stack.enter_context(live)
+        stack.enter_context(app.streaming())
         host = f"[{settings.ui_host}]" if ":" in settings.ui_host else settings.ui_host
         say(f"the page is at http://{host}:{port}/")
         yield live

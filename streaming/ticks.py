@@ -20,7 +20,7 @@ from group_coordinator.jobs.lookups import consumer_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Beginning", "Tick", "TickReader"]
+__all__ = ["Beginning", "Tick", "TickReader", "read_tick"]
 
 _ANYBODY = ""
 _WAIT_MS = 100
@@ -97,7 +97,7 @@ class TickReader:
         """Take in the ticks that have come, or wait for one."""
         for records in self._consumer.poll(timeout_ms=round(timeout_s * 1000)).values():
             for record in records:
-                self._take(record.offset, _read(record.value))
+                self._take(record.offset, read_tick(record.value))
         self.position = self._consumer.position(self._partition)
 
     def _take(self, offset: int, tick: Tick) -> None:
@@ -125,7 +125,8 @@ class TickReader:
         return bool(self.position < end)
 
 
-def _read(value: bytes | None) -> Tick:
+def read_tick(value: bytes | None) -> Tick:
+    """A tick; one that cannot be read has no number."""
     try:
         return msgspec.json.decode(value or b"", type=Tick)
     except msgspec.DecodeError:

@@ -89,12 +89,12 @@ def fill(producer: KafkaProducer, topic: str) -> None:
 @pytest.mark.spark
 def test_all_readers_have_the_newest(producer: KafkaProducer, bootstrap_servers: str) -> None:
     config = {"bootstrap_servers": bootstrap_servers}
-    topic, events = (create_topic(bootstrap_servers, partitions=1) for _ in range(2))
+    topic, events, clock = (create_topic(bootstrap_servers, partitions=1) for _ in range(3))
     fill(producer, topic)
 
     assert {each.group_id: each.group_state for each in read_groups(topic, 1, config, 10_000)} == NOW
 
-    with Live(topic, events, config) as live:
+    with Live(topic, events, clock, config) as live:
         wait_for(lambda: live.problem is None)
         assert {each.group_id: each.state for each in live.memory.groups()} == NOW
 

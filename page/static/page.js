@@ -10,10 +10,37 @@
 
   const url = new URL(location.href);
   url.searchParams.set("part", "1");
+  url.hash = "";
 
+  // A screen reader says what changes there, so only what is new is written.
   function tell(text, kind) {
-    fresh.textContent = text;
-    fresh.className = kind;
+    if (fresh.textContent !== text) {
+      fresh.textContent = text;
+      fresh.className = kind;
+    }
+  }
+
+  function part() {
+    return document.getElementById("part");
+  }
+
+  function tellAge() {
+    const age = part().dataset.fresh;
+    tell(age, age === "live" ? "" : "bad");
+  }
+
+  // Somebody may be reading: what is in focus and how far things are scrolled stays.
+  function replace(old, text) {
+    const parsed = new DOMParser().parseFromString(text, "text/html").getElementById("part");
+    const inside = (root) => [...root.querySelectorAll("a, [tabindex]")];
+    const focused = inside(old).indexOf(document.activeElement);
+    const same = focused < 0 ? [] : [document.activeElement.href ?? document.activeElement.ariaLabel];
+    const scrolled = [...old.querySelectorAll("[tabindex]")].map((each) => each.scrollLeft);
+    old.replaceWith(parsed);
+    [...parsed.querySelectorAll("[tabindex]")].forEach((each, at) => { each.scrollLeft = scrolled[at] ?? 0; });
+    if (focused >= 0) {
+      inside(parsed).find((each) => same.includes(each.href ?? each.ariaLabel))?.focus({ preventScroll: true });
+    }
   }
 
   async function refresh() {
@@ -22,10 +49,11 @@
     if (!answer.ok) {
       throw new Error("the answer was " + answer.status);
     }
-    if (!paused && text !== newest) {
+    const selected = getSelection();
+    const isSelecting = !selected.isCollapsed && part().contains(selected.anchorNode);
+    if (!paused && !isSelecting && text !== newest) {
       newest = text;
-      const parsed = new DOMParser().parseFromString(text, "text/html");
-      document.getElementById("part").replaceWith(parsed.getElementById("part"));
+      replace(part(), text);
     }
   }
 
@@ -34,7 +62,7 @@
       try {
         await refresh();
         if (!paused) {
-          tell("live", "");
+          tellAge();
         }
       } catch (error) {
         tell("not live: " + error.message, "bad");

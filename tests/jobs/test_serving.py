@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from group_coordinator.jobs import serving
 from group_coordinator.jobs.serving import serve_app
 from tests.patience import PATIENCE_S
 
@@ -118,3 +119,31 @@ def test_a_port_can_be_had_again_at_once() -> None:
     again, close = serve_app("127.0.0.1", port, app, "under-test")
     close()
     assert again == port
+
+
+def test_a_client_that_takes_nothing_is_left_without_a_word(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended = threading.Event()
+
+    class Endless:
+        def __iter__(self) -> Iterator[bytes]:
+            while True:
+                yield b"x" * 65_536
+
+        def close(self) -> None:
+            ended.set()
+
+    def endless(_: dict[str, Any], start_response: Any) -> Endless:
+        start_response("200 OK", [("Content-Type", "text/plain")])
+        return Endless()
+
+    monkeypatch.setattr(serving._Handler, "timeout", 0.2)
+    port, close = serve_app("127.0.0.1", 0, endless, "under-test")
+    try:
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            client.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            assert ended.wait(PATIENCE_S)
+    finally:
+        close()
+    assert capsys.readouterr().err == ""

@@ -62,7 +62,7 @@ def moved(records: Iterable[bytes], group_id: str, by_ms: int) -> list[bytes]:
     return found
 
 
-TOPICS = ("requests", "responses", "groups", "events", "lag", "work")
+TOPICS = ("requests", "responses", "groups", "events", "clock", "lag", "work")
 LATER_MS = 3_600_000
 """The next measurement is due so much later: the newest is fresh for as long as a test looks at it."""
 

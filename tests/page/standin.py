@@ -1,11 +1,13 @@
-"""What answers instead of a coordinator: its core, without Spark and without a clock."""
+"""The stand-in for a coordinator: its core, without Spark. It ticks, but for groups time stands still."""
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 
+import msgspec
 from kafka import KafkaConsumer, KafkaProducer
 
 from group_coordinator.coordinator_state.config import GroupConfig
@@ -13,6 +15,7 @@ from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.step import Channel, step
 
 _POLL_MS = 50
+_TICK_S = 1.0
 
 
 @contextmanager
@@ -44,7 +47,12 @@ def _answer(
         closing(KafkaConsumer(topics["topics.requests"], **config, enable_auto_commit=False)) as consumer,
         closing(KafkaProducer(bootstrap_servers=servers)) as producer,
     ):
+        ticks, ticked_at = 0, time.monotonic()
         while not stopping.is_set():
+            if ticks == 0 or time.monotonic() - ticked_at >= _TICK_S:
+                ticks, ticked_at = ticks + 1, time.monotonic()
+                tick = msgspec.json.encode({"tick": ticks, "coordinator": "stand-in"})
+                producer.send(topics["topics.clock"], tick, partition=0)
             for records in consumer.poll(timeout_ms=_POLL_MS).values():
                 for each in records:
                     group_id = each.key.decode()

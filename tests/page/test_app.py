@@ -21,12 +21,23 @@ from group_coordinator.coordinator_state.events import CommittedPartition, Offse
 from group_coordinator.history.errors import HistoryError
 from group_coordinator.history.story import Story
 from group_coordinator.page.app import App
+from group_coordinator.page.known import Known, Sources
 from group_coordinator.page.lags import Measured
 from group_coordinator.page.measurements import Measurements
 from group_coordinator.page.memory import Limits, Memory
+from group_coordinator.page.pulse import Pulse
 from tests.page.filled import BREAKOUT, HOSTILE_GROUP, IMAGE, SCRIPT, Filled, lag_of
 
-GROUP = {"group_id": "g", "state": "Empty", "generation_id": 1, "members": [], "state_timestamp_ms": 1}
+GROUP = {
+    "group_id": "g",
+    "state": "Empty",
+    "generation_id": 1,
+    "protocol_type": "consumer",
+    "protocol_name": None,
+    "leader": None,
+    "members": [],
+    "state_timestamp_ms": 1,
+}
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 PATHS = ["/", "/group", "/history", "/timeline.svg", "/timeline.html", "/static/page.css", "/nothing"]
 
@@ -34,6 +45,7 @@ PATHS = ["/", "/group", "/history", "/timeline.svg", "/timeline.html", "/static/
 class Live:
     def __init__(self) -> None:
         self.memory = Memory()
+        self.pulse = Pulse()
         self.problem: str | None = None
 
 
@@ -112,12 +124,31 @@ def measured(group_id: str | None) -> Measured:
     return Measured(NOW, {"billing": [row]})
 
 
+class Lags:
+    def __init__(self, lag_of: Callable[[str | None], Measured | None]) -> None:
+        self.newest = lag_of
+        self.ask = lag_of
+
+
+def application(
+    live: Live,
+    lag_of: Callable[[str | None], Measured | None] = measured,
+    past: Callable[[], Any] | None = None,
+    *,
+    measurements: Callable[[], Measurements] = Measurements,
+    hosts: list[str] | None = None,
+    now: datetime = NOW,
+) -> App:
+    sources = Sources(live, Lags(lag_of), past, measurements, "kafka:9092")
+    return App(Known(sources, lambda: now), "kafka:9092", hosts)
+
+
 Get = Callable[..., Answer]
 
 
 @pytest.fixture
 def get(live: Live, past: Past) -> Get:
-    return getter(App(live, measured, lambda: past, hosts=["127.0.0.1"], clock=lambda: NOW))
+    return getter(application(live, measured, lambda: past, hosts=["127.0.0.1"]))
 
 
 def getter(app: App) -> Get:
@@ -154,16 +185,16 @@ def test_the_list_has_state_generation_members_and_lag(get: Get) -> None:
 
     assert answer.status == "200 OK"
     start = words.index("billing")
-    assert words[start : start + 6] == ["billing", "Empty", "8", "0", "1,234", "5 min 1 s"]
+    assert words[start : start + 6] == ["billing", "Empty", "5 min 1 s", "8", "0", "1,234"]
     assert "Lag as of 12:00:00 UTC." in words
 
 
 def test_the_lag_is_on_its_way_or_cannot_be_had(live: Live) -> None:
-    waiting = getter(App(live, lambda _: None, clock=lambda: NOW))("/").body
+    waiting = getter(application(live, lambda _: None))("/").body
     assert "…" in Page(waiting).words
     assert "Lag: the coordinator is being asked." in Page(waiting).words
 
-    failed = getter(App(live, lambda _: Measured(NOW, problem="no <answer>"), clock=lambda: NOW))("/").body
+    failed = getter(application(live, lambda _: Measured(NOW, problem="no <answer>")))("/").body
     assert "Lag: unknown at 12:00:00 UTC: no <answer>" in Page(failed).words
 
 
@@ -175,14 +206,14 @@ def measurements(now: datetime = NOW) -> Measurements:
 
 
 def test_where_lag_is_measured_the_list_has_it_in_time_as_well(live: Live) -> None:
-    app = App(live, lambda _: None, measurements=measurements, clock=lambda: NOW + timedelta(seconds=12))
-    words = [word for word in Page(getter(app)("/").body).words if word.strip()]
+    app = application(live, lambda _: None, measurements=measurements, now=NOW + timedelta(seconds=12))
+    words = [word.strip() for word in Page(getter(app)("/").body).words if word.strip()]
     start = words.index("billing")
-    expected = ["billing", "Empty", "8", "0", "1,234", "36 min 40 s", "growing", "5 min 13 s"]
+    expected = ["billing", "Empty", "5 min 13 s", "8", "0", "1,234", "36 min 40 s", "growing"]
     assert words[start : start + 8] == expected
     # The other group is not measured, and is asked about.
     start = words.index(HOSTILE_GROUP)
-    assert words[start + 4 : start + 7] == ["…", "-", "-"]
+    assert words[start + 5 : start + 7] == ["…", "not measured"]
     assert "measure-lag has measured 1 of 2 groups, 12 s ago or less." in words
     assert "Lag of the others: the coordinator is being asked." in words
 
@@ -192,7 +223,7 @@ def test_where_lag_is_measured_the_list_has_it_in_time_as_well(live: Live) -> No
 
 
 def test_a_measurement_of_long_ago_is_not_shown_as_if_it_held(live: Live) -> None:
-    app = App(live, measured, measurements=measurements, clock=lambda: NOW + timedelta(hours=5))
+    app = application(live, measurements=measurements, now=NOW + timedelta(hours=5))
     words = Page(getter(app)("/").body).words
     assert {"lag in time", "trend"}.isdisjoint(words)
     assert "Lag as of 12:00:00 UTC." in words
@@ -205,34 +236,141 @@ def test_a_measurement_of_long_ago_is_not_shown_as_if_it_held(live: Live) -> Non
 def test_groups_are_chosen_by_a_part_of_their_ids(get: Get) -> None:
     assert "billing" not in Page(get("/", q="<script>").body).words
     assert HOSTILE_GROUP in Page(get("/", q="<script>").body).words
-    assert "There is no such group." in Page(get("/", q="nothing like it").body).words
+    words = Page(get("/", q="nothing like it").body).words
+    assert any(word.startswith("There is no such group now.") for word in words)
 
 
-def test_a_list_that_is_too_long_says_so(live: Live) -> None:
+def test_groups_are_found_by_the_names_of_their_members(get: Get) -> None:
+    words = Page(get("/", q=BREAKOUT).body).words
+    assert HOSTILE_GROUP in words
+    assert "billing" not in words
+
+
+def test_states_and_totals_stand_above_the_list_and_choose(get: Get) -> None:
+    page = Page(get("/").body)
+    words = [word.strip() for word in page.words if word.strip()]
+    start = words.index("2 groups")
+    assert words[start : start + 7] == [
+        "2 groups",
+        "Empty",
+        "1",
+        "Stable",
+        "1",
+        "2 members",
+        "1,234 records behind",
+    ]
+    assert "/?state=Stable" in page.links
+
+    words = Page(get("/", state="Stable").body).words
+    assert HOSTILE_GROUP in words
+    assert "billing" not in words
+
+
+def many(live: Live) -> Memory:
     memory = Memory()
     picture = live.memory._pictures["billing"][1]
     for number in range(300):
-        memory.take_picture(b"", picture.replace(b'"billing"', f'"g{number:03}"'.encode()))
-    live.memory = memory
-    words = Page(getter(App(live, measured, clock=lambda: NOW))("/").body).words
+        fields = msgspec.json.decode(picture) | {"group_id": f"g{number:03}", "generation_id": number % 7}
+        memory.take_picture(b"", msgspec.json.encode(fields))
+    return memory
 
-    assert "The first 200 of 300 groups: name a part of an id to see others." in words
-    assert "g199" in words
-    assert "g200" not in words
-    assert not any("not changed for longest" in word for word in words)
+
+def names(page: Page) -> list[str]:
+    return [word for word in page.words if re.fullmatch(r"g\d\d\d", word)]
+
+
+def test_a_long_list_is_shown_a_part_at_a_time(live: Live) -> None:
+    live.memory = many(live)
+    get = getter(application(live))
+    first = Page(get("/").body)
+    assert names(first) == [f"g{number:03}" for number in range(100)]
+    assert any("1 to 100 of 300" in word for word in first.words)
+    assert "/?offset=100" in first.links
+
+    last = Page(get("/", offset=200).body)
+    assert names(last)[-1] == "g299"
+    assert "/?offset=100" in last.links
+    assert "/?offset=300" not in last.links
+    beyond = Page(get("/", offset=900).body)
+    assert any("none of 300 from there on" in word for word in beyond.words)
+    assert "/?offset=800" in beyond.links
+
+
+def test_a_list_is_sorted_by_any_column(live: Live) -> None:
+    live.memory = many(live)
+    get = getter(application(live))
+    page = Page(get("/").body)
+    assert "/?sort=generation_id&order=desc" in page.links
+    assert [attrs["aria-sort"] for tag, attrs in page.tags if "aria-sort" in attrs] == ["ascending"]
+
+    by_generation = Page(get("/", sort="generation_id", order="desc").body)
+    assert names(by_generation)[:3] == ["g006", "g013", "g020"]
+    assert "/?sort=generation_id&order=asc" in by_generation.links
+    # What is chosen stays chosen on the next part.
+    assert "/?sort=generation_id&order=desc&offset=100" in by_generation.links
+
+
+def test_groups_whose_lag_is_not_known_come_last(get: Get) -> None:
+    for order in ("asc", "desc"):
+        links = [link for link in Page(get("/", sort="records", order=order).body).links if "/group?" in link]
+        assert links[0] == "/group?id=billing"
+
+
+def test_a_list_without_groups_says_how_there_will_be_some(live: Live) -> None:
+    live.memory = Memory()
+    words = Page(getter(application(live))("/").body).words
+
+    assert any("There are no groups yet." in word and "bootstrap.servers" in word for word in words)
+
+
+def ticked(live: Live, ago: timedelta, tick: Any = None) -> None:
+    value = msgspec.json.encode({"tick": 1, "coordinator": "c"} | (tick or {}))
+    at_ms = round((NOW - ago).timestamp() * 1_000)
+    live.pulse.take(SimpleNamespace(value=value, timestamp=at_ms), NOW, is_new=False)
+
+
+def test_while_no_coordinator_runs_the_groups_stand_still(live: Live) -> None:
+    ticked(live, timedelta(seconds=1))
+    get = getter(application(live))
+    assert 'data-fresh="live"' in get("/").body
+
+    ticked(live, timedelta(minutes=3))
+    for path in ("/", "/group"):
+        body = get(path, **({"id": "billing"} if path == "/group" else {})).body
+        assert 'data-fresh="as of 11:57:00 UTC"' in body
+        assert any(
+            "no coordinator has run since 2026-01-31 11:57:00 UTC" in word for word in Page(body).words
+        )
+    # It has been in this state for 5 min 1 s, but nobody knows that of the last three.
+    assert "2 min 1 s" in Page(get("/").body).words
+
+
+def test_a_coordinator_that_was_stopped_is_not_waited_for(live: Live) -> None:
+    ticked(live, timedelta(seconds=1), {"last": True})
+    assert "no coordinator has run since" in getter(application(live))("/").body
+
+    live.pulse = Pulse()
+    assert "no coordinator" not in getter(application(live))("/").body
+    live.pulse.has_looked = True
+    assert "no coordinator has run in the last hours" in getter(application(live))("/").body
+
+
+def test_the_page_says_which_cluster_it_shows(get: Get) -> None:
+    for path in ("/", "/history"):
+        assert "kafka:9092" in Page(get(path).body).words
 
 
 def test_a_list_that_is_not_whole_says_so(live: Live) -> None:
     live.memory = Memory(Limits(pictures=1))
     live.memory.take_picture(b"", msgspec.json.encode(GROUP))
-    words = Page(getter(App(live, measured, clock=lambda: NOW))("/").body).words
+    words = Page(getter(application(live, measured))("/").body).words
 
     assert any("not changed for longest" in word for word in words)
 
 
 def test_what_is_wrong_is_said(live: Live) -> None:
     live.problem = "Kafka cannot be read: <b>away</b>"
-    get = getter(App(live, measured, clock=lambda: NOW))
+    get = getter(application(live, measured))
 
     assert live.problem in Page(get("/").body).words
     assert live.problem in Page(get("/group", id="billing").body).words
@@ -241,7 +379,7 @@ def test_what_is_wrong_is_said(live: Live) -> None:
 def test_the_part_is_what_the_page_is_without_its_frame(get: Get) -> None:
     for path, query in (("/", {}), ("/group", {"id": HOSTILE_GROUP})):
         part = get(path, part="1", **query).body
-        assert part.startswith('<div id="part">')
+        assert part.startswith('<div id="part" data-fresh="live">')
         assert part in get(path, **query).body
 
 
@@ -277,7 +415,7 @@ def test_what_is_behind_partition_by_partition(get: Get) -> None:
 
 
 def test_the_lag_in_time_partition_by_partition_and_as_a_line(live: Live) -> None:
-    app = App(live, measured, measurements=measurements, clock=lambda: NOW + timedelta(seconds=12))
+    app = application(live, measurements=measurements, now=NOW + timedelta(seconds=12))
     page = Page(getter(app)("/group", id="billing", last=3600).body)
     words = [word for word in page.words if word.strip()]
     told = "Measured 12 s ago: 1,234 records behind, the oldest 36 min 40 s old (± 7 s); growing."
@@ -304,7 +442,7 @@ def test_a_group_that_nobody_knows(get: Get, live: Live) -> None:
         asked.append(group_id)
         return None
 
-    page = Page(getter(App(live, asking, clock=lambda: NOW))("/group", id="never seen").body)
+    page = Page(getter(application(live, asking))("/group", id="never seen").body)
     assert "Nothing is known of this group, now or in the last hours." in page.words
     # The coordinator is not asked whatever somebody types.
     assert asked == []
@@ -315,7 +453,7 @@ def test_a_group_that_has_just_been_deleted_has_its_story(live: Live) -> None:
     for offset, kept in enumerate(old._events.groups["billing"].kept):
         memory.take_event(offset, kept.body)
     live.memory = memory
-    page = Page(getter(App(live, measured, clock=lambda: NOW))("/group", id="billing", last=3600).body)
+    page = Page(getter(application(live, measured))("/group", id="billing", last=3600).body)
 
     assert any("no longer exists" in word for word in page.words)
     assert "billing-a" in page.words
@@ -342,10 +480,12 @@ def test_who_reset_offsets_is_shown(live: Live) -> None:
         ],
     )
     live.memory.take_event(1, msgspec.json.encode(reset))
-    page = Page(getter(App(live, measured, clock=lambda: NOW))("/group", id="reset", last=3600).body)
+    page = Page(getter(application(live, measured))("/group", id="reset", last=3600).body)
 
     words = [word for word in page.words if word.strip()]
-    assert words[-6:] == ["11:59:00.000", "set", f"{IMAGE} 3", "0", SCRIPT, "tool"]
+    start = words.index("11:59:00.000")
+    assert words[start : start + 6] == ["11:59:00.000", "set", f"{IMAGE} 3", "0", SCRIPT, "tool"]
+    assert "offsets_committed" in words[start + 6 :]
 
 
 # -- the past ------------------------------------------------------------------------------------------------
@@ -362,13 +502,13 @@ def test_any_moment_of_the_past(get: Get, past: Past) -> None:
     assert {REACH, "Who owned what at 2026-01-31 11:30:00 UTC"} <= set(page.words)
     start = page.words.index("Who owned what at 2026-01-31 11:30:00 UTC")
     words = [word for word in page.words[start:] if word.strip()]
-    assert [words[i : i + 5][3:] for i in (6, 11, 16)] == [
-        ["3", "orders 0,3,6,9"],
-        ["3", "orders 1,4,7,10"],
-        ["3", "orders 2,5,8,11"],
+    assert [words[i + 1 : i + 5 : 3] for i in (6, 11, 16)] == [
+        ["orders 0,3,6,9", "3"],
+        ["orders 1,4,7,10", "3"],
+        ["orders 2,5,8,11", "3"],
     ]
     shown = [attrs["value"] for tag, attrs in page.tags if tag == "input" and attrs["name"] == "at"]
-    assert shown == ["2026-01-31T11:30:00"]
+    assert shown == ["2026-01-31 11:30:00"]
     # It is over: there is nothing to fetch anew.
     assert all(tag != "script" for tag, _ in page.tags)
 
@@ -420,13 +560,13 @@ def test_a_history_that_cannot_be_read_is_one_line(live: Live) -> None:
     def past() -> Past:
         raise HistoryError("there is no table <x>")
 
-    answer = getter(App(live, measured, past, clock=lambda: NOW))("/history")
+    answer = getter(application(live, measured, past))("/history")
     assert answer.status == "503 Service Unavailable"
     assert "there is no table <x>" in Page(answer.body).words
 
 
 def test_without_a_history_there_is_nothing_to_choose(live: Live) -> None:
-    get = getter(App(live, measured, clock=lambda: NOW))
+    get = getter(application(live, measured))
 
     assert "/history" not in Page(get("/").body).links
     assert 'name="at"' not in get("/group", id="billing").body
@@ -505,11 +645,10 @@ def test_every_answer_keeps_scripts_out(get: Get, path: str) -> None:
         ("/group", {"id": "g", "at": "2026-01-31", "span": "-5"}, "span must be one of"),
         ("/timeline.svg", {"id": "g", "from": "2026-01-31", "to": "2026-01-31"}, "from must be before to"),
         ("/timeline.svg", {"id": "g", "from": "2020-01-31", "to": "2026-01-31"}, "at most 400 days"),
-        (
-            "/timeline.svg",
-            {"id": "<g>", "from": "2026-01-30", "to": "2026-01-31"},
-            "nothing is known of this",
-        ),
+        ("/", {"sort": "colour"}, "sort must be one of age_ms, generation_id, group_id"),
+        ("/", {"offset": "-1"}, "offset must be a number from 0 to 1,000,000,000"),
+        ("/", {"limit": "1001"}, "limit must be a number from 1 to 1,000"),
+        ("/", {"group": "g"}, "there is no 'group' here: q, state, sort, order, offset, limit may be given"),
         ("/", {f"n{number}": "" for number in range(30)}, "the query of the address is too long"),
     ],
 )
@@ -525,6 +664,12 @@ def test_an_address_that_is_nobodys(get: Get, path: str) -> None:
     assert get(path).status == "404 Not Found"
 
 
+def test_a_picture_of_a_group_that_nobody_knows(get: Get) -> None:
+    answer = get("/timeline.svg", id="<g>", from_="2026-01-30", to="2026-01-31")
+    assert answer.status == "404 Not Found"
+    assert "nothing is known of group '<g>'" in Page(answer.body).words
+
+
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:9465", "", "127.0.0.1.evil.example"])
 def test_a_name_that_somebody_else_points_here_is_not_answered(get: Get, host: str) -> None:
     answer = get("/", host=host)
@@ -534,7 +679,7 @@ def test_a_name_that_somebody_else_points_here_is_not_answered(get: Get, host: s
 
 
 def test_an_ipv6_address_is_a_name_too(live: Live) -> None:
-    get = getter(App(live, measured, hosts=["::1"], clock=lambda: NOW))
+    get = getter(application(live, measured, hosts=["::1"]))
 
     assert get("/", host="[::1]:9465").status == "200 OK"
     assert get("/", host="[::2]:9465").status == "421 Misdirected Request"
@@ -576,7 +721,7 @@ def test_what_strangers_write_is_text(get: Get, path: str, query: dict[str, str]
             "main",
         ),
         *("h1", "h2", "p", "b", "code", "form", "label", "input", "select", "option", "div", "style"),
-        *("table", "thead", "tbody", "tr", "th", "td"),
+        *("table", "thead", "tbody", "tr", "th", "td", "ul", "li", "section"),
         *("svg", "defs", "pattern", "path", "circle", "rect", "g", "text", "title"),
     }
     for tag, attrs in page.tags:
@@ -584,4 +729,4 @@ def test_what_strangers_write_is_text(get: Get, path: str, query: dict[str, str]
         if tag == "script":
             assert attrs == {"src": "/static/page.js", "defer": None}
         for name in ("src", "href", "action"):
-            assert (attrs.get(name) or "/").startswith("/")
+            assert (attrs.get(name) or "/").startswith(("/", "#"))

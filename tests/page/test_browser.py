@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from kafka import KafkaProducer
 from playwright.sync_api import Browser, Page, expect
 
@@ -121,23 +122,35 @@ def test_from_the_list_to_a_group_and_to_a_moment_of_its_past(watched: Watched) 
 def test_the_past_has_groups_that_are_gone_and_one_can_choose_among_them(watched: Watched) -> None:
     page = watched.page
     watched.goto("/history")
-    expect(page.locator("table.groups a")).to_have_count(2)
+    expect(page.locator("table.groups tbody a")).to_have_count(2)
     page.locator("input[name=q]").fill("<script>")
-    page.get_by_role("button", name="Show").click()
-    expect(page.locator("table.groups a")).to_have_text([HOSTILE_GROUP])
+    page.get_by_role("button", name="Search").click()
+    expect(page.locator("table.groups tbody a")).to_have_text([HOSTILE_GROUP])
     watched.check()
 
 
 def test_what_happens_is_shown_while_it_does(watched: Watched, bootstrap_servers: str) -> None:
     page, site = watched.page, watched.site
     watched.goto("/?q=newcomer")
-    expect(page.locator("p.note").first).to_have_text("There is no such group.")
+    expect(page.locator("p.note").first).to_contain_text("There is no such group now.")
 
     (picture,) = moved(site.filled.pictures["billing"], "newcomer", 0)
     with closing(KafkaProducer(bootstrap_servers=bootstrap_servers)) as producer:
         producer.send(site.topics["topics.groups"], key=b"newcomer", value=picture).get(PATIENCE_S)
 
-    expect(page.locator("table.groups a")).to_have_text(["newcomer"])
+    expect(page.locator("table.groups tbody a")).to_have_text(["newcomer"])
+    # Whoever listens to the group's events hears of them.
+    page.evaluate("""() => {
+        window.heard = [];
+        const events = new EventSource("/api/v1/group/events/stream?group_id=newcomer");
+        events.onopen = () => { heard.push("open"); };
+        events.onmessage = (message) => { heard.push(JSON.parse(message.data).event); };
+    }""")
+    page.wait_for_function("() => heard.includes('open')")
+    (event, *_) = moved(site.filled.events["billing"], "newcomer", 0)
+    with closing(KafkaProducer(bootstrap_servers=bootstrap_servers)) as producer:
+        producer.send(site.topics["topics.events"], key=b"newcomer", value=event).get(PATIENCE_S)
+    page.wait_for_function("() => heard.includes('group_created')")
     # No reload: what was typed is still there.
     assert page.evaluate("performance.getEntriesByType('navigation')[0].type") == "navigate"
     watched.check()
@@ -167,7 +180,7 @@ def test_how_far_a_group_is_behind_is_said_as_soon_as_it_is_known(watched: Watch
         [
             re.compile(
                 re.escape(site.topics["topics.work"])
-                + r"\s*1\s*6\s*1,240\s*1,234\s*36 min 40 s\s*stopped\s*-"
+                + r"\s*1\s*6\s*1,240\s*1,234\s*36 min 40 s\s*stopped\s*nobody"
             )
         ]
     )
@@ -195,7 +208,51 @@ def test_how_far_a_group_is_behind_is_said_as_soon_as_it_is_known(watched: Watch
     expect(page.locator("table.groups tr", has_text="billing")).to_contain_text(
         re.compile(r"1,234\s*36 min 40 s\s*growing")
     )
+    expect(page.locator("table.groups svg.line path")).to_have_count(1)
     expect(page.locator("p.note").last).to_have_text(re.compile(f"^Lag of the others a{as_of}\\.$"))
+    watched.check()
+
+
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [
+        (1280, "light"),
+        (390, "dark"),
+        pytest.param(1280, "dark", marks=pytest.mark.verify),
+        pytest.param(390, "light", marks=pytest.mark.verify),
+    ],
+)
+def test_everybody_can_use_it(browser: Browser, site: Served, scheme: Any, width: int) -> None:
+    past = f"{site.past - timedelta(minutes=20):%Y-%m-%dT%H:%M:%S}"
+    paths = ("/", "/?q=nobody", "/group?id=billing&last=3600", f"/group?id=billing&at={past}", "/history")
+    context = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme)
+    for path in paths:
+        page = context.new_page()
+        page.goto(f"{site.url}{path}")
+        if path.startswith("/group?") and "at=" not in path:
+            expect(page.locator("table.offsets tbody tr")).to_have_count(1)
+        found = Axe().run(page).response["violations"]
+        assert [(each["id"], each["nodes"][0]["html"]) for each in found] == [], path
+        # Tables and pictures scroll on their own; the page does not scroll sideways.
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+        page.close()
+    context.close()
+
+
+def test_the_keyboard_sorts_and_its_place_is_kept_while_the_page_is_live(watched: Watched) -> None:
+    page = watched.page
+    watched.goto("/")
+    page.get_by_role("link", name="members", exact=True).focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("th[aria-sort=descending]")).to_contain_text("members")
+    group = page.get_by_role("link", name="billing", exact=True)
+    group.focus()
+    # It is drawn anew, since the time in its state goes on.
+    page.wait_for_function(
+        "before => document.querySelector('table.groups').innerText !== before",
+        arg=page.locator("table.groups").inner_text(),
+    )
+    expect(group).to_be_focused()
     watched.check()
 
 

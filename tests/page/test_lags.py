@@ -118,3 +118,38 @@ def test_only_so_many_are_kept() -> None:
 
     assert len(lags._found) == 64
     assert "g69" in lags._found
+
+
+def test_a_caller_may_wait_for_the_figures_of_a_group() -> None:
+    admin = Admin()
+    lags = Lags(lambda: admin)
+    found: list[Any] = []
+    threads = [threading.Thread(target=lambda: found.append(lags.ask("orders"))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    wait_for(lambda: admin.questions == 1)
+    admin.may_answer.set()
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    # All have the same answer, and so has the next one, as long as it is fresh.
+    assert [each.total("orders") for each in (*found, lags.ask("orders"))] == [1_000] * 4
+    assert admin.questions == 1
+
+
+def test_nobody_waits_behind_too_many_others() -> None:
+    admin = Admin()
+    lags = Lags(lambda: admin)
+    for number in range(module._MOST_ASKED):
+        lags.newest(f"g{number}")
+    assert lags.ask("orders") is None
+    admin.may_answer.set()
+    wait_for(lambda: lags.newest("g0"))
+
+
+def test_a_caller_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_PATIENCE_S", 0.05)
+    admin = Admin()
+    lags = Lags(lambda: admin)
+    assert lags.ask("orders") is None
+    admin.may_answer.set()
+    wait_for(lambda: lags.newest("orders"))

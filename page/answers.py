@@ -1,0 +1,193 @@
+"""The answers of the API and of the page: what is known of groups, as types.
+
+Times whose names end in `_ms` are ms since 1970, or lengths in ms. Others are written as ISO 8601, in UTC.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from group_coordinator.client.lag_log import Measurement
+from group_coordinator.coordinator_state.responses import GroupPicture
+from group_coordinator.history.story import LagPoint
+
+__all__ = [
+    "Events",
+    "Group",
+    "GroupLag",
+    "GroupLine",
+    "Groups",
+    "HistoryAnswer",
+    "HistoryGroups",
+    "Lag",
+    "Partition",
+    "PartitionsAsked",
+    "Problem",
+    "Status",
+    "Totals",
+]
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """A request that failed (RFC 9457). `detail` says what to do."""
+
+    title: str
+    status: int
+    detail: str
+
+
+class Totals(msgspec.Struct, frozen=True):
+    """All groups together. `states`: the number of groups in each state. `records`: those left to read.
+
+    `records` counts the groups whose lag is known; it is null if it is known of none. `measured`: the number
+    of groups of which `measure-lag` tells.
+    """
+
+    groups: int
+    members: int
+    states: dict[str, int]
+    records: int | None
+    measured: int
+
+
+class Status(msgspec.Struct, frozen=True):
+    """The state of the page and of the coordinator.
+
+    `problem`: why what is known may not be all; null if nothing is wrong. `as_of_ms`: the time up to which
+    it is known. `coordinator_silent_ms`: how long no sign of a coordinator has come; null if there was none.
+    """
+
+    version: str
+    bootstrap_servers: str
+    problem: str | None
+    as_of_ms: int
+    coordinator_silent_ms: int | None
+    has_history: bool
+    has_forgotten: bool
+    totals: Totals
+
+
+class Lag(msgspec.Struct, frozen=True):
+    """The lag of a group: the number of records that are left, at a time.
+
+    The other fields are told by `measure-lag` only, and are else null. `age_ms`: how old the oldest record is
+    that the group has not committed past; `at_least`: it may be older. `trend`: growing, steady or clearing.
+    """
+
+    records: int
+    at_ms: int
+    age_ms: int | None = None
+    error_ms: int | None = None
+    at_least: bool = False
+    trend: str | None = None
+    clear_in_ms: int | None = None
+
+
+class GroupLine(msgspec.Struct, frozen=True):
+    """A group in a list. `members`: how many there are. `lag`: null if it is not known."""
+
+    group_id: str
+    state: str
+    state_timestamp_ms: int
+    generation_id: int
+    members: int
+    lag: Lag | None
+
+
+class Groups(msgspec.Struct, frozen=True):
+    """Some of the groups that were asked for. `matching`: the number of all of them.
+
+    `next_offset`: the offset to ask for next; null at the end.
+    """
+
+    status: Status
+    matching: int
+    groups: list[GroupLine]
+    next_offset: int | None
+
+    @property
+    def totals(self) -> Totals:
+        """All groups together."""
+        return self.status.totals
+
+
+class Group(msgspec.Struct, frozen=True):
+    """A group and its members. `owned`: what each member owns, by member id; null if that cannot be read.
+
+    A unit of work is partition 0 of its name.
+    """
+
+    group: GroupPicture
+    owned: dict[str, list[tuple[str, int]] | None]
+    lag: Lag | None
+
+
+class Partition(msgspec.Struct, frozen=True):
+    """The progress in one partition, which a member owns or of which something is committed.
+
+    `committed_offset`: null if nothing is. `log_end_offset`: null if there is no log, as of units of work.
+    """
+
+    topic: str
+    partition: int
+    committed_offset: int | None
+    log_end_offset: int | None
+    lag: int | None
+    member_id: str | None
+    client_id: str | None
+    client_host: str | None
+
+
+class PartitionsAsked(msgspec.Struct, frozen=True):
+    """The answers of the coordinator and the brokers by `at_ms`; or why there are none."""
+
+    at_ms: int
+    problem: str | None
+    partitions: list[Partition]
+
+
+class GroupLag(msgspec.Struct, frozen=True):
+    """The lag of a group. `asked`: the coordinator and the brokers were asked for this answer.
+
+    `measured`: the newest measurement of `measure-lag`, if there is one. `points`: all of the last hours.
+    """
+
+    group_id: str
+    asked: PartitionsAsked
+    measured: Measurement | None
+    points: list[LagPoint]
+
+
+class Events(msgspec.Struct, frozen=True):
+    """Events of a group, the oldest first, each as the contract has it.
+
+    `next_after`: what to ask for as `after` to get those that follow; null if nothing is known to follow.
+    """
+
+    group_id: str
+    events: list[Any]
+    next_after: str | None
+
+
+class HistoryGroups(msgspec.Struct, frozen=True):
+    """The ids of groups that the history knows. `reaches_to`: the time up to which it knows them."""
+
+    reaches_to: datetime | None
+    matching: int
+    group_ids: list[str]
+    next_offset: int | None
+
+
+class HistoryAnswer(msgspec.Struct, frozen=True):
+    """The answer to a question: rows, of which each has every column.
+
+    `is_complete`: whether these are all rows. `reaches_to`: the time up to which the history knows anything.
+    """
+
+    columns: list[str]
+    rows: list[dict[str, Any]]
+    is_complete: bool
+    reaches_to: datetime | None

@@ -1,0 +1,148 @@
+"""The API: what the page knows, as JSON. `OPERATIONS` is all of it; `openapi` describes it to programs.
+
+It stands below `/api/v1`. Fields may be added there. Any other change gets another number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from http import HTTPStatus
+from typing import Any, NamedTuple
+
+import msgspec
+
+from group_coordinator.history.errors import HistoryError
+from group_coordinator.history.story import Story
+from group_coordinator.page.answers import (
+    Events,
+    Group,
+    GroupLag,
+    Groups,
+    HistoryAnswer,
+    HistoryGroups,
+    Problem,
+    Status,
+)
+from group_coordinator.page.known import Known
+from group_coordinator.page.queries import (
+    EventsQuery,
+    GroupQuery,
+    GroupsQuery,
+    HistoryGroupsQuery,
+    HistoryQuery,
+    NoQuery,
+    TimelineQuery,
+)
+from group_coordinator.page.stream import Streams, TooManyStreamsError
+from group_coordinator.page.web import Answer, BadQueryError, NotFoundError, Query, asked
+
+__all__ = ["JSON", "OPERATIONS", "PREFIX", "PROBLEM", "STREAM", "Api", "Operation", "Timeline", "problem"]
+
+PREFIX = "/api/v1"
+JSON, PROBLEM, STREAM = "application/json", "application/problem+json", "text/event-stream"
+_FAILURES: Mapping[type[Exception], HTTPStatus] = {
+    BadQueryError: HTTPStatus.BAD_REQUEST,
+    NotFoundError: HTTPStatus.NOT_FOUND,
+    HistoryError: HTTPStatus.SERVICE_UNAVAILABLE,
+    TooManyStreamsError: HTTPStatus.SERVICE_UNAVAILABLE,
+}
+
+
+class Timeline(msgspec.Struct, frozen=True):
+    """The story of a group from `since` to `until`, with all that lasted when that began."""
+
+    since: datetime
+    until: datetime
+    story: Story
+
+
+class Operation(NamedTuple):
+    """An address of the API. `query`: what can be asked; `answer`: a type, or the type of each event."""
+
+    path: str
+    summary: str
+    query: type[msgspec.Struct]
+    answer: Any
+    kind: str = JSON
+
+
+OPERATIONS = (
+    Operation("/status", "The coordinator, Kafka, and all groups together.", NoQuery, Status),
+    Operation("/groups", "Groups: sorted, chosen, and so many at a time.", GroupsQuery, Groups),
+    Operation("/group", "A group and its members.", GroupQuery, Group),
+    Operation(
+        "/group/lag", "The lag of a group: asked for now, and as it was measured.", GroupQuery, GroupLag
+    ),
+    Operation("/group/timeline", "What happened to a group, as data.", TimelineQuery, Timeline),
+    Operation("/group/events", "Events of a group of the last hours.", EventsQuery, Events),
+    Operation(
+        "/group/events/stream", "The same, and those that follow, as they happen.", EventsQuery, Any, STREAM
+    ),
+    Operation(
+        "/history/groups",
+        "Groups that the history knows, also those that are gone.",
+        HistoryGroupsQuery,
+        HistoryGroups,
+    ),
+    Operation("/history", "A question about the past of a group.", HistoryQuery, HistoryAnswer),
+)
+
+
+class Api:
+    """Answers addresses below `PREFIX`. `description`: what `/openapi.json` says."""
+
+    def __init__(self, known: Known, streams: Streams, description: bytes) -> None:
+        self._known, self._streams = known, streams
+        by_path: dict[str, Callable[[Any], Any]] = {
+            "/status": lambda _: known.status(),
+            "/groups": known.groups,
+            "/group": lambda query: known.group(query.group_id),
+            "/group/lag": lambda query: known.lag(query.group_id),
+            "/group/timeline": self._timeline,
+            "/group/events": known.events,
+            "/group/events/stream": self._stream,
+            "/history/groups": known.history_groups,
+            "/history": known.history,
+        }
+        self._operations = {each.path: (each, by_path[each.path]) for each in OPERATIONS}
+        self._description = description
+
+    def answer(self, path: str, query: Callable[[], Query], last_event_id: str) -> Answer:
+        """Answer a request. `path`: what follows the prefix; `last_event_id`: of a stream that goes on."""
+        if path == "/openapi.json":
+            return Answer(self._description, kind=JSON)
+        found = self._operations.get(path)
+        if found is None:
+            return problem(HTTPStatus.NOT_FOUND, f"there is no such address: {PREFIX}/openapi.json has all")
+        operation, ask = found
+        try:
+            given = dict(query())
+            if operation.kind == STREAM and last_event_id:
+                given["after"] = last_event_id
+            answer = ask(asked(given, operation.query))
+        except tuple(_FAILURES) as error:
+            return problem(_FAILURES[type(error)], str(error))
+        return Answer(
+            answer if operation.kind == STREAM else msgspec.json.encode(answer), kind=operation.kind
+        )
+
+    def _timeline(self, query: TimelineQuery) -> Timeline:
+        story, since, until = self._known.timeline(query)
+        return Timeline(since, until, story)
+
+    def _stream(self, query: EventsQuery) -> Iterator[bytes]:
+        kept = self._known.kept(query.group_id)
+        # Without a begin it is what comes from now on.
+        first = (
+            self._known.kept(query.group_id, query.since, query.after) if query.since or query.after else []
+        )
+        return self._streams.begin(kept, first, lambda: self._known.kept(query.group_id))
+
+
+def problem(status: HTTPStatus, detail: str, headers: tuple[tuple[str, str], ...] = ()) -> Answer:
+    """An answer that says what is wrong."""
+    body = msgspec.json.encode(Problem(status.phrase, status.value, detail))
+    if status is HTTPStatus.SERVICE_UNAVAILABLE:
+        headers = (*headers, ("Retry-After", "5"))
+    return Answer(body, status, PROBLEM, headers)

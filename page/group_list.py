@@ -1,0 +1,218 @@
+"""The list of all groups, and that of the groups of the past."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+
+from group_coordinator.client.lag_log import in_words
+from group_coordinator.history.story import LagPoint
+from group_coordinator.history.timeline.text import counted
+from group_coordinator.page.answers import GroupLine, Groups, HistoryGroups, Totals
+from group_coordinator.page.html import (
+    Column,
+    address,
+    field,
+    link,
+    more,
+    note,
+    part,
+    rounded,
+    said,
+    state,
+    table,
+)
+from group_coordinator.page.lags import Measured
+from group_coordinator.page.queries import GroupsQuery, HistoryGroupsQuery
+
+__all__ = ["groups_part", "history_part", "search"]
+
+_COLUMNS = (
+    # Each with the order in which it is looked at first.
+    ("group", "group_id", "asc", Column("")),
+    ("state", "state", "asc", Column("")),
+    ("for", "state_timestamp_ms", "asc", Column("", is_number=True, is_extra=True)),
+    ("generation", "generation_id", "desc", Column("", is_number=True, is_extra=True)),
+    ("members", "members", "desc", Column("", is_number=True)),
+    ("lag", "records", "desc", Column("", is_number=True)),
+    ("lag in time", "age_ms", "desc", Column("", is_number=True)),
+    ("trend", "", "", Column("", is_extra=True)),
+)
+_MEASURED = 2
+"""The last ones, which are left out where nothing is measured."""
+_FULL = {"asc": "ascending", "desc": "descending"}
+_LINE_WIDTH, _LINE_HEIGHT, _LINE_POINTS = 96, 18, 32
+
+
+def search(text: str, path: str, label: str, **others: str) -> str:
+    """A form to choose groups; what else was chosen stays."""
+    kept = "".join(
+        f'<input type="hidden" name="{name}" value="{said(each)}">' for name, each in others.items() if each
+    )
+    return (
+        f'<form action="{path}" method="get" role="search" class="search">{field(label, "q", text)}{kept}'
+        "<button>Search</button></form>\n"
+    )
+
+
+def groups_part(
+    found: Groups,
+    query: GroupsQuery,
+    asked: Measured | None,
+    points: Callable[[str], Sequence[LagPoint]],
+) -> str:
+    """The groups that were asked for. `asked`: what the coordinator and the brokers said of lag.
+
+    `points`: the lag of a group over time.
+    """
+    status = found.status
+    as_of = _time(status.as_of_ms)
+    lines = "" if status.problem is None else note(status.problem, "bad")
+    lines += _totals(status.totals, query)
+    if found.groups:
+        is_measured = status.totals.measured > 0
+        columns = [_column(*each, query) for each in (_COLUMNS if is_measured else _COLUMNS[:-_MEASURED])]
+        rows = (list(_row(each, as_of, asked, points))[: len(columns)] for each in found.groups)
+        lines += table(columns, rows, "groups", "Groups")
+        lines += more("/", query.offset, len(found.groups), found.matching, query.limit, **_chosen(query))
+    else:
+        lines += _nothing(found, query)
+    if status.has_forgotten:
+        lines += note(
+            "There are too many groups to show. Those that have not changed for longest are left out: "
+            "group-coordinator groups --list has them all."
+        )
+    return part(lines + _how_lag_is_known(found.groups, asked, as_of), fresh(status.problem, as_of))
+
+
+def fresh(problem: str | None, as_of: datetime) -> str:
+    """The age of what is shown, in a word."""
+    return "live" if problem is None else f"as of {as_of:%H:%M:%S} UTC"
+
+
+def _nothing(found: Groups, query: GroupsQuery) -> str:
+    if found.matching:
+        return more("/", query.offset, 0, found.matching, query.limit, **_chosen(query))
+    if query.q or query.state:
+        return note(
+            "There is no such group now. Shorten the search, which looks at ids of groups, and at the ids, "
+            "clients, instances and hosts of members; or look for it in the history."
+        )
+    return note(
+        "There are no groups yet. One is there as soon as a member joins: start a client of this "
+        "coordinator, or point bootstrap.servers of a Kafka client at the gateway."
+    )
+
+
+def _chosen(query: GroupsQuery) -> dict[str, str]:
+    """What was chosen, as far as it is not what everybody gets."""
+    given = {"q": query.q, "state": query.state, "sort": query.sort, "order": query.order}
+    usual = {"sort": "group_id", "order": "asc"}
+    return {name: value for name, value in given.items() if value and value != usual.get(name)}
+
+
+def _totals(totals: Totals, query: GroupsQuery) -> str:
+    """All groups together, each state with a link that chooses it."""
+    chosen = _chosen(query) | {"state": None}
+    every = counted(totals.groups, "group")
+    chips = [f'<li><a href="{address("/", **chosen)}"{_current(not query.state)}>{every}</a></li>']
+    for name, number in totals.states.items():
+        url = address("/", **chosen | {"state": name})
+        chips.append(f'<li><a href="{url}"{_current(query.state == name)}>{state(name)} {number:,}</a></li>')
+    chips.append(f"<li>{counted(totals.members, 'member')}</li>")
+    if totals.records is not None:
+        chips.append(f"<li>{counted(totals.records, 'record')} behind</li>")
+    return f'<ul class="totals" aria-label="All groups">{"".join(chips)}</ul>\n'
+
+
+def _current(is_chosen: bool) -> str:  # noqa: FBT001 - it is what is said
+    return ' aria-current="true"' if is_chosen else ""
+
+
+def _column(name: str, sort: str, first: str, column: Column, query: GroupsQuery) -> Column:
+    if not sort:
+        return column._replace(name=name)
+    is_sorted = query.sort == sort
+    order = first if not is_sorted else {"asc": "desc", "desc": "asc"}[query.order]
+    url = address("/", **_chosen(query) | {"sort": sort, "order": order})
+    return column._replace(name=name, sort=url, sorted_by=_FULL[query.order] if is_sorted else "")
+
+
+def _row(
+    each: GroupLine, as_of: datetime, asked: Measured | None, points: Callable[[str], Sequence[LagPoint]]
+) -> Iterable[str]:
+    yield link("/group", each.group_id, id=each.group_id)
+    yield state(each.state)
+    yield rounded(as_of - _time(each.state_timestamp_ms))
+    yield f"{each.generation_id:,}"
+    yield f"{each.members:,}"
+    lag = each.lag
+    if lag is None:
+        yield said("", "…" if asked is None else "unknown")
+        yield said("", "not measured")
+        yield ""
+        return
+    yield f"{lag.records:,}"
+    if lag.age_ms is None:
+        yield said("", "not measured")
+        yield ""
+        return
+    yield rounded(timedelta(milliseconds=lag.age_ms)) + (" or more" if lag.at_least and lag.age_ms else "")
+    yield f"{_line(points(each.group_id))}{said(in_words(lag.trend or '', lag.clear_in_ms))}"
+
+
+def _line(points: Sequence[LagPoint]) -> str:
+    """The lag of the last measurements as a small line; its greatest value is at the top."""
+    each = max(1, -(-len(points) // _LINE_POINTS))
+    values = [max(it.records for it in points[at : at + each]) for at in range(0, len(points), each)]
+    if len(values) < 2:  # noqa: PLR2004 - a line has two ends
+        return ""
+    most, step = max(*values, 1), _LINE_WIDTH / (len(values) - 1)
+    room = _LINE_HEIGHT - 2
+    path = "L".join(
+        f"{number * step:.0f} {1 + room - room * value / most:.1f}" for number, value in enumerate(values)
+    )
+    return (
+        f'<svg class="line" width="{_LINE_WIDTH}" height="{_LINE_HEIGHT}" aria-hidden="true">'
+        f'<path d="M{path}"/></svg> '
+    )
+
+
+def _how_lag_is_known(groups: Sequence[GroupLine], asked: Measured | None, as_of: datetime) -> str:
+    measured = [each.lag.at_ms for each in groups if each.lag is not None and each.lag.age_ms is not None]
+    lines = ""
+    if measured:
+        ago = rounded(as_of - _time(min(measured)))
+        some = f"{len(measured):,} of {counted(len(groups), 'group')}"
+        lines = note(f"measure-lag has measured {some}, {ago} ago or less.")
+    if len(measured) == len(groups):
+        return lines
+    return lines + lag_note(asked, "Lag of the others" if measured else "Lag")
+
+
+def lag_note(asked: Measured | None, what: str = "Lag") -> str:
+    """Since when the lag is known, or why it is not."""
+    if asked is None:
+        return note(f"{what}: the coordinator is being asked.")
+    if asked.problem is not None:
+        return note(f"{what}: unknown at {asked.at:%H:%M:%S} UTC: {asked.problem}", "bad")
+    return note(f"{what} as of {asked.at:%H:%M:%S} UTC.")
+
+
+def history_part(found: HistoryGroups, query: HistoryGroupsQuery, now: datetime) -> str:
+    """The groups that the history knows, also those that are gone."""
+    if not found.group_ids:
+        return part(
+            note("There is no such group in the history." if query.q else "The history knows no groups yet.")
+        )
+    at = f"{now - timedelta(hours=12):%Y-%m-%dT%H:%M:%S}"
+    rows = ((link("/group", each, id=each, at=at, span=86_400),) for each in found.group_ids)
+    ways: Mapping[str, object] = {"q": query.q}
+    return part(
+        table([Column("group")], rows, "groups", "Groups of the past and present")
+        + more("/history", query.offset, len(found.group_ids), found.matching, query.limit, **ways)
+    )
+
+
+def _time(at_ms: int) -> datetime:
+    return datetime.fromtimestamp(at_ms / 1000, UTC)

@@ -1,0 +1,350 @@
+"""The page of a group: as it is now, and around a moment of the past."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+from kafka.structs import TopicPartition
+
+from group_coordinator.client.lag_log import MeasuredPartition, Measurement
+from group_coordinator.client.progress import Progress
+from group_coordinator.client.work import WorkUnits
+from group_coordinator.coordinator_state.responses import GroupPicture
+from group_coordinator.history.spans import Span
+from group_coordinator.history.story import Story
+from group_coordinator.history.timeline import moves_table, resets_table, timeline_svg
+from group_coordinator.history.timeline.text import counted, escape, owned
+from group_coordinator.page.group_list import fresh, lag_note
+from group_coordinator.page.html import (
+    Column,
+    address,
+    field,
+    link,
+    note,
+    part,
+    rounded,
+    said,
+    scrolled,
+    section,
+    state,
+    table,
+    utc,
+)
+from group_coordinator.page.known import owned_by
+from group_coordinator.page.lags import Measured
+from group_coordinator.page.memory import Kept
+
+__all__ = ["SPANS", "View", "now_part", "past_part", "past_picker", "since_links"]
+
+MAX_ROWS = 200
+"""Members and offsets of a group that one page shows."""
+SPANS = {60: "1 min", 300: "5 min", 900: "15 min", 3_600: "1 h", 21_600: "6 h", 86_400: "1 d", 604_800: "7 d"}
+"""The ranges that may be seen at once, in seconds."""
+_LONGEST_LIVE = 21_600
+"""The live view reaches back so many seconds at most."""
+_SECTIONS = {
+    "timeline": "Timeline",
+    "members": "Members",
+    "offsets": "Offsets",
+    "moves": "What happened",
+    "events": "Events",
+}
+_MAX_EVENTS = 50
+_NOT_SHOWN = ("event_id", "event", "group_id", "at_ms", "request_id")
+
+
+class View(msgspec.Struct, frozen=True, kw_only=True):
+    """A group as it is known now. `measurement`: the newest of its lag, even if it is old."""
+
+    group_id: str
+    story: Story | None
+    picture: GroupPicture | None
+    asked: Measured | None
+    measurement: Measurement | None
+    events: Sequence[Kept]
+    since: datetime
+    as_of: datetime
+    problem: str | None
+
+
+def since_links(group_id: str, last: int) -> str:
+    """Links that choose how far back the page looks."""
+    links = (
+        f"<b>{said(text)}</b>" if seconds == last else link("/group", text, id=group_id, last=seconds)
+        for seconds, text in SPANS.items()
+        if seconds <= _LONGEST_LIVE
+    )
+    return f'<p class="spans">The last {" · ".join(links)}</p>\n'
+
+
+def now_part(view: View) -> str:
+    """A group as it is, and what has led to that."""
+    lines = "" if view.problem is None else note(view.problem, "bad")
+    story, picture = view.story, view.picture
+    if story is None:
+        told = "Nothing is known of this group, now or in the last hours."
+        return part(
+            lines + note(told) + f"<p>{link('/', 'All groups')}</p>\n", fresh(view.problem, view.as_of)
+        )
+    if picture is None:
+        lines += note("The group no longer exists. This is what is known of its end.")
+    else:
+        lines += _headline(picture, view.as_of)
+    shown = {each: text for each, text in _SECTIONS.items() if each not in ("members", "offsets") or picture}
+    ways = "".join(f'<li><a href="#{name}">{text}</a></li>' for name, text in shown.items())
+    lines += f'<nav aria-label="Parts of this page"><ul class="ways">{ways}</ul></nav>\n'
+    bodies = {
+        "timeline": lambda: (
+            _picture(story, view.since, view.as_of) + downloads(story, view.since, view.as_of)
+        ),
+        "members": lambda: _members(picture) if picture else "",
+        "offsets": lambda: _offsets(view),
+        "moves": lambda: _happened(story, view.since, view.as_of),
+        "events": lambda: _events(view),
+    }
+    lines += "".join(section(name, text, bodies[name]()) for name, text in shown.items())
+    return part(lines, fresh(view.problem, view.as_of))
+
+
+def _headline(picture: GroupPicture, as_of: datetime) -> str:
+    since = _time(picture.state_timestamp_ms)
+    facts = [
+        f"{state(picture.state)} for {rounded(as_of - since)}, since {utc(since)} UTC",
+        f"generation {picture.generation_id:,}",
+        counted(len(picture.members), "member"),
+    ]
+    if picture.protocol_type:
+        facts.append(f"protocol {said(picture.protocol_type)}")
+    if picture.protocol_name:
+        facts.append(f"assignor {said(picture.protocol_name)}")
+    return f'<p class="facts">{" · ".join(facts)}</p>\n'
+
+
+def _picture(story: Story, since: datetime, until: datetime, moment: datetime | None = None) -> str:
+    return scrolled(timeline_svg(story, since, until, moment=moment), "Timeline", "picture")
+
+
+def _time(at_ms: int) -> datetime:
+    return datetime.fromtimestamp(at_ms / 1000, UTC)
+
+
+def _members(picture: GroupPicture) -> str:
+    if not picture.members:
+        return note("There are none. Offsets stay until they expire, and members may come at any time.")
+    is_work = picture.protocol_type == WorkUnits.protocol_type
+    owned_here = owned_by(picture)
+
+    def owns(member_id: str) -> str:
+        partitions = owned_here[member_id]
+        if partitions is None:
+            return said("", "what cannot be read")
+        return said(owned(partitions, units=is_work)[0]) if partitions else said("", "nothing")
+
+    rows = (
+        (
+            said(member.client_id) + (" <b>leader</b>" if member.member_id == picture.leader else ""),
+            owns(member.member_id),
+            f"<code>{said(member.member_id)}</code>",
+            said(member.group_instance_id, "dynamic"),
+            said(member.client_host),
+            rounded(timedelta(milliseconds=member.session_timeout_ms)),
+        )
+        for member in picture.members[:MAX_ROWS]
+    )
+    columns = (
+        *(Column("client"), Column("owns"), Column("member id"), Column("instance")),
+        *(Column("host"), Column("session", is_number=True)),
+    )
+    return _first(len(picture.members), "member") + table(columns, rows, "members", "Members")
+
+
+def _first(of: int, what: str) -> str:
+    return note(f"The first {MAX_ROWS} of {counted(of, what)}.") if of > MAX_ROWS else ""
+
+
+def _offsets(view: View) -> str:
+    """What the coordinator and the brokers were asked, and beside it what `measure-lag` has found."""
+    lines, ages = _measured(view.measurement, view.as_of)
+    asked = view.asked
+    if asked is None or asked.problem is not None:
+        return lines + lag_note(asked)
+    rows = asked.rows.get(view.group_id, [])
+    if not rows:
+        return lines + note(f"Nothing is owned or committed, as of {asked.at:%H:%M:%S} UTC.")
+
+    def number(figure: int | None, otherwise: str) -> str:
+        return said(None if figure is None else f"{figure:,}", otherwise)
+
+    def age(row: Progress) -> Iterable[str]:
+        found = ages.get(row.partition)
+        if ages:
+            # It may have caught up since it was measured.
+            yield "0 s" if found and row.lag == 0 else said(found and age_of(found), "not measured")
+            yield said(found and found.status, "not measured")
+
+    columns = (
+        Column("topic"),
+        *(Column(name, is_number=True) for name in ("partition", "committed", "log end", "lag")),
+        *((Column("lag in time", is_number=True), Column("status")) if ages else ()),
+        Column("client"),
+    )
+    shown = (
+        (
+            said(row.partition.topic),
+            number(row.partition.partition, "none"),
+            number(row.offset, "nothing"),
+            number(row.log_end, "no log"),
+            number(row.lag, "unknown"),
+            *age(row),
+            said(row.owner and row.owner.client_id, "nobody"),
+        )
+        for row in rows[:MAX_ROWS]
+    )
+    total = asked.total(view.group_id)
+    told = f"As of {asked.at:%H:%M:%S} UTC{'' if total is None else f': {total:,} records behind'}"
+    more = f"; the first {MAX_ROWS} of {len(rows):,}" if len(rows) > MAX_ROWS else ""
+    return note(f"{told}{more}.") + lines + table(columns, shown, "offsets", "Offsets")
+
+
+def age_of(lag: Measurement | MeasuredPartition) -> str:
+    """The age of the oldest record that is left."""
+    age = rounded(timedelta(milliseconds=lag.age_ms))
+    return f"{age}{' or more' if lag.at_least and lag.age_ms else ''}"
+
+
+def _measured(
+    measurement: Measurement | None, now: datetime
+) -> tuple[str, Mapping[TopicPartition, MeasuredPartition]]:
+    """What is to be said of a measurement, and its partitions if it tells of the present."""
+    if measurement is None:
+        return "", {}
+    ago = rounded(now - _time(measurement.measured_timestamp_ms))
+    if not measurement.is_fresh(round(now.timestamp() * 1_000)):
+        return note(f"measure-lag has not measured this group for {ago}."), {}
+    told = f"{counted(measurement.records, 'record')} behind"
+    if measurement.age_ms:
+        error = (
+            "" if measurement.at_least else f" (± {rounded(timedelta(milliseconds=measurement.error_ms))})"
+        )
+        told += f", the oldest {age_of(measurement)} old{error}"
+    return note(f"Measured {ago} ago: {told}; {measurement.trend_in_words}."), measurement.partitions
+
+
+def _events(view: View) -> str:
+    """The newest events, the newest first."""
+    if not view.events:
+        return note("There were none in the last hours, except for commits of members.")
+    rows = (_event(each) for each in reversed(view.events[-_MAX_EVENTS:]))
+    columns = (Column("time (UTC)"), Column("event"), Column("what it says"))
+    url = address("/api/v1/group/events", group_id=view.group_id)
+    return (
+        (note(f"The newest {_MAX_EVENTS}.") if len(view.events) > _MAX_EVENTS else "")
+        + table(columns, rows, "events", "Events")
+        + f'<p class="files">For programs: <a href="{url}">JSON</a>, or as they happen at '
+        f"<code>/api/v1/group/events/stream</code></p>\n"
+    )
+
+
+def _event(kept: Kept) -> tuple[str, str, str]:
+    fields = json.loads(kept.body)
+    facts = (
+        f"<b>{said(name)}</b> {said(f'{len(value):,}' if isinstance(value, (list, dict)) else value)}"
+        for name, value in fields.items()
+        if name not in _NOT_SHOWN and value not in (None, "")
+    )
+    return (f"{_time(kept.at_ms):%m-%d %H:%M:%S}", said(fields["event"]), " · ".join(facts))
+
+
+def _happened(story: Story, since: datetime, until: datetime) -> str:
+    return scrolled(moves_table(story, since, until), "What happened") + resets_table(story, since, until)
+
+
+# -- the past ----------------------------------------------------------------------------------------------
+
+
+def past_picker(group_id: str, at: datetime | None, span: int) -> str:
+    """A form to choose a moment, and how much around it."""
+    value = "" if at is None else utc(at)
+    options = "".join(
+        f'<option value="{seconds}"{" selected" if seconds == span else ""}>{said(text)}</option>'
+        for seconds, text in SPANS.items()
+    )
+    moment = field("Moment (UTC)", "at", value, "2026-01-31 14:05", "text").replace(
+        "<input ", "<input required "
+    )
+    return (
+        '<form action="/group" method="get" class="past">'
+        f'<input type="hidden" name="id" value="{escape(group_id)}">{moment} '
+        f'<label>Show <select name="span">{options}</select> around it</label> '
+        "<button>Look at the past</button>"
+        + ("" if at is None else f" {link('/group', 'back to now', id=group_id)}")
+        + "</form>\n"
+    )
+
+
+def past_part(story: Story, at: datetime, since: datetime, until: datetime, span: int) -> str:
+    """The page of what happened around a moment, and of who owned what then."""
+    lines = f'<p class="spans">{" · ".join(_around(story.group_id, at, span))}</p>\n'
+    lines += _picture(story, since, until, at) + downloads(story, since, until, past=True)
+    lines += section("owners", f"Who owned what at {utc(at)} UTC", _owners(story, at))
+    return part(lines + section("moves", "What happened", _happened(story, since, until)))
+
+
+def _around(group_id: str, at: datetime, span: int) -> Iterable[str]:
+    lengths = list(SPANS)
+    place = lengths.index(span) if span in SPANS else 0
+
+    def there(text: str, shift_s: float, seconds: int) -> str:
+        moment = at + timedelta(seconds=shift_s)
+        return link("/group", text, id=group_id, at=f"{moment:%Y-%m-%dT%H:%M:%S}", span=seconds)
+
+    yield there("← earlier", -span / 2, span)
+    yield there("later →", span / 2, span)
+    if place > 0:
+        yield there("closer", 0, lengths[place - 1])
+    if place + 1 < len(lengths):
+        yield there("further", 0, lengths[place + 1])
+
+
+def _owners(story: Story, at: datetime) -> str:
+    def holds(span: Span) -> bool:
+        return (span.since is None or span.since <= at) and (span.until is None or span.until > at)
+
+    types = {each.generation_id: each.protocol_type for each in story.generations}
+    rows = []
+    for member in filter(holds, story.memberships):
+        of_member = [each for each in story.assignments if each.member_id == member.member_id and holds(each)]
+        generations = {each.generation_id for each in of_member}
+        units = any(types.get(each) == WorkUnits.protocol_type for each in generations)
+        what = owned([(each.topic, each.partition) for each in of_member], units=units)[0]
+        rows.append(
+            (
+                said(member.client_id, "unknown"),
+                said(what if of_member else None, "nothing"),
+                f"<code>{said(member.member_id)}</code>",
+                said(member.group_instance_id, "dynamic"),
+                said(max(generations, default=None)),
+            )
+        )
+    if not rows:
+        return note("The group had no members.")
+    columns = (
+        *(Column("client"), Column("owned"), Column("member id"), Column("instance")),
+        Column("generation", is_number=True),
+    )
+    return table(columns, rows, "owners", "Who owned what")
+
+
+def downloads(story: Story, since: datetime, until: datetime, *, past: bool = False) -> str:
+    """The same picture as a file."""
+    query = {
+        "id": story.group_id,
+        "from": since.astimezone(UTC).isoformat(),
+        "to": until.astimezone(UTC).isoformat(),
+        "past": "1" if past else None,
+    }
+    svg, html = link("/timeline.svg", "SVG", **query), link("/timeline.html", "HTML", **query)
+    return f'<p class="files">As a file: {svg} · {html}</p>\n'

@@ -1,0 +1,397 @@
+"""Answers to questions about groups: the page shows them, and the API writes them as JSON.
+
+They come from several sources. Some topics are read all the time (`live`, `measurements`). The coordinator
+and the brokers are asked while somebody looks (`lags`). The history has tables.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from importlib.metadata import version
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import msgspec
+
+from group_coordinator.client.lag_log import Measurement
+from group_coordinator.client.progress import Progress
+from group_coordinator.client.work import assigned_partitions
+from group_coordinator.coordinator_state.responses import GroupPicture
+from group_coordinator.history.errors import HistoryError
+from group_coordinator.history.questions import QUESTIONS, About, Period
+from group_coordinator.history.story import LagPoint, Story
+from group_coordinator.page.answers import (
+    Events,
+    Group,
+    GroupLag,
+    GroupLine,
+    Groups,
+    HistoryAnswer,
+    HistoryGroups,
+    Lag,
+    Partition,
+    PartitionsAsked,
+    Status,
+    Totals,
+)
+from group_coordinator.page.lags import Measured
+from group_coordinator.page.measurements import Measurements
+from group_coordinator.page.memory import Kept, Listed, Memory
+from group_coordinator.page.pulse import Pulse
+from group_coordinator.page.queries import (
+    EventsQuery,
+    GroupsQuery,
+    HistoryGroupsQuery,
+    HistoryQuery,
+    TimelineQuery,
+)
+from group_coordinator.page.web import BadQueryError, NotFoundError, time_in
+
+__all__ = ["Known", "Lags", "Now", "Past", "Sources"]
+
+_LONGEST = timedelta(days=400)
+_VERSION = version("group-coordinator")
+Item = TypeVar("Item")
+
+
+class Now(Protocol):
+    """The groups as they are: `Live`."""
+
+    @property
+    def memory(self) -> Memory:
+        """The groups as they are known now."""
+
+    @property
+    def pulse(self) -> Pulse:
+        """The signs of life of coordinators."""
+
+    @property
+    def problem(self) -> str | None:
+        """The reason why that may not be all."""
+
+
+class Lags(Protocol):
+    """The lags that the coordinator and the brokers are asked for: `Lags` of `lags`."""
+
+    def newest(self, group_id: str | None = None) -> Measured | None:
+        """The newest figures of a group, or of all; None if they are on their way."""
+
+    def ask(self, group_id: str) -> Measured | None:
+        """Figures of a group that are not old. Waits for them; None if too many others do."""
+
+
+class Past(Protocol):
+    """The past, as `HistoryReader` has it. Raises `HistoryError`."""
+
+    def groups(self) -> list[str]:
+        """The ids of all groups."""
+
+    def reaches_to(self) -> datetime | None:
+        """The time up to which it is known; None if nothing is."""
+
+    def story(self, group_id: str, since: datetime, until: datetime) -> Story:
+        """One of them."""
+
+    def query(self, sql: str) -> Any:
+        """The answer to a question."""
+
+
+class Sources(NamedTuple):
+    """The sources of all answers. `past` opens the history; `measurements` are those of `measure-lag`."""
+
+    live: Now
+    lags: Lags
+    past: Callable[[], Past] | None = None
+    measurements: Callable[[], Measurements] = Measurements
+    bootstrap_servers: str = ""
+
+
+class Known:
+    """Answers questions. `clock`: the time in UTC.
+
+    Raises `BadQueryError`, `NotFoundError`, `HistoryError`.
+    """
+
+    def __init__(self, sources: Sources, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._of = sources
+        self.now = clock
+        # Tables are read by all cores at once: two at a time are enough.
+        self._reading = threading.Semaphore(2)
+
+    @property
+    def has_history(self) -> bool:
+        """Whether there is a history to ask."""
+        return self._of.past is not None
+
+    # -- now ---------------------------------------------------------------------------------------------
+
+    def status(self) -> Status:
+        """The state of the coordinator, and all groups together."""
+        listed = self._of.live.memory.groups()
+        return self._status(listed, self._lags_of(listed))
+
+    def groups(self, query: GroupsQuery) -> Groups:
+        """Groups in the order that was asked for."""
+        memory = self._of.live.memory
+        listed = memory.groups()
+        lags = self._lags_of(listed)
+        named = memory.named(query.q) if query.q else None
+        lines = [
+            GroupLine(
+                each.group_id,
+                each.state,
+                _ms(each.since),
+                each.generation_id,
+                each.members,
+                lags.get(each.group_id),
+            )
+            for each in listed
+            if (named is None or each.group_id in named) and query.state in ("", each.state)
+        ]
+        shown, following = _some(_in_order(lines, query), query.offset, query.limit)
+        return Groups(self._status(listed, lags), len(lines), shown, following)
+
+    def group(self, group_id: str) -> Group:
+        """A group as it is."""
+        picture = self._of.live.memory.picture(group_id)
+        if picture is None:
+            raise NotFoundError(f"there is no group {group_id!r}")
+        measured = self.measurement(group_id)
+        lag = None if measured is None else _lag_measured(measured)
+        return Group(picture, owned_by(picture), lag)
+
+    def lag(self, group_id: str) -> GroupLag:
+        """The lag of a group. Waits for the coordinator's and the brokers' answers."""
+        if self._of.live.memory.picture(group_id) is None:
+            # Anybody may type any name into an address; the coordinator is not asked about each.
+            raise NotFoundError(f"there is no group {group_id!r}")
+        measured = self._of.lags.ask(group_id)
+        if measured is None:
+            asked = PartitionsAsked(_ms(self.now()), "too many others ask at the same time: ask again", [])
+        else:
+            rows = measured.rows.get(group_id, ())
+            asked = PartitionsAsked(_ms(measured.at), measured.problem, [_partition(row) for row in rows])
+        return GroupLag(group_id, asked, self.measurement(group_id), self.points(group_id))
+
+    def events(self, query: EventsQuery) -> Events:
+        """Events of a group that are kept, the oldest first."""
+        kept = self.kept(query.group_id, query.since, query.after)
+        shown = kept[: query.limit]
+        following = shown[-1].event_id if len(kept) > len(shown) else None
+        return Events(query.group_id, [msgspec.Raw(each.body) for each in shown], following)
+
+    def kept(self, group_id: str, since: str | None = None, after: str = "") -> list[Kept]:
+        """The same, as they are in the topic."""
+        kept = self._of.live.memory.events(group_id)
+        if after:
+            places = [place for place, each in enumerate(kept) if each.event_id == after]
+            if places:
+                return kept[places[0] + 1 :]
+        since_ms = 0 if since is None else _ms(time_in("since", since))
+        return [each for each in kept if each.at_ms >= since_ms]
+
+    def story(self, group_id: str) -> Story | None:
+        """The story of a group as far as its events are kept; None if nothing is known of it."""
+        story = self._of.live.memory.story(group_id)
+        if story is not None:
+            story.lag = self.points(group_id)
+        return story
+
+    def picture(self, group_id: str) -> GroupPicture | None:
+        """A group as it is, if there is one."""
+        return self._of.live.memory.picture(group_id)
+
+    def measurement(self, group_id: str) -> Measurement | None:
+        """The newest measurement of its lag, however old it is."""
+        return self._of.measurements().newest(group_id)
+
+    def points(self, group_id: str) -> list[LagPoint]:
+        """Its lag over time."""
+        return self._of.measurements().points(group_id)
+
+    def asked(self, group_id: str | None) -> Measured | None:
+        """The coordinator's and the brokers' newest answers about a group or all; None: on their way."""
+        return self._of.lags.newest(group_id)
+
+    # -- the past ----------------------------------------------------------------------------------------
+
+    def timeline(self, query: TimelineQuery) -> tuple[Story, datetime, datetime]:
+        """The story of a group over a time, and that time."""
+        until = self.now() if query.to is None else time_in("to", query.to)
+        since = until - timedelta(hours=1) if query.from_ is None else time_in("from", query.from_)
+        if not since < until <= since + _LONGEST:
+            raise BadQueryError(f"from must be before to, by at most {_LONGEST.days} days")
+        if query.past:
+            return self.past_story(query.group_id, since, until)[0], since, until
+        story = self.story(query.group_id)
+        if story is None:
+            raise NotFoundError(f"nothing is known of group {query.group_id!r}")
+        return story, since, until
+
+    def past_story(self, group_id: str, since: datetime, until: datetime) -> tuple[Story, datetime | None]:
+        """The story as the history has it, and up to when it knows anything."""
+        with self._opened() as past:
+            return past.story(group_id, since, until), past.reaches_to()
+
+    def history_groups(self, query: HistoryGroupsQuery) -> HistoryGroups:
+        """The groups that the history knows, also those that are gone."""
+        with self._opened() as past:
+            group_ids, reaches_to = past.groups(), past.reaches_to()
+        found = [each for each in group_ids if query.q in each]
+        shown, following = _some(found, query.offset, query.limit)
+        return HistoryGroups(reaches_to, len(found), shown, following)
+
+    def history(self, query: HistoryQuery) -> HistoryAnswer:
+        """The answer of the history to a question."""
+        (question,) = (each for each in QUESTIONS if each.name == query.question)
+        given = {"member": query.member, "partition": query.topic, "at": query.at}
+        for name, value in given.items():
+            if value is not None and name not in question.takes:
+                raise BadQueryError(f"{name} cannot be asked with {question.name}")
+        if query.partition is not None and query.topic is None:
+            raise BadQueryError("partition needs topic")
+        about = About(query.group_id, self._period(query), query.member, query.topic, query.partition)
+        with self._opened() as past:
+            found, reaches_to = past.query(question.sql(about)), past.reaches_to()
+        rows = found.slice(0, query.limit).to_pylist()
+        return HistoryAnswer(found.column_names, rows, len(rows) == found.num_rows, reaches_to)
+
+    def _period(self, query: HistoryQuery) -> Period:
+        if query.at is not None:
+            if query.from_ is not None or query.to is not None:
+                raise BadQueryError("at cannot be asked with from and to")
+            at = time_in("at", query.at)
+            return Period(at, at)
+        until = self.now() if query.to is None else time_in("to", query.to)
+        since = until - timedelta(days=1) if query.from_ is None else time_in("from", query.from_)
+        if since > until:
+            raise BadQueryError("from must be before to")
+        return Period(since, until)
+
+    @contextmanager
+    def _opened(self) -> Iterator[Past]:
+        if self._of.past is None:
+            raise HistoryError(
+                "there is no history to look at: set history.path to where write-history writes"
+            )
+        with self._reading:
+            yield self._of.past()
+
+    # -- what they need ----------------------------------------------------------------------------------
+
+    def as_of(self) -> datetime:
+        """The time up to which what is known holds."""
+        return self._of.live.pulse.as_of(self.now())
+
+    def _status(self, listed: Sequence[Listed], lags: Mapping[str, Lag]) -> Status:
+        now, live = self.now(), self._of.live
+        heard_at = live.pulse.heard_at
+        records = [lags[each.group_id].records for each in listed if each.group_id in lags]
+        return Status(
+            version=_VERSION,
+            bootstrap_servers=self._of.bootstrap_servers,
+            problem=live.problem or self._silence(now),
+            as_of_ms=_ms(live.pulse.as_of(now)),
+            coordinator_silent_ms=None if heard_at is None else max(0, _ms(now) - _ms(heard_at)),
+            has_history=self.has_history,
+            has_forgotten=live.memory.has_forgotten,
+            totals=Totals(
+                len(listed),
+                sum(each.members for each in listed),
+                dict(sorted(Counter(each.state for each in listed).items())),
+                sum(records) if records else None,
+                sum(each.trend is not None for each in lags.values()),
+            ),
+        )
+
+    @property
+    def problem(self) -> str | None:
+        """The reason why this may not be all, or may not hold any more."""
+        return self._of.live.problem or self._silence(self.now())
+
+    def _silence(self, now: datetime) -> str | None:
+        pulse = self._of.live.pulse
+        if not pulse.is_silent(now):
+            return None
+        since = (
+            "in the last hours" if pulse.heard_at is None else f"since {pulse.heard_at:%Y-%m-%d %H:%M:%S} UTC"
+        )
+        return (
+            f"no coordinator has run {since}: groups are as they were then, and nobody is expired meanwhile"
+        )
+
+    def _lags_of(self, listed: Iterable[Listed]) -> dict[str, Lag]:
+        """The lags that are known: as measured, else as the coordinator and the brokers have answered."""
+        fresh, asked = self._of.measurements().fresh(self.now()), self.asked(None)
+        found = {group_id: _lag_measured(each) for group_id, each in fresh.items()}
+        if asked is None or asked.problem is not None:
+            return found
+        for each in listed:
+            total = None if each.group_id in found else asked.total(each.group_id)
+            if total is not None:
+                found[each.group_id] = Lag(total, _ms(asked.at))
+        return found
+
+
+def owned_by(picture: GroupPicture) -> dict[str, list[tuple[str, int]] | None]:
+    """The partitions of each member, by member id; None if they cannot be read."""
+    owned = {
+        member.member_id: assigned_partitions(picture.protocol_type or "", member.member_assignment)
+        for member in picture.members
+    }
+    return {
+        member_id: None if partitions is None else [(each.topic, each.partition) for each in partitions]
+        for member_id, partitions in owned.items()
+    }
+
+
+def _in_order(lines: list[GroupLine], query: GroupsQuery) -> list[GroupLine]:
+    """Sorted, those that are equal by their ids; those of which it is not known come last."""
+
+    def value(line: GroupLine) -> Any:
+        if query.sort in ("records", "age_ms"):
+            return None if line.lag is None else getattr(line.lag, query.sort)
+        return getattr(line, query.sort)
+
+    known = sorted((each for each in lines if value(each) is not None), key=lambda it: it.group_id)
+    known.sort(key=value, reverse=query.order == "desc")
+    return known + [each for each in lines if value(each) is None]
+
+
+def _some(items: Sequence[Item], offset: int, limit: int) -> tuple[list[Item], int | None]:
+    """Some of the items, and the offset of those that follow, if any do."""
+    end = offset + limit
+    return list(items[offset:end]), end if end < len(items) else None
+
+
+def _partition(row: Progress) -> Partition:
+    owner = row.owner
+    return Partition(
+        row.partition.topic,
+        row.partition.partition,
+        row.offset,
+        row.log_end,
+        row.lag,
+        None if owner is None else owner.member_id,
+        None if owner is None else owner.client_id,
+        None if owner is None else owner.client_host,
+    )
+
+
+def _lag_measured(each: Measurement) -> Lag:
+    return Lag(
+        each.records,
+        each.measured_timestamp_ms,
+        each.age_ms,
+        each.error_ms,
+        each.at_least,
+        each.trend,
+        each.clear_in_ms,
+    )
+
+
+def _ms(at: datetime) -> int:
+    return round(at.timestamp() * 1_000)

@@ -1,0 +1,170 @@
+"""The pages: which address shows what to people."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from http import HTTPStatus
+from importlib.resources import files
+
+from group_coordinator.history.errors import HistoryError
+from group_coordinator.history.timeline import timeline_html, timeline_svg
+from group_coordinator.page.group_list import groups_part, history_part, search
+from group_coordinator.page.group_page import (
+    SPANS,
+    View,
+    now_part,
+    past_part,
+    past_picker,
+    since_links,
+)
+from group_coordinator.page.html import link, note, page, said
+from group_coordinator.page.known import Known
+from group_coordinator.page.queries import GroupsQuery, HistoryGroupsQuery, TimelineQuery
+from group_coordinator.page.web import Answer, BadQueryError, NotFoundError, Query, asked, time_in
+
+__all__ = ["Site", "failed"]
+
+_LAST, _SPAN = 900, 3_600
+_STATIC = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
+_FAILURES: Mapping[type[Exception], HTTPStatus] = {
+    BadQueryError: HTTPStatus.BAD_REQUEST,
+    NotFoundError: HTTPStatus.NOT_FOUND,
+    HistoryError: HTTPStatus.SERVICE_UNAVAILABLE,
+}
+
+
+class Site:
+    """Answers addresses of pages, and of pictures and files. `cluster`: the brokers that it is about."""
+
+    def __init__(self, known: Known, cluster: str = "") -> None:
+        self._known, self._cluster = known, cluster
+        self._pages: Mapping[str, Callable[[Query], Answer]] = {
+            "/": self._groups,
+            "/group": self._group,
+            "/history": self._history,
+            "/timeline.svg": self._svg,
+            "/timeline.html": self._html,
+            **{f"/static/{name}": _static(name, kind) for name, kind in _STATIC.items()},
+        }
+
+    def answer(self, path: str, query: Callable[[], Query]) -> Answer:
+        """Answer a request."""
+        show = self._pages.get(path)
+        if show is None:
+            return failed(HTTPStatus.NOT_FOUND, "There is no such page.")
+        try:
+            return show(query())
+        except tuple(_FAILURES) as error:
+            return failed(_FAILURES[type(error)], str(error))
+
+    # -- pages -------------------------------------------------------------------------------------------
+
+    def _groups(self, query: Query) -> Answer:
+        chosen = asked({name: value for name, value in query.items() if name != "part"}, GroupsQuery)
+        body = groups_part(self._known.groups(chosen), chosen, self._known.asked(None), self._known.points)
+        if "part" in query:
+            return _html(body)
+        form = search(
+            *(chosen.q, "/", "Group or member"),
+            state=chosen.state,
+            sort=query.get("sort", ""),
+            order=query.get("order", ""),
+        )
+        return self._whole("Groups", f"<h1>Groups</h1>\n{form}{body}", live=True)
+
+    def _group(self, query: Query) -> Answer:
+        group_id = _group_id(query)
+        heading = f"<h1>{said(group_id, '(empty)')}</h1>\n"
+        span = _seconds(query, "span", _SPAN)
+        if "at" in query:
+            at = time_in("at", query["at"])
+            since, until = at - timedelta(seconds=span / 2), at + timedelta(seconds=span / 2)
+            story, reach = self._known.past_story(group_id, since, until)
+            body = past_picker(group_id, at, span) + _reach(reach) + past_part(story, at, since, until, span)
+            return self._whole(f"{group_id} at {at:%Y-%m-%d %H:%M}", heading + body)
+        last = _seconds(query, "last", _LAST)
+        body = now_part(self._view(group_id, last))
+        if "part" in query:
+            return _html(body)
+        picker = past_picker(group_id, None, span) if self._known.has_history else ""
+        return self._whole(group_id, heading + picker + since_links(group_id, last) + body, live=True)
+
+    def _view(self, group_id: str, last: int) -> View:
+        known, now = self._known, self._known.now()
+        picture = known.picture(group_id)
+        return View(
+            group_id=group_id,
+            story=known.story(group_id),
+            picture=picture,
+            # Only of groups that are there, because anybody may type any name into the address.
+            asked=None if picture is None else known.asked(group_id),
+            measurement=known.measurement(group_id),
+            events=known.kept(group_id),
+            since=now - timedelta(seconds=last),
+            as_of=known.as_of(),
+            problem=known.problem,
+        )
+
+    def _history(self, query: Query) -> Answer:
+        chosen = asked(query, HistoryGroupsQuery)
+        found = self._known.history_groups(chosen)
+        form = search(chosen.q, "/history", "Group")
+        body = form + _reach(found.reaches_to) + history_part(found, chosen, self._known.now())
+        return self._whole("History", f"<h1>Groups of the past and present</h1>\n{body}")
+
+    def _svg(self, query: Query) -> Answer:
+        story, since, until = self._known.timeline(_timeline_query(query))
+        body = timeline_svg(story, since, until)
+        return Answer(
+            body.encode(errors="replace"), kind="image/svg+xml; charset=utf-8", headers=_file("timeline.svg")
+        )
+
+    def _html(self, query: Query) -> Answer:
+        story, since, until = self._known.timeline(_timeline_query(query))
+        return _html(timeline_html(story, since, until), _file("timeline.html"))
+
+    def _whole(self, title: str, body: str, *, live: bool = False) -> Answer:
+        return _html(page(title, body, cluster=self._cluster, live=live, history=self._known.has_history))
+
+
+def failed(status: HTTPStatus, why: str, headers: tuple[tuple[str, str], ...] = ()) -> Answer:
+    """A page that says what is wrong."""
+    ways = f"<p>{link('/', 'All groups')}</p>\n"
+    body = page(status.phrase, f"<h1>{status.phrase}</h1>\n{note(why, 'bad')}{ways}")
+    return _html(body, headers)._replace(status=status)
+
+
+def _html(body: str, headers: tuple[tuple[str, str], ...] = ()) -> Answer:
+    return Answer(body.encode(errors="replace"), headers=headers)
+
+
+def _group_id(query: Query) -> str:
+    if "id" not in query:
+        raise BadQueryError("id must be the id of a group")
+    return query["id"]
+
+
+def _seconds(query: Query, name: str, default: int) -> int:
+    text = query.get(name) or str(default)
+    if not (text.isascii() and text.isdecimal()) or int(text) not in SPANS:
+        raise BadQueryError(f"{name} must be one of {', '.join(map(str, SPANS))}")
+    return int(text)
+
+
+def _timeline_query(query: Query) -> TimelineQuery:
+    given = {"group_id": _group_id(query), **{name: query[name] for name in ("from", "to") if name in query}}
+    return asked(given | {"past": "true" if "past" in query else "false"}, TimelineQuery)
+
+
+def _file(name: str) -> tuple[tuple[str, str], ...]:
+    return (("Content-Disposition", f'attachment; filename="{name}"'),)
+
+
+def _static(name: str, kind: str) -> Callable[[Query], Answer]:
+    body = files("group_coordinator.page").joinpath("static", name).read_bytes()
+    return lambda _: Answer(body, kind=f"{kind}; charset=utf-8")
+
+
+def _reach(newest: object) -> str:
+    return "" if newest is None else note(f"The history reaches to {newest:%Y-%m-%d %H:%M:%S} UTC.")
