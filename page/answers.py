@@ -15,6 +15,7 @@ from group_coordinator.coordinator_state.responses import GroupPicture
 from group_coordinator.history.story import LagPoint
 
 __all__ = [
+    "Asked",
     "Events",
     "Group",
     "GroupLag",
@@ -97,16 +98,25 @@ class GroupLine(msgspec.Struct, frozen=True):
     lag: Lag | None
 
 
+class Asked(msgspec.Struct, frozen=True):
+    """The time at which the coordinator and the brokers have answered; or why they have not."""
+
+    at_ms: int
+    problem: str | None
+
+
 class Groups(msgspec.Struct, frozen=True):
     """Some of the groups that were asked for. `matching`: the number of all of them.
 
-    `next_offset`: the offset to ask for next; null at the end.
+    `next_offset`: the offset to ask for next; null at the end. `lag_asked`: the lag of groups that are not
+    measured was asked for. It is null if the answers are on their way, or if all groups are measured.
     """
 
     status: Status
     matching: int
     groups: list[GroupLine]
     next_offset: int | None
+    lag_asked: Asked | None
 
     @property
     def totals(self) -> Totals:
@@ -141,11 +151,9 @@ class Partition(msgspec.Struct, frozen=True):
     client_host: str | None
 
 
-class PartitionsAsked(msgspec.Struct, frozen=True):
-    """The answers of the coordinator and the brokers by `at_ms`; or why there are none."""
+class PartitionsAsked(Asked, frozen=True):
+    """The answers of the coordinator and the brokers; or why there are none."""
 
-    at_ms: int
-    problem: str | None
     partitions: list[Partition]
 
 

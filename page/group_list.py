@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from group_coordinator.client.lag_log import in_words
 from group_coordinator.history.story import LagPoint
 from group_coordinator.history.timeline.text import counted
-from group_coordinator.page.answers import GroupLine, Groups, HistoryGroups, Totals
+from group_coordinator.page.answers import Asked, GroupLine, Groups, HistoryGroups, Totals
 from group_coordinator.page.html import (
     Column,
     address,
@@ -22,7 +22,6 @@ from group_coordinator.page.html import (
     state,
     table,
 )
-from group_coordinator.page.lags import Measured
 from group_coordinator.page.queries import GroupsQuery, HistoryGroupsQuery
 
 __all__ = ["groups_part", "history_part", "search"]
@@ -55,16 +54,8 @@ def search(text: str, path: str, label: str, **others: str) -> str:
     )
 
 
-def groups_part(
-    found: Groups,
-    query: GroupsQuery,
-    asked: Measured | None,
-    points: Callable[[str], Sequence[LagPoint]],
-) -> str:
-    """The groups that were asked for. `asked`: what the coordinator and the brokers said of lag.
-
-    `points`: the lag of a group over time.
-    """
+def groups_part(found: Groups, query: GroupsQuery, points: Callable[[str], Sequence[LagPoint]]) -> str:
+    """The groups that were asked for. `points`: the lag of a group over time."""
     status = found.status
     as_of = _time(status.as_of_ms)
     lines = "" if status.problem is None else note(status.problem, "bad")
@@ -72,7 +63,7 @@ def groups_part(
     if found.groups:
         is_measured = status.totals.measured > 0
         columns = [_column(*each, query) for each in (_COLUMNS if is_measured else _COLUMNS[:-_MEASURED])]
-        rows = (list(_row(each, as_of, asked, points))[: len(columns)] for each in found.groups)
+        rows = (list(_row(each, as_of, found.lag_asked, points))[: len(columns)] for each in found.groups)
         lines += table(columns, rows, "groups", "Groups")
         lines += more("/", query.offset, len(found.groups), found.matching, query.limit, **_chosen(query))
     else:
@@ -82,7 +73,7 @@ def groups_part(
             "There are too many groups to show. Those that have not changed for longest are left out: "
             "group-coordinator groups --list has them all."
         )
-    return part(lines + _how_lag_is_known(found.groups, asked, as_of), fresh(status.problem, as_of))
+    return part(lines + _how_lag_is_known(found.groups, found.lag_asked, as_of), fresh(status.problem, as_of))
 
 
 def fresh(problem: str | None, as_of: datetime) -> str:
@@ -139,7 +130,7 @@ def _column(name: str, sort: str, first: str, column: Column, query: GroupsQuery
 
 
 def _row(
-    each: GroupLine, as_of: datetime, asked: Measured | None, points: Callable[[str], Sequence[LagPoint]]
+    each: GroupLine, as_of: datetime, asked: Asked | None, points: Callable[[str], Sequence[LagPoint]]
 ) -> Iterable[str]:
     yield link("/group", each.group_id, id=each.group_id)
     yield state(each.state)
@@ -178,7 +169,7 @@ def _line(points: Sequence[LagPoint]) -> str:
     )
 
 
-def _how_lag_is_known(groups: Sequence[GroupLine], asked: Measured | None, as_of: datetime) -> str:
+def _how_lag_is_known(groups: Sequence[GroupLine], asked: Asked | None, as_of: datetime) -> str:
     measured = [each.lag.at_ms for each in groups if each.lag is not None and each.lag.age_ms is not None]
     lines = ""
     if measured:
@@ -190,13 +181,14 @@ def _how_lag_is_known(groups: Sequence[GroupLine], asked: Measured | None, as_of
     return lines + lag_note(asked, "Lag of the others" if measured else "Lag")
 
 
-def lag_note(asked: Measured | None, what: str = "Lag") -> str:
+def lag_note(asked: Asked | None, what: str = "Lag") -> str:
     """Since when the lag is known, or why it is not."""
     if asked is None:
         return note(f"{what}: the coordinator is being asked.")
+    at = f"{_time(asked.at_ms):%H:%M:%S}"
     if asked.problem is not None:
-        return note(f"{what}: unknown at {asked.at:%H:%M:%S} UTC: {asked.problem}", "bad")
-    return note(f"{what} as of {asked.at:%H:%M:%S} UTC.")
+        return note(f"{what}: unknown at {at} UTC: {asked.problem}", "bad")
+    return note(f"{what} as of {at} UTC.")
 
 
 def history_part(found: HistoryGroups, query: HistoryGroupsQuery, now: datetime) -> str:

@@ -17,6 +17,7 @@ from group_coordinator.history.spans import Span
 from group_coordinator.history.story import Story
 from group_coordinator.history.timeline import moves_table, resets_table, timeline_svg
 from group_coordinator.history.timeline.text import counted, escape, owned
+from group_coordinator.page.answers import Asked
 from group_coordinator.page.group_list import fresh, lag_note
 from group_coordinator.page.html import (
     Column,
@@ -170,7 +171,9 @@ def _offsets(view: View) -> str:
     lines, ages = _measured(view.measurement, view.as_of)
     asked = view.asked
     if asked is None or asked.problem is not None:
-        return lines + lag_note(asked)
+        return lines + lag_note(
+            None if asked is None else Asked(round(asked.at.timestamp() * 1_000), asked.problem)
+        )
     rows = asked.rows.get(view.group_id, [])
     if not rows:
         return lines + note(f"Nothing is owned or committed, as of {asked.at:%H:%M:%S} UTC.")

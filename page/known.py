@@ -24,6 +24,7 @@ from group_coordinator.history.errors import HistoryError
 from group_coordinator.history.questions import QUESTIONS, About, Period
 from group_coordinator.history.story import LagPoint, Story
 from group_coordinator.page.answers import (
+    Asked,
     Events,
     Group,
     GroupLag,
@@ -131,13 +132,13 @@ class Known:
     def status(self) -> Status:
         """The state of the coordinator, and all groups together."""
         listed = self._of.live.memory.groups()
-        return self._status(listed, self._lags_of(listed))
+        return self._status(listed, self._lags_of(listed)[0])
 
     def groups(self, query: GroupsQuery) -> Groups:
         """Groups in the order that was asked for."""
         memory = self._of.live.memory
         listed = memory.groups()
-        lags = self._lags_of(listed)
+        lags, asked = self._lags_of(listed)
         named = memory.named(query.q) if query.q else None
         lines = [
             GroupLine(
@@ -152,7 +153,7 @@ class Known:
             if (named is None or each.group_id in named) and query.state in ("", each.state)
         ]
         shown, following = _some(_in_order(lines, query), query.offset, query.limit)
-        return Groups(self._status(listed, lags), len(lines), shown, following)
+        return Groups(self._status(listed, lags), len(lines), shown, following, asked)
 
     def group(self, group_id: str) -> Group:
         """A group as it is."""
@@ -323,17 +324,22 @@ class Known:
             f"no coordinator has run {since}: groups are as they were then, and nobody is expired meanwhile"
         )
 
-    def _lags_of(self, listed: Iterable[Listed]) -> dict[str, Lag]:
-        """The lags that are known: as measured, else as the coordinator and the brokers have answered."""
-        fresh, asked = self._of.measurements().fresh(self.now()), self.asked(None)
+    def _lags_of(self, listed: Iterable[Listed]) -> tuple[dict[str, Lag], Asked | None]:
+        """The lags that are known: as measured, else as the coordinator and the brokers have answered.
+
+        These are asked only if a group is not measured, since they are asked about all groups.
+        """
+        fresh = self._of.measurements().fresh(self.now())
         found = {group_id: _lag_measured(each) for group_id, each in fresh.items()}
-        if asked is None or asked.problem is not None:
-            return found
-        for each in listed:
-            total = None if each.group_id in found else asked.total(each.group_id)
+        others = [each.group_id for each in listed if each.group_id not in found]
+        asked = self.asked(None) if others else None
+        if asked is None:
+            return found, None
+        for group_id in others if asked.problem is None else ():
+            total = asked.total(group_id)
             if total is not None:
-                found[each.group_id] = Lag(total, _ms(asked.at))
-        return found
+                found[group_id] = Lag(total, _ms(asked.at))
+        return found, Asked(_ms(asked.at), asked.problem)
 
 
 def owned_by(picture: GroupPicture) -> dict[str, list[tuple[str, int]] | None]:

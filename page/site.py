@@ -62,7 +62,7 @@ class Site:
 
     def _groups(self, query: Query) -> Answer:
         chosen = asked({name: value for name, value in query.items() if name != "part"}, GroupsQuery)
-        body = groups_part(self._known.groups(chosen), chosen, self._known.asked(None), self._known.points)
+        body = groups_part(self._known.groups(chosen), chosen, self._known.points)
         if "part" in query:
             return _html(body)
         form = search(

@@ -143,6 +143,25 @@ def test_the_lag_that_the_coordinator_was_asked_for_says_no_more_than_the_record
     }
 
 
+def test_the_coordinator_is_not_asked_about_groups_that_are_measured(live: Live, memory: Memory) -> None:
+    asked: list[str | None] = []
+
+    def lag_of(group_id: str | None) -> Measured | None:
+        asked.append(group_id)
+        return measured(group_id)
+
+    ask = asking(application(live, lag_of, measurements=measurements))
+    assert ask("/groups")["lag_asked"] == {"at_ms": round(NOW.timestamp() * 1_000), "problem": None}
+    assert asked == [None]
+
+    live.memory = Memory()
+    live.memory.take_picture(b"billing", memory._pictures["billing"][1])
+    answer = ask("/groups")
+    assert answer["groups"][0]["lag"]["trend"] == "growing"
+    assert answer["lag_asked"] is None
+    assert asked == [None]
+
+
 def test_a_group_has_its_members_and_what_they_own(ask: Ask) -> None:
     answer = ask("/group", group_id=HOSTILE_GROUP)
     members = [each["member_id"] for each in answer["group"]["members"]]
