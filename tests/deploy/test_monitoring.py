@@ -7,7 +7,9 @@ import json
 import math
 import os
 import re
+import shutil
 import signal
+import subprocess
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -97,6 +99,19 @@ def test_every_alert_leads_to_its_place_in_the_guide() -> None:
         (name, f"docs/operations.md#{name.lower()}")
         for name in re.findall("^### (.*)$", section, re.MULTILINE)
     ]
+
+
+def test_one_line_of_the_guide_makes_every_runbook_an_address(tmp_path: Path) -> None:
+    shutil.copy(RULES, tmp_path)
+    (line,) = re.findall(r"^ +(sed -i .* alerts\.yml)$", GUIDE, re.MULTILINE)
+    subprocess.run(line, shell=True, check=True, cwd=tmp_path)
+    (prefix,) = re.findall(r"\|(https://.*/)&\|", line)
+
+    before, after = (
+        re.findall("runbook_url: (.*)", path.read_text()) for path in (RULES, tmp_path / RULES.name)
+    )
+    assert after == [prefix + url for url in before]
+    assert len(after) >= 20
 
 
 @pytest.mark.verify
