@@ -18,7 +18,7 @@ _WINDOW = 10
 _LEAST = 3
 """Fewer commits tell nothing of a course."""
 _LEAST_APART_MS = 1_000
-"""A commit that comes sooner takes the place of the one before: a window is to span some time."""
+"""A sooner commit takes the place and the time of the one before: a window is to span some time."""
 
 
 class Status(Enum):
@@ -60,7 +60,8 @@ class Course:
         if self._commits and at_ms < self._commits[-1].at_ms:
             return
         if self._commits and at_ms - self._commits[-1].at_ms < _LEAST_APART_MS:
-            self._commits.pop()
+            # With its own time the next one would take its place in turn, and the window would never fill.
+            at_ms = self._commits.pop().at_ms
         self._commits.append(_Commit(at_ms, offset, None if end is None else max(0, end - offset)))
 
     def measured(self, lag: int) -> None:

@@ -72,6 +72,10 @@ class Process:
         (error,) = [it for it in self.said if it.startswith("error: ")]
         return error.removeprefix("error: ")
 
+    def metrics_port(self) -> str:
+        """The port of /metrics and of the probes."""
+        return self.wait_for("metrics are at http://localhost:").removesuffix("/metrics")
+
     def metrics(self) -> dict[tuple[str, ...], float]:
         """What /metrics says, by sample name and label values."""
         url = self.wait_for("metrics are at ")

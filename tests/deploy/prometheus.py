@@ -8,13 +8,18 @@ import subprocess
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
+
+import yaml
 
 from group_coordinator.deploy.broker import _free_port
 from tests.debian import unpacked
 from tests.patience import PATIENCE_S, wait_for
 
+_SHIPPED = Path(__file__).parents[2] / "deploy" / "prometheus"
+CONFIGURATION, RULES = _SHIPPED / "prometheus.yml", _SHIPPED / "alerts.yml"
 _ADVICE = (
     "Install Prometheus (Debian and Ubuntu: apt-get install prometheus), so that promtool and prometheus "
     "are on the PATH; or look at the network (http_proxy is honoured) and run the tests again"
@@ -39,6 +44,24 @@ def promtool(*arguments: str | Path, text: str | None = None) -> subprocess.Comp
         timeout=PATIENCE_S,
         check=False,
     )
+
+
+def configured(directory: Path, ports: Mapping[str, str], interval: str | None = None) -> Path:
+    """Write the shipped configuration and rules into `directory`, with these jobs and their ports here.
+
+    `interval`: between two looks at targets and rules, if not as shipped.
+    """
+    shutil.copy(RULES, directory)
+    configuration = yaml.safe_load(CONFIGURATION.read_text())
+    shipped = {each["job_name"]: each for each in configuration["scrape_configs"]}
+    configuration["scrape_configs"] = [
+        shipped[job] | {"static_configs": [{"targets": [f"127.0.0.1:{port}"]}]} for job, port in ports.items()
+    ]
+    if interval is not None:
+        configuration["global"] = dict.fromkeys(configuration["global"], interval)
+    path = directory / CONFIGURATION.name
+    path.write_text(yaml.safe_dump(configuration))
+    return path
 
 
 class Prometheus:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import subprocess
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -258,6 +260,26 @@ def test_the_operators_rules_are_the_alerts() -> None:
     assert set(documents(OPERATOR / "kustomization.yaml")[0]["resources"]) == {
         "podmonitor.yaml",
         "rules.yaml",
+        "runbooks.yaml",
+    }
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on the PATH")
+@pytest.mark.parametrize("url", ["docs/operations.md", "https://wiki.example.com/coordinator?page=2"])
+def test_the_address_of_the_runbooks_is_set_in_one_place(url: str, tmp_path: Path) -> None:
+    copied = Path(shutil.copytree(OPERATOR, tmp_path / "operator"))
+    file = copied / "runbooks.yaml"
+    (config,) = documents(file)
+    file.write_text(yaml.safe_dump(config | {"data": {"url": url}}))
+    done = subprocess.run(["kubectl", "kustomize", copied], check=True, capture_output=True, text=True)
+
+    built = {it["kind"]: it for it in yaml.safe_load_all(done.stdout)}
+    # The config map is not for the cluster.
+    assert built.keys() == {"PodMonitor", "PrometheusRule"}
+    rules = [rule for group in built["PrometheusRule"]["spec"]["groups"] for rule in group["rules"]]
+    leads_to = {rule["alert"]: rule["annotations"]["runbook_url"] for rule in rules}
+    assert leads_to == {
+        name: f"{url}#{name.lower()}" for name in re.findall("- alert: (.*)", ALERTS.read_text())
     }
 
 

@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -25,13 +26,11 @@ from group_coordinator import GroupMember
 from tests.commands.job import HistoryJob, Job, Process
 from tests.debian import NoPackageError
 from tests.deploy import prometheus as module
-from tests.deploy.prometheus import Prometheus, promtool
+from tests.deploy.prometheus import CONFIGURATION, RULES, Prometheus, configured, promtool
 from tests.gateway.conftest import start_gateway
 from tests.patience import PATIENCE_S, wait_for
 
 ROOT = Path(__file__).parents[2]
-RULES = ROOT / "deploy" / "prometheus" / "alerts.yml"
-CONFIGURATION = ROOT / "deploy" / "prometheus" / "prometheus.yml"
 GRAFANA = ROOT / "deploy" / "compose" / "grafana"
 DASHBOARD: dict[str, Any] = json.loads((GRAFANA / "coordinator.json").read_text())
 GUIDE = (ROOT / "docs" / "operations.md").read_text()
@@ -40,6 +39,7 @@ FILLED_IN = {
     "$job": "group-coordinator",
     "$history": "group-coordinator-history",
     "$gateway": "group-coordinator-gateway",
+    "$lag": "group-coordinator-lag",
     "$__rate_interval": "5m",
 }
 
@@ -99,6 +99,19 @@ def test_every_alert_leads_to_its_place_in_the_guide() -> None:
         (name, f"docs/operations.md#{name.lower()}")
         for name in re.findall("^### (.*)$", section, re.MULTILINE)
     ]
+
+
+def test_one_line_of_the_guide_makes_every_runbook_an_address(tmp_path: Path) -> None:
+    shutil.copy(RULES, tmp_path)
+    (line,) = re.findall(r"^ +(sed -i .* alerts\.yml)$", GUIDE, re.MULTILINE)
+    subprocess.run(line, shell=True, check=True, cwd=tmp_path)
+    (prefix,) = re.findall(r"\|(https://.*/)&\|", line)
+
+    before, after = (
+        re.findall("runbook_url: (.*)", path.read_text()) for path in (RULES, tmp_path / RULES.name)
+    )
+    assert after == [prefix + url for url in before]
+    assert len(after) >= 20
 
 
 @pytest.mark.verify
@@ -195,24 +208,14 @@ def scraping(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Prometheus]:
     """A Prometheus that has seen all from the beginning on, and groups that came, changed and went."""
-    ports = [
-        each.wait_for("metrics are at http://localhost:").removesuffix("/metrics")
-        for each in (job, history, gateway, lag)
-    ]
+    ports = {
+        "group-coordinator": job.metrics_port(),
+        "group-coordinator-history": history.metrics_port(),
+        "group-coordinator-gateway": gateway.metrics_port(),
+        "group-coordinator-lag": lag.metrics_port(),
+    }
     directory = tmp_path_factory.mktemp("prometheus")
-    shutil.copy(RULES, directory)
-    text = CONFIGURATION.read_text()
-    for old, new in {
-        '"coordinator:9464"': f'"127.0.0.1:{ports[0]}"',
-        '"history:9464"': f'"127.0.0.1:{ports[1]}"',
-        '"gateway:9464"': f'"127.0.0.1:{ports[2]}"',
-        '"lag:9464"': f'"127.0.0.1:{ports[3]}"',
-        "interval: 15s": "interval: 500ms",
-    }.items():
-        assert old in text
-        text = text.replace(old, new)
-    configuration = directory / "prometheus.yml"
-    configuration.write_text(text)
+    configuration = configured(directory, ports, interval="500ms")
     with Prometheus(directory, configuration) as prometheus:
         # Its first samples are from before anything has happened.
         for first in (
@@ -283,7 +286,7 @@ def catch_up(address: str, prometheus: Prometheus) -> None:
 def selectors(expression: str) -> list[tuple[str, set[str]]]:
     """Metrics and the labels that they are chosen by; each metric has to be chosen by some."""
     found = re.findall(r"\b([a-z_]+)\{([^}]*)\}", expression)
-    named = re.findall(r"\b(?:(?:group_coordinator|process)_\w+|up\b)", expression)
+    named = re.findall(r"\b(?:(?:group_coordinator|kafka|process)_\w+|up\b)", expression)
     assert sorted(name for name, _ in found) == sorted(named), expression
     return [(name, set(re.findall(r"(\w+)(?:=~|!~|!=|=)", matchers))) for name, matchers in found]
 
@@ -313,7 +316,7 @@ def test_the_dashboard_is_offered_jobs_that_have_what_it_shows(scraping: Prometh
         (metric,) = re.fullmatch(r"label_values\((\w+), job\)", variable["query"]["query"]).groups()
         offered[f"${variable['name']}"] = scraping.get("label/job/values", **{"match[]": metric})
 
-    assert offered == {name: [FILLED_IN[name]] for name in ("$job", "$history", "$gateway")}
+    assert offered == {name: [FILLED_IN[name]] for name in ("$job", "$history", "$gateway", "$lag")}
 
 
 @pytest.mark.verify

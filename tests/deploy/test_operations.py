@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 
 from group_coordinator.jobs.health import Activity
+from group_coordinator.jobs.settings import Settings
+from group_coordinator.lag.topic import _CONFIGS as LAG_CONFIGS
 from group_coordinator.page.settings import PageSettings
+from group_coordinator.streaming.topics import topic_specs
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs" / "operations.md").read_text()
@@ -109,6 +112,31 @@ def test_the_guide_says_of_each_way_to_run_when_it_was_run() -> None:
 
     assert len(rows) >= 8
     assert [row for row in rows if not re.match(r"on \d+ [A-Z][a-z]+ 20\d\d|not run", row)] == []
+
+
+def test_the_guide_says_how_long_the_records_of_each_topic_are_kept() -> None:
+    section = GUIDE.partition("\n### How long records are kept\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `([\w.]+)`[^|]* \| (\d+) (hour|day)s? \|", section, re.MULTILINE)
+    told = {topic: int(count) * {"hour": 1, "day": 24}[unit] * 3_600_000 for topic, count, unit in rows}
+
+    settings = Settings.load(None, {}, {"bootstrap.servers": "kafka:9092", "checkpoint": "c"})
+    made = {spec.name: spec.initial for spec in topic_specs(settings)} | {settings.topics_lag: LAG_CONFIGS}
+    assert told == {
+        topic: int(configs["retention.ms"]) for topic, configs in made.items() if "retention.ms" in configs
+    }
+    compacted = re.findall(r"^`([\w.]+)` and `([\w.]+)` are compacted", section, re.MULTILINE)
+    assert set(*compacted) == made.keys() - told.keys()
+
+
+def test_the_guides_times_without_an_answer_are_those_that_were_measured() -> None:
+    section = GUIDE.partition("\n**How long until answers.**")[2].partition("\n## ")[0]
+    killed, stopped, cold = re.findall(r"\| ([\d.]+) s \(([\d.]+ to [\d.]+)\) \|$", section, re.MULTILINE)
+
+    measured = (ROOT / "docs" / "performance.md").read_text()
+    medians = " | ".join(f"**{median}**" for median, _ in (killed, cold, stopped))
+    assert f"| **all** (median) | {medians} |" in measured
+    ranges = " | ".join(least_and_most for _, least_and_most in (killed, cold, stopped))
+    assert f"| all (least and most) | {ranges} |" in measured
 
 
 @pytest.mark.parametrize("block", re.findall(r"```toml\n(.*?)```", GUIDE, re.DOTALL))

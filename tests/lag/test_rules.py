@@ -136,6 +136,19 @@ def test_a_group_that_commits_no_more(measured: tuple[int, ...], silent_s: int, 
     assert judged is status
 
 
+@pytest.mark.parametrize(
+    ("offsets", "status"),
+    [(range(100), Status.OK), ([5] * 100, Status.STALLED)],
+    ids=["works", "stands still"],
+)
+def test_a_group_that_commits_twice_a_second(offsets: Sequence[int], status: Status) -> None:
+    made = Course()
+    for number, offset in enumerate(offsets):
+        made.commits(number * 500, offset, 1_000)
+        made.measured(1_000 - offset)
+    assert made.status(100 * 500) is status
+
+
 def test_a_group_of_which_one_commit_was_read_stops_as_well() -> None:
     """As after a start of the program, when there is only the newest commit of each partition."""
     made = Course()

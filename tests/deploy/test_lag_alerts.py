@@ -1,0 +1,140 @@
+"""The alerts about lag and offsets, firing in a Prometheus as it is shipped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import yaml
+from kafka import KafkaAdminClient, KafkaProducer
+from kafka.admin import NewTopic
+from kafka.structs import OffsetAndMetadata, TopicPartition
+
+from group_coordinator import AdminClient
+from tests.commands.job import Job, Process
+from tests.deploy.prometheus import RULES, Prometheus, configured
+from tests.patience import wait_for
+
+pytestmark = [pytest.mark.verify, pytest.mark.spark]
+
+GROWING, STANDING, EMPTY = (TopicPartition("alerts", number) for number in range(3))
+SHORTENED = ("GroupLagGrowing", "10m", "1m")
+
+
+@pytest.fixture
+def job(bootstrap_servers: str, tmp_path: Path) -> Iterator[Job]:
+    retention = ("offsets.retention.minutes=1", "offsets.retention.check.interval.ms=1000")
+    job = Job(
+        bootstrap_servers, tmp_path, tmp_path.name, *(word for each in retention for word in ("--set", each))
+    )
+    yield job
+    job.kill()
+
+
+@pytest.fixture
+def lag(job: Job, bootstrap_servers: str, tmp_path: Path) -> Iterator[Process]:
+    job.wait_for("topics are ready")
+    lag = Process(
+        tmp_path,
+        *("measure-lag", "--bootstrap-server", bootstrap_servers, "--groups", "etl-*", "--metrics-port", "0"),
+        *("--set", f"topics.offsets={job.topics['offsets']}"),
+    )
+    yield lag
+    lag.kill()
+
+
+@pytest.fixture
+def prometheus(job: Job, lag: Process, tmp_path: Path) -> Iterator[Prometheus]:
+    ports = {"group-coordinator": job.metrics_port(), "group-coordinator-lag": lag.metrics_port()}
+    configuration = configured(tmp_path, ports)
+    copied = tmp_path / RULES.name
+    rules = yaml.safe_load(copied.read_text())
+    (shortened,) = (
+        rule for group in rules["groups"] for rule in group["rules"] if rule["alert"] == SHORTENED[0]
+    )
+    assert shortened["for"] == SHORTENED[1]
+    shortened["for"] = SHORTENED[2]
+    copied.write_text(yaml.safe_dump(rules))
+    with Prometheus(tmp_path, configuration) as prometheus:
+        yield prometheus
+
+
+class Groups:
+    """One group that stands still, one that falls behind, and one that commits once and never again."""
+
+    def __init__(self, admin: AdminClient, producer: KafkaProducer) -> None:
+        self._admin, self._producer = admin, producer
+        self._ends = {STANDING: self._write(STANDING, 5)}
+        self._done = 0
+
+    def begin(self) -> None:
+        """Have the third one commit. Its log is empty."""
+        self._commit("etl-gone", EMPTY, 0)
+
+    def go_on(self) -> None:
+        """Have one commit where it stands, and the other one a record further, while three are written."""
+        self._ends[GROWING] = self._write(GROWING, 3)
+        self._done += 1
+        self._commit("etl-standing", STANDING, 0)
+        self._commit("etl-slow", GROWING, self._done)
+
+    def catch_up(self) -> None:
+        """Have both commit where their logs end."""
+        self._commit("etl-standing", STANDING, self._ends[STANDING])
+        self._commit("etl-slow", GROWING, self._ends[GROWING])
+
+    def _write(self, where: TopicPartition, count: int) -> int:
+        sent = [self._producer.send(where.topic, b"x", partition=where.partition) for _ in range(count)]
+        end: int = sent[-1].get(60).offset + 1
+        return end
+
+    def _commit(self, group_id: str, where: TopicPartition, offset: int) -> None:
+        self._admin.alter_group_offsets(group_id, {where: OffsetAndMetadata(offset, "", -1)})
+
+
+@pytest.fixture
+def groups(job: Job, bootstrap_servers: str) -> Iterator[Groups]:
+    job.wait_for("the coordinator is running")
+    topics = {"request_topic": job.topics["requests"], "response_topic": job.topics["responses"]}
+    with (
+        closing(KafkaAdminClient(bootstrap_servers=bootstrap_servers)) as kafka,
+        closing(KafkaProducer(bootstrap_servers=bootstrap_servers)) as producer,
+        closing(AdminClient(bootstrap_servers=bootstrap_servers, **topics)) as admin,
+    ):
+        kafka.create_topics([NewTopic("alerts", 3, 1)])
+        yield Groups(admin, producer)
+
+
+def test_alerts_about_lag_and_offsets_fire(prometheus: Prometheus, lag: Process, groups: Groups) -> None:
+    """Prometheus, its rules and `measure-lag` have the settings they are shipped with, but for two things.
+
+    Offsets expire after a minute without a commit, the least that can be set, and not after a week. A growing
+    lag is known after three minutes. The alert then waits for one minute, and not for ten.
+    """
+
+    def firing() -> dict[str, tuple[str | None, str]]:
+        """The group and the summary of each alert that fires."""
+        return {
+            alert["labels"]["alertname"]: (alert["labels"].get("group"), alert["annotations"]["summary"])
+            for alert in prometheus.get("alerts")["alerts"]
+            if alert["state"] == "firing"
+        }
+
+    wait_for(lambda: prometheus.query("group_coordinator_offsets_total"))
+    assert firing() == {}
+    groups.begin()
+    for alert in ("OffsetsExpired", "GroupStalled", "GroupLagGrowing"):
+        wait_for(lambda alert=alert: alert in firing(), meanwhile=groups.go_on, said=lambda: lag.said)
+    fired = firing()
+    expired, expired_summary = fired.pop("OffsetsExpired")
+    assert expired is None
+    assert expired_summary.endswith("committed offsets have expired in ten minutes.")
+    still = "Group etl-standing stands still in 1 partitions that have records for it."
+    assert fired == {
+        "GroupStalled": ("etl-standing", still),
+        "GroupLagGrowing": ("etl-slow", "Group etl-slow falls behind further and further."),
+    }
+    # Nobody has expired whose group goes on, and what was told is over when both have caught up.
+    wait_for(lambda: set(firing()) == {"OffsetsExpired"}, meanwhile=groups.catch_up)
