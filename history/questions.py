@@ -6,21 +6,15 @@ Spark and DataFusion both understand the SQL, so the query that `--sql` shows al
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
-from group_coordinator.history.tables import ALL_TABLES
+from group_coordinator.history.errors import HistoryError
 
-__all__ = ["QUESTIONS", "About", "Period", "Question", "fleet", "names_of", "text", "time"]
+__all__ = ["QUESTIONS", "About", "Period", "Question", "fleet", "question_called", "text", "time"]
 
-_NAMES = re.compile(rf"\b(?:FROM|JOIN) ({'|'.join(table.name for table in ALL_TABLES)})\b")
-
-
-def names_of(sql: str) -> list[str]:
-    """The tables that a query of this module reads."""
-    return sorted(set(_NAMES.findall(sql)))
+_DAY = timedelta(days=1)
 
 
 # -- words -----------------------------------------------------------------------------------------------
@@ -42,6 +36,17 @@ class Period(NamedTuple):
 
     since: datetime
     until: datetime
+
+    @classmethod
+    def ending(cls, since: datetime | None, until: datetime | None, *, now: datetime) -> Self:
+        """The period that somebody means: of what is not said, since a day before now, and until now.
+
+        Raises `HistoryError` if it begins after its end.
+        """
+        period = cls(since or now - _DAY, until or now)
+        if period.since > period.until:
+            raise HistoryError(f"the period begins at {period.since} and ends before, at {period.until}")
+        return period
 
     @property
     def is_moment(self) -> bool:
@@ -234,6 +239,17 @@ class Question(NamedTuple):
     sql: Callable[[About], str]
     takes: frozenset[str] = frozenset()
 
+    def refuses(self, about: About) -> str | None:
+        """The narrowing (member, partition or at) that is asked for and means nothing to this question."""
+        narrowed = {
+            _MEMBER: about.member is not None,
+            _PARTITION: (about.topic, about.partition) != (None, None),
+            _AT: about.period.is_moment,
+        }
+        return next(
+            (each for each, is_asked in narrowed.items() if is_asked and each not in self.takes), None
+        )
+
 
 _MEMBER, _PARTITION, _AT = "member", "partition", "at"
 QUESTIONS = (
@@ -264,6 +280,15 @@ QUESTIONS = (
     Question("events", "All events.", _events),
     Question("lag", "Lag in each topic, as measure-lag has found it.", _lag),
 )
+
+
+def question_called(name: str) -> Question:
+    """The question of this name. Raises `HistoryError` if there is none."""
+    for question in QUESTIONS:
+        if question.name == name:
+            return question
+    names = ", ".join(question.name for question in QUESTIONS)
+    raise HistoryError(f"there is no question {name!r}: choose from {names}")
 
 
 def fleet(period: Period) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any
 
@@ -18,29 +18,33 @@ from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from group_coordinator.history.errors import HistoryError
-from group_coordinator.history.questions import Period, names_of, text, time
+from group_coordinator.history.questions import About, Period, fleet, question_called, text, time
 from group_coordinator.history.rows import GenerationMember, OffsetChange, Row, Transition
 from group_coordinator.history.story import LagPoint, Story
 from group_coordinator.history.tables import ALL_TABLES, LAG, TABLES, Table
 
-__all__ = ["HistoryReader"]
+__all__ = ["MOST_ROWS", "HistoryReader"]
 
+MOST_ROWS = 1_000_000
+"""Rows of an answer, unless its caller allows more. A row takes some hundred bytes of memory."""
 _MOST_LAG_POINTS = 1_000
 _MOST_RESETS = 20_000
 """Offsets set or deleted by hand in a story, the newest: as many as a group has at most by default."""
 
 
 class HistoryReader:
-    """The tables under `path`, as they are when each is first looked at; or as they were at `as_of`.
+    """The tables under `path`, as they are when the first question is asked; or as they were at `as_of`.
 
-    Methods raise `HistoryError` if something cannot be read. Credentials of object stores come from the
-    environment, in the names that their own tools have (AWS_ACCESS_KEY_ID, AZURE_STORAGE_ACCOUNT_NAME, ...).
+    `path`: a directory or an object store's URI, as in the setting `history.path`. Methods raise
+    `HistoryError` if something cannot be read. Credentials of object stores come from the environment, in the
+    names that their own tools have (AWS_ACCESS_KEY_ID, AZURE_STORAGE_ACCOUNT_NAME, ...). All times that come
+    and go have a zone.
     """
 
     def __init__(self, path: str, as_of: datetime | None = None) -> None:
         # Hadoop's name for what everybody else calls s3.
         self._path = f"s3{path.removeprefix('s3a')}" if path.startswith("s3a://") else path
-        self._as_of = as_of
+        self._as_of = as_of if as_of is None else _with_zone(as_of)
 
     @cached_property
     def _tables(self) -> Mapping[str, DeltaTable]:
@@ -65,19 +69,68 @@ class HistoryReader:
             raise HistoryError(f"cannot read {location}{when}: {_first_line(error)}") from None
         return table
 
-    def query(self, sql: str) -> pa.Table:
-        """Return the answer to a query. Tables are called by their names."""
-        builder = QueryBuilder()
-        try:
-            for name in names_of(sql):
-                self._register(builder, name)
-            return pa.table(builder.execute(sql).read_all())
-        except (DeltaError, OSError, ValueError) as error:
-            raise HistoryError(f"the query failed: {_first_line(error)}: {sql}") from None
+    def query(self, sql: str, *, most_rows: int = MOST_ROWS) -> pa.Table:
+        """Return the answer to a SELECT over the tables, which are called by their names.
 
-    def _register(self, builder: QueryBuilder, name: str) -> None:
+        The SQL is Apache DataFusion's. Text comes as `string`, times as `timestamp[us, tz=UTC]`. Raises
+        `HistoryError` if the query fails, or if the answer has more than `most_rows`: nothing is left out.
+        """
+        builder = QueryBuilder()
+        batches, rows = [], 0
+        try:
+            for table in ALL_TABLES:
+                self._register(builder, table)
+            answer = pa.RecordBatchReader.from_stream(builder.execute(sql))
+            for batch in answer:
+                rows += batch.num_rows
+                if rows > most_rows:
+                    raise HistoryError(
+                        f"the answer has more than {most_rows:,} rows: ask for a shorter time "
+                        "(a program may also allow more, with most_rows)"
+                    )
+                batches.append(batch)
+        except (DeltaError, OSError, ValueError, pa.ArrowException) as error:
+            raise HistoryError(f"the query failed: {_first_line(error)}: {' '.join(sql.split())}") from None
+        return _without_views(pa.Table.from_batches(batches, answer.schema))
+
+    def ask(
+        self,
+        question: str,
+        group_id: str,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        at: datetime | None = None,
+        member: str | None = None,
+        topic: str | None = None,
+        partition: int | None = None,
+    ) -> pa.Table:
+        """Return what `group-coordinator history GROUP --QUESTION` shows: its arguments are the options.
+
+        It is about the time from `since` (24 hours ago by default) to `until` (now, or `as_of`), or about
+        the moment `at`. Some questions can be narrowed to a `member`, a `topic` or a `partition`. Raises
+        `HistoryError` also if there is no such question, or if it cannot be narrowed so.
+        """
+        period = self._period(since, until, at)
+        about = About(group_id, period, member, topic, partition)
+        asked = question_called(question)
+        if refused := asked.refuses(about):
+            raise HistoryError(f"the question {question!r} does not take {refused!r}")
+        return self.query(asked.sql(about))
+
+    def fleet(self, since: datetime | None = None, until: datetime | None = None) -> pa.Table:
+        """Return a row for each group that moved in this time, the one that rebalanced longest first."""
+        return self.query(fleet(self._period(since, until, None)))
+
+    def _period(self, since: datetime | None, until: datetime | None, at: datetime | None) -> Period:
+        if at is not None and (since or until):
+            raise HistoryError("ask of a moment (at) or of a period (since, until), not of both")
+        times = [None if each is None else _with_zone(each) for each in (at or since, at or until)]
+        return Period.ending(*times, now=self._as_of or datetime.now(UTC))
+
+    def _register(self, builder: QueryBuilder, table: Table) -> None:
         """Make a table known. A column that it has not, because it is an older version's, is null."""
-        (wanted,) = (table.types for table in ALL_TABLES if table.name == name)
+        name, wanted = table.name, table.types
         if name not in self._tables:
             nulls = ", ".join(
                 f"CAST(NULL AS {kind}) AS {it}" for it, kind in (wanted | {"day": "DATE"}).items()
@@ -164,5 +217,20 @@ def _rows(kind: type[Row], table: pa.Table) -> Iterable[Row]:
         yield msgspec.convert(known, kind)
 
 
+def _with_zone(value: datetime) -> datetime:
+    """The time itself. Raises `HistoryError` if it could be a time of any zone."""
+    if value.tzinfo is None:
+        raise HistoryError(f"{value.isoformat()} has no zone: give the time as datetime(..., tzinfo=UTC)")
+    return value
+
+
+def _without_views(table: pa.Table) -> pa.Table:
+    """The table with text as `string`: Arrow does not sort or compare DataFusion's `string_view`."""
+    fields = [it.with_type(pa.string()) if it.type == pa.string_view() else it for it in table.schema]
+    return table.cast(pa.schema(fields))
+
+
 def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [repr(error)])[0]
+    # DataFusion's first line may be only the place in DataFusion.
+    said = str(error).strip().replace("\ncaused by\n", ": ")
+    return (said.splitlines() or [repr(error)])[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -170,32 +170,33 @@ def history(  # noqa: PLR0913 - one for each option
 
 
 def _period(since: datetime | None, until: datetime | None, moment: datetime | None, now: datetime) -> Period:
+    from group_coordinator.history.errors import HistoryError
     from group_coordinator.history.questions import Period
 
     if moment is not None and (since or until):
         raise click.UsageError("--at cannot be used with --from and --to")
-    period = Period(moment or since or now - timedelta(days=1), moment or until or now)
-    if period.since > period.until:
-        raise click.UsageError("--from is later than --to")
-    return period
+    try:
+        return Period.ending(moment or since, moment or until, now=now)
+    except HistoryError:
+        raise click.UsageError("--from is later than --to") from None
 
 
 def _query(group: str | None, period: Period, view: str | None, narrowed: Mapping[str, Any]) -> str:
-    from group_coordinator.history.questions import QUESTIONS, About, fleet
+    from group_coordinator.history.questions import About, fleet, question_called
 
     if group is None:
         if view or narrowed["member"] or narrowed["partition"]:
             raise click.UsageError("name a group, or ask for all groups without other options")
         return fleet(period)
     name = view or ("assignments" if narrowed["partition"] else "rebalances")
-    (question,) = (each for each in QUESTIONS if each.name == name)
-    for option, value in narrowed.items():
-        if value and option not in question.takes:
-            raise click.UsageError(f"--{option} cannot be used with --{question.name}")
+    question = question_called(name)
     topic, numbers = narrowed["partition"] or (None, None)
+    about = About(group, period, narrowed["member"], topic, numbers[0] if numbers else None)
+    if refused := question.refuses(about):
+        raise click.UsageError(f"--{refused} cannot be used with --{question.name}")
     if numbers and len(numbers) > 1:
         raise click.UsageError("--partition takes one partition")
-    return question.sql(About(group, period, narrowed["member"], topic, numbers[0] if numbers else None))
+    return question.sql(about)
 
 
 def _check_timeline(file: Path, group: str | None, others: object) -> None:

@@ -7,7 +7,8 @@ with GroupConsumer("orders", group_id="billing", bootstrap_servers="localhost:90
         print(record.value)
 
 `GroupMember` is the same without the records, for sharing any kind of work; `AdminClient` is for those who
-look after groups.
+look after groups. `HistoryReader` in `group_coordinator.history` asks what happened to them, and
+`CommitOffsets` in `group_coordinator.spark` makes groups of streaming queries.
 """
 
 from __future__ import annotations

@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kafka import KafkaAdminClient, KafkaProducer
-from kafka.admin import NewTopic
+from kafka.admin import NewTopic, OffsetSpec
 from kafka.structs import OffsetAndMetadata, TopicPartition
 from prometheus_client.parser import text_string_to_metric_families
 
 from group_coordinator.deploy.broker import EmbeddedBroker
-from tests.commands.job import Job
+from tests.commands.job import Job, Process
 from tests.gateway.clients import Program, kafka_python, polling
 from tests.gateway.conftest import Running, start_gateway
 from tests.gateway.ports import ports_in_a_row
@@ -34,6 +34,7 @@ from tests.patience import PATIENCE_S, wait_for
 
 HERE = Path(__file__).parent
 TOPIC = "foreign-orders"
+SECOND = "foreign-refunds"
 PARTITIONS = 4
 RECORDS = 40
 EVERY = set(range(PARTITIONS))
@@ -182,59 +183,112 @@ def ask_lag(address: str, group: str, directory: Path) -> None:
     assert done.stdout == "lag Empty 0\n", done.stdout
 
 
-def kminion(address: str) -> tuple[list[str], dict[str, str], str]:
-    """KMinion, with its metric of the lag; its settings come from the environment."""
-    port = str(ports_in_a_row(1))
-    settings = {"KAFKA_BROKERS": address, "EXPORTER_PORT": port, "EXPORTER_HOST": "127.0.0.1"}
-    return ["kminion"], settings, f"{port} kminion_kafka_consumer_group_topic_partition_lag"
+class Exporter(NamedTuple):
+    """An exporter that others wrote: how it is started, and its metric of the lag with the labels' names."""
+
+    command: list[str]
+    environment: dict[str, str]
+    port: int
+    metric: str
+    labels: tuple[str, str, str]
 
 
-def kafka_exporter(address: str) -> tuple[list[str], dict[str, str], str]:
+def kminion(address: str) -> Exporter:
+    """KMinion; its settings come from the environment."""
+    port = ports_in_a_row(1)
+    settings = {"KAFKA_BROKERS": address, "EXPORTER_PORT": str(port), "EXPORTER_HOST": "127.0.0.1"}
+    labels = ("group_id", "topic_name", "partition_id")
+    return Exporter(["kminion"], settings, port, "kminion_kafka_consumer_group_topic_partition_lag", labels)
+
+
+def kafka_exporter(address: str) -> Exporter:
     """danielqsj's exporter, likewise."""
-    port = str(ports_in_a_row(1))
+    port = ports_in_a_row(1)
     command = ["kafka_exporter", f"--kafka.server={address}", f"--web.listen-address=127.0.0.1:{port}"]
-    return command, {}, f"{port} kafka_consumergroup_lag"
+    return Exporter(command, {}, port, "kafka_consumergroup_lag", ("consumergroup", "topic", "partition"))
 
 
 EXPORTERS = {"kminion": kminion, "kafka_exporter": kafka_exporter}
 REPOSITORIES = {"kminion": "redpanda-data/kminion", "kafka_exporter": "danielqsj/kafka_exporter"}
 """Of the exporters, at GitHub."""
-LAGS = {0: 7, 1: 0, 2: 10, 3: 1}
-"""Of each partition, in the group that exporters are asked about."""
+OURS = ("kafka_consumergroup_group_lag", ("group", "topic", "partition"))
+"""The metric of `measure-lag`, likewise."""
+
+Lags = dict[tuple[str, str, int], int]
+"""Lag by group, topic and partition."""
 
 
-def lags_told(url: str, metric: str, group: str) -> dict[int, int]:
-    """What an exporter says of a group, by partition."""
+def lags_told(url: str, metric: str, labels: tuple[str, ...]) -> Lags:
+    """What an exporter says now; nothing if it does not listen yet."""
     try:
         with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
-            families = text_string_to_metric_families(answer.read().decode())
-            return {
-                int(sample.labels.get("partition", sample.labels.get("partition_id", -1))): round(
-                    sample.value
-                )
-                for family in families
-                for sample in family.samples
-                if sample.name == metric and group in sample.labels.values()
-            }
+            families = list(text_string_to_metric_families(answer.read().decode()))
     except OSError:
-        return {}  # it does not listen yet
+        return {}
+    lags = {}
+    for sample in (each for family in families for each in family.samples if each.name == metric):
+        group, topic, partition = (sample.labels[label] for label in labels)
+        if sample.value >= 0:  # less is kafka_exporter's word for a partition without a commit
+            lags[group, topic, int(partition)] = round(sample.value)
+    return lags
 
 
-def compare_lag(name: str, address: str, directory: Path, describe: Callable[[str], dict[int, int]]) -> None:
-    """Have an exporter that others wrote tell the lag of a group with a member, beside our own command."""
-    command, settings, where = EXPORTERS[name](address)
-    port, metric = where.split()
-    group = f"lag-{name}"
-    with closing(kafka_python(address, [TOPIC], group, enable_auto_commit=False)) as member:
-        polling(member)(lambda: len(member.assignment()) == PARTITIONS)
-        each = RECORDS // PARTITIONS
-        member.commit(
-            {TopicPartition(TOPIC, it): OffsetAndMetadata(each - lag, "", -1) for it, lag in LAGS.items()}
+class Measured(NamedTuple):
+    """The gateway's address, what `measure-lag` tells of the lag, and what `groups --describe` does."""
+
+    address: str
+    measured: Callable[[], Lags]
+    described: Callable[[str], Lags]
+
+
+def compare_lag(name: str, here: Measured, directory: Path) -> None:
+    """Have an exporter and both of our own tell the lag of two groups, at the same time.
+
+    One has a member, and one has none, and reads two topics. Then one commits, and records come.
+    """
+    exporter = EXPORTERS[name](here.address)
+    url = f"http://127.0.0.1:{exporter.port}/metrics"
+    group, simple = f"lag-{name}", f"lag-{name}-simple"
+    lags = {(group, TOPIC, partition): lag for partition, lag in enumerate((7, 0, 10, 1))}
+    lags |= {(simple, TOPIC, 3): 2, (simple, SECOND, 0): 5, (simple, SECOND, 1): 0}
+
+    def told(of: Lags) -> Lags:
+        return {where: lag for where, lag in of.items() if where[0] in (group, simple)}
+
+    def check(program: Program) -> None:
+        def seen() -> list[Lags]:
+            theirs = lags_told(url, exporter.metric, exporter.labels)
+            return [told(theirs), told(here.measured()), here.described(group) | here.described(simple)]
+
+        wait_for(lambda: seen() == [lags] * 3, said=lambda: (lags, seen(), program.said[-2000:]))
+
+    with ExitStack() as stack:
+        member = stack.enter_context(
+            closing(kafka_python(here.address, [TOPIC], group, enable_auto_commit=False))
         )
-        assert describe(group) == LAGS
-        with Program(directory / name, command, environment=settings) as program:
-            url = f"http://127.0.0.1:{port}/metrics"
-            wait_for(lambda: lags_told(url, metric, group) == LAGS, said=lambda: program.said[-2000:])
+        polling(member)(lambda: len(member.assignment()) == PARTITIONS)
+        admin = stack.enter_context(closing(KafkaAdminClient(bootstrap_servers=here.address)))
+        producer = stack.enter_context(closing(KafkaProducer(bootstrap_servers=here.address, acks="all")))
+        asked = {TopicPartition(*where[1:]): OffsetSpec.LATEST for where in lags}
+        ends = {where: each.offset for where, each in admin.list_partition_offsets(asked).items()}
+
+        def offsets(of: str) -> dict[TopicPartition, OffsetAndMetadata]:
+            each = {TopicPartition(topic, it): lag for (its, topic, it), lag in lags.items() if its == of}
+            return {where: OffsetAndMetadata(ends[where] - lag, "", -1) for where, lag in each.items()}
+
+        member.commit(offsets(group))
+        admin.alter_group_offsets(simple, offsets(simple))
+        program = stack.enter_context(
+            Program(directory / name, exporter.command, environment=exporter.environment)
+        )
+        check(program)
+        # The member catches up with one partition, and falls behind in another, as the other group does.
+        lags[group, TOPIC, 0] = 0
+        member.commit(offsets(group))
+        producer.send(TOPIC, b"x", partition=3).get(PATIENCE_S)
+        lags[group, TOPIC, 3] += 1
+        lags[simple, TOPIC, 3] += 1
+        check(program)
 
 
 def main() -> int:
@@ -274,16 +328,15 @@ def run(
 ) -> list[str]:
     """Run these at a gateway; how each of them went."""
     results = []
-    with _gateway(directory) as (address, describe):
+    with _gateway(directory) as here:
+        address = here.address
         for client, command in clients:
             for strategy in client.strategies:
                 group = f"{client.name}-{strategy}"
                 results.append(result(group, partial(tell, command(strategy), address, group, directory)))
             if client.name == "franz-go":
                 results.append(result("lag", partial(ask_lag, address, group, directory)))
-        results += [
-            result(name, partial(compare_lag, name, address, directory, describe)) for name in exporters
-        ]
+        results += [result(name, partial(compare_lag, name, here, directory)) for name in exporters]
     return results
 
 
@@ -300,24 +353,41 @@ def result(name: str, story: Callable[[], None]) -> str:
 
 
 @contextmanager
-def _gateway(directory: Path) -> Iterator[tuple[str, Callable[[str], dict[int, int]]]]:
-    """A gateway before a broker with a filled topic; the address, and the lag that our command tells."""
+def _gateway(directory: Path) -> Iterator[Measured]:
+    """A gateway before a broker with two filled topics, and `measure-lag` behind the same gateway."""
     with ExitStack() as stack:
         broker = stack.enter_context(EmbeddedBroker(directory / "kafka")).bootstrap_servers
         job = Job(broker, directory, "foreign")
         stack.callback(job.kill)
         with closing(KafkaAdminClient(bootstrap_servers=broker)) as admin:
-            admin.create_topics([NewTopic(TOPIC, num_partitions=PARTITIONS, replication_factor=1)])
+            admin.create_topics(
+                [
+                    NewTopic(TOPIC, num_partitions=PARTITIONS, replication_factor=1),
+                    NewTopic(SECOND, num_partitions=2, replication_factor=1),
+                ]
+            )
         with closing(KafkaProducer(bootstrap_servers=broker, acks="all")) as producer:
             for number in range(RECORDS):
                 producer.send(TOPIC, b"%d" % number, partition=number % PARTITIONS)
+                producer.send(SECOND, b"%d" % number, partition=number % 2)
             producer.flush()
         job.wait_for("the coordinator is running")
         gateway = start_gateway(directory, broker, job.topics)
         stack.callback(gateway.kill)
         address = gateway.wait_for("clients find the gateway at ")
+        measuring = Process(
+            directory,
+            *("measure-lag", "--bootstrap-server", address, "--groups", "lag-*", "--metrics-port", "0"),
+            *("--set", f"topics.offsets={job.topics['offsets']}", "--set", "lag.interval.ms=500"),
+        )
+        stack.callback(measuring.kill)
+        url = measuring.wait_for("metrics are at ")
         running = Running(broker, address, job, gateway, directory)
-        yield address, lambda group: {row["partition"]: row["lag"] for row in running.describe(group)}
+
+        def described(group: str) -> Lags:
+            return {(group, row["topic"], row["partition"]): row["lag"] for row in running.describe(group)}
+
+        yield Measured(address, partial(lags_told, url, *OURS), described)
 
 
 if __name__ == "__main__":

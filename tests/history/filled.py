@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import msgspec
 import pytest
 
 from group_coordinator.history.storage import prepare_tables
-from group_coordinator.history.tables import EVENTS, TABLES, Table
+from group_coordinator.history.tables import ALL_TABLES, EVENTS, TABLES, Table
 from group_coordinator.history.writer import HistoryWriter, Written
 from tests.history.scripts import a_day, a_night, bodies, renamed
 
@@ -64,6 +65,17 @@ class Tables:
         found = self.spark.read.format("delta").load(f"{self.path}/{table}")
         rows = [row.asDict() for row in found.where(found.group_id == group_id).collect()]
         return sorted(rows, key=lambda row: [str(it) for name, it in row.items() if name != "log_offset"])
+
+    def ask_spark(self, sql: str) -> list[tuple[Any, ...]]:
+        """What Spark answers to a question, of the tables as they were at the first one."""
+        self._make_views()
+        return [tuple(row) for row in self.spark.sql(sql).collect()]
+
+    @cache  # noqa: B019 - there are as many of them as tests
+    def _make_views(self) -> None:
+        for table in ALL_TABLES:
+            frame = self.spark.read.format("delta").load(f"{self.path}/{table.name}")
+            frame.createOrReplaceTempView(table.name)
 
     def everything(self, group_id: str) -> dict[str, list[dict[str, Any]]]:
         """All rows of a group, as if it were the first."""

@@ -5,19 +5,15 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from group_coordinator.commands.cli import main
-from group_coordinator.history.questions import names_of
 from group_coordinator.history.reader import HistoryReader
 from group_coordinator.history.tables import ALL_TABLES
 from tests.history.filled import Tables
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs" / "history.md").read_text()
@@ -40,16 +36,14 @@ def test_there_are_ten() -> None:
 @pytest.mark.verify
 @pytest.mark.spark
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda it: it.partition("\n")[0])
-def test_spark_and_datafusion_answer_alike(spark: SparkSession, tables: Tables, question: str) -> None:
+def test_spark_and_datafusion_answer_alike(tables: Tables, question: str) -> None:
     # The tests' groups live in the first minute of 1970.
     sql = re.sub(r"2026-01-3\d", "1970-01-01", sql_of(question))
     sql = sql.replace("22:00:00", "00:00:00").replace("14:05:00", "00:00:05").replace("worker-7", "c1")
     sql = sql.replace("group_id = 'orders'", "group_id = 'group-a'").replace("partition = 3", "partition = 1")
-    for name in names_of(sql):
-        spark.read.format("delta").load(f"{tables.path}/{name}").createOrReplaceTempView(name)
     ours = [tuple(map(plain, row.values())) for row in HistoryReader(tables.path).query(sql).to_pylist()]
 
-    assert ours == [tuple(row) for row in spark.sql(sql).collect()]
+    assert ours == tables.ask_spark(sql)
     # Nobody's offset goes back in the day of group-a.
     assert ours or "go back" in question
 

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from group_coordinator.history.questions import QUESTIONS, About, Period, fleet, names_of, text, time
+from group_coordinator.history.questions import QUESTIONS, About, Period, fleet, text, time
 from group_coordinator.history.reader import HistoryReader
 from group_coordinator.history.rows import read_event, time_of
 from tests.history.filled import DAY, NIGHT, Tables
 from tests.history.plain import lag_rows, write_plain_tables
 from tests.history.scripts import TOPIC, a_day, a_night, bodies, events, renamed
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 WHOLE = Period(time_of(0), time_of(60_000))
 NIGHTSHIFT = About(NIGHT, WHOLE)
@@ -54,38 +51,30 @@ def answers(reader: HistoryReader, name: str, about: About, *columns: str) -> li
     return [tuple(seconds(row[column]) for column in columns) for row in found]
 
 
-def asked_of_spark(spark: SparkSession, path: str, sql: str) -> list[tuple[Any, ...]]:
-    for name in names_of(sql):
-        spark.read.format("delta").load(f"{path}/{name}").createOrReplaceTempView(name)
-    return [tuple(row) for row in spark.sql(sql).collect()]
-
-
 @pytest.mark.spark
 @pytest.mark.verify
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda it: it.name)
 @pytest.mark.parametrize("about", ABOUTS.values(), ids=list(ABOUTS))
-def test_spark_and_datafusion_answer_alike(
-    spark: SparkSession, tables: Tables, question: Any, about: About
-) -> None:
+def test_spark_and_datafusion_answer_alike(tables: Tables, question: Any, about: About) -> None:
     sql = question.sql(about)
     # Spark's Python times have no zone; the session's is UTC.
     ours = [
         tuple(it.replace(tzinfo=None) if hasattr(it, "tzinfo") else it for it in row.values())
         for row in HistoryReader(tables.path).query(sql).to_pylist()
     ]
-    assert ours == asked_of_spark(spark, tables.path, sql)
+    assert ours == tables.ask_spark(sql)
 
 
 @pytest.mark.spark
 @pytest.mark.verify
-def test_they_say_the_same_of_all_groups(spark: SparkSession, tables: Tables) -> None:
+def test_they_say_the_same_of_all_groups(tables: Tables) -> None:
     sql = fleet(WHOLE)
     found = HistoryReader(tables.path).query(sql).to_pylist()
     assert [(row["group_id"], row["rebalances"], row["total_ms"]) for row in found] == [
         (NIGHT, 4, 6_300),
         *((f"group-{letter}", 3, 2_000) for letter in "abcd"),
     ]
-    assert [row[:3] for row in asked_of_spark(spark, tables.path, sql)] == [
+    assert [row[:3] for row in tables.ask_spark(sql)] == [
         (row["group_id"], row["rebalances"], row["total_ms"]) for row in found
     ]
 
