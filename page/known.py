@@ -21,7 +21,7 @@ from group_coordinator.client.progress import Progress
 from group_coordinator.client.work import assigned_partitions
 from group_coordinator.coordinator_state.responses import GroupPicture
 from group_coordinator.history.errors import HistoryError
-from group_coordinator.history.questions import QUESTIONS, About, Period
+from group_coordinator.history.questions import About, Period, question_called
 from group_coordinator.history.story import LagPoint, Story
 from group_coordinator.page.answers import (
     Asked,
@@ -54,6 +54,8 @@ from group_coordinator.page.web import BadQueryError, NotFoundError, time_in
 __all__ = ["Known", "Lags", "Now", "Past", "Sources"]
 
 _LONGEST = timedelta(days=400)
+_MOST_ROWS = 100_000
+"""Rows that the history may find for a question, of which an answer has the first ones."""
 _VERSION = version("group-coordinator")
 Item = TypeVar("Item")
 
@@ -96,8 +98,8 @@ class Past(Protocol):
     def story(self, group_id: str, since: datetime, until: datetime) -> Story:
         """One of them."""
 
-    def query(self, sql: str) -> Any:
-        """The answer to a question."""
+    def query(self, sql: str, *, most_rows: int) -> Any:
+        """The answer to a question, as an Arrow table."""
 
 
 class Sources(NamedTuple):
@@ -247,16 +249,15 @@ class Known:
 
     def history(self, query: HistoryQuery) -> HistoryAnswer:
         """The answer of the history to a question."""
-        (question,) = (each for each in QUESTIONS if each.name == query.question)
-        given = {"member": query.member, "partition": query.topic, "at": query.at}
-        for name, value in given.items():
-            if value is not None and name not in question.takes:
-                raise BadQueryError(f"{name} cannot be asked with {question.name}")
+        question = question_called(query.question)
+        about = About(query.group_id, self._period(query), query.member, query.topic, query.partition)
+        if refused := question.refuses(about):
+            raise BadQueryError(f"{refused} cannot be asked with {question.name}")
         if query.partition is not None and query.topic is None:
             raise BadQueryError("partition needs topic")
-        about = About(query.group_id, self._period(query), query.member, query.topic, query.partition)
         with self._opened() as past:
-            found, reaches_to = past.query(question.sql(about)), past.reaches_to()
+            found = past.query(question.sql(about), most_rows=_MOST_ROWS)
+            reaches_to = past.reaches_to()
         rows = found.slice(0, query.limit).to_pylist()
         return HistoryAnswer(found.column_names, rows, len(rows) == found.num_rows, reaches_to)
 
@@ -266,11 +267,12 @@ class Known:
                 raise BadQueryError("at cannot be asked with from and to")
             at = time_in("at", query.at)
             return Period(at, at)
-        until = self.now() if query.to is None else time_in("to", query.to)
-        since = until - timedelta(days=1) if query.from_ is None else time_in("from", query.from_)
-        if since > until:
-            raise BadQueryError("from must be before to")
-        return Period(since, until)
+        since = None if query.from_ is None else time_in("from", query.from_)
+        until = None if query.to is None else time_in("to", query.to)
+        try:
+            return Period.ending(since, until, now=self.now())
+        except HistoryError as error:
+            raise BadQueryError(str(error)) from None
 
     @contextmanager
     def _opened(self) -> Iterator[Past]:
