@@ -110,7 +110,7 @@ class CheckpointFiles:
             self._system.delete(self._path(name), True)
 
     def size(self) -> int:
-        """Bytes of all files."""
+        """Bytes in all files, without the checksums that Hadoop keeps beside them."""
         with self._errors():
             return int(self._system.getContentSummary(self._root).getLength())
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from group_coordinator.checkpoints.disk import room_of
 from group_coordinator.checkpoints.files import CheckpointFiles
 from group_coordinator.checkpoints.identity import Identity, known_identity
 from group_coordinator.checkpoints.offset_log import (
@@ -59,7 +60,8 @@ class Inspection(msgspec.Struct, frozen=True, kw_only=True):
 
     `identity`: without the secret. `planned` and `committed`: the oldest and the newest batch of which this
     is kept, None if none is. `batch`: the one that was asked for, or the newest committed one. `groups`: None
-    if it is not committed. `bytes`: of all files.
+    if it is not committed. `bytes`: what is in all files. `disk_bytes`: what they take of the disk, in whole
+    blocks, with their checksums; None if they are not on a disk of this machine.
     """
 
     checkpoint: str
@@ -69,6 +71,7 @@ class Inspection(msgspec.Struct, frozen=True, kw_only=True):
     batch: PlannedBatch | None
     groups: GroupsSummary | None
     bytes: int
+    disk_bytes: int | None
     outages: list[Outage]
 
     @property
@@ -91,6 +94,7 @@ def inspect_checkpoint(spark: SparkSession, checkpoint: str, batch_id: int | Non
     groups = None
     if batch is not None and batch.is_committed:
         groups = _summary(State(spark, checkpoint, batch.batch_id))
+    room = room_of(checkpoint)
     return Inspection(
         checkpoint=checkpoint,
         identity=msgspec.structs.replace(identity, secret=""),
@@ -99,6 +103,7 @@ def inspect_checkpoint(spark: SparkSession, checkpoint: str, batch_id: int | Non
         batch=batch,
         groups=groups,
         bytes=files.size(),
+        disk_bytes=None if room is None else room.taken,
         outages=read_outages(files),
     )
 

@@ -12,7 +12,6 @@ import shutil
 import time
 from enum import StrEnum
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -22,6 +21,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark import SparkConf
 from pyspark.errors import PySparkException
 
+from group_coordinator.checkpoints.disk import local_path, room_of
 from group_coordinator.checkpoints.errors import CheckpointError
 from group_coordinator.checkpoints.files import CheckpointFiles
 from group_coordinator.checkpoints.identity import Identity, recognise, secret_sha256
@@ -166,9 +166,10 @@ def _port(listen: Callable[[], object]) -> str:
 
 
 def _disk(checkpoint: str) -> str:
-    if "://" in checkpoint:
+    path = local_path(checkpoint)
+    if path is None:
         return f"{checkpoint} is not on this machine"
-    path = Path(checkpoint).absolute()
+    path = path.absolute()
     there = next(each for each in (path, *path.parents) if each.exists())
     if not os.access(there, os.W_OK):
         raise CheckpointError(f"{there} cannot be written to: give it to this user, or choose another place")
@@ -287,4 +288,6 @@ def _checkpoint(spark: SparkSession, settings: Settings, topic_ids: Mapping[str,
         return f"{settings.checkpoint} is new: `run` begins there"
     done = newest_committed(files)
     batch = "no batch is done" if done is None else f"batch {done.batch_id} is done"
-    return f"{settings.checkpoint} is this coordinator's: {batch}, {files.size() / _MEGABYTE:.1f} MB"
+    room = room_of(settings.checkpoint)
+    on_disk = "" if room is None else f" ({room.taken / _MEGABYTE:.1f} MB on the disk)"
+    return f"{settings.checkpoint} is this coordinator's: {batch}, {files.size() / _MEGABYTE:.1f} MB{on_disk}"

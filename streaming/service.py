@@ -29,7 +29,13 @@ from group_coordinator.streaming.errors import CoordinatorError
 from group_coordinator.streaming.function import FunctionArguments
 from group_coordinator.streaming.leadership import Leadership
 from group_coordinator.streaming.lifeline import Lifeline
-from group_coordinator.streaming.metrics import DecisionMetrics, GroupMetrics, JobMetrics, Watch
+from group_coordinator.streaming.metrics import (
+    CheckpointMetrics,
+    DecisionMetrics,
+    GroupMetrics,
+    JobMetrics,
+    Watch,
+)
 from group_coordinator.streaming.probes import Probes
 from group_coordinator.streaming.query import QUERY_NAME, start_query
 from group_coordinator.streaming.supervision import Supervision
@@ -93,6 +99,7 @@ def _run(settings: Settings, say: Callable[[str], None], *, progress: bool) -> N
             registry.register(stack.enter_context(GroupMetrics(settings.topics_groups, client_config)))
             lag = LagWatch(settings.topics_requests, client_config, lambda: batches.read)
             registry.register(stack.enter_context(lag))
+            registry.register(stack.enter_context(CheckpointMetrics(settings.checkpoint)))
         spark, stopping = stack.enter_context(
             spark_until_stopped(settings, say, progress=progress, defaults=daemon_defaults())
         )

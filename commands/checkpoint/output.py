@@ -45,9 +45,10 @@ def as_table(inspection: Inspection) -> str:
 
 def _facts(inspection: Inspection) -> Table:
     identity, batch, groups = inspection.identity, inspection.batch, inspection.groups
+    on_disk = "" if inspection.disk_bytes is None else f" ({_size(inspection.disk_bytes)} on the disk)"
     facts: dict[str, str] = {
         "checkpoint": inspection.checkpoint,
-        "size": _size(inspection.bytes),
+        "size": f"{_size(inspection.bytes)}{on_disk}",
         "schema version": str(identity.schema_version),
         "state partitions": str(identity.state_partitions),
         "batches planned": _range(inspection.planned),

@@ -1,14 +1,15 @@
 """Prometheus metrics of the coordinator.
 
-There are four sources: the stateful function's counts on the executors, Spark's figures of batches, the
-newest pictures of the groups, and the job. The pictures are read from their compacted topic.
+The stateful function counts on the executors, and Spark tells figures of batches. The newest pictures of the
+groups are read from their compacted topic. The other sources are the checkpoint's disk and the job.
 docs/operations.md says what each metric means, and what Kafka calls it.
 """
 
 from __future__ import annotations
 
+from group_coordinator.streaming.metrics.checkpoint import CheckpointMetrics
 from group_coordinator.streaming.metrics.decisions import DecisionMetrics
 from group_coordinator.streaming.metrics.groups import GroupMetrics
 from group_coordinator.streaming.metrics.job import JobMetrics, Watch
 
-__all__ = ["DecisionMetrics", "GroupMetrics", "JobMetrics", "Watch"]
+__all__ = ["CheckpointMetrics", "DecisionMetrics", "GroupMetrics", "JobMetrics", "Watch"]

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -26,13 +26,16 @@ COMMAND = [sys.executable, "-m", "group_coordinator"]
 
 
 class Process:
-    """A command of the program, with a session of its own: so its children can be told from others."""
+    """A command of the program, with a session of its own: so its children can be told from others.
 
-    def __init__(self, directory: Path, *arguments: str) -> None:
+    `within`: a command that is to run it, as its last words.
+    """
+
+    def __init__(self, directory: Path, *arguments: str, within: Sequence[str] = ()) -> None:
         self._log = directory / f"stderr{next(_numbers)}"
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                [*COMMAND, *arguments],
+                [*within, *COMMAND, *arguments],
                 cwd=ROOT,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -152,7 +155,14 @@ class Process:
 class Job(Process):
     """`group-coordinator run`."""
 
-    def __init__(self, bootstrap_servers: str, directory: Path, name: str, *arguments: str) -> None:
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        directory: Path,
+        name: str,
+        *arguments: str,
+        within: Sequence[str] = (),
+    ) -> None:
         self._bootstrap_servers = bootstrap_servers
         self.checkpoint = directory / "checkpoint"
         self.topics = {
@@ -170,6 +180,7 @@ class Job(Process):
             *("--create-topics", "--metrics-port", "0"),
             *_set(settings),
             *arguments,
+            within=within,
         )
 
     @property

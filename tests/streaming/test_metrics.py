@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from kafka import KafkaProducer
@@ -16,7 +18,7 @@ from group_coordinator.jobs.batch_metrics import BatchMetrics
 from group_coordinator.jobs.kafka_config import python_client_config
 from group_coordinator.jobs.lag import LagWatch
 from group_coordinator.streaming.counts import Counts
-from group_coordinator.streaming.metrics import DecisionMetrics, GroupMetrics, JobMetrics
+from group_coordinator.streaming.metrics import CheckpointMetrics, DecisionMetrics, GroupMetrics, JobMetrics
 from group_coordinator.streaming.metrics import groups as metrics_of_groups
 from tests.patience import wait_for
 from tests.streaming.registry import create_topic, samples
@@ -282,3 +284,43 @@ def test_outages_are_counted_and_measured() -> None:
     assert registry.get_sample_value("group_coordinator_outages_total") == 2
     assert registry.get_sample_value("group_coordinator_outage_seconds_total") == 4
     assert registry.get_sample_value("group_coordinator_standby") == 1
+
+
+# -- the checkpoint's disk -----------------------------------------------------------------------------
+
+
+def test_the_room_of_the_checkpoint(tmp_path: Path) -> None:
+    checkpoint, registry = tmp_path / "checkpoint", CollectorRegistry()
+    name = "group_coordinator_checkpoint"
+
+    def shown() -> dict[str, float]:
+        return {key[0].removeprefix(f"{name}_"): value for key, value in samples(registry).items()}
+
+    with CheckpointMetrics(str(checkpoint), look_s=0.01) as metrics:
+        registry.register(metrics)
+        assert shown() == {}
+        checkpoint.mkdir()
+        wait_for(lambda: shown().get("files") == 0)
+        (checkpoint / "metadata").write_bytes(b"x" * 100_000)
+        wait_for(lambda: shown()["files"] == 1)
+        assert 100_000 <= shown()["bytes"] < 200_000
+        assert 0 < shown()["free_bytes"] == pytest.approx(shutil.disk_usage(tmp_path).free, rel=0.1)
+
+
+def test_a_disk_that_cannot_be_asked_leaves_the_figures_of_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry = CollectorRegistry()
+    asked = []
+
+    def refuse(path: object) -> None:
+        asked.append(path)
+        raise OSError("Stale file handle")
+
+    with CheckpointMetrics(str(tmp_path), look_s=0.01) as metrics:
+        registry.register(metrics)
+        before = wait_for(lambda: samples(registry))
+        monkeypatch.setattr(shutil, "disk_usage", refuse)
+        # It goes on after the first refusal.
+        wait_for(lambda: len(asked) >= 2)
+        assert samples(registry).keys() == before.keys()

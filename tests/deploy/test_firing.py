@@ -1,7 +1,9 @@
-"""The alerts about lag and offsets, firing in a Prometheus as it is shipped."""
+"""Alerts that fire in a Prometheus as it is shipped: about lag, offsets and the disk."""
 
 from __future__ import annotations
 
+import os
+import subprocess
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -21,6 +23,18 @@ pytestmark = [pytest.mark.verify, pytest.mark.spark]
 
 GROWING, STANDING, EMPTY = (TopicPartition("alerts", number) for number in range(3))
 SHORTENED = ("GroupLagGrowing", "10m", "1m")
+
+
+def firing(prometheus: Prometheus) -> dict[str, tuple[str | None, str]]:
+    """The group and the summary of each alert that fires."""
+    return {
+        alert["labels"]["alertname"]: (alert["labels"].get("group"), alert["annotations"]["summary"])
+        for alert in prometheus.get("alerts")["alerts"]
+        if alert["state"] == "firing"
+    }
+
+
+# -- lag and offsets -------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -114,20 +128,14 @@ def test_alerts_about_lag_and_offsets_fire(prometheus: Prometheus, lag: Process,
     lag is known after three minutes. The alert then waits for one minute, and not for ten.
     """
 
-    def firing() -> dict[str, tuple[str | None, str]]:
-        """The group and the summary of each alert that fires."""
-        return {
-            alert["labels"]["alertname"]: (alert["labels"].get("group"), alert["annotations"]["summary"])
-            for alert in prometheus.get("alerts")["alerts"]
-            if alert["state"] == "firing"
-        }
-
     wait_for(lambda: prometheus.query("group_coordinator_offsets_total"))
-    assert firing() == {}
+    assert firing(prometheus) == {}
     groups.begin()
     for alert in ("OffsetsExpired", "GroupStalled", "GroupLagGrowing"):
-        wait_for(lambda alert=alert: alert in firing(), meanwhile=groups.go_on, said=lambda: lag.said)
-    fired = firing()
+        wait_for(
+            lambda alert=alert: alert in firing(prometheus), meanwhile=groups.go_on, said=lambda: lag.said
+        )
+    fired = firing(prometheus)
     expired, expired_summary = fired.pop("OffsetsExpired")
     assert expired is None
     assert expired_summary.endswith("committed offsets have expired in ten minutes.")
@@ -137,4 +145,43 @@ def test_alerts_about_lag_and_offsets_fire(prometheus: Prometheus, lag: Process,
         "GroupLagGrowing": ("etl-slow", "Group etl-slow falls behind further and further."),
     }
     # Nobody has expired whose group goes on, and what was told is over when both have caught up.
-    wait_for(lambda: set(firing()) == {"OffsetsExpired"}, meanwhile=groups.catch_up)
+    wait_for(lambda: set(firing(prometheus)) == {"OffsetsExpired"}, meanwhile=groups.catch_up)
+
+
+# -- the disk --------------------------------------------------------------------------------------------
+
+SIZE, FILLED = 1_400_000_000, 500_000_000
+UNSHARE = ("unshare", "--user", "--map-root-user", "--mount")
+MOUNT = f'mount -t tmpfs -o size={SIZE} tmpfs "$0" && exec "$@"'
+
+
+@pytest.fixture
+def job_with_disk(bootstrap_servers: str, tmp_path: Path) -> Iterator[Job]:
+    """A coordinator whose checkpoint has a disk of its own, which no other process sees."""
+    checkpoint = tmp_path / "checkpoint"
+    checkpoint.mkdir()
+    within = (*UNSHARE, "sh", "-c", MOUNT, str(checkpoint))
+    if subprocess.run([*within, "true"], check=False, capture_output=True).returncode != 0:
+        pytest.skip("this user may not mount a disk in a namespace of its own (unshare)")
+    job = Job(bootstrap_servers, tmp_path, tmp_path.name, within=within)
+    yield job
+    job.kill()
+
+
+def test_an_alert_fires_when_the_disk_of_the_checkpoint_fills(job_with_disk: Job, tmp_path: Path) -> None:
+    """All settings are those that are shipped, the rules included. The disk is small, and in memory."""
+    job = job_with_disk
+    disk = Path(f"/proc/{job.pid}/root{job.checkpoint}")
+    job.wait_for("the coordinator is running")
+    with Prometheus(tmp_path, configured(tmp_path, {"group-coordinator": job.metrics_port()})) as prometheus:
+        name = "group_coordinator_checkpoint"
+        wait_for(lambda: prometheus.query(f"{name}_bytes > 0 and {name}_free_bytes > 1e9"))
+        assert firing(prometheus) == {}
+        with (disk / "somebody-elses").open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, FILLED)
+        wait_for(lambda: prometheus.query(f"{name}_free_bytes < 1e9"))
+        ((_, summary),) = wait_for(lambda: firing(prometheus), said=lambda: job.said).values()
+        assert firing(prometheus).keys() == {"CoordinatorDiskFills"}
+        assert summary.startswith("The checkpoint's disk has 8")
+        (disk / "somebody-elses").unlink()
+        wait_for(lambda: firing(prometheus) == {})
