@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TopicError", "TopicSpec", "examine_topics", "prepare_topics", "topic_specs"]
 
-_DAY_MS = 24 * 60 * 60 * 1000
+_HOUR_MS = 3_600_000
 
 
 class TopicError(Exception):
@@ -63,8 +63,8 @@ def topic_specs(settings: Settings) -> list[TopicSpec]:
     }
     large: dict[str, str | int] = {"max.message.bytes": largest, "cleanup.policy": "delete"}
     compacted = large | {"cleanup.policy": "compact"}
-    day, hour = {"retention.ms": str(_DAY_MS)}, {"retention.ms": str(_DAY_MS // 24)}
-    week = {"retention.ms": str(7 * _DAY_MS)}
+    hour, day = _kept_for(_HOUR_MS, _HOUR_MS), _kept_for(24 * _HOUR_MS, _HOUR_MS)
+    week = _kept_for(7 * 24 * _HOUR_MS, 24 * _HOUR_MS)
     # The coordinator checks each, which also takes a right.
     write = (ACLOperation.WRITE, ACLOperation.DESCRIBE_CONFIGS)
     read = (ACLOperation.READ, ACLOperation.DESCRIBE_CONFIGS)
@@ -84,6 +84,11 @@ def topic_specs(settings: Settings) -> list[TopicSpec]:
         TopicSpec(settings.topics_events, of_requests, large, week, write),
         TopicSpec(settings.topics_rejected, 1, large, day, write),
     ]
+
+
+def _kept_for(retention_ms: int, segment_ms: int) -> dict[str, str]:
+    """Keep records so long. Kafka deletes whole segments, and by its defaults one has a week."""
+    return {"retention.ms": str(retention_ms), "segment.ms": str(segment_ms)}
 
 
 class _Found(NamedTuple):

@@ -108,10 +108,20 @@ def test_short_lived_topics_do_not_grow_for_ever(settings: Settings, admin: Kafk
     prepare(settings)
 
     hours = {
-        name: int(configs_of(admin, getattr(settings, f"topics_{name}"))["retention.ms"]) // 3_600_000
+        name: tuple(
+            int(configs_of(admin, getattr(settings, f"topics_{name}"))[config]) // 3_600_000
+            for config in ("retention.ms", "segment.ms")
+        )
         for name in ("requests", "clock", "responses", "events", "rejected")
     }
-    assert hours == {"requests": 24, "clock": 1, "responses": 1, "events": 168, "rejected": 24}
+    # Kept so long, in segments of that length: Kafka deletes whole ones.
+    assert hours == {
+        "requests": (24, 1),
+        "clock": (1, 1),
+        "responses": (1, 1),
+        "events": (168, 24),
+        "rejected": (24, 1),
+    }
 
 
 def test_topics_that_are_there_are_left_as_they_are(settings: Settings, admin: KafkaAdminClient) -> None:
