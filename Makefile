@@ -71,6 +71,12 @@ faults: $(READY) ## Kill, pause and starve the running coordinator under load, w
 clients: $(READY) ## Kafka clients in Go, JavaScript and C at the gateway, those whose toolchain is there (ten minutes)
 	@$(BIN)/python -m tests.foreign
 
+# The first takes what a page shows of invented groups, the second plays a story that is in docs/day-two.md.
+.PHONY: pictures
+pictures: $(READY) ## Make the documentation's pictures of the page again, and play its story of a slow consumer (ten minutes)
+	$(BIN)/python -m tests.page.screenshots
+	$(BIN)/python -m tests.day_two
+
 .PHONY: package
 package: $(READY) ## Pack the coordinator for spark-submit into dist/
 	@$(BIN)/python -m group_coordinator.deploy.submit

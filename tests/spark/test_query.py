@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 from kafka import KafkaProducer
+from kafka.admin import OffsetSpec
+from kafka.structs import TopicPartition
 
 from group_coordinator import AdminClient
 from group_coordinator.deploy.jars import fetch
 from group_coordinator.spark import CommitOffsets
+from tests.commands.job import Process
 from tests.patience import PATIENCE_S, wait_for
 from tests.streaming.harness import Harness
 
@@ -137,6 +142,56 @@ class Example:
         return [{int(p): at for p, at in json.loads(log)["orders"].items()} for log in logs]
 
 
+class Watched:
+    """The lag of a group by partition, as `measure-lag` tells Prometheus and as the group's page shows it."""
+
+    def __init__(self, coordinator: Harness, directory: Path, group_id: str) -> None:
+        names = coordinator.settings
+        where = (
+            "--bootstrap-server",
+            names.bootstrap_servers,
+            "--set",
+            f"topics.lag={names.topics_offsets}.lag",
+        )
+        self._group_id = group_id
+        self._measuring = Process(
+            directory,
+            *("measure-lag", *where, "--groups", group_id, "--create-topics", "--metrics-port", "0"),
+            *("--set", f"topics.offsets={names.topics_offsets}", "--set", "lag.interval.ms=500"),
+        )
+        self._page = Process(
+            directory,
+            *("ui", *where, "--port", "0", "--set", f"topics.groups={names.topics_groups}"),
+            *("--set", f"topics.events={names.topics_events}"),
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._measuring.kill()
+        self._page.kill()
+
+    def measured(self) -> dict[int, int]:
+        found = self._measuring.metrics().items()
+        # Name, cluster, group, partition, topic.
+        return {int(key[3]): round(lag) for key, lag in found if key[0] == "kafka_consumergroup_group_lag"}
+
+    def shown(self) -> dict[int, int]:
+        url = f"{self._page.wait_for('the page is at ')}group?id={self._group_id}"
+        with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
+            page = answer.read().decode()
+        (offsets,) = re.findall(r'<table class="offsets">.*?</table>', page, re.DOTALL) or [""]
+        rows = [
+            re.findall(r"<td[^>]*>(.*?)</td>", row) for row in re.findall(r"<tr>.*?</tr>", offsets, re.DOTALL)
+        ]
+        return {int(row[1]): int(row[4].replace(",", "")) for row in rows if row}
+
+    def tell(self, lag: dict[int, int]) -> bool:
+        """Whether both do."""
+        return self.measured() == self.shown() == lag
+
+
 @pytest.mark.verify
 @pytest.mark.usefixtures("_jars")
 def test_the_example_that_is_killed_and_its_group_differ_by_no_more_than_a_batch(
@@ -144,22 +199,42 @@ def test_the_example_that_is_killed_and_its_group_differ_by_no_more_than_a_batch
 ) -> None:
     produce(bootstrap_servers, "orders")
     total = COUNT
-    with closing(AdminClient(bootstrap_servers=bootstrap_servers)) as admin:
+    group = "orders-to-delta"
+    with (
+        closing(AdminClient(bootstrap_servers=bootstrap_servers)) as admin,
+        closing(KafkaProducer(bootstrap_servers=bootstrap_servers)) as producer,
+        Watched(coordinator, tmp_path, group) as watched,
+    ):
+
+        def produce_more(count: int) -> None:
+            for number in range(count):
+                producer.send("orders", str(number).encode()).get(PATIENCE_S)
 
         def committed() -> int:
-            return sum(offsets_of(admin, "orders-to-delta").values())
+            return sum(offsets_of(admin, group).values())
+
+        def lag() -> dict[int, int]:
+            offsets = offsets_of(admin, group)
+            specs = {TopicPartition("orders", it): OffsetSpec.LATEST for it in offsets}
+            ends = admin.list_partition_offsets(specs)
+            return {where.partition: each.offset - offsets[where.partition] for where, each in ends.items()}
 
         for _ in range(3):
             example = Example(bootstrap_servers, tmp_path)
             try:
                 wait_for(lambda: example.runs() and committed() == total)  # noqa: B023 - called at once
-                with closing(KafkaProducer(bootstrap_servers=bootstrap_servers)) as producer:
-                    for number in range(200):
-                        producer.send("orders", str(number).encode()).get(PATIENCE_S)
+                wait_for(lambda: watched.tell({0: 0, 1: 0}))
+                produce_more(200)
                 total += 200
                 wait_for(lambda: committed() > total - 200)  # noqa: B023 - called at once
             finally:
                 example.kill()
             # A commit that was on its way may be answered after the kill.
-            coordinator.call("heartbeat", "orders-to-delta", member_id="nobody", generation_id=0)
-            assert offsets_of(admin, "orders-to-delta") in example.ends_of_batches()[-2:]
+            coordinator.call("heartbeat", group, member_id="nobody", generation_id=0)
+            assert offsets_of(admin, group) in example.ends_of_batches()[-2:]
+            # What comes while the query is away is shown as well.
+            produce_more(20)
+            total += 20
+            behind = lag()
+            assert sum(behind.values()) >= 20
+            wait_for(lambda: watched.tell(behind), said=lambda: (behind, watched.measured(), watched.shown()))  # noqa: B023
