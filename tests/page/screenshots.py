@@ -36,12 +36,14 @@ def _take(page: Page, site: Served, scheme: str) -> None:
     page.set_default_timeout(DEADLINE_MS)
     page.goto(f"{site.url}/?q=billing")
     expect(page.locator("table.groups tr", has_text="billing")).to_contain_text("1,234", timeout=DEADLINE_MS)
-    page.screenshot(path=IMAGES / f"groups-{scheme}.png", clip={"x": 0, "y": 0, "width": 1120, "height": 240})
+    page.screenshot(path=IMAGES / f"groups-{scheme}.png", clip={"x": 0, "y": 0, "width": 1120, "height": 330})
 
     at = site.past - timedelta(minutes=28)
     page.goto(f"{site.url}/group?id=billing&at={at:%Y-%m-%dT%H:%M:%S}&span=3600")
     page.locator("svg.gc-timeline").screenshot(path=IMAGES / f"timeline-{scheme}.png")
-    page.set_viewport_size({"width": 1120, "height": 800})
+    page.set_viewport_size({"width": 1120, "height": 860})
+    # The picture before has scrolled the page.
+    page.evaluate("scrollTo(0, 0)")
     page.screenshot(path=IMAGES / f"past-{scheme}.png")
 
 
