@@ -54,6 +54,14 @@ class HistoryReader:
             tables[LAG.name] = self._open(LAG.name)
         return tables
 
+    @cached_property
+    def _builder(self) -> QueryBuilder:
+        """Runs queries over the tables; for each of them once is enough."""
+        builder = QueryBuilder()
+        for table in ALL_TABLES:
+            self._register(builder, table)
+        return builder
+
     def _open(self, name: str) -> DeltaTable:
         location = f"{self._path}/{name}"
         try:
@@ -75,12 +83,9 @@ class HistoryReader:
         The SQL is Apache DataFusion's. Text comes as `string`, times as `timestamp[us, tz=UTC]`. Raises
         `HistoryError` if the query fails, or if the answer has more than `most_rows`: nothing is left out.
         """
-        builder = QueryBuilder()
         batches, rows = [], 0
         try:
-            for table in ALL_TABLES:
-                self._register(builder, table)
-            answer = pa.RecordBatchReader.from_stream(builder.execute(sql))
+            answer = pa.RecordBatchReader.from_stream(self._builder.execute(sql))
             for batch in answer:
                 rows += batch.num_rows
                 if rows > most_rows:

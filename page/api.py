@@ -5,14 +5,13 @@ It stands below `/api/v1`. Fields may be added there. Any other change gets anot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
 import msgspec
 
-from group_coordinator.history.errors import HistoryError
 from group_coordinator.history.story import Story
 from group_coordinator.page.answers import (
     Events,
@@ -24,7 +23,7 @@ from group_coordinator.page.answers import (
     Problem,
     Status,
 )
-from group_coordinator.page.known import Known
+from group_coordinator.page.known import FAILURES, Known
 from group_coordinator.page.queries import (
     EventsQuery,
     GroupQuery,
@@ -35,18 +34,13 @@ from group_coordinator.page.queries import (
     TimelineQuery,
 )
 from group_coordinator.page.stream import Streams, TooManyStreamsError
-from group_coordinator.page.web import Answer, BadQueryError, NotFoundError, Query, asked
+from group_coordinator.page.web import Answer, Query, asked
 
 __all__ = ["JSON", "OPERATIONS", "PREFIX", "PROBLEM", "STREAM", "Api", "Operation", "Timeline", "problem"]
 
 PREFIX = "/api/v1"
 JSON, PROBLEM, STREAM = "application/json", "application/problem+json", "text/event-stream"
-_FAILURES: Mapping[type[Exception], HTTPStatus] = {
-    BadQueryError: HTTPStatus.BAD_REQUEST,
-    NotFoundError: HTTPStatus.NOT_FOUND,
-    HistoryError: HTTPStatus.SERVICE_UNAVAILABLE,
-    TooManyStreamsError: HTTPStatus.SERVICE_UNAVAILABLE,
-}
+_FAILURES = FAILURES | {TooManyStreamsError: HTTPStatus.SERVICE_UNAVAILABLE}
 
 
 class Timeline(msgspec.Struct, frozen=True):

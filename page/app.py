@@ -45,8 +45,8 @@ class App:
     A page of somebody else's could otherwise have its own name point here and read along (DNS rebinding).
     """
 
-    def __init__(self, known: Known, cluster: str = "", hosts: Iterable[str] | None = None) -> None:
-        self._site = Site(known, cluster)
+    def __init__(self, known: Known, hosts: Iterable[str] | None = None) -> None:
+        self._site = Site(known)
         self._streams = Streams()
         self._api = Api(known, self._streams, description())
         self._hosts = None if hosts is None else frozenset(hosts)

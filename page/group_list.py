@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from group_coordinator.client.lag_log import in_words
+from group_coordinator.history.rows import time_of
 from group_coordinator.history.story import LagPoint
 from group_coordinator.history.timeline.text import counted
 from group_coordinator.page.answers import Asked, GroupLine, Groups, HistoryGroups, Totals
@@ -24,18 +25,18 @@ from group_coordinator.page.html import (
 )
 from group_coordinator.page.queries import GroupsQuery, HistoryGroupsQuery
 
-__all__ = ["groups_part", "history_part", "search"]
+__all__ = ["age_in_words", "fresh", "groups_part", "history_part", "lag_note", "search"]
 
 _COLUMNS = (
-    # Each with the order in which it is looked at first.
-    ("group", "group_id", "asc", Column("")),
-    ("state", "state", "asc", Column("")),
-    ("for", "state_timestamp_ms", "asc", Column("", is_number=True, is_extra=True)),
-    ("generation", "generation_id", "desc", Column("", is_number=True, is_extra=True)),
-    ("members", "members", "desc", Column("", is_number=True)),
-    ("lag", "records", "desc", Column("", is_number=True)),
-    ("lag in time", "age_ms", "desc", Column("", is_number=True)),
-    ("trend", "", "", Column("", is_extra=True)),
+    # Each with what it is sorted by, and the order that is looked at first.
+    (Column("group"), "group_id", "asc"),
+    (Column("state"), "state", "asc"),
+    (Column("for", is_number=True, is_extra=True), "state_timestamp_ms", "asc"),
+    (Column("generation", is_number=True, is_extra=True), "generation_id", "desc"),
+    (Column("members", is_number=True), "members", "desc"),
+    (Column("lag", is_number=True), "records", "desc"),
+    (Column("lag in time", is_number=True), "age_ms", "desc"),
+    (Column("trend", is_extra=True), "", ""),
 )
 _MEASURED = 2
 """The last ones, which are left out where nothing is measured."""
@@ -57,7 +58,7 @@ def search(text: str, path: str, label: str, **others: str) -> str:
 def groups_part(found: Groups, query: GroupsQuery, points: Callable[[str], Sequence[LagPoint]]) -> str:
     """The groups that were asked for. `points`: the lag of a group over time."""
     status = found.status
-    as_of = _time(status.as_of_ms)
+    as_of = time_of(status.as_of_ms)
     lines = "" if status.problem is None else note(status.problem, "bad")
     lines += _totals(status.totals, query)
     if found.groups:
@@ -120,13 +121,13 @@ def _current(is_chosen: bool) -> str:  # noqa: FBT001 - it is what is said
     return ' aria-current="true"' if is_chosen else ""
 
 
-def _column(name: str, sort: str, first: str, column: Column, query: GroupsQuery) -> Column:
+def _column(column: Column, sort: str, first: str, query: GroupsQuery) -> Column:
     if not sort:
-        return column._replace(name=name)
+        return column
     is_sorted = query.sort == sort
     order = first if not is_sorted else {"asc": "desc", "desc": "asc"}[query.order]
     url = address("/", **_chosen(query) | {"sort": sort, "order": order})
-    return column._replace(name=name, sort=url, sorted_by=_FULL[query.order] if is_sorted else "")
+    return column._replace(sort=url, sorted_by=_FULL[query.order] if is_sorted else "")
 
 
 def _row(
@@ -134,7 +135,7 @@ def _row(
 ) -> Iterable[str]:
     yield link("/group", each.group_id, id=each.group_id)
     yield state(each.state)
-    yield rounded(as_of - _time(each.state_timestamp_ms))
+    yield rounded(as_of - time_of(each.state_timestamp_ms))
     yield f"{each.generation_id:,}"
     yield f"{each.members:,}"
     lag = each.lag
@@ -148,7 +149,7 @@ def _row(
         yield said("", "not measured")
         yield ""
         return
-    yield rounded(timedelta(milliseconds=lag.age_ms)) + (" or more" if lag.at_least and lag.age_ms else "")
+    yield age_in_words(lag.age_ms, at_least=lag.at_least)
     yield f"{_line(points(each.group_id))}{said(in_words(lag.trend or '', lag.clear_in_ms))}"
 
 
@@ -173,7 +174,7 @@ def _how_lag_is_known(groups: Sequence[GroupLine], asked: Asked | None, as_of: d
     measured = [each.lag.at_ms for each in groups if each.lag is not None and each.lag.age_ms is not None]
     lines = ""
     if measured:
-        ago = rounded(as_of - _time(min(measured)))
+        ago = rounded(as_of - time_of(min(measured)))
         some = f"{len(measured):,} of {counted(len(groups), 'group')}"
         lines = note(f"measure-lag has measured {some}, {ago} ago or less.")
     if len(measured) == len(groups):
@@ -181,11 +182,16 @@ def _how_lag_is_known(groups: Sequence[GroupLine], asked: Asked | None, as_of: d
     return lines + lag_note(asked, "Lag of the others" if measured else "Lag")
 
 
+def age_in_words(age_ms: int, *, at_least: bool) -> str:
+    """The age of the oldest record that is left."""
+    return f"{rounded(timedelta(milliseconds=age_ms))}{' or more' if at_least and age_ms else ''}"
+
+
 def lag_note(asked: Asked | None, what: str = "Lag") -> str:
     """Since when the lag is known, or why it is not."""
     if asked is None:
         return note(f"{what}: the coordinator is being asked.")
-    at = f"{_time(asked.at_ms):%H:%M:%S}"
+    at = f"{time_of(asked.at_ms):%H:%M:%S}"
     if asked.problem is not None:
         return note(f"{what}: unknown at {at} UTC: {asked.problem}", "bad")
     return note(f"{what} as of {at} UTC.")
@@ -204,7 +210,3 @@ def history_part(found: HistoryGroups, query: HistoryGroupsQuery, now: datetime)
         table([Column("group")], rows, "groups", "Groups of the past and present")
         + more("/history", query.offset, len(found.group_ids), found.matching, query.limit, **ways)
     )
-
-
-def _time(at_ms: int) -> datetime:
-    return datetime.fromtimestamp(at_ms / 1000, UTC)

@@ -13,12 +13,13 @@ from group_coordinator.client.lag_log import MeasuredPartition, Measurement
 from group_coordinator.client.progress import Progress
 from group_coordinator.client.work import WorkUnits
 from group_coordinator.coordinator_state.responses import GroupPicture
+from group_coordinator.history.rows import time_of
 from group_coordinator.history.spans import Span
 from group_coordinator.history.story import Story
 from group_coordinator.history.timeline import moves_table, resets_table, timeline_svg
 from group_coordinator.history.timeline.text import counted, escape, owned
-from group_coordinator.page.answers import Asked
-from group_coordinator.page.group_list import fresh, lag_note
+from group_coordinator.page.api import PREFIX
+from group_coordinator.page.group_list import age_in_words, fresh, lag_note
 from group_coordinator.page.html import (
     Column,
     address,
@@ -34,7 +35,7 @@ from group_coordinator.page.html import (
     table,
     utc,
 )
-from group_coordinator.page.known import owned_by
+from group_coordinator.page.known import owned_by, when_asked
 from group_coordinator.page.lags import Measured
 from group_coordinator.page.memory import Kept
 
@@ -94,24 +95,18 @@ def now_part(view: View) -> str:
         lines += note("The group no longer exists. This is what is known of its end.")
     else:
         lines += _headline(picture, view.as_of)
-    shown = {each: text for each, text in _SECTIONS.items() if each not in ("members", "offsets") or picture}
-    ways = "".join(f'<li><a href="#{name}">{text}</a></li>' for name, text in shown.items())
+    bodies = {"timeline": _picture(story, view.since, view.as_of) + downloads(story, view.since, view.as_of)}
+    if picture is not None:
+        bodies |= {"members": _members(picture), "offsets": _offsets(view)}
+    bodies |= {"moves": _happened(story, view.since, view.as_of), "events": _events(view)}
+    ways = "".join(f'<li><a href="#{name}">{_SECTIONS[name]}</a></li>' for name in bodies)
     lines += f'<nav aria-label="Parts of this page"><ul class="ways">{ways}</ul></nav>\n'
-    bodies = {
-        "timeline": lambda: (
-            _picture(story, view.since, view.as_of) + downloads(story, view.since, view.as_of)
-        ),
-        "members": lambda: _members(picture) if picture else "",
-        "offsets": lambda: _offsets(view),
-        "moves": lambda: _happened(story, view.since, view.as_of),
-        "events": lambda: _events(view),
-    }
-    lines += "".join(section(name, text, bodies[name]()) for name, text in shown.items())
+    lines += "".join(section(name, _SECTIONS[name], body) for name, body in bodies.items())
     return part(lines, fresh(view.problem, view.as_of))
 
 
 def _headline(picture: GroupPicture, as_of: datetime) -> str:
-    since = _time(picture.state_timestamp_ms)
+    since = time_of(picture.state_timestamp_ms)
     facts = [
         f"{state(picture.state)} for {rounded(as_of - since)}, since {utc(since)} UTC",
         f"generation {picture.generation_id:,}",
@@ -126,10 +121,6 @@ def _headline(picture: GroupPicture, as_of: datetime) -> str:
 
 def _picture(story: Story, since: datetime, until: datetime, moment: datetime | None = None) -> str:
     return scrolled(timeline_svg(story, since, until, moment=moment), "Timeline", "picture")
-
-
-def _time(at_ms: int) -> datetime:
-    return datetime.fromtimestamp(at_ms / 1000, UTC)
 
 
 def _members(picture: GroupPicture) -> str:
@@ -171,9 +162,7 @@ def _offsets(view: View) -> str:
     lines, ages = _measured(view.measurement, view.as_of)
     asked = view.asked
     if asked is None or asked.problem is not None:
-        return lines + lag_note(
-            None if asked is None else Asked(round(asked.at.timestamp() * 1_000), asked.problem)
-        )
+        return lines + lag_note(None if asked is None else when_asked(asked))
     rows = asked.rows.get(view.group_id, [])
     if not rows:
         return lines + note(f"Nothing is owned or committed, as of {asked.at:%H:%M:%S} UTC.")
@@ -185,7 +174,7 @@ def _offsets(view: View) -> str:
         found = ages.get(row.partition)
         if ages:
             # It may have caught up since it was measured.
-            yield "0 s" if found and row.lag == 0 else said(found and age_of(found), "not measured")
+            yield "0 s" if found and row.lag == 0 else said(found and _age(found), "not measured")
             yield said(found and found.status, "not measured")
 
     columns = (
@@ -212,10 +201,8 @@ def _offsets(view: View) -> str:
     return note(f"{told}{more}.") + lines + table(columns, shown, "offsets", "Offsets")
 
 
-def age_of(lag: Measurement | MeasuredPartition) -> str:
-    """The age of the oldest record that is left."""
-    age = rounded(timedelta(milliseconds=lag.age_ms))
-    return f"{age}{' or more' if lag.at_least and lag.age_ms else ''}"
+def _age(lag: Measurement | MeasuredPartition) -> str:
+    return age_in_words(lag.age_ms, at_least=lag.at_least)
 
 
 def _measured(
@@ -224,7 +211,7 @@ def _measured(
     """What is to be said of a measurement, and its partitions if it tells of the present."""
     if measurement is None:
         return "", {}
-    ago = rounded(now - _time(measurement.measured_timestamp_ms))
+    ago = rounded(now - time_of(measurement.measured_timestamp_ms))
     if not measurement.is_fresh(round(now.timestamp() * 1_000)):
         return note(f"measure-lag has not measured this group for {ago}."), {}
     told = f"{counted(measurement.records, 'record')} behind"
@@ -232,7 +219,7 @@ def _measured(
         error = (
             "" if measurement.at_least else f" (± {rounded(timedelta(milliseconds=measurement.error_ms))})"
         )
-        told += f", the oldest {age_of(measurement)} old{error}"
+        told += f", the oldest {_age(measurement)} old{error}"
     return note(f"Measured {ago} ago: {told}; {measurement.trend_in_words}."), measurement.partitions
 
 
@@ -242,12 +229,12 @@ def _events(view: View) -> str:
         return note("There were none in the last hours, except for commits of members.")
     rows = (_event(each) for each in reversed(view.events[-_MAX_EVENTS:]))
     columns = (Column("time (UTC)"), Column("event"), Column("what it says"))
-    url = address("/api/v1/group/events", group_id=view.group_id)
+    url = address(f"{PREFIX}/group/events", group_id=view.group_id)
     return (
         (note(f"The newest {_MAX_EVENTS}.") if len(view.events) > _MAX_EVENTS else "")
         + table(columns, rows, "events", "Events")
         + f'<p class="files">For programs: <a href="{url}">JSON</a>, or as they happen at '
-        f"<code>/api/v1/group/events/stream</code></p>\n"
+        f"<code>{PREFIX}/group/events/stream</code></p>\n"
     )
 
 
@@ -258,7 +245,7 @@ def _event(kept: Kept) -> tuple[str, str, str]:
         for name, value in fields.items()
         if name not in _NOT_SHOWN and value not in (None, "")
     )
-    return (f"{_time(kept.at_ms):%m-%d %H:%M:%S}", said(fields["event"]), " · ".join(facts))
+    return (f"{time_of(kept.at_ms):%m-%d %H:%M:%S}", said(fields["event"]), " · ".join(facts))
 
 
 def _happened(story: Story, since: datetime, until: datetime) -> str:
@@ -275,9 +262,7 @@ def past_picker(group_id: str, at: datetime | None, span: int) -> str:
         f'<option value="{seconds}"{" selected" if seconds == span else ""}>{said(text)}</option>'
         for seconds, text in SPANS.items()
     )
-    moment = field("Moment (UTC)", "at", value, "2026-01-31 14:05", "text").replace(
-        "<input ", "<input required "
-    )
+    moment = field("Moment (UTC)", "at", value, "text", 'required placeholder="2026-01-31 14:05" ')
     return (
         '<form action="/group" method="get" class="past">'
         f'<input type="hidden" name="id" value="{escape(group_id)}">{moment} '

@@ -131,11 +131,10 @@ def _heading(column: Column, kind: str) -> str:
     return f'<th scope="col"{kind}{sorted_by}>{text}</th>'
 
 
-def field(label: str, name: str, value: str, hint: str = "", kind: str = "search") -> str:
-    """A field of a form, with its label. `hint`: an example of what to write there."""
-    example = f' placeholder="{escape(hint)}"' if hint else ""
+def field(label: str, name: str, value: str, kind: str = "search", others: str = "") -> str:
+    """A field of a form, with its label. `others`: more attributes, as HTML."""
     return (
-        f'<label>{said(label)} <input type="{kind}" name="{name}" value="{escape(clean(value))}"{example} '
+        f'<label>{said(label)} <input type="{kind}" name="{name}" value="{escape(clean(value))}" {others}'
         'autocomplete="off" spellcheck="false"></label>'
     )
 

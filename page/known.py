@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
 from importlib.metadata import version
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -51,11 +52,17 @@ from group_coordinator.page.queries import (
 )
 from group_coordinator.page.web import BadQueryError, NotFoundError, time_in
 
-__all__ = ["Known", "Lags", "Now", "Past", "Sources"]
+__all__ = ["FAILURES", "Known", "Lags", "Now", "Past", "Sources", "owned_by", "when_asked"]
 
 _LONGEST = timedelta(days=400)
 _MOST_ROWS = 100_000
 """Rows that the history may find for a question, of which an answer has the first ones."""
+FAILURES: dict[type[Exception], HTTPStatus] = {
+    BadQueryError: HTTPStatus.BAD_REQUEST,
+    NotFoundError: HTTPStatus.NOT_FOUND,
+    HistoryError: HTTPStatus.SERVICE_UNAVAILABLE,
+}
+"""The reasons why a question has no answer, and what HTTP calls them."""
 _VERSION = version("group-coordinator")
 Item = TypeVar("Item")
 
@@ -123,6 +130,11 @@ class Known:
         self.now = clock
         # Tables are read by all cores at once: two at a time are enough.
         self._reading = threading.Semaphore(2)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The brokers that all is about."""
+        return self._of.bootstrap_servers
 
     @property
     def has_history(self) -> bool:
@@ -290,15 +302,15 @@ class Known:
         return self._of.live.pulse.as_of(self.now())
 
     def _status(self, listed: Sequence[Listed], lags: Mapping[str, Lag]) -> Status:
-        now, live = self.now(), self._of.live
+        live = self._of.live
         heard_at = live.pulse.heard_at
         records = [lags[each.group_id].records for each in listed if each.group_id in lags]
         return Status(
             version=_VERSION,
-            bootstrap_servers=self._of.bootstrap_servers,
-            problem=live.problem or self._silence(now),
-            as_of_ms=_ms(live.pulse.as_of(now)),
-            coordinator_silent_ms=None if heard_at is None else max(0, _ms(now) - _ms(heard_at)),
+            bootstrap_servers=self.bootstrap_servers,
+            problem=self.problem,
+            as_of_ms=_ms(self.as_of()),
+            coordinator_silent_ms=None if heard_at is None else max(0, _ms(self.now()) - _ms(heard_at)),
             has_history=self.has_history,
             has_forgotten=live.memory.has_forgotten,
             totals=Totals(
@@ -313,11 +325,11 @@ class Known:
     @property
     def problem(self) -> str | None:
         """The reason why this may not be all, or may not hold any more."""
-        return self._of.live.problem or self._silence(self.now())
+        live = self._of.live
+        return live.problem or self._silence(live.pulse)
 
-    def _silence(self, now: datetime) -> str | None:
-        pulse = self._of.live.pulse
-        if not pulse.is_silent(now):
+    def _silence(self, pulse: Pulse) -> str | None:
+        if not pulse.is_silent(self.now()):
             return None
         since = (
             "in the last hours" if pulse.heard_at is None else f"since {pulse.heard_at:%Y-%m-%d %H:%M:%S} UTC"
@@ -341,7 +353,12 @@ class Known:
             total = asked.total(group_id)
             if total is not None:
                 found[group_id] = Lag(total, _ms(asked.at))
-        return found, Asked(_ms(asked.at), asked.problem)
+        return found, when_asked(asked)
+
+
+def when_asked(measured: Measured) -> Asked:
+    """The time at which the coordinator and the brokers have answered, or why they have not."""
+    return Asked(_ms(measured.at), measured.problem)
 
 
 def owned_by(picture: GroupPicture) -> dict[str, list[tuple[str, int]] | None]:

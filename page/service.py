@@ -52,9 +52,8 @@ def serving(settings: PageSettings, say: Callable[[str], None]) -> Iterator[Live
             )
         )
         live_lag = stack.enter_context(LiveLag(settings.topics_lag, client_config))
-        servers = settings.bootstrap_servers
-        known = Known(Sources(live, lags, past, lambda: live_lag.measurements, servers))
-        app = App(known, servers, hosts_of(settings.ui_host))
+        sources = Sources(live, lags, past, lambda: live_lag.measurements, settings.bootstrap_servers)
+        app = App(Known(sources), hosts_of(settings.ui_host))
         port = stack.enter_context(listen(settings.ui_host, settings.ui_port, app))
         stack.enter_context(live)
         stack.enter_context(app.streaming())

@@ -7,7 +7,6 @@ from datetime import timedelta
 from http import HTTPStatus
 from importlib.resources import files
 
-from group_coordinator.history.errors import HistoryError
 from group_coordinator.history.timeline import timeline_html, timeline_svg
 from group_coordinator.page.group_list import groups_part, history_part, search
 from group_coordinator.page.group_page import (
@@ -19,26 +18,21 @@ from group_coordinator.page.group_page import (
     since_links,
 )
 from group_coordinator.page.html import link, note, page, said
-from group_coordinator.page.known import Known
+from group_coordinator.page.known import FAILURES, Known
 from group_coordinator.page.queries import GroupsQuery, HistoryGroupsQuery, TimelineQuery
-from group_coordinator.page.web import Answer, BadQueryError, NotFoundError, Query, asked, time_in
+from group_coordinator.page.web import Answer, BadQueryError, Query, asked, time_in
 
 __all__ = ["Site", "failed"]
 
 _LAST, _SPAN = 900, 3_600
 _STATIC = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
-_FAILURES: Mapping[type[Exception], HTTPStatus] = {
-    BadQueryError: HTTPStatus.BAD_REQUEST,
-    NotFoundError: HTTPStatus.NOT_FOUND,
-    HistoryError: HTTPStatus.SERVICE_UNAVAILABLE,
-}
 
 
 class Site:
-    """Answers addresses of pages, and of pictures and files. `cluster`: the brokers that it is about."""
+    """Answers addresses of pages, and of pictures and files."""
 
-    def __init__(self, known: Known, cluster: str = "") -> None:
-        self._known, self._cluster = known, cluster
+    def __init__(self, known: Known) -> None:
+        self._known = known
         self._pages: Mapping[str, Callable[[Query], Answer]] = {
             "/": self._groups,
             "/group": self._group,
@@ -55,8 +49,8 @@ class Site:
             return failed(HTTPStatus.NOT_FOUND, "There is no such page.")
         try:
             return show(query())
-        except tuple(_FAILURES) as error:
-            return failed(_FAILURES[type(error)], str(error))
+        except tuple(FAILURES) as error:
+            return failed(FAILURES[type(error)], str(error))
 
     # -- pages -------------------------------------------------------------------------------------------
 
@@ -125,7 +119,15 @@ class Site:
         return _html(timeline_html(story, since, until), _file("timeline.html"))
 
     def _whole(self, title: str, body: str, *, live: bool = False) -> Answer:
-        return _html(page(title, body, cluster=self._cluster, live=live, history=self._known.has_history))
+        return _html(
+            page(
+                title,
+                body,
+                cluster=self._known.bootstrap_servers,
+                live=live,
+                history=self._known.has_history,
+            )
+        )
 
 
 def failed(status: HTTPStatus, why: str, headers: tuple[tuple[str, str], ...] = ()) -> Answer:

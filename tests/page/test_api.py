@@ -21,10 +21,21 @@ from group_coordinator.page.app import App
 from group_coordinator.page.lags import Measured
 from group_coordinator.page.memory import Memory
 from tests.page.filled import HOSTILE_GROUP, IMAGE
-from tests.page.test_app import NOW, Answer, Live, Past, application, getter, measured, measurements, memory
+from tests.page.test_app import (
+    NOW,
+    Answer,
+    Live,
+    Past,
+    application,
+    getter,
+    live,
+    measured,
+    measurements,
+    memory,
+)
 from tests.patience import PATIENCE_S
 
-__all__ = ["memory"]
+__all__ = ["live", "memory"]
 
 API = "/api/v1"
 
@@ -55,13 +66,6 @@ class Asked(Past):
         assert most_rows == 100_000
         self.queries.append(sql)
         return Table()
-
-
-@pytest.fixture
-def live(memory: Memory) -> Live:
-    live = Live()
-    live.memory = memory
-    return live
 
 
 @pytest.fixture

@@ -140,7 +140,7 @@ def application(
     now: datetime = NOW,
 ) -> App:
     sources = Sources(live, Lags(lag_of), past, measurements, "kafka:9092")
-    return App(Known(sources, lambda: now), "kafka:9092", hosts)
+    return App(Known(sources, lambda: now), hosts)
 
 
 Get = Callable[..., Answer]
