@@ -5,17 +5,16 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import suppress
 from typing import Annotated, Any
 
 import msgspec
 from kafka import KafkaConsumer
-from kafka.errors import KafkaTimeoutError, TopicAuthorizationFailedError, UnknownTopicOrPartitionError
+from kafka.errors import KafkaTimeoutError
 from kafka.structs import TopicPartition
 
 from group_coordinator.client.channel import WITHOUT_GROUP
 from group_coordinator.client.closing import Closing
-from group_coordinator.client.since import offsets_since
+from group_coordinator.client.since import offsets_since, partitions_of
 
 __all__ = [
     "MISSED",
@@ -153,12 +152,9 @@ def assign_since(
 
     None: there is no such topic, or it may not be read.
     """
-    numbers: Collection[int] | None = None
-    with suppress(TopicAuthorizationFailedError, UnknownTopicOrPartitionError):
-        numbers = consumer.partitions_for_topic(topic)
-    if not numbers:
+    partitions = partitions_of(consumer, topic)
+    if not partitions:
         return None
-    partitions = [TopicPartition(topic, number) for number in sorted(numbers)]
     consumer.assign(partitions)
     ends = dict(consumer.end_offsets(partitions))
     # An equal part of the records from each partition.

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 from kafka import KafkaConsumer
+from kafka.errors import TopicAuthorizationFailedError, UnknownTopicOrPartitionError
 from kafka.structs import TopicPartition
 
-__all__ = ["offsets_since"]
+__all__ = ["offsets_since", "partitions_of"]
+
+
+def partitions_of(consumer: KafkaConsumer, topic: str) -> list[TopicPartition]:
+    """The partitions of a topic, by number; none if there is no such topic, or it may not be read."""
+    with suppress(TopicAuthorizationFailedError, UnknownTopicOrPartitionError):
+        return [
+            TopicPartition(topic, number) for number in sorted(consumer.partitions_for_topic(topic) or ())
+        ]
+    return []
 
 
 def offsets_since(

@@ -5,15 +5,15 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
-from contextlib import closing, suppress
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
 from kafka import KafkaConsumer, TopicPartition
-from kafka.errors import KafkaError, TopicAuthorizationFailedError, UnknownTopicOrPartitionError
+from kafka.errors import KafkaError
 
 from group_coordinator.client.messages import message_of
-from group_coordinator.client.since import offsets_since
+from group_coordinator.client.since import offsets_since, partitions_of
 from group_coordinator.page.memory import LIMITS, Limits, Memory
 from group_coordinator.page.pulse import Pulse
 
@@ -115,7 +115,8 @@ class Live:
                 return None
             found[topic] = [TopicPartition(topic, number) for number in sorted(numbers)]
         pictures, events = found[self._groups_topic], found[self._events_topic]
-        clock = [self._clock] if self._may_hear(consumer) else []
+        # Without that topic nothing is said about coordinators.
+        clock = [each for each in partitions_of(consumer, self._clock.topic) if each == self._clock]
         consumer.assign([*pictures, *events, *clock])
         consumer.seek_to_beginning(*pictures)
         begin_ms = round((time.time() - self._back.total_seconds()) * 1_000)
@@ -125,9 +126,3 @@ class Live:
             begins, ends = consumer.beginning_offsets(clock), consumer.end_offsets(clock)
             consumer.seek(self._clock, max(begins[self._clock], ends[self._clock] - 1))
         return [*pictures, *events, *clock]
-
-    def _may_hear(self, consumer: KafkaConsumer) -> bool:
-        """Whether the clock topic can be read. Without it nothing is said about coordinators."""
-        with suppress(TopicAuthorizationFailedError, UnknownTopicOrPartitionError):
-            return bool(consumer.partitions_for_topic(self._clock.topic))
-        return False
