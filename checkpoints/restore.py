@@ -25,6 +25,7 @@ from group_coordinator.checkpoints.offset_log import rewrite_first_batch
 from group_coordinator.checkpoints.outages import write_outages
 from group_coordinator.checkpoints.shifts import write_shifts
 from group_coordinator.checkpoints.standstills import write_standstills
+from group_coordinator.checkpoints.timeouts import timeout_of
 from group_coordinator.coordinator_state.deadlines import Deadlines
 from group_coordinator.coordinator_state.stored import SCHEMA_VERSION, decode_group, encode_group
 from group_coordinator.jobs.java_errors import first_line
@@ -130,7 +131,7 @@ def _put(
             if value is not None:
                 state.update((bytes(value),))
                 if deadline_ms is not None:
-                    state.setTimeoutTimestamp(int(deadline_ms))
+                    state.setTimeoutTimestamp(timeout_of(int(deadline_ms)))
     yield from ()
 
 

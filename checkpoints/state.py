@@ -9,6 +9,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from group_coordinator.checkpoints.errors import CheckpointError
+from group_coordinator.checkpoints.timeouts import deadline_of
 from group_coordinator.jobs.java_errors import cause
 
 if TYPE_CHECKING:
@@ -22,8 +23,8 @@ __all__ = ["State", "StoredGroup"]
 class StoredGroup(NamedTuple):
     """A row of state.
 
-    `state`: the group as `group_coordinator.coordinator_state.step` encodes it. `deadline_ms`: the timeout
-    that Spark keeps for it, None if it keeps none. `partition`: of the state.
+    `state`: the group as `group_coordinator.coordinator_state.step` encodes it. `deadline_ms`: when
+    the query looks at it next if nothing comes, None for never. `partition`: of the state.
     """
 
     group_id: str
@@ -55,8 +56,7 @@ class State:
         """All groups by group id, a part at a time: they need not fit into the driver's memory."""
         rows = self._read(lambda rows: iter(rows.orderBy("key").toLocalIterator(prefetchPartitions=True)))
         while (row := self._read(lambda _: next(rows, None))) is not None:
-            # Spark's mark for no timeout is -1.
-            deadline_ms = row.deadline_ms if row.deadline_ms >= 0 else None
+            deadline_ms = deadline_of(row.timeout_ms)
             yield StoredGroup(bytes(row.key).decode(), bytes(row.state), deadline_ms, row.partition)
 
     def _rows(self) -> DataFrame:
@@ -69,7 +69,7 @@ class State:
                 .select(
                     F.col("key.key").alias("key"),
                     F.col("value.groupState.group").alias("state"),
-                    F.col("value.timeoutTimestamp").alias("deadline_ms"),
+                    F.col("value.timeoutTimestamp").alias("timeout_ms"),
                     F.col("partition_id").alias("partition"),
                 )
                 .localCheckpoint()

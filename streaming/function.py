@@ -9,6 +9,7 @@ import msgspec
 
 from group_coordinator.checkpoints.shifts import CLOCK_JUMPED, ClockJumpedError, Guard, Shift, Shifts
 from group_coordinator.checkpoints.standstills import STOOD_STILL, StoodStillError
+from group_coordinator.checkpoints.timeouts import timeout_of
 from group_coordinator.coordinator_state.layout import Layout
 from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.outages import Outage
@@ -187,7 +188,7 @@ class StatefulFunction:
             if stands is not None:
                 _look_again(state)
             elif result.deadline_ms is not None:
-                state.setTimeoutTimestamp(result.deadline_ms)
+                state.setTimeoutTimestamp(timeout_of(result.deadline_ms))
         elif state.exists:
             state.remove()
 

@@ -121,7 +121,7 @@ class Coordinator:
             self._begin_soon(planned)
             return
         self._newest_read = max([self._newest_read, *self._times(records)])
-        is_due = self.deadline is not None and self.deadline < self.watermark and not self._stands
+        is_due = self.deadline is not None and self.deadline <= self.watermark and not self._stands
         if records or is_due:
             self._run(records, self.watermark)
         else:

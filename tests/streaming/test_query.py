@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,8 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from group_coordinator.streaming.query import tick_time
+from tests.patience import PATIENCE_S
+from tests.topics import Reader
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,6 +66,34 @@ def test_groups_that_were_shuffled_to_the_one_partition_are_found(
 
     again = harness.answer(harness.join("orders", "c1", group_instance_id="i1"))
     assert joined["generation_id"] + 1 == again["generation_id"]
+
+
+def test_a_deadline_fires_as_soon_as_the_watermark_has_come_to_it(harness: Harness) -> None:
+    """As `step` has it, so that a replay of the log finds no decision that the query has not made yet."""
+    harness.start(clock=False)
+    harness.answer(harness.join("orders", group_instance_id="i1", session_timeout_ms=10_000))
+    settings = harness.settings
+    with Reader({"bootstrap_servers": settings.bootstrap_servers}, settings.topics_requests) as requests:
+        (join,) = requests.read_to_end()
+    at_ms = join.timestamp + 10_000 + settings.clock_slack_ms
+
+    tick = {"tick": 2, "at_ms": at_ms, "previous_ms": at_ms}
+    assert harness.query is not None
+    # The next batch has the watermark that the first tick has moved.
+    for _ in range(2):
+        harness.producer.send(settings.topics_clock, json.dumps(tick).encode()).get(PATIENCE_S)
+        harness.query.processAllAvailable()
+
+    progress = harness.query.lastProgress
+    assert progress is not None
+    assert progress["eventTime"]["watermark"] == log_time(join.timestamp + 10_000)
+    harness.events.read_to_end()
+    assert "session_expired" in [event.get("reason") for event in harness.events.values()]
+
+
+def log_time(at_ms: int) -> str:
+    """As Spark's progress has it."""
+    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%dT%H:%M:%S}.{at_ms % 1000:03}Z"
 
 
 def test_time_comes_as_far_as_ticks_let_it(spark: SparkSession) -> None:

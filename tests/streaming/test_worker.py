@@ -23,6 +23,7 @@ from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from pyspark.sql.types import BinaryType, IntegerType, LongType, Row, StringType, StructType
 from pyspark.util import PythonEvalType
 
+from group_coordinator.checkpoints.timeouts import timeout_of
 from group_coordinator.coordinator_state.step import StepResult
 from group_coordinator.streaming import worker
 from group_coordinator.streaming.daemon import TESTED_VERSIONS
@@ -238,7 +239,8 @@ def test_answers_and_state_of_some_groups() -> None:
         (each.state,) for each in expected if each.state
     ]
     assert [json.loads(state["properties"])["timeoutTimestamp"] for state in states] == [
-        each.deadline_ms or GroupState.NO_TIMESTAMP for each in expected
+        GroupState.NO_TIMESTAMP if each.deadline_ms is None else timeout_of(each.deadline_ms)
+        for each in expected
     ]
     assert [state["keyRowAsUnsafe"] for state in states] == [b"unsafe " + (key or b"null") for key in KEYS]
 
