@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import msgspec
 from kafka import KafkaConsumer
-from kafka.errors import KafkaTimeoutError
+from kafka.errors import KafkaTimeoutError, TopicAuthorizationFailedError
 from kafka.structs import TopicPartition
 
 from group_coordinator.client.channel import WITHOUT_GROUP
@@ -192,11 +192,19 @@ class LagLog(Closing):
             self._consumer = None
 
     def newest(self, group_ids: Collection[str] | None = None) -> dict[str, Measurement]:
-        """The newest measurements of these groups, or of all; none without the topic, or if all are old.
+        """The newest measurements of these groups, or of all.
 
-        Raises a KafkaError, KafkaTimeoutError if nothing can be read for the timeout.
+        There are none without the topic or the right to read it, or if all are old. Raises a KafkaError,
+        KafkaTimeoutError if nothing can be read for the timeout.
         """
         wanted = None if group_ids is None else {each.encode() for each in group_ids}
+        try:
+            return self._look(wanted)
+        except TopicAuthorizationFailedError:
+            # The topic is there, and may be described but not read.
+            return {}
+
+    def _look(self, wanted: Collection[bytes] | None) -> dict[str, Measurement]:
         if self._consumer is None:
             self._consumer = KafkaConsumer(**self._config)
         if assigned := self._consumer.assignment():

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
 from kafka import KafkaConsumer, TopicPartition
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, TopicAuthorizationFailedError
 
 from group_coordinator.client.messages import message_of
 from group_coordinator.client.since import offsets_since, partitions_of
@@ -46,6 +46,7 @@ class Live:
         self._groups_topic = groups_topic
         self._events_topic = events_topic
         self._clock = TopicPartition(clock_topic, 0)
+        self._may_read_clock = True
         self._client_config = dict(client_config)
         self._back = back
         self._limits = limits
@@ -71,6 +72,10 @@ class Live:
             try:
                 self._read()
             except KafkaError as error:
+                if isinstance(error, TopicAuthorizationFailedError) and error.args == ({self._clock.topic},):
+                    # A reader who may only describe the topic finds it, and is refused when it fetches.
+                    self._may_read_clock = False
+                    continue
                 self.problem = f"Kafka cannot be read: {message_of(error)}"
                 self._stopping.wait(_AGAIN_S)
 
@@ -116,7 +121,8 @@ class Live:
             found[topic] = [TopicPartition(topic, number) for number in sorted(numbers)]
         pictures, events = found[self._groups_topic], found[self._events_topic]
         # Without that topic nothing is said about coordinators.
-        clock = [each for each in partitions_of(consumer, self._clock.topic) if each == self._clock]
+        there = partitions_of(consumer, self._clock.topic) if self._may_read_clock else []
+        clock = [each for each in there if each == self._clock]
         consumer.assign([*pictures, *events, *clock])
         consumer.seek_to_beginning(*pictures)
         begin_ms = round((time.time() - self._back.total_seconds()) * 1_000)

@@ -43,7 +43,7 @@ from group_coordinator.streaming.ticks import TickReader
 from group_coordinator.streaming.timers import Timers
 from group_coordinator.streaming.topic_watch import TopicWatch
 from group_coordinator.streaming.topics import prepare_topics
-from group_coordinator.streaming.warmth import Warmth, load
+from group_coordinator.streaming.warmth import Warmth, loading
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,7 +103,7 @@ def _run(settings: Settings, say: Callable[[str], None], *, progress: bool) -> N
         spark, stopping = stack.enter_context(
             spark_until_stopped(settings, say, progress=progress, defaults=daemon_defaults())
         )
-        load(spark, settings, partitions)
+        stack.enter_context(loading(spark, settings, partitions))
         why_not = why_not_short(spark.sparkContext.getConf())
         watch.metrics.short_worker.set(why_not is None)
         if why_not is not None:

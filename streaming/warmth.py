@@ -1,7 +1,7 @@
 """The warmth of a standby: it runs the coordinator's query, about nothing, before it is its turn.
 
 A coordinator that does not stand by has no time for that. It loads what it can while it waits for others
-(`load`).
+(`loading`).
 
 Most of what a first batch takes is taken once. Java loads and compiles classes, Kafka's consumers connect,
 the Python daemon and its workers start and import. So a standby runs the query that it will run, but on
@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import tempfile
 import threading
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.step import StepResult
     from group_coordinator.jobs.settings import Settings
 
-__all__ = ["Warmth", "load"]
+__all__ = ["Warmth", "loading"]
 
 _ROUNDS = 3
 """After so many a query starts as quickly as it ever does. The second is the first with a checkpoint."""
@@ -63,14 +63,18 @@ _REQUEST = {
 }
 
 
+_LOADED_S = 10
+"""The end of a process waits no longer for what it has begun to load."""
 _WORKERS = 2
 """A task of the stateful operator has two, one after the other."""
 
 
-def load(spark: SparkSession, settings: Settings, partitions: Mapping[str, int]) -> None:
+@contextmanager
+def loading(spark: SparkSession, settings: Settings, partitions: Mapping[str, int]) -> Iterator[None]:
     """Have Spark load what a first query needs, in threads, while Kafka is asked and the checkpoint read.
 
     Its first Python workers start and import. Java loads the classes that make a query of its description.
+    The end of the context waits for that, because pyspark cannot work in a thread while Spark is stopped.
     """
 
     def import_all(batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
@@ -89,8 +93,15 @@ def load(spark: SparkSession, settings: Settings, partitions: Mapping[str, int])
         with suppress(PySparkException, Py4JError, ConnectionError):
             work()
 
-    for work in (describe, start_workers):
-        threading.Thread(target=run, args=(work,), name=work.__name__, daemon=True).start()
+    works = (describe, start_workers)
+    threads = [threading.Thread(target=run, args=(it,), name=it.__name__, daemon=True) for it in works]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        for thread in threads:
+            thread.join(_LOADED_S)
 
 
 class Warmth:

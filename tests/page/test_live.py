@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
-from kafka import KafkaConsumer, KafkaProducer
-from kafka.errors import KafkaTimeoutError
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.errors import KafkaTimeoutError, TopicAuthorizationFailedError
 
 from group_coordinator.page.live import Live
 from tests.page.filled import HOSTILE_GROUP, Filled, moved
@@ -81,6 +81,27 @@ def test_topics_that_are_not_there_yet_are_waited_for(bootstrap_servers: str) ->
         Filled(round(time.time() * 1000)).write_topics(bootstrap_servers, "later")
         wait_for(lambda: live.problem is None and len(live.memory.groups()) == 2)
         # The clock is not there, or not for this reader. Nothing is said of coordinators then.
+        assert not live.pulse.is_silent(datetime.now(UTC))
+
+
+@pytest.mark.spark
+def test_whoever_may_describe_the_clock_but_not_read_it_hears_nothing_of_coordinators(
+    bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics = Filled(round(time.time() * 1000)).write_topics(bootstrap_servers, "refused")
+    clock = topics["topics.clock"]
+    poll = KafkaConsumer.poll
+
+    def refusing(consumer: KafkaConsumer, **arguments: int) -> object:
+        if TopicPartition(clock, 0) in consumer.assignment():
+            raise TopicAuthorizationFailedError({clock})
+        return poll(consumer, **arguments)
+
+    monkeypatch.setattr(KafkaConsumer, "poll", refusing)
+    names = topics["topics.groups"], topics["topics.events"], clock
+    with Live(*names, {"bootstrap_servers": bootstrap_servers}) as live:
+        wait_for(lambda: live.problem is None)
+        assert len(live.memory.groups()) == 2
         assert not live.pulse.is_silent(datetime.now(UTC))
 
 

@@ -15,6 +15,7 @@ from kafka.errors import GroupAuthorizationFailedError, TopicAuthorizationFailed
 from kafka.structs import OffsetAndMetadata
 
 from group_coordinator import AdminClient, GroupConsumer, GroupMember
+from group_coordinator.client.lag_log import LagLog
 from tests.commands.job import Job
 from tests.patience import PATIENCE_S, wait_for
 from tests.security.conftest import gateway_before, password_of, write_settings
@@ -162,6 +163,20 @@ def test_an_operator_sees_and_changes_groups(config_of: Callable[[str], dict[str
         wait_for(lambda: "by-hand" in [group.group_id for group in admin.list_groups()])
 
         assert admin.list_group_offsets(["by-hand"])["by-hand"][partition].offset == 7
+
+
+def test_measurements_that_may_be_described_but_not_read_are_none(
+    config_of: Callable[[str], dict[str, Any]],
+) -> None:
+    # An operator may describe every topic, and has no right to read this one.
+    events, config = "coordinator.events", config_of("operator")
+    with AdminClient(**config) as admin:
+        admin.alter_group_offsets("by-hand", {TopicPartition("orders", 0): OffsetAndMetadata(7, "", -1)})
+    with closing(KafkaConsumer(**config)) as consumer:
+        partitions = [TopicPartition(events, number) for number in consumer.partitions_for_topic(events)]
+        wait_for(lambda: sum(consumer.end_offsets(partitions).values()))
+    with LagLog(events, config) as lags:
+        assert lags.newest() == {}
 
 
 # -- others have none ------------------------------------------------------------------------------------
