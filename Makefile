@@ -50,9 +50,10 @@ test-fast: $(READY) ## The protocol core, of which every branch is taken, and th
 		--cov --cov-report=term-missing:skip-covered --cov-fail-under=100
 
 .PHONY: verify
-verify: room lint ## The long stories: faults, cluster, monitoring, upgrades, many more cases (half an hour)
+verify: room lint ## The long stories: faults, cluster, monitoring, upgrades, many more cases (80 minutes)
 	$(BIN)/pytest -m 'conformance and verify'
-	$(BIN)/pytest -m 'not conformance and verify' $(PARALLEL)
+	$(BIN)/pytest -m 'not conformance and verify and alone'
+	$(BIN)/pytest -m 'not conformance and verify and not alone' $(PARALLEL)
 	DEPTH=deep $(BIN)/pytest -m 'drawn' --numprocesses $(JOBS)
 
 .PHONY: conformance

@@ -503,6 +503,7 @@ class Memory:
 
 
 @pytest.mark.verify
+@pytest.mark.alone
 @pytest.mark.parametrize("times", [1, 10])
 def test_a_flood_of_questions_about_large_groups_ends_nothing(harness: Harness, times: int) -> None:
     """Their answers are 2 GB and more, of which a batch gives 16 MB for each group. Members go on beating."""
@@ -565,6 +566,7 @@ def test_a_flood_of_questions_about_large_groups_ends_nothing(harness: Harness, 
 
 
 @pytest.mark.verify
+@pytest.mark.alone
 @pytest.mark.parametrize("harness", [{"state_partitions": 1}], indirect=True)
 def test_a_pile_of_large_requests_for_one_group_takes_bounded_memory(harness: Harness) -> None:
     """400 MB in one batch. Held at once they would be twice that, in Arrow and in Python."""
