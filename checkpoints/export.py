@@ -19,6 +19,7 @@ from group_coordinator.checkpoints.readable import readable
 from group_coordinator.checkpoints.shifts import Shift, read_shifts
 from group_coordinator.checkpoints.standstills import read_standstills
 from group_coordinator.checkpoints.state import State
+from group_coordinator.coordinator_state.deadlines import Deadlines
 from group_coordinator.coordinator_state.outages import Outage
 from group_coordinator.coordinator_state.standstills import Standstill
 from group_coordinator.coordinator_state.stored import SCHEMA_VERSION, decode_group
@@ -66,7 +67,7 @@ class ExportHeader(msgspec.Struct, frozen=True, kw_only=True):
 class ExportedGroup(msgspec.Struct, frozen=True, kw_only=True):
     """A group: `state` is what the checkpoint has, and `group` the same to be read by people.
 
-    `deadline_ms`: when the query looks at it next if nothing comes; None: never.
+    `deadline_ms`: when something is due in it next if nothing comes; None: nothing is.
     """
 
     group_id: str
@@ -139,9 +140,10 @@ def _counted(name: str, expected: int, groups: Iterator[ExportedGroup]) -> Itera
 
 def _groups(state: State) -> Iterator[ExportedGroup]:
     for stored in state.groups():
+        group = decode_group(stored.state)
         yield ExportedGroup(
             group_id=stored.group_id,
-            deadline_ms=stored.deadline_ms,
+            deadline_ms=Deadlines(group).next_ms(),
             state=stored.state,
-            group=readable(decode_group(stored.state)),
+            group=readable(group),
         )

@@ -9,7 +9,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from group_coordinator.checkpoints.errors import CheckpointError
-from group_coordinator.checkpoints.timeouts import deadline_of
 from group_coordinator.jobs.java_errors import cause
 
 if TYPE_CHECKING:
@@ -23,13 +22,12 @@ __all__ = ["State", "StoredGroup"]
 class StoredGroup(NamedTuple):
     """A row of state.
 
-    `state`: the group as `group_coordinator.coordinator_state.step` encodes it. `deadline_ms`: when
-    the query looks at it next if nothing comes, None for never. `partition`: of the state.
+    `state`: the group as `group_coordinator.coordinator_state.step` encodes it. `partition`: of the
+    state.
     """
 
     group_id: str
     state: bytes
-    deadline_ms: int | None
     partition: int
 
 
@@ -56,8 +54,7 @@ class State:
         """All groups by group id, a part at a time: they need not fit into the driver's memory."""
         rows = self._read(lambda rows: iter(rows.orderBy("key").toLocalIterator(prefetchPartitions=True)))
         while (row := self._read(lambda _: next(rows, None))) is not None:
-            deadline_ms = deadline_of(row.timeout_ms)
-            yield StoredGroup(bytes(row.key).decode(), bytes(row.state), deadline_ms, row.partition)
+            yield StoredGroup(bytes(row.key).decode(), bytes(row.state), row.partition)
 
     def _rows(self) -> DataFrame:
         if self._kept is None:
@@ -69,7 +66,6 @@ class State:
                 .select(
                     F.col("key.key").alias("key"),
                     F.col("value.groupState.group").alias("state"),
-                    F.col("value.timeoutTimestamp").alias("timeout_ms"),
                     F.col("partition_id").alias("partition"),
                 )
                 .localCheckpoint()

@@ -7,7 +7,7 @@ called a batch late. Then a replay of the log would find decisions that the quer
 
 from __future__ import annotations
 
-__all__ = ["deadline_of", "timeout_of"]
+__all__ = ["timeout_of"]
 
 
 def timeout_of(deadline_ms: int) -> int:
@@ -17,8 +17,3 @@ def timeout_of(deadline_ms: int) -> int:
     """
     # PySpark refuses a timeout of 0.
     return max(deadline_ms - 1, 1)
-
-
-def deadline_of(timeout_ms: int) -> int | None:
-    """The deadline of a timeout as it stands in Spark's state, where -1 stands for none."""
-    return timeout_ms + 1 if timeout_ms >= 0 else None
