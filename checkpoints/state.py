@@ -22,8 +22,7 @@ __all__ = ["State", "StoredGroup"]
 class StoredGroup(NamedTuple):
     """A row of state.
 
-    `state`: the group as `group_coordinator.coordinator_state.step` encodes it. `partition`: of the
-    state.
+    `state`: the group as `group_coordinator.coordinator_state.step` encodes it. `partition`: of state.
     """
 
     group_id: str

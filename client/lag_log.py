@@ -201,7 +201,7 @@ class LagLog(Closing):
         try:
             return self._look(wanted)
         except TopicAuthorizationFailedError:
-            # The topic is there, and may be described but not read.
+            # `partitions_of` has found the topic, which may be described and not read.
             return {}
 
     def _look(self, wanted: Collection[bytes] | None) -> dict[str, Measurement]:

@@ -13,7 +13,7 @@ __all__ = ["offsets_since", "partitions_of"]
 
 
 def partitions_of(consumer: KafkaConsumer, topic: str) -> list[TopicPartition]:
-    """The partitions of a topic, by number; none if there is no such topic, or it may not be read."""
+    """The partitions of a topic, by number; none if there is no such topic, or it may not be described."""
     with suppress(TopicAuthorizationFailedError, UnknownTopicOrPartitionError):
         return [
             TopicPartition(topic, number) for number in sorted(consumer.partitions_for_topic(topic) or ())

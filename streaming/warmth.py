@@ -64,7 +64,7 @@ _REQUEST = {
 
 
 _LOADED_S = 10
-"""The end of a process waits no longer for what it has begun to load."""
+"""The end of a process waits no longer for each of the two that load."""
 _WORKERS = 2
 """A task of the stateful operator has two, one after the other."""
 

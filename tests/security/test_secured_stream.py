@@ -16,6 +16,7 @@ from kafka.structs import OffsetAndMetadata
 
 from group_coordinator import AdminClient, GroupConsumer, GroupMember
 from group_coordinator.client.lag_log import LagLog
+from group_coordinator.client.since import partitions_of
 from tests.commands.job import Job
 from tests.patience import PATIENCE_S, wait_for
 from tests.security.conftest import gateway_before, password_of, write_settings
@@ -173,7 +174,7 @@ def test_measurements_that_may_be_described_but_not_read_are_none(
     with AdminClient(**config) as admin:
         admin.alter_group_offsets("by-hand", {TopicPartition("orders", 0): OffsetAndMetadata(7, "", -1)})
     with closing(KafkaConsumer(**config)) as consumer:
-        partitions = [TopicPartition(events, number) for number in consumer.partitions_for_topic(events)]
+        partitions = partitions_of(consumer, events)
         wait_for(lambda: sum(consumer.end_offsets(partitions).values()))
     with LagLog(events, config) as lags:
         assert lags.newest() == {}
