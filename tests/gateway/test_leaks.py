@@ -25,30 +25,32 @@ from tests.security.certificates import make_client_key
 
 pytestmark = pytest.mark.spark
 
-TOPIC = "leaks"
 
+def run(address: str, name: str, **security: Any) -> None:
+    """What an administrator, a producer with transactions and a consumer do.
 
-def run(address: str, **security: Any) -> None:
-    """What an administrator, a producer with transactions and a consumer do."""
+    `name`: of its topic and its group. A topic that is made anew has none of the records that its group has
+    committed.
+    """
     given = {"bootstrap_servers": address, **security}
     with closing(KafkaAdminClient(**given)) as admin:
-        admin.create_topics([NewTopic(TOPIC, num_partitions=2, replication_factor=1)])
-        with closing(KafkaProducer(transactional_id="leaks", **given)) as producer:
+        admin.create_topics([NewTopic(name, num_partitions=2, replication_factor=1)])
+        with closing(KafkaProducer(transactional_id=name, **given)) as producer:
             producer.init_transactions()
             producer.begin_transaction()
             for number in range(10):
-                producer.send(TOPIC, b"%d" % number)
+                producer.send(name, b"%d" % number)
             producer.commit_transaction()
-        member = KafkaConsumer(TOPIC, group_id="leaks", auto_offset_reset="earliest", **given)
+        member = KafkaConsumer(name, group_id=name, auto_offset_reset="earliest", **given)
         with closing(member):
             found: list[object] = []
             wait_for(lambda: found.extend(member.poll(timeout_ms=200).values()) or found)
             member.commit()
-            admin.describe_groups(["leaks"])
+            admin.describe_groups([name])
         admin.list_groups()
         admin.describe_cluster()
-        admin.describe_topics([TOPIC])
-        admin.delete_topics([TOPIC])
+        admin.describe_topics([name])
+        admin.delete_topics([name])
 
 
 def check(running: Running, heard: bytearray) -> None:
@@ -59,7 +61,7 @@ def check(running: Running, heard: bytearray) -> None:
 
 
 def test_no_byte_names_the_broker(running: Running, heard: bytearray) -> None:
-    run(running.gateway)
+    run(running.gateway, "leaks")
     check(running, heard)
     port = running.broker.rpartition(":")[2]
     heard.clear()
@@ -114,7 +116,7 @@ def test_names_tell_brokers_apart_and_no_byte_names_the_broker(
         stack.callback(process.kill)
         address = process.wait_for("clients find the gateway at ")
         context = ssl.create_default_context(cafile=certificate)
-        run(address, security_protocol="SSL", ssl_context=context)
+        run(address, "leaks-by-name", security_protocol="SSL", ssl_context=context)
         assert asked == {BOOTSTRAP, NODE}
         check(running, heard)
 
