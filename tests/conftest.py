@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, settings
 from kafka.net.inet import KafkaNetSocket
 from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaTCPTransport
+from xdist.scheduler import LoadFileScheduling
 
 from group_coordinator.deploy.broker import EmbeddedBroker
 
@@ -28,7 +29,9 @@ settings.load_profile("patient")
 
 
 _CORE = ("coordinator_state", "client")
-_LONG_FIRST = ("demo", "faults", "storage", "cluster", "examples", "history", "security", "commands")
+_TOGETHER = ("history", "gateway", "security")
+"""Folders whose files share what takes long to start: tables, a coordinator with a gateway, a broker."""
+_LONG_FIRST = (*_TOGETHER, "demo", "faults", "storage", "cluster", "examples", "commands")
 """Folders whose files are long: one that is begun last would keep the other worker waiting."""
 
 
@@ -42,6 +45,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         elif folder in _CORE and item.get_closest_marker("spark") is None:
             item.add_marker("core")
     items.sort(key=_place)
+
+
+class _Scheduling(LoadFileScheduling):  # type: ignore[misc]  # it has no types
+    """Gives a worker a file at a time, or a folder of which all files share something."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = Path(nodeid.partition("::")[0])
+        return next((folder for folder in file.parts[1:-1] if folder in _TOGETHER), str(file))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling:
+    """Where tests run side by side."""
+    return _Scheduling(config, log)
 
 
 def _place(item: pytest.Item) -> int:
@@ -95,10 +112,11 @@ def _short_lived_java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
     """Spark's JVMs live for a minute here, in which the better compiler costs more than it saves.
 
     One lives for all tests, though, and has more to compile than the 48 MiB that go with the quick compiler
-    hold: it would throw code away and compile it again all the time.
+    hold: it would throw code away and compile it again all the time. With the heap and the room for classes
+    that it has by default it collects garbage a hundred times before it has grown.
     """
     directory = tmp_path_factory.mktemp("spark-conf")
-    options = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+    options = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -Xms512m -XX:MetaspaceSize=256m"
     (directory / "spark-defaults.conf").write_text(
         f"spark.driver.defaultJavaOptions {options}\nspark.executor.defaultJavaOptions {options}\n"
     )
@@ -138,6 +156,8 @@ def spark(bootstrap_servers: str, tmp_path_factory: pytest.TempPathFactory) -> I
             "state.partitions": 2,
             # For the history, whose own session has them, too; the coordinator does not care.
             **DELTA_DEFAULTS,
+            # Of many queries each runs once or twice, and would have code compiled for it.
+            "spark.sql.codegen.wholeStage": "false",
         },
     )
     spark = create_session(settings, defaults=daemon_defaults())

@@ -126,6 +126,7 @@ def test_rebalances_hand_positions_over_without_loss_or_repeat(make_consumer, ka
     assert sorted(values) == list(range(300))
 
 
+@pytest.mark.verify
 def test_static_restart_goes_on_where_it_was(make_consumer, kafka):
     kafka.produce(40)
     first, other = make_consumer(group_instance_id="w1"), make_consumer(group_instance_id="w2")
@@ -168,6 +169,7 @@ def test_without_a_commit_and_a_setting_it_is_the_programs_to_say(make_consumer,
     assert sorted(read(4, consumer)) == [4, 5, 6, 7]
 
 
+@pytest.mark.verify
 def test_offset_that_is_not_in_the_log_is_reset(make_consumer, kafka):
     kafka.produce(8)
     with make_consumer(enable_auto_commit=False) as first:
@@ -177,6 +179,7 @@ def test_offset_that_is_not_in_the_log_is_reset(make_consumer, kafka):
     assert sorted(read(8, make_consumer())) == list(range(8))
 
 
+@pytest.mark.verify
 def test_commit_of_who_was_thrown_out_fails_and_nothing_is_stored(make_consumer, kafka, harness):
     kafka.produce(8)
     consumer = make_consumer(enable_auto_commit=False, heartbeat_interval_ms=9_000)

@@ -170,7 +170,6 @@ class Job(Process):
             for topic in ("requests", "clock", "responses", "groups", "offsets", "events", "rejected")
         }
         settings = {f"topics.{topic}": it for topic, it in self.topics.items()} | {
-            "clock.interval.ms": "200",
             "group.initial.rebalance.delay.ms": "0",
             "group.min.session.timeout.ms": "1000",
         }

@@ -8,16 +8,14 @@ from pathlib import Path
 import pytest
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
-from group_coordinator.checkpoints.replay import replay
-from group_coordinator.coordinator_state.standstills import PartitionOutages
 from tests.commands.asking import requests_to
+from tests.commands.ending import end
 from tests.commands.job import Job
-from tests.faults.history import collect, read_topic
 from tests.own_clock import BrokerWithOwnClock
 from tests.patience import wait_for
 from tests.topics import Reader, Requests
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.verify]
 
 REQUESTS = "the clock of request partition 0's leader"
 
@@ -52,26 +50,6 @@ class Member:
         self.beat()
 
 
-def end(job: Job, bootstrap_servers: str) -> list[bytes]:
-    """Stop the coordinator, compare its events with a replay, and return them."""
-    job.terminate()
-    assert job.exit_code() == 0
-    history = collect(job.settings, read_topic(bootstrap_servers, job.topics["requests"]), [], {})
-    replayed = replay(
-        history.requests,
-        {},
-        history.config,
-        history.secret,
-        history.watermark_ms,
-        PartitionOutages(history.outages),
-        layout=history.layout,
-    )
-    events = list(dict.fromkeys(event.value for event in history.events))
-    assert events == list(replayed)
-    return events
-
-
-@pytest.mark.verify
 def test_nobody_expires_because_a_request_partitions_leader_jumps(
     start: Callable[..., Job], bootstrap_servers: str
 ) -> None:

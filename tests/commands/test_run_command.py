@@ -330,9 +330,7 @@ PATIENT = ("--set", "clock.max.gap.ms=60000")
 
 
 @pytest.mark.spark
-def test_it_runs_until_it_is_told_to_stop_and_goes_on_when_started_again(
-    start: Callable[..., Job], bootstrap_servers: str
-) -> None:
+def test_it_runs_until_it_is_told_to_stop(start: Callable[..., Job], bootstrap_servers: str) -> None:
     job = start(*PATIENT)
     job.wait_for("the coordinator is running")
     join = {
@@ -380,6 +378,18 @@ def test_it_runs_until_it_is_told_to_stop_and_goes_on_when_started_again(
     assert {name: metrics.get(name) for name in promised} == promised
     assert metrics["group_coordinator_batch_duration_seconds_count",] > 0
     assert 0 < metrics["group_coordinator_watermark_age_seconds",] < PATIENCE_S
+
+
+@pytest.mark.verify
+@pytest.mark.spark
+def test_it_goes_on_when_started_again_and_says_so_as_json(
+    start: Callable[..., Job], bootstrap_servers: str
+) -> None:
+    job = start(*PATIENT)
+    job.wait_for("the coordinator is running")
+    wait_for(lambda: job.batches("commits"))
+    job.terminate()
+    assert job.exit_code() == 0
 
     done = job.batches("commits")
     job = start(*PATIENT, "--set", "log.format=json")

@@ -1,4 +1,4 @@
-"""The short story of a standby; the long ones are in test_standby.py."""
+"""The short story of a coordinator that is killed and its standby; test_standby.py and faults have more."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from kafka import KafkaAdminClient
 
 from group_coordinator import GroupMember
 from group_coordinator.coordinator_state.partitioning import partition_for_key
+from tests.commands.ending import end
 from tests.commands.job import Job
 from tests.patience import wait_for
 from tests.topics import Reader
@@ -62,6 +63,11 @@ def test_a_standby_takes_over_and_members_notice_nothing(
         assert member.poll(timeout_ms=100) == {"north", "south"}
         assert (member.member_id, member.generation_id) == was
 
+    # Nothing was lost, and nothing decided otherwise.
+    events = end(standby, bootstrap_servers)
+    assert standby.said[-1] == "stopped"
+    assert standby.batches("offsets") == standby.batches("commits")
+    assert sum(b"member_added" in event for event in events) == 2
     # What it has decided to become warm is nowhere to be read.
     for topic in ("responses", "groups", "events", "rejected"):
         with Reader({"bootstrap_servers": bootstrap_servers}, first.topics[topic]) as reader:

@@ -86,6 +86,7 @@ def test_serves_records_and_groups_until_it_is_stopped(tmp_path: Path) -> None:
     assert not answers(address)
 
 
+@pytest.mark.verify
 def test_a_second_start_finds_topics_and_port_again(free_broker: EmbeddedBroker) -> None:
     free_broker.start()
     address = free_broker.bootstrap_servers

@@ -118,6 +118,7 @@ def make_stage(harness: Harness, tmp_path: Path) -> Callable[[str], Stage]:
     return lambda name: Stage(harness, name, tmp_path)
 
 
+@pytest.mark.verify
 @pytest.mark.spark
 def test_at_most_once_may_lose_but_repeats_nothing(make_stage: Callable[[str], Stage]) -> None:
     stage = make_stage("at_most_once")
@@ -133,6 +134,7 @@ def test_at_most_once_may_lose_but_repeats_nothing(make_stage: Callable[[str], S
     assert COUNT - lost == len(processed)
 
 
+@pytest.mark.verify
 @pytest.mark.spark
 def test_at_least_once_may_repeat_but_loses_nothing(make_stage: Callable[[str], Stage]) -> None:
     stage = make_stage("at_least_once")

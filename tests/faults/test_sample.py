@@ -30,6 +30,7 @@ LOAD = LoadSize(
 )
 
 
+@pytest.mark.verify
 def test_nothing_is_lost_when_the_coordinator_dies(tmp_path: Path) -> None:
     done, _ = play_and_check(tmp_path, FAULTS[1:2], kills_of_history=None)
     assert done == {"SIGKILL driver"}

@@ -75,7 +75,8 @@ def start_gateway(
     )
 
 
-@pytest.fixture(scope="session")
+# No longer: a coordinator that nobody needs any more still takes a tenth of the machine.
+@pytest.fixture(scope="package")
 def running(tmp_path_factory: pytest.TempPathFactory, bootstrap_servers: str) -> Iterator[Running]:
     directory = tmp_path_factory.mktemp("gateway")
     with ExitStack() as stack:

@@ -165,6 +165,7 @@ def test_librdkafka_is_static_and_cooperative_beside_java(running: Running) -> N
         assert again.read == []
 
 
+@pytest.mark.verify
 def test_kafkas_own_tool_cannot_tell_the_difference(running: Running) -> None:
     with closing(kafka_python(running.gateway, [TOPIC], "tools")) as member:
         until = polling(member)

@@ -100,6 +100,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     return names
 
 
+@pytest.mark.verify
 def test_names_tell_brokers_apart_and_no_byte_names_the_broker(
     running: Running,
     heard: bytearray,

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
-
 import msgspec
 import pytest
 from deltalake import DeltaTable
@@ -12,10 +9,7 @@ from deltalake import DeltaTable
 from group_coordinator.client.lag_log import MeasuredPartition, MeasuredTopic, Measurement
 from group_coordinator.history.lag_writer import LagWriter
 from group_coordinator.history.rows import time_of
-from group_coordinator.history.storage import prepare_tables
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from tests.history.filled import Tables
 
 pytestmark = pytest.mark.spark
 
@@ -57,16 +51,15 @@ LATE = measurement("g", 0).replace(b'stamp_ms":0', b'stamp_ms":90000000000000000
 """Of a time that no calendar has."""
 
 
-def test_of_each_minute_the_first_measurement_is_there_once(spark: SparkSession, tmp_path: Path) -> None:
-    prepare_tables(spark, str(tmp_path))
-    writer = LagWriter(spark, str(tmp_path), 60_000)
+def test_of_each_minute_the_first_measurement_is_there_once(tables: Tables) -> None:
+    writer = LagWriter(tables.spark, tables.path, 60_000)
 
     def write(*records: bytes) -> int:
-        return writer.write(spark.createDataFrame([(each,) for each in records], "value BINARY"))
+        return writer.write(tables.spark.createDataFrame([(each,) for each in records], "value BINARY"))
 
     def rows() -> list[tuple[object, ...]]:
         names = ("group_id", "at", "topic", "records")
-        found = DeltaTable(tmp_path / "lag").to_pyarrow_table().to_pylist()
+        found = DeltaTable(f"{tables.path}/lag").to_pyarrow_table().to_pylist()
         return sorted(tuple(row[name] for name in names) for row in found)
 
     midnight = 86_400
@@ -87,7 +80,7 @@ def test_of_each_minute_the_first_measurement_is_there_once(spark: SparkSession,
     ]
     (row,) = (
         row
-        for row in DeltaTable(tmp_path / "lag").to_pyarrow_table().to_pylist()
+        for row in DeltaTable(f"{tables.path}/lag").to_pyarrow_table().to_pylist()
         if (row["group_id"], row["topic"], row["records"]) == ("h", "orders", 0)
     )
     assert row == {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
@@ -12,11 +11,8 @@ import pytest
 from group_coordinator.history.errors import HistoryError
 from group_coordinator.history.rows import time_of
 from group_coordinator.history.writer import Written
-from tests.history.filled import DAY, NAMES, UNKNOWN, Tables
+from tests.history.filled import CUT, DAY, NAMES, UNKNOWN, PowerCutError, Tables
 from tests.history.scripts import TOPIC, renamed
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 
@@ -33,9 +29,20 @@ def test_an_event_stands_where_it_stood_first(tables: Tables) -> None:
     assert [row["body"].encode() for row in rows] == renamed(DAY, "group-a")
 
 
-@pytest.mark.parametrize("group", ["group-b", "group-c", "group-d"])
-def test_a_batch_that_ran_again_has_told_everything_once(tables: Tables, group: str) -> None:
-    assert tables.everything(group) == tables.everything("group-a")
+def test_a_batch_that_ran_again_has_told_everything_once(tables: Tables) -> None:
+    assert tables.everything("group-b") == tables.everything("group-a")
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("until", ["membership", "assignments"])
+def test_wherever_it_was_cut_off(tables: Tables, tmp_path: Path, until: str) -> None:
+    cut = Tables(tables.spark, tmp_path)
+    first, second = renamed(DAY, "group-c")[:CUT], renamed(DAY, "group-c")[CUT:]
+    cut.write(*first)
+    with pytest.raises(PowerCutError):
+        cut.write(*second, until=until)
+    cut.write(*first, *second, *second)
+    assert cut.everything("group-c") == tables.everything("group-a")
 
 
 def test_what_came_before_comes_again_and_changes_nothing(tables: Tables) -> None:
@@ -52,20 +59,20 @@ def _version(tables: Tables, table: str) -> int:
     return max(int(each.stem) for each in log.glob("*.json"))
 
 
-def test_an_event_with_the_id_of_another_one_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_event_with_the_id_of_another_one_is_refused(tables: Tables) -> None:
     """As when the topic of requests was made anew, and that of the events was not."""
-    tables = Tables(spark, tmp_path)
-    tables.write(*DAY)
     first = msgspec.json.decode(DAY[0])
-    another = msgspec.json.encode(first | {"at_ms": first["at_ms"] + 1})
-    told_more = msgspec.json.encode(first | {"a_field_of_a_version_to_come": 1})
-    message = rf"^two events have the id {re.escape(first['event_id'])}, because topics were deleted"
+    changed = [DAY[0], *(msgspec.json.encode(first | it) for it in ({"at_ms": 2}, {"a_new_field": 1}))]
+    _, another, told_more = renamed(changed, "group-a")
+    message = r"^two events have the id %s, because topics were deleted"
 
     assert tables.write(told_more) == Written({}, None)
-    with pytest.raises(HistoryError, match=message):
+    with pytest.raises(HistoryError, match=message % re.escape(f"group-a/{first['event_id']}")):
         tables.write(another)
-    with pytest.raises(HistoryError, match=message):
-        Tables(spark, tmp_path / "both").write(DAY[0], another)
+    # Also where none of the two is known.
+    unknown, another, _ = renamed(changed, "group-x")
+    with pytest.raises(HistoryError, match=message % re.escape(f"group-x/{first['event_id']}")):
+        tables.write(unknown, another)
 
 
 def test_an_event_of_a_version_to_come_is_kept(tables: Tables) -> None:

@@ -94,6 +94,7 @@ def run(command: list[str], environment: dict[str, str] | None = None) -> subpro
     return done
 
 
+@pytest.mark.verify
 def test_defaults_with_the_locked_jars() -> None:
     made = session({"state.partitions": 3, "spark.driver.extraClassPath": "/opt/mine/*"})
 

@@ -130,6 +130,7 @@ def member_config(secured: SecuredBroker, tokens: TokenServer) -> dict[str, Any]
     }
 
 
+@pytest.mark.verify
 def test_a_member_stays_while_tokens_expire(secured: SecuredBroker, tokens: TokenServer, job: Job) -> None:
     """The coordinator's JVM and Python, and the member, log in again and again."""
     secured.grant("member", rights_of("A member", own_names(job)))

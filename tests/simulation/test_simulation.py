@@ -25,7 +25,7 @@ from tests.simulation.network import Log
 from tests.simulation.world import Failed, World
 
 # About 45 ms each.
-SEEDS = cases(200, deep=5_000)
+SEEDS = cases(100, deep=5_000)
 PORTION = 100
 # A fault need not show in every run.
 TRIES = 60

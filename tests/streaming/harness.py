@@ -47,7 +47,6 @@ class Harness:
                 "create.topics": True,
                 "requests.partitions": 2,
                 "responses.partitions": 2,
-                "clock.interval.ms": 200,
                 # On a busy machine time goes on, too.
                 "clock.max.gap.ms": 60_000,
                 "state.partitions": 2,

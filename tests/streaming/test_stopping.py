@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from group_coordinator.jobs.stopping import stop_after_batch
+from tests.depth import cases
 from tests.patience import PATIENCE_S, wait_for
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-STOPS = 15
+STOPS = cases(6, deep=15)
 
 
 @contextmanager
@@ -68,6 +69,7 @@ def batches(checkpoint: Path, log: str) -> list[int]:
     return sorted(int(file.name) for file in (checkpoint / log).iterdir() if file.name.isdigit())
 
 
+@pytest.mark.drawn
 def test_every_planned_batch_is_committed_and_no_answer_repeated(harness: Harness) -> None:
     moments = random.Random(4)
     checkpoint = Path(harness.settings.checkpoint)
