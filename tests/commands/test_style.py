@@ -46,18 +46,30 @@ def test_wrong_usage_is_spelled_as_all_errors_are(words: str) -> None:
     assert result.stderr.splitlines()[-1].startswith("error: No such ")
 
 
+_HELP = """
+import os, sys
+from group_coordinator.__main__ import main
+import group_coordinator.commands.cli
+
+for name in sys.argv[1:]:
+    if not os.fork():
+        sys.argv = ["group-coordinator", *name.split(), "--help"]
+        main()
+    os.wait()
+    print(end="\\0", flush=True)
+"""
+
+
 def test_the_words_of_all_help() -> None:
-    """As a process has it on 80 columns: click remembers how a command was called before."""
-    pages = [
-        subprocess.run(
-            [sys.executable, "-m", "group_coordinator", *name.split(), "--help"],
-            env=os.environ | {"COLUMNS": "80"},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for name in ("", "checkpoint", *(name for name, _ in commands()))
-    ]
+    """As a process each has it on 80 columns: click remembers how a command was called before."""
+    done = subprocess.run(
+        [sys.executable, "-c", _HELP, "", "checkpoint", *(name for name, _ in commands())],
+        env=os.environ | {"COLUMNS": "80"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    pages = done.stdout.split("\0")[:-1]
     listed = [line for page in pages for line in page.partition("\nCommands:\n")[2].splitlines()]
     assert [line for line in listed if line.endswith("...")] == []
     assert_golden("help", "\n".join(pages))

@@ -33,7 +33,7 @@ from tests.depth import cases
 
 pytestmark = pytest.mark.drawn
 
-EXAMPLES, STEPS = 250, 40
+EXAMPLES, STEPS = cases(120, deep=2_000), 40
 
 # All have one name in common, so that clients of one kind never keep each other out.
 READABLE: list[Protocols] = [
@@ -542,7 +542,7 @@ class GroupMachine(RuleBasedStateMachine):
 
 class TestGroupMachine(GroupMachine.TestCase):
     settings = settings(
-        max_examples=cases(EXAMPLES, deep=8 * EXAMPLES),
+        max_examples=EXAMPLES,
         stateful_step_count=STEPS,
         report_multiple_bugs=False,
     )
