@@ -40,7 +40,7 @@ room:
 # Each test is in one of these runs, and `make verify` has the long ones (tests/test_selection.py).
 # Comparisons with a live Kafka go by the clock, and have the machine to themselves.
 .PHONY: test
-test: room lint test-fast ## Lint, and every capability end to end (ten minutes on two cores; 5 GB in /tmp)
+test: room lint test-fast ## Lint, and every capability end to end (twelve minutes on two cores; 5 GB in /tmp)
 	$(BIN)/pytest -m 'conformance and not verify'
 	$(BIN)/pytest -m 'not core and not conformance and not verify' $(PARALLEL)
 
