@@ -39,7 +39,7 @@ _LONG_FIRST = (*_TOGETHER, "demo", "faults", "storage", "cluster", "examples", "
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark tests by where they are, before they are selected, and have the long files begin."""
     for item in items:
-        folder = _folder(item)
+        folder = _folder(item.nodeid)
         if folder == "conformance":
             item.add_marker("conformance")
         elif folder in _CORE and item.get_closest_marker("spark") is None:
@@ -51,8 +51,8 @@ class _Scheduling(LoadFileScheduling):  # type: ignore[misc]  # it has no types
     """Gives a worker a file at a time, or a folder of which all files share something."""
 
     def _split_scope(self, nodeid: str) -> str:
-        file = Path(nodeid.partition("::")[0])
-        return next((folder for folder in file.parts[1:-1] if folder in _TOGETHER), str(file))
+        folder = _folder(nodeid)
+        return folder if folder in _TOGETHER else str(super()._split_scope(nodeid))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -62,13 +62,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileSche
 
 
 def _place(item: pytest.Item) -> int:
-    folder = _folder(item)
+    folder = _folder(item.nodeid)
     return _LONG_FIRST.index(folder) if folder in _LONG_FIRST else len(_LONG_FIRST)
 
 
-def _folder(item: pytest.Item) -> str:
-    """The folder of tests that it is in; "" at the top."""
-    below = item.path.relative_to(Path(__file__).parent)
+def _folder(nodeid: str) -> str:
+    """The folder of tests that a test is in; "" at the top."""
+    below = Path(nodeid.partition("::")[0]).relative_to(Path(__file__).parent.name)
     return below.parts[0] if len(below.parts) > 1 else ""
 
 

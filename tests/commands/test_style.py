@@ -55,7 +55,8 @@ for name in sys.argv[1:]:
     if not os.fork():
         sys.argv = ["group-coordinator", *name.split(), "--help"]
         main()
-    os.wait()
+    if os.wait()[1]:
+        sys.exit(name)
     print(end="\\0", flush=True)
 """
 

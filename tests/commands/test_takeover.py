@@ -68,6 +68,7 @@ def test_a_standby_takes_over_and_members_notice_nothing(
     assert standby.said[-1] == "stopped"
     assert standby.batches("offsets") == standby.batches("commits")
     assert sum(b"member_added" in event for event in events) == 2
+
     # What it has decided to become warm is nowhere to be read.
     for topic in ("responses", "groups", "events", "rejected"):
         with Reader({"bootstrap_servers": bootstrap_servers}, first.topics[topic]) as reader:

@@ -62,7 +62,8 @@ def _version(tables: Tables, table: str) -> int:
 def test_an_event_with_the_id_of_another_one_is_refused(tables: Tables) -> None:
     """As when the topic of requests was made anew, and that of the events was not."""
     first = msgspec.json.decode(DAY[0])
-    changed = [DAY[0], *(msgspec.json.encode(first | it) for it in ({"at_ms": 2}, {"a_new_field": 1}))]
+    changes: list[dict[str, int]] = [{}, {"at_ms": first["at_ms"] + 1}, {"a_field_of_a_version_to_come": 1}]
+    changed = [msgspec.json.encode(first | it) for it in changes]
     _, another, told_more = renamed(changed, "group-a")
     message = r"^two events have the id %s, because topics were deleted"
 
