@@ -15,11 +15,10 @@ from typing import Any
 import pytest
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 
-from group_coordinator.checkpoints.replay import replay
 from group_coordinator.coordinator_state.partitioning import partition_for_key
-from group_coordinator.coordinator_state.standstills import PartitionOutages
 from group_coordinator.deploy.broker import EmbeddedBroker
 from tests.commands.asking import requests_to
+from tests.commands.ending import events_as_replayed
 from tests.commands.job import Job
 from tests.faults.history import collect, read_topic
 from tests.gateway.cluster import another_of
@@ -172,17 +171,7 @@ def test_time_stands_still_for_groups_of_a_partition_that_takes_no_requests(
         job.terminate()
         assert job.exit_code() == 0
         history = collect(job.settings, read_topic(servers, job.topics["requests"]), [], {})
-        known = PartitionOutages(history.outages, history.standstills, history.layout.request_partitions)
-        replayed = replay(
-            history.requests,
-            {},
-            history.config,
-            history.secret,
-            history.watermark_ms,
-            known,
-            layout=history.layout,
-        )
-        assert {event.value for event in history.events} == set(replayed)
+        events_as_replayed(history)
         removed_of = [it.key for it in history.events if b'"member_removed"' in (it.value or b"")]
         assert removed_of == [ON_ONE.encode()]
         ((_, start_ms, end_ms),) = history.standstills
