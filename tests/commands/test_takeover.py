@@ -63,6 +63,11 @@ def test_a_standby_takes_over_and_members_notice_nothing(
         assert member.poll(timeout_ms=100) == {"north", "south"}
         assert (member.member_id, member.generation_id) == was
 
+    # A member that closes does not wait for the answer to its leaving.
+    with Reader({"bootstrap_servers": bootstrap_servers}, first.topics["events"]) as reader:
+        reader.until(
+            lambda events: {it["group_id"] for it in events if it.get("to") == "Empty"} == {"g", "h"}
+        )
     # Nothing was lost, and nothing decided otherwise.
     events = end(standby, bootstrap_servers)
     assert standby.said[-1] == "stopped"
