@@ -142,6 +142,8 @@ def bootstrap_servers(broker: EmbeddedBroker) -> str:
 def spark(bootstrap_servers: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The session of the long-lived job, as it runs on one machine."""
     # Not above: most tests need no pyspark, and it takes its time.
+    from pyspark import SparkContext
+
     from group_coordinator.history.storage import DELTA_DEFAULTS
     from group_coordinator.jobs.session import create_session
     from group_coordinator.jobs.settings import Settings
@@ -160,6 +162,7 @@ def spark(bootstrap_servers: str, tmp_path_factory: pytest.TempPathFactory) -> I
             "spark.sql.codegen.wholeStage": "false",
         },
     )
+    assert SparkContext._gateway is None, "a test has started a JVM, whose properties would win over these"
     spark = create_session(settings, defaults=daemon_defaults())
     yield spark
     spark.stop()

@@ -306,7 +306,9 @@ def test_a_terminal_has_short_lines_unless_asked_otherwise(
 
 
 @pytest.mark.spark
-def test_missing_topics(bootstrap_servers: str, tmp_path: Path) -> None:
+def test_missing_topics(bootstrap_servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A JVM of this start would be the one of every later test, with the settings of this start.
+    monkeypatch.setattr("group_coordinator.streaming.service.start_java", lambda *_: None)
     places = ("--bootstrap-servers", bootstrap_servers, "--checkpoint", str(tmp_path))
     result = invoke(*places, "--metrics-port", "-1", "--set", "topics.clock=nowhere")
 
