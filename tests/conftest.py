@@ -29,9 +29,9 @@ settings.load_profile("patient")
 
 
 _CORE = ("coordinator_state", "client")
-_TOGETHER = ("history", "gateway", "security")
-"""Folders whose files share what takes long to start: tables, a coordinator with a gateway, a broker."""
-_LONG_FIRST = (*_TOGETHER, "demo", "faults", "storage", "cluster", "examples", "commands")
+_TOGETHER = ("history", "gateway", "security", "conformance")
+"""Folders whose files share what takes long to start: tables, a coordinator with a gateway, brokers."""
+_LONG_FIRST = (*_TOGETHER, "demo", "faults", "storage", "cluster", "examples", "commands", "streaming")
 """Folders whose files are long: one that is begun last would keep the other worker waiting."""
 
 

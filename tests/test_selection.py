@@ -23,7 +23,7 @@ def runs_of(target: str) -> list[str]:
 
 def test_no_test_is_in_none_and_none_in_two() -> None:
     runs = [run for target in ("test", "test-fast", "verify") for run in runs_of(target)]
-    assert len(runs) == 6
+    assert len(runs) == 5
     for chosen in itertools.product((False, True), repeat=len(MARKERS)):
         has = {name for name, is_there in zip(MARKERS, chosen, strict=True) if is_there}
         if {"core", "conformance"} <= has:

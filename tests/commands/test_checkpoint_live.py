@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from tests.streaming.harness import Harness
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.verify]
 
 UNITS = [f"unit-{number}" for number in range(6)]
 
