@@ -66,6 +66,9 @@ def check_what_it_may(coordinator: Container) -> None:
     assert all("Read-only file system" in line for line in refused), refused
     assert written == "both"
     tell("its user is 185, and only /tmp and the volume can be written")
+    mapped = coordinator.inside("cat /proc/[0-9]*/maps 2>/dev/null | grep -c /opt/coordinator/spark.jsa")
+    assert int(mapped) > 0
+    tell("Java uses the archive of Spark's classes")
 
 
 def live(bed: Bed, servers: str, stack: ExitStack) -> Container:
