@@ -59,9 +59,10 @@ def make(topic: str, interval_ms: int, config: dict[str, Any], max_gap_ms: int =
 
 
 def read(topic: str, config: dict[str, Any], at_least: int) -> list[Any]:
-    """The records of the topic, once there are so many."""
+    """All records of the topic, once there are so many."""
     with Reader(config, topic) as reader:
         reader.until(lambda values: len(values) >= at_least)
+        reader.read_to_end()
         return reader.records
 
 
