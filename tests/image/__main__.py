@@ -66,6 +66,9 @@ def check_what_it_may(coordinator: Container) -> None:
     assert all("Read-only file system" in line for line in refused), refused
     assert written == "both"
     tell("its user is 185, and only /tmp and the volume can be written")
+
+
+def check_archive(coordinator: Container) -> None:
     mapped = coordinator.inside("cat /proc/[0-9]*/maps 2>/dev/null | grep -c /opt/coordinator/spark.jsa")
     assert int(mapped) > 0
     tell("Java uses the archive of Spark's classes")
@@ -75,6 +78,7 @@ def live(bed: Bed, servers: str, stack: ExitStack) -> Container:
     """Join, lose the coordinator to SIGKILL, and go on with its next container."""
     coordinator = start_coordinator(bed)
     check_what_it_may(coordinator)
+    check_archive(coordinator)
     member = stack.enter_context(GroupMember(group_id="units", bootstrap_servers=servers))
     member.subscribe(units=UNITS)
     wait_for(lambda: member.poll(timeout_ms=100) == set(UNITS))
