@@ -13,6 +13,7 @@ from kafka import KafkaConsumer
 from kafka.errors import KafkaTimeoutError
 from kafka.structs import TopicPartition
 
+from group_coordinator.client.channel import WITHOUT_GROUP, settings_of
 from group_coordinator.coordinator_state.newest import Newest
 
 __all__ = ["GroupListing", "read_groups", "read_listing"]
@@ -54,8 +55,7 @@ def read_groups(
     KafkaTimeoutError if nothing can be read for `timeout_ms`.
     """
     consumer = KafkaConsumer(
-        **{name: value for name, value in kafka_config.items() if name in KafkaConsumer.DEFAULT_CONFIG}
-        | {"group_id": None, "enable_auto_commit": False, "auto_offset_reset": "earliest"}
+        **settings_of(KafkaConsumer, kafka_config) | WITHOUT_GROUP | {"auto_offset_reset": "earliest"}
     )
     try:
         ends = _ends(consumer, topic, partitions)

@@ -12,7 +12,7 @@ from kafka import KafkaConsumer
 from kafka.errors import KafkaTimeoutError, TopicAuthorizationFailedError
 from kafka.structs import TopicPartition
 
-from group_coordinator.client.channel import WITHOUT_GROUP
+from group_coordinator.client.channel import WITHOUT_GROUP, settings_of
 from group_coordinator.client.closing import Closing
 from group_coordinator.client.since import offsets_since, partitions_of
 
@@ -179,9 +179,9 @@ class LagLog(Closing):
         clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self._topic, self._timeout_s, self._clock_ms = topic, timeout_ms / 1_000, clock_ms
-        self._config = {
-            n: value for n, value in kafka_config.items() if n in KafkaConsumer.DEFAULT_CONFIG
-        } | {**WITHOUT_GROUP, "auto_offset_reset": "latest"}
+        self._config = (
+            settings_of(KafkaConsumer, kafka_config) | WITHOUT_GROUP | {"auto_offset_reset": "latest"}
+        )
         self._consumer: KafkaConsumer | None = None
         self._newest: dict[str, Measurement] = {}
 

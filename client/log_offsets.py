@@ -10,6 +10,8 @@ from kafka.admin import OffsetSpec, OffsetTimestamp
 from kafka.errors import NoError, UnknownTopicOrPartitionError
 from kafka.structs import OffsetAndTimestamp, TopicPartition
 
+from group_coordinator.client.channel import settings_of
+
 __all__ = ["Log", "LogOffsets", "ResetTarget", "reset_target"]
 
 _UNKNOWN_OFFSET = -1
@@ -42,8 +44,7 @@ class LogOffsets:
     """
 
     def __init__(self, **kafka_config: Any) -> None:
-        settings = KafkaAdminClient.DEFAULT_CONFIG
-        self._admin = KafkaAdminClient(**{k: v for k, v in kafka_config.items() if k in settings})
+        self._admin = KafkaAdminClient(**settings_of(KafkaAdminClient, kafka_config))
 
     def close(self) -> None:
         """Disconnect."""

@@ -19,6 +19,7 @@ from kafka.errors import (
     for_code,
 )
 
+from group_coordinator.client.channel import settings_of
 from group_coordinator.client.lag_log import MeasuredPartition, MeasuredTopic, Measurement
 from group_coordinator.client.messages import message_of
 from group_coordinator.jobs.connection import UnreachableError, admin_client
@@ -183,8 +184,9 @@ class LagTopic:
         """Write them; returns how many, and why not all."""
         if self._producer is None:
             self._prepare()
-            settings = {n: it for n, it in self._kafka_config.items() if n in KafkaProducer.DEFAULT_CONFIG}
-            self._producer = KafkaProducer(**settings | _PRODUCER_SETTINGS)
+            self._producer = KafkaProducer(
+                **settings_of(KafkaProducer, self._kafka_config) | _PRODUCER_SETTINGS
+            )
         futures = [
             self._producer.send(
                 self._topic,

@@ -12,6 +12,7 @@ from typing import Any, Self
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError, TopicAuthorizationFailedError
 
+from group_coordinator.client.channel import WITHOUT_GROUP
 from group_coordinator.client.messages import message_of
 from group_coordinator.client.since import offsets_since, partitions_of
 from group_coordinator.page.memory import LIMITS, Limits, Memory
@@ -80,8 +81,7 @@ class Live:
                 self._stopping.wait(_AGAIN_S)
 
     def _read(self) -> None:
-        config = {"bootstrap_timeout_ms": _BOOTSTRAP_MS, **self._client_config}
-        config |= {"group_id": None, "enable_auto_commit": False}
+        config = {"bootstrap_timeout_ms": _BOOTSTRAP_MS, **self._client_config, **WITHOUT_GROUP}
         with closing(KafkaConsumer(**config)) as consumer:
             self.has_connected = True
             partitions = self._assign(consumer)
