@@ -20,6 +20,7 @@ import yaml
 
 from group_coordinator.deploy.images import image
 from group_coordinator.deploy.jars import read_lock
+from group_coordinator.jobs.session import _LOCAL_DEFAULTS
 from group_coordinator.page.settings import PageSettings
 from tests.deploy.deployed import DEPLOY, DOCKERFILE, settings_of
 
@@ -223,6 +224,16 @@ def test_two_coordinators_share_a_checkpoint_and_one_stands_by() -> None:
     )
     assert loaded.checkpoint.startswith(f"{mount}/")
     assert loaded.metrics_port == METRICS_PORT
+
+
+@pytest.mark.parametrize("name", ["coordinator", "history"])
+def test_a_killed_python_worker_ends_no_query(name: str) -> None:
+    """A task has one try on `local[2]`. The default, `local[2,4]`, gives it four."""
+    master = settings(name).spark.get("spark.master", _LOCAL_DEFAULTS["spark.master"])
+
+    (cores, tries) = re.findall(r"^local\[(\d+),(\d+)\]$", master)[0]
+    assert int(cores) == 2
+    assert int(tries) > 1
 
 
 def test_the_page_reads_what_the_history_writes() -> None:
