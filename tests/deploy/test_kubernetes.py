@@ -236,6 +236,15 @@ def test_a_killed_python_worker_ends_no_query(name: str) -> None:
     assert int(tries) > 1
 
 
+def test_an_update_gives_a_new_standby_the_time_to_become_warm() -> None:
+    """It is ready before, because whoever stands by is."""
+    workload = of_kind("workload", "coordinator")
+
+    assert workload["kind"] == "StatefulSet"
+    assert workload["spec"].get("updateStrategy", {}).get("type", "RollingUpdate") == "RollingUpdate"
+    assert workload["spec"].get("minReadySeconds", 0) >= 60
+
+
 def test_the_page_reads_what_the_history_writes() -> None:
     mounts = [
         next(it for it in container(name)["volumeMounts"] if it["name"] == "history")
