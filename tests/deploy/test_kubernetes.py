@@ -32,6 +32,7 @@ MOUNTED = "/etc/coordinator/coordinator.toml"
 SECRETS = "/etc/coordinator-secrets"
 NAME = "app.kubernetes.io/name"
 METRICS_PORT = 9464
+GUIDE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
 
 Document = dict[str, Any]
 
@@ -44,6 +45,9 @@ KUSTOMIZATION, SINGLE = (documents(FOLDER / it / "kustomization.yaml")[0] for it
 MANIFESTS = {
     path.stem: documents(path) for path in sorted(BASE.glob("*.yaml")) if path.stem != "kustomization"
 }
+
+
+(APPLICATION_SPEC,) = (it["spec"] for it in documents(APPLICATION) if it["kind"] == "SparkApplication")
 
 
 def of_kind(kind: str, name: str) -> Document:
@@ -309,13 +313,56 @@ def test_prometheus_jobs_in_kubernetes_are_those_of_the_alerts() -> None:
     assert monitor["spec"]["jobLabel"] == NAME
     (selected,) = monitor["spec"]["selector"]["matchExpressions"]
     assert selected["key"] == NAME
-    expected = set(re.findall(r'job="([^"]+)"', ALERTS.read_text()))
-    assert set(selected["values"]) == expected
     (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
-    for name in ("coordinator", "history", "gateway"):
-        labels = of_kind("workload", name)["spec"]["template"]["metadata"]["labels"]
-        assert labels[NAME] in expected
-        assert endpoint["port"] in {port["name"] for port in container(name)["ports"]}
+    (rule,) = endpoint["relabelings"]
+    jobs = {
+        label: job_of(label, rule["sourceLabels"], rule["regex"], rule["targetLabel"])
+        for label in selected["values"]
+    }
+    assert set(jobs.values()) == set(re.findall(r'job="([^"]+)"', ALERTS.read_text()))
+    expected = {"coordinator": "group-coordinator", "application": "group-coordinator"}
+    expected |= {name: f"group-coordinator-{name}" for name in ("history", "gateway")}
+    for name, job in expected.items():
+        label, ports = scraped(name)
+        assert jobs[label] == job
+        assert endpoint["port"] in ports
+
+
+def test_prometheus_jobs_by_the_guides_rule_are_those_of_the_alerts() -> None:
+    (block,) = re.findall(r"^( +relabel_configs:\n.*?)^ +```", GUIDE, re.DOTALL | re.MULTILINE)
+    (rule,) = yaml.safe_load(block)["relabel_configs"]
+
+    jobs = {
+        job_of(scraped(name)[0], rule["source_labels"], rule["regex"], rule["target_label"])
+        for name in ("coordinator", "application", "history", "gateway")
+    }
+    assert jobs == {"group-coordinator", "group-coordinator-history", "group-coordinator-gateway"}
+
+
+def scraped(name: str) -> tuple[str, set[str]]:
+    """The label of a part's pods, and the names of their ports."""
+    if name == "application":
+        driver = APPLICATION_SPEC["driver"]
+        assert driver["annotations"]["prometheus.io/scrape"] == "true"
+        return driver["labels"][NAME], {port["name"] for port in driver["ports"]}
+    labels = of_kind("workload", name)["spec"]["template"]["metadata"]["labels"]
+    return labels[NAME], {port["name"] for port in container(name)["ports"]}
+
+
+def job_of(label: str, sources: list[str], regex: str, target: str) -> str:
+    """What a rule of Prometheus' makes of this label of a pod: its expressions have to match it whole."""
+    assert sources == [f"__meta_kubernetes_pod_label_{re.sub('[./]', '_', NAME)}"]
+    assert target == "job"
+    matched = re.fullmatch(regex, label)
+    assert matched is not None
+    return matched[1]
+
+
+def test_no_selector_of_the_base_takes_pods_of_the_spark_application() -> None:
+    """Its policy would keep them from the object store and from each other."""
+    labels = {APPLICATION_SPEC[part]["labels"][NAME] for part in ("driver", "executor")}
+
+    assert labels.isdisjoint(scraped(name)[0] for name in ("coordinator", "history", "gateway"))
 
 
 def test_the_gateways_ports_are_those_of_its_settings() -> None:
@@ -357,27 +404,25 @@ def test_the_spark_applications_settings_are_settings(tmp_path: Path) -> None:
     (configured,) = (it for it in documents(APPLICATION) if it["kind"] == "ConfigMap")
     file = tmp_path / "coordinator.toml"
     file.write_text(configured["data"]["coordinator.toml"])
-    (application,) = (it["spec"] for it in documents(APPLICATION) if it["kind"] == "SparkApplication")
-    assert [it["path"] for it in application["driver"]["secrets"]] == [SECRETS]
-    with mounted_secrets(application["driver"]["envVars"]) as variables:
+    assert [it["path"] for it in APPLICATION_SPEC["driver"]["secrets"]] == [SECRETS]
+    with mounted_secrets(APPLICATION_SPEC["driver"]["envVars"]) as variables:
         assert PageSettings.load(file, variables, {}).member_id_secret == "secret"
-    words = [str(file) if word == MOUNTED else word for word in application["arguments"]]
+    words = [str(file) if word == MOUNTED else word for word in APPLICATION_SPEC["arguments"]]
     assert settings_of(words, {}).checkpoint.startswith("s3a://")
 
 
 def test_the_spark_applications_pods_are_as_those_above() -> None:
-    (application,) = (it["spec"] for it in documents(APPLICATION) if it["kind"] == "SparkApplication")
     for part in ("driver", "executor"):
-        spec = application[part]["template"]["spec"]
+        spec = APPLICATION_SPEC[part]["template"]["spec"]
         assert spec["enableServiceLinks"] is False
         assert (spec["securityContext"]["runAsNonRoot"], spec["securityContext"]["runAsUser"]) == (True, 185)
-    (driver,) = application["driver"]["template"]["spec"]["containers"]
+    (driver,) = APPLICATION_SPEC["driver"]["template"]["spec"]["containers"]
     probes = {it: driver[f"{it}Probe"]["httpGet"] for it in ("startup", "liveness", "readiness")}
     assert {it["port"] for it in probes.values()} == {METRICS_PORT}
     assert [it["path"] for it in probes.values()] == ["/healthz", "/healthz", "/readyz"]
-    assert {"name": "metrics", "containerPort": METRICS_PORT, "protocol": "TCP"} in application["driver"][
-        "ports"
-    ]
+    assert {"name": "metrics", "containerPort": METRICS_PORT, "protocol": "TCP"} in APPLICATION_SPEC[
+        "driver"
+    ]["ports"]
 
 
 def test_a_drain_moves_pods_of_the_spark_application() -> None:
@@ -389,14 +434,12 @@ def test_a_drain_moves_pods_of_the_spark_application() -> None:
 
 
 def test_what_the_spark_application_names_is_in_the_image() -> None:
-    (application,) = (it["spec"] for it in documents(APPLICATION) if it["kind"] == "SparkApplication")
-
-    assert application["image"] == image("kubernetes")
-    assert application["sparkVersion"] == version("pyspark")
-    assert application["mainApplicationFile"] == "local:///opt/coordinator/main.py"
+    assert APPLICATION_SPEC["image"] == image("kubernetes")
+    assert APPLICATION_SPEC["sparkVersion"] == version("pyspark")
+    assert APPLICATION_SPEC["mainApplicationFile"] == "local:///opt/coordinator/main.py"
     assert 'cp "$packages/group_coordinator/__main__.py" main.py' in DOCKERFILE
     for part in ("driver", "executor"):
-        path = application["sparkConf"][f"spark.{part}.extraClassPath"]
+        path = APPLICATION_SPEC["sparkConf"][f"spark.{part}.extraClassPath"]
         assert path == "/opt/coordinator/jars/*:/opt/hadoop-cloud/*"
     assert 'ln -s "$PWD"/cache/jars/*.jar jars/' in DOCKERFILE
     assert "COPY --from=s3a /opt/s3a/jars /opt/hadoop-cloud\n" in DOCKERFILE
