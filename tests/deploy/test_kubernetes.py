@@ -22,7 +22,7 @@ from group_coordinator.deploy.images import image
 from group_coordinator.deploy.jars import read_lock
 from group_coordinator.jobs.session import _LOCAL_DEFAULTS
 from group_coordinator.page.settings import PageSettings
-from tests.deploy.deployed import DEPLOY, DOCKERFILE, settings_of
+from tests.deploy.deployed import DEPLOY, DOCKERFILE, instructions, settings_of
 
 FOLDER = DEPLOY / "kubernetes"
 BASE = FOLDER / "base"
@@ -408,14 +408,42 @@ def test_the_spark_applications_settings_are_settings(tmp_path: Path) -> None:
     with mounted_secrets(APPLICATION_SPEC["driver"]["envVars"]) as variables:
         assert PageSettings.load(file, variables, {}).member_id_secret == "secret"
     words = [str(file) if word == MOUNTED else word for word in APPLICATION_SPEC["arguments"]]
-    assert settings_of(words, {}).checkpoint.startswith("s3a://")
+    loaded = settings_of(words, {})
+    assert loaded.checkpoint.startswith("s3a://")
+    executor = APPLICATION_SPEC["executor"]
+    assert loaded.state_partitions == executor["instances"] * executor["cores"]
+
+
+def test_the_spark_application_is_as_the_guide_advises_for_an_object_store(tmp_path: Path) -> None:
+    section = GUIDE.partition("\n### The checkpoint in an object store\n")[2]
+    advised = tmp_path / "advised.toml"
+    advised.write_text(re.findall(r"```toml\n(.*?)```", section, re.DOTALL)[0])
+    file = tmp_path / "coordinator.toml"
+    (configured,) = (it for it in documents(APPLICATION) if it["kind"] == "ConfigMap")
+    file.write_text(configured["data"]["coordinator.toml"])
+
+    wanted = PageSettings.load(advised, {}, {"bootstrap.servers": "kafka:9092"})
+    of_store = {name: value for name, value in wanted.spark.items() if "fs.s3a" in name}
+    assert len(of_store) == 3
+    assert of_store.items() <= APPLICATION_SPEC["sparkConf"].items()
+    assert wanted.trigger_interval_ms > 0
+    assert PageSettings.load(file, {}, {}).trigger_interval_ms == wanted.trigger_interval_ms
+    # The driver and the executors both reach the store.
+    for part in ("driver", "executor"):
+        (each,) = APPLICATION_SPEC[part]["template"]["spec"]["containers"]
+        assert each["envFrom"] == [{"secretRef": {"name": "group-coordinator-s3", "optional": True}}]
 
 
 def test_the_spark_applications_pods_are_as_those_above() -> None:
     for part in ("driver", "executor"):
         spec = APPLICATION_SPEC[part]["template"]["spec"]
         assert spec["enableServiceLinks"] is False
-        assert (spec["securityContext"]["runAsNonRoot"], spec["securityContext"]["runAsUser"]) == (True, 185)
+        assert spec["securityContext"] == pod("coordinator")["securityContext"]
+        (each,) = spec["containers"]
+        assert each["securityContext"] == container("coordinator")["securityContext"]
+        # What the image writes to.
+        assert {it["mountPath"] for it in each["volumeMounts"]} == {"/tmp", *instructions("VOLUME")}
+        assert {it["name"] for it in each["volumeMounts"]} == {it["name"] for it in spec["volumes"]}
     (driver,) = APPLICATION_SPEC["driver"]["template"]["spec"]["containers"]
     probes = {it: driver[f"{it}Probe"]["httpGet"] for it in ("startup", "liveness", "readiness")}
     assert {it["port"] for it in probes.values()} == {METRICS_PORT}
