@@ -38,7 +38,11 @@ Document = dict[str, Any]
 
 
 def documents(path: Path) -> list[Document]:
-    return [document for document in yaml.safe_load_all(path.read_text()) if document]
+    return documents_of(path.read_text())
+
+
+def documents_of(text: str) -> list[Document]:
+    return [document for document in yaml.safe_load_all(text) if document]
 
 
 KUSTOMIZATION, SINGLE = (documents(FOLDER / it / "kustomization.yaml")[0] for it in ("base", "single"))
@@ -183,6 +187,21 @@ def test_a_policy_lets_through_what_a_pod_serves_and_the_broker(name: str) -> No
     assert served <= {port["port"] for rule in policy["ingress"] for port in rule["ports"]}
     assert {"port": broker} in policy["egress"][0]["ports"]
     assert policy["policyTypes"] == ["Ingress", "Egress"]
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_what_a_policy_has_commented_out_are_rules(name: str) -> None:
+    text = (BASE / f"{name}.yaml").read_text()
+    (head, rules) = re.findall(
+        r"^    # What else you may need: (.*\.)\n((?:    #.*\n)+)", text, re.MULTILINE
+    )[0]
+    let_out = documents_of(text.replace(rules, rules.replace("#", "")))[-1]["spec"]["egress"]
+    with_comments = documents_of(text)[-1]["spec"]["egress"]
+
+    more = [rule for rule in let_out if rule not in with_comments]
+    expected = [{443}, {88}, {8020, 9866}][: 2 if name == "gateway" else 3]
+    assert [{port["port"] for port in rule["ports"]} for rule in more] == expected
+    assert ("HDFS" in head) == (name != "gateway")
 
 
 @pytest.mark.parametrize("name", MANIFESTS)
