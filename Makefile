@@ -124,7 +124,7 @@ format: $(READY) ## Rewrite the sources in the house style
 	$(BIN)/ruff format .
 
 .PHONY: bench
-bench: $(READY) ## Measure everything beside its neighbours (three and a half hours; one by name: see docs/performance.md)
+bench: $(READY) ## Measure everything beside its neighbours (six hours; one by name: see docs/performance.md)
 	$(BIN)/python -m benchmarks
 
 # uv and jgo only compute the locks: they live in a venv of their own, and nobody else needs them.
