@@ -17,10 +17,15 @@ from typing import Any
 
 import pytest
 import yaml
+from msgspec.structs import fields
 
 from group_coordinator.deploy.images import image
 from group_coordinator.deploy.jars import read_lock
+from group_coordinator.gateway.settings import GatewaySettings
+from group_coordinator.history.settings import HistorySettings
 from group_coordinator.jobs.session import _LOCAL_DEFAULTS
+from group_coordinator.jobs.settings import Settings
+from group_coordinator.lag.settings import LagSettings
 from group_coordinator.page.settings import PageSettings
 from tests.deploy.deployed import DEPLOY, DOCKERFILE, instructions, settings_of
 
@@ -257,6 +262,22 @@ def test_a_killed_python_worker_ends_no_query(name: str) -> None:
     (cores, tries) = re.findall(r"^local\[(\d+),(\d+)\]$", master)[0]
     assert int(cores) == 2
     assert int(tries) > 1
+
+
+def test_a_standby_reaches_the_port_of_the_other_one_which_no_other_command_has() -> None:
+    port = settings("coordinator").alive_port
+    policy = of_kind("NetworkPolicy", "coordinator")["spec"]
+
+    assert {"name": "alive", "containerPort": port} in container("coordinator")["ports"]
+    for direction in ("ingress", "egress"):
+        assert policy[direction][-1]["ports"] == [{"port": port}]
+    # Else they clash on one host. 9465 is that of the page in all examples.
+    files = (HistorySettings, GatewaySettings, LagSettings, Settings)
+    taken = {9465} | {
+        field.default for each in files for field in fields(each) if field.name.endswith("metrics_port")
+    }
+    assert len(taken) == 5
+    assert port not in taken
 
 
 def test_an_update_gives_a_new_standby_the_time_to_become_warm() -> None:

@@ -139,6 +139,21 @@ def test_the_guides_times_without_an_answer_are_those_that_were_measured() -> No
     assert f"| all (least and most) | {ranges} |" in measured
 
 
+def test_the_guides_times_with_a_checkpoint_on_s3_are_those_that_were_measured() -> None:
+    _, *rows = table_below(GUIDE, "\n**What it costs.**")
+    _, *measured = table_below((ROOT / "docs" / "performance.md").read_text(), "\n## A checkpoint on S3\n")
+
+    assert len(rows) == 4
+    assert [row[1:] for row in rows] == [row[1:3] for row in measured]
+
+
+def table_below(page: str, place: str) -> list[list[str]]:
+    """The cells of the first table that comes after this place, its heading first."""
+    lines = page.partition(place)[2].partition("\n|")[2].partition("\n\n")[0].splitlines()
+    heading, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return [heading, *rows]
+
+
 @pytest.mark.parametrize("block", re.findall(r"```toml\n(.*?)```", GUIDE, re.DOTALL))
 def test_the_guides_settings_are_settings(block: str, tmp_path: Path) -> None:
     file = tmp_path / "coordinator.toml"
