@@ -13,6 +13,7 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
+from group_coordinator.deploy.images import image
 from group_coordinator.jobs.batches import BatchWatch
 from group_coordinator.jobs.endpoint import serve
 from group_coordinator.jobs.health import Activity, Health
@@ -127,3 +128,17 @@ def test_the_image_has_all_extras_that_its_commands_need() -> None:
     # These are for users to choose: the first is LGPL, and the others are for some brokers only.
     chosen = {"fast", "kerberos", "msk"}
     assert set(extras.split(",")) == set(PYPROJECT["project"]["optional-dependencies"]) - chosen
+
+
+def test_the_guides_image_with_more_logins_has_the_other_extras() -> None:
+    guide = (ROOT / "docs" / "operations.md").read_text()
+    (derived,) = re.findall(r"```dockerfile\n(.*?)```", guide, re.DOTALL)
+
+    assert re.findall(r"^FROM (\S+)", derived, re.MULTILINE) == [image("coordinator")]
+    assert re.findall(r"^USER (\S+)", derived, re.MULTILINE) == ["root", *instructions("USER")]
+    extras = PYPROJECT["project"]["optional-dependencies"]
+    assert re.findall(r"pip install '([^']+)'", derived) == extras["kerberos"] + extras["msk"]
+    # As docs/security.md has the class path.
+    path = "/opt/msk/"
+    assert path in re.findall(r"^COPY \S+\.jar (\S+)", derived, re.MULTILINE)
+    assert f'extraClassPath = "{path}*"' in (ROOT / "docs" / "security.md").read_text()
