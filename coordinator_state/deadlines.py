@@ -3,7 +3,8 @@
 The deadlines themselves are fields of the group, so that they are stored with it. `Deadlines` is an index
 over them for the length of one call. It is a heap that is filled once; each deadline that is set later is
 pushed. An entry whose deadline has been moved or cancelled since is skipped when it comes up. So a heartbeat,
-which moves a deadline, costs one push and no search.
+which moves a deadline, costs one push and no search. If most entries are such ones, the heap is filled again:
+a backlog may have an hour's heartbeats of thousands of members.
 
 Times saturate: a deadline is at `LATEST_MS` at most, and log time stays below it, so that it never passes.
 
@@ -53,6 +54,8 @@ class Deadline(NamedTuple):
     member_id: str
 
 
+_LEAST_REFILLED = 10_000
+"""A heap with fewer entries is never filled again."""
 _Entry = tuple[int, DeadlineKind, str]
 """The same in the index, as a plain tuple: every heartbeat makes two, which few calls take out."""
 
@@ -62,8 +65,12 @@ class Deadlines:
 
     def __init__(self, group: Group) -> None:
         self._group = group
-        self._heap: list[_Entry] = list(group.deadlines())
+        self._fill()
+
+    def _fill(self) -> None:
+        self._heap: list[_Entry] = list(self._group.deadlines())
         heapify(self._heap)
+        self._most = max(_LEAST_REFILLED, 2 * len(self._heap))
 
     def set(self, kind: DeadlineKind, at_ms: int | None, member_id: str = "") -> None:
         """Let the deadline be at `at_ms`, or nowhere if that is None."""
@@ -71,15 +78,14 @@ class Deadlines:
             at_ms = min(at_ms, LATEST_MS)
             heappush(self._heap, (at_ms, kind, member_id))
         self._group.set_deadline(kind, member_id, at_ms)
+        if len(self._heap) > self._most:
+            self._fill()
 
     def put_off(self, by_ms: int) -> None:
         """Let all deadlines be `by_ms` later."""
-        self._heap = [
-            (later(at_ms, by_ms), kind, member_id) for at_ms, kind, member_id in self._group.deadlines()
-        ]
-        for at_ms, kind, member_id in self._heap:
-            self._group.set_deadline(kind, member_id, at_ms)
-        heapify(self._heap)
+        for at_ms, kind, member_id in list(self._group.deadlines()):
+            self._group.set_deadline(kind, member_id, later(at_ms, by_ms))
+        self._fill()
 
     def pop(self, to_ms: int) -> Deadline | None:
         """Take out the earliest deadline that is not after `to_ms`; None if there is none.

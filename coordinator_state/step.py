@@ -43,6 +43,8 @@ __all__ = [
 # those of the records and of the outputs, because a part has what was read and what was decided.
 _PART_BYTES = 4_000_000
 _PART_RECORDS = 10_000
+# Offsets that come and go in one batch may be many more than a group may have at a time.
+_PART_OFFSETS = 25_000
 _HEARTBEATS_PER_LOOK = 256
 
 
@@ -131,7 +133,7 @@ def steps(
     """Do what `step` does, and give the result in parts, so that nobody has to hold all of it.
 
     `records` have to come in log order. A part ends with the request that fills it. Only the last has the
-    state, the deadlines and the pictures.
+    state, the deadlines and the pictures, but for those of offsets if very many have changed before.
     """
     group = decode_group(state) if state is not None else None
     turn = Turn(_group_id(key), group, config, outages, layout)
@@ -155,7 +157,11 @@ def steps(
         size = part.measure()
         if not isinstance(request, Rejection) and request.IS_READING:
             turn.read_bytes += size
-        if part.size >= _PART_BYTES or part.records >= _PART_RECORDS:
+        is_full = part.size >= _PART_BYTES or part.records >= _PART_RECORDS
+        if len(turn.offsets.changes) >= _PART_OFFSETS:
+            part.outputs += _offset_pictures(turn)
+            is_full = True
+        if is_full:
             yield part.end()
             part = _Part(turn, config)
     coordinator.advance(watermark_ms)
@@ -273,3 +279,4 @@ def _offset_pictures(turn: Turn[AnyGroup]) -> Iterator[Output]:
         key = offset_key(turn.group_id, topic, partition)
         value = None if offset is None else _json(offset.picture(turn.group_id, topic, partition))
         yield Output(Channel.OFFSETS, key, value, place=place)
+    turn.offsets.changes.clear()

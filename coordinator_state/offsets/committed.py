@@ -90,12 +90,16 @@ class CommittedOffsets:
         # None: not read yet.
         self._topics: dict[str, msgspec.Raw | _Partitions] | None = None
         self._count = self._bytes_held = 0
+        self._has_changed = False
         self.changes: dict[tuple[str, int], tuple[CommittedOffset | None, int]] = {}
-        """Newest value of all that was changed here, None if it was deleted; and the place of the change."""
+        """Newest value of what was changed here, None if it was deleted; and the place of the change.
+
+        For a caller to publish and to clear.
+        """
 
     def encode(self) -> bytes:
         """The stored form; as it came if nothing has changed, and empty if there is nothing."""
-        if not self.changes:
+        if not self._has_changed:
             return self._encoded
         if not self._read():
             return b""
@@ -141,6 +145,7 @@ class CommittedOffsets:
         self._count += before is None
         self._bytes_held += offset.size - (before.size if before else 0)
         partitions[partition] = offset
+        self._has_changed = True
         self.changes[topic, partition] = offset, place
 
     def delete(self, topic: str, partition: int, place: int) -> bool:
@@ -154,6 +159,7 @@ class CommittedOffsets:
         if not partitions:
             del self._read()[topic]
             self._bytes_held -= _topic_size(topic)
+        self._has_changed = True
         self.changes[topic, partition] = None, place
         return True
 

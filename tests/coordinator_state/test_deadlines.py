@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from group_coordinator.coordinator_state import deadlines as module
 from group_coordinator.coordinator_state.classic.group import ClassicGroup
 from group_coordinator.coordinator_state.classic.member import Member
 from group_coordinator.coordinator_state.deadlines import Deadline, DeadlineKind, Deadlines
@@ -107,10 +110,19 @@ def test_cancelled_deadlines_do_not_fire():
     assert drain(deadlines, 100, its) == []
 
 
+@pytest.mark.parametrize("least_refilled", [0, 1_000])
 @given(
-    st.lists(st.tuples(st.sampled_from(["c1", "c2", "p1", "p2", "join", "sync", "gone"]), st.integers(0, 9)))
+    moves=st.lists(
+        st.tuples(st.sampled_from(["c1", "c2", "p1", "p2", "join", "sync", "gone"]), st.integers(0, 9))
+    )
 )
-def test_index_agrees_with_the_group_whatever_is_set(moves):
+def test_index_agrees_with_the_group_whatever_is_set(least_refilled, moves):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_LEAST_REFILLED", least_refilled)
+        _test_index(moves)
+
+
+def _test_index(moves):
     its = group("c1", "c2")
     deadlines = Deadlines(its)
     for name, at_ms in moves:
@@ -161,3 +173,20 @@ def test_none_to_be_put_off():
     deadlines = Deadlines(group("c1"))
     deadlines.put_off(10)
     assert deadlines.next_ms() is None
+
+
+def test_deadlines_that_are_moved_again_and_again_take_no_memory():
+    names = [f"c{number}" for number in range(10)]
+    its = group(*names)
+    tracemalloc.start()
+    try:
+        deadlines = Deadlines(its)
+        before = tracemalloc.get_traced_memory()[0]
+        for at_ms in range(6_000):
+            for name in names:
+                deadlines.set(DeadlineKind.SESSION, at_ms, name)
+        # 10,000 entries of some 100 bytes; all would be 60,000.
+        assert tracemalloc.get_traced_memory()[1] - before < 2_000_000
+    finally:
+        tracemalloc.stop()
+    assert drain(deadlines, 6_000, its) == [(5_999, "SESSION", name) for name in names]

@@ -11,7 +11,7 @@ import pytest
 from group_coordinator.coordinator_state import step as module
 from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.log import Record
-from group_coordinator.coordinator_state.step import Channel, StepResult, step, steps
+from group_coordinator.coordinator_state.step import Channel, Output, StepResult, step, steps
 
 METADATA = "m" * 1_000
 
@@ -71,3 +71,39 @@ def test_reading_beyond_the_limit_is_put_off_and_nothing_else_is() -> None:
     # The limit is for what is asked at once.
     (later,) = step(b"g", result.state, records([FETCH]), 3_000, config, b"secret").replies
     assert later.response.error == "NONE"
+
+
+def test_offsets_that_come_and_go_do_not_wait_for_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    requests = []
+    for number in range(20):
+        topic = {
+            "name": f"t{number}",
+            "partitions": [{"partition_index": n, "committed_offset": 5} for n in range(9)],
+        }
+        gone = {"name": topic["name"], "partitions": [{"partition_index": n} for n in range(1, 9)]}
+        requests += [
+            {"api": "offset_commit", "topics": [topic]},
+            {"api": "offset_delete", "topics": [gone]},
+        ]
+    whole = step(b"g", None, records(requests), 2_000, GroupConfig(), b"secret")
+    monkeypatch.setattr(module, "_PART_OFFSETS", 20)
+    made = list(steps(b"g", None, records(requests), 2_000, GroupConfig(), b"secret"))
+
+    assert len(made) == 10
+    assert max(len(pictures_of([each])) for each in made) < 20 + 9
+    assert made[-1].state == whole.state
+    assert newest(pictures_of(made)) == newest(pictures_of([whole]))
+    assert Counter(value is None for _, value in newest(pictures_of(made)).values()) == {True: 160, False: 20}
+
+
+def pictures_of(made: list[StepResult]) -> list[Output]:
+    return [output for each in made for output in each.outputs if output.channel is Channel.OFFSETS]
+
+
+def newest(pictures: list[Output]) -> dict[bytes | None, tuple[int | None, bytes | None]]:
+    """As Kafka's compaction leaves them; places never go back."""
+    left: dict[bytes | None, tuple[int | None, bytes | None]] = {}
+    for each in pictures:
+        assert each.key not in left or (left[each.key][0] or 0) < (each.place or 0)
+        left[each.key] = each.place, each.value
+    return left
