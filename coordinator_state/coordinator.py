@@ -95,7 +95,7 @@ class GroupCoordinator:
         if error is not Errors.NONE:
             turn.reply(request.reply_to, request.refused(error, message), request.member_named)
             return
-        if request.IS_READING and turn.read_bytes > turn.config.max_read_bytes:
+        if turn.is_reading and not turn.may_read:
             message = "too much was asked about this group at once: ask again"
             turn.reply(request.reply_to, request.refused(Errors.COORDINATOR_LOAD_IN_PROGRESS, message))
             return

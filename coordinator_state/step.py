@@ -77,7 +77,7 @@ class StepResult(NamedTuple):
     `state`: the group to be stored, None if there is none (any more). `deadline_ms`: when to call again if
     nothing comes; later than everything the call has seen. `requests`: the requests that were read.
     `replies`, `events`, `rejections`: the decisions, which are in `outputs` as bytes. `was_due_ms`: the
-    deadline of the call before. `read_bytes`: of the answers so far to requests that only read.
+    deadline of the call before. `read_bytes`: of the answers so far that change nothing.
     """
 
     state: bytes | None
@@ -155,7 +155,7 @@ def steps(
             if is_small and len(part.requests) % _HEARTBEATS_PER_LOOK:
                 continue
         size = part.measure()
-        if not isinstance(request, Rejection) and request.IS_READING:
+        if not isinstance(request, Rejection) and turn.is_reading:
             turn.read_bytes += size
         is_full = part.size >= _PART_BYTES or part.records >= _PART_RECORDS
         if len(turn.offsets.changes) >= _PART_OFFSETS:

@@ -67,7 +67,10 @@ class Turn(Generic[GroupT_co]):
         self.replies: list[Reply] = []
         self.events: list[Event] = []
         self.read_bytes = 0
-        """Bytes of the answers to requests that only read."""
+        """Bytes of the answers that change nothing."""
+        self.is_reading = False
+        """Whether the request in hand only asks, or asks again for what was told before."""
+        self._told: set[tuple[type, str]] = set()
         self.picture_place: int | None = None
         """The place of the newest change that the group's picture shows; None: nothing has changed."""
         self._group: Group | None = group
@@ -140,8 +143,26 @@ class Turn(Generic[GroupT_co]):
         """Name the `cause` of the decisions that follow: a record, with the request in it, or a deadline."""
         self._cause = cause
         self._request = request
+        self.is_reading = request is not None and request.IS_READING
         self._effects = 0
         self._place = None
+
+    @property
+    def may_read(self) -> bool:
+        """Whether more may be told that changes nothing (`max.read.bytes`)."""
+        return self.read_bytes <= self.config.max_read_bytes
+
+    def may_tell(self, lasting_id: str) -> bool:
+        """Return whether the request in hand may be told what the member was told before.
+
+        Once in a turn it always may. `lasting_id`: the member's.
+        """
+        asked = type(self._request), lasting_id
+        if asked not in self._told:
+            self._told.add(asked)
+            return True
+        self.is_reading = True
+        return self.may_read
 
     @property
     def place(self) -> int:

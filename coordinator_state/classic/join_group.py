@@ -122,8 +122,8 @@ def _rejoin(
         # A leader joins again when what it divides has changed, which only it can see.
         begins = RebalanceCause.LEADER_REJOINED, "leads and joined again"
     else:
-        # It did not get the answer, or it would know: tell it again.
-        answer_join(turn, request.reply_to, member)
+        # It did not get the answer, or it would know.
+        _tell_again(turn, request, member)
         return
     _update(turn, request, member)
     _park_again(turn, request, member)
@@ -159,10 +159,24 @@ def _answer_replaced(
     turn: Turn[ClassicGroup], request: JoinGroupRequest, member: Member, old_leader: str | None
 ) -> None:
     if request.version >= _SKIP_ASSIGNMENT_VERSION:
-        answer_join(turn, request.reply_to, member, skip_assignment=turn.group.leader == member.member_id)
+        _tell_again(turn, request, member, skip_assignment=turn.group.leader == member.member_id)
     else:
         # Were it told that it leads, it would divide the work again, and nobody would ask for it.
         answer_join(turn, request.reply_to, member, leader=old_leader)
+
+
+def _tell_again(
+    turn: Turn[ClassicGroup], request: JoinGroupRequest, member: Member, *, skip_assignment: bool = False
+) -> None:
+    """Send the generation to a member that has been sent it, or that has taken over from one that has.
+
+    The leader's answer has all members. It asks again if that is too much at once.
+    """
+    if turn.group.leader == member.member_id and not turn.may_tell(member.lasting_id):
+        message = "the members of this group were asked for too often at once: join again"
+        _refuse(turn, request, Errors.COORDINATOR_NOT_AVAILABLE, message=message)
+    else:
+        answer_join(turn, request.reply_to, member, skip_assignment=skip_assignment)
 
 
 def _add_member(turn: Turn[ClassicGroup], request: JoinGroupRequest, member_id: str) -> None:

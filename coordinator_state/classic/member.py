@@ -61,6 +61,11 @@ class Member(msgspec.Struct, kw_only=True, array_like=True):
     join_request_id: str = ""
     """The request that a static member was given its id for."""
 
+    @property
+    def lasting_id(self) -> str:
+        """The id that it keeps over restarts if it is static, else its member id."""
+        return self.group_instance_id or self.member_id
+
     def matches(self, protocols: Iterable[Protocol]) -> bool:
         """Whether `protocols` are what the member offered before: same names, order and bytes."""
         return self.protocols == stored(protocols)

@@ -24,8 +24,7 @@ def handle_sync_group(turn: Turn[ClassicGroup], request: SyncGroupRequest) -> No
     """Handle one SyncGroup."""
     error = _check(turn, request)
     if error is not Errors.NONE:
-        response = SyncGroupResponse.to(request.reply_to, turn.group_id, error)
-        turn.reply(request.reply_to, response, request.member_id)
+        _refuse(turn, request, error)
         return
 
     group = turn.group
@@ -35,12 +34,21 @@ def handle_sync_group(turn: Turn[ClassicGroup], request: SyncGroupRequest) -> No
     if group.state is GroupState.STABLE:
         # Its answer may have come late, and its first heartbeat is due a while after it.
         turn.restart_session(member)
-        answer_sync(turn, request.reply_to, member)
+        if turn.may_tell(member.lasting_id):
+            answer_sync(turn, request.reply_to, member)
+        else:
+            # It joins again. Kafka's coordinator sends this while it loads a group.
+            _refuse(turn, request, Errors.REBALANCE_IN_PROGRESS)
         return
     # An earlier sync of the same member is forgotten: its sender gave up on it.
     member.awaiting_sync = request.reply_to
     if group.leader == member.member_id:
         propagate_assignment(turn, {each.member_id: each.assignment for each in request.assignments})
+
+
+def _refuse(turn: Turn[ClassicGroup], request: SyncGroupRequest, error: Errors) -> None:
+    response = SyncGroupResponse.to(request.reply_to, turn.group_id, error)
+    turn.reply(request.reply_to, response, request.member_id)
 
 
 def _check(turn: Turn[ClassicGroup], request: SyncGroupRequest) -> Errors:

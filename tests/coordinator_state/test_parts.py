@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections import Counter
 from typing import Any
 
@@ -71,6 +72,41 @@ def test_reading_beyond_the_limit_is_put_off_and_nothing_else_is() -> None:
     # The limit is for what is asked at once.
     (later,) = step(b"g", result.state, records([FETCH]), 3_000, config, b"secret").replies
     assert later.response.error == "NONE"
+
+
+def test_a_member_that_asks_again_and_again_for_what_it_was_told_is_put_off() -> None:
+    """Each answer has 4 kB or more: the leader's members, or an assignment."""
+    config = GroupConfig(max_read_bytes=10_000, group_initial_rebalance_delay_ms=0)
+    protocol = {"name": "range", "metadata": base64.b64encode(bytes(3_000)).decode()}
+    join = {
+        "api": "join_group",
+        "api_version": 9,
+        "group_instance_id": "i",
+        "protocol_type": "consumer",
+        "protocols": [protocol],
+        "session_timeout_ms": 10_000,
+        "rebalance_timeout_ms": 10_000,
+    }
+    result = step(b"g", None, records([join]), 2_000, config, b"secret")
+    (joined,) = (reply.response for reply in result.replies)
+    sync = {"api": "sync_group", "api_version": 5, "generation_id": 1, "member_id": joined.member_id}
+    sync |= {"group_instance_id": "i", "protocol_type": "consumer", "protocol_name": "range"}
+    assignment = {"member_id": joined.member_id, "assignment": protocol["metadata"]}
+    again = {**join, "member_id": joined.member_id}
+    log = [again] * 9 + [sync | {"assignments": [assignment]}] + [sync] * 9 + [join] * 9
+
+    told = Counter(
+        (reply.response.__struct_config__.tag, reply.response.error)
+        for reply in step(b"g", result.state, records(log), 3_000, config, b"secret").replies
+    )
+
+    assert told == {
+        # What the member asks for once in a batch, it is told.
+        ("join_group", "NONE"): 1 + 3,
+        ("join_group", "COORDINATOR_NOT_AVAILABLE"): 5 + 9,
+        ("sync_group", "NONE"): 1 + 1,
+        ("sync_group", "REBALANCE_IN_PROGRESS"): 8,
+    }
 
 
 def test_offsets_that_come_and_go_do_not_wait_for_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
