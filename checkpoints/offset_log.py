@@ -9,6 +9,7 @@ Source: org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqLog and 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
@@ -26,6 +27,7 @@ __all__ = [
     "newest_committed",
     "newest_planned",
     "planned_batches",
+    "planned_before",
     "read_batch",
     "rewrite_first_batch",
 ]
@@ -83,6 +85,17 @@ def newest_planned(files: CheckpointFiles) -> PlannedBatch | None:
     """The newest batch, committed or not; None if none was ever planned."""
     batches = planned_batches(files)
     return read_batch(files, batches[-1]) if batches else None
+
+
+def planned_before(files: CheckpointFiles, planned: PlannedBatch, by_ms: int) -> PlannedBatch | None:
+    """The newest batch that was planned at least `by_ms` before `planned`, or the oldest that is kept.
+
+    None if there is no other.
+    """
+    batches = [it for it in planned_batches(files) if it < planned.batch_id]
+    least_ms = planned.timestamp_ms - by_ms
+    place = bisect_right(batches, least_ms, key=lambda it: read_batch(files, it).timestamp_ms)
+    return read_batch(files, batches[max(0, place - 1)]) if batches else None
 
 
 def newest_committed(files: CheckpointFiles) -> PlannedBatch | None:

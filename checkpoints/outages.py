@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from group_coordinator.checkpoints.notes import read_notes, write_notes
-from group_coordinator.checkpoints.offset_log import newest_planned
+from group_coordinator.checkpoints.offset_log import newest_planned, planned_before
 from group_coordinator.checkpoints.shifts import Shifts, read_shifts
 from group_coordinator.checkpoints.standstills import read_standstills
 from group_coordinator.checkpoints.times import append_times
@@ -24,14 +24,13 @@ if TYPE_CHECKING:
     from group_coordinator.checkpoints.files import CheckpointFiles
     from group_coordinator.checkpoints.offset_log import PlannedBatch
 
-__all__ = ["newest_ms", "note_outage", "reached_ms", "read_outages", "write_outages"]
+__all__ = ["newest_ms", "note_outage", "reached_ms", "read_outages", "read_some_ms_ago", "write_outages"]
 
 _FILE = "outages.json"
 _KEPT = 1_000
 """Older ones matter to groups only in which nothing has happened since."""
 _LOOK_BACK = 100
-"""The last record of a partition may be followed by markers of its writer's transactions. A record before it
-may be later: a clock may have been set back by less than a shift is noted for."""
+"""The last record of a partition may be followed by markers of its writer's transactions."""
 
 
 def read_outages(files: CheckpointFiles) -> list[Outage]:
@@ -62,12 +61,14 @@ def note_outage(
     request_topic: str,
     resumed: Callable[[], int],
     *,
+    look_back_ms: int,
     counts_ms: int = 0,
     closed: bool | None = None,
 ) -> list[Outage]:
     """Note that there is a coordinator again since the time that `resumed` returns; return all outages.
 
     That is log time, in ms. It is asked last: Kafka may take its time, which belongs to the outage.
+    `look_back_ms`: of what time before the newest batch the requests are looked at (`Settings.look_back_ms`).
     `counts_ms`: how much of the time before it counts, because a coordinator was reading. `closed`: whether
     it creates no groups; None: as it was. Raises `CheckpointError`, and `KafkaError` if the newest requests
     cannot be read. If `resumed` raises, nothing is noted, and the exception goes on.
@@ -78,7 +79,8 @@ def note_outage(
         return outages
     was_closed = bool(outages) and outages[-1].closed
     ends = planned.offsets.get(request_topic, {})
-    request_ms = newest_ms(client_config, request_topic, ends, Shifts(read_shifts(files)))
+    begins = read_some_ms_ago(files, request_topic, planned, look_back_ms)
+    request_ms = newest_ms(client_config, request_topic, begins, ends, Shifts(read_shifts(files)))
     # It may have ended before it had read anything new: then the outage goes on.
     read_ms = max(request_ms, _reached_ms(planned, outages))
     resumed_ms = resumed()
@@ -93,9 +95,27 @@ def note_outage(
     return outages
 
 
-def newest_ms(client_config: Mapping[str, Any], topic: str, ends: Mapping[int, int], shifts: Shifts) -> int:
-    """The latest time that one of the last records before `ends` counts as; 0 if none is there any more."""
-    begins = {partition: end - _LOOK_BACK for partition, end in ends.items()}
+def read_some_ms_ago(
+    files: CheckpointFiles, request_topic: str, planned: PlannedBatch, by_ms: int
+) -> Mapping[int, int]:
+    """The ends, by partition, of the batch that was planned `by_ms` before `planned`."""
+    before = planned_before(files, planned, by_ms)
+    return {} if before is None else before.offsets.get(request_topic, {})
+
+
+def newest_ms(
+    client_config: Mapping[str, Any],
+    topic: str,
+    begins: Mapping[int, int],
+    ends: Mapping[int, int],
+    shifts: Shifts,
+) -> int:
+    """The latest time that one of the records before `ends` counts as; 0 if none is there any more.
+
+    The newest record is not always the latest: a clock may have been set back by less than a shift is noted
+    for. `begins`: none before these can be the latest. Without one it is taken to be among the last 100.
+    """
+    begins = {partition: min(begins.get(partition, end), end - _LOOK_BACK) for partition, end in ends.items()}
     return max(
         (
             time_ms + shifts.at(partition, offset)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from group_coordinator.checkpoints.offset_log import newest_planned
-from group_coordinator.checkpoints.outages import newest_ms, read_outages
+from group_coordinator.checkpoints.outages import newest_ms, read_outages, read_some_ms_ago
 from group_coordinator.checkpoints.shifts import Shifts, read_shifts
 from group_coordinator.checkpoints.standstills import begin_standstills, read_standstills
 from group_coordinator.checkpoints.times import readable_ends
@@ -24,13 +24,15 @@ def note_standstills(
     request_topic: str,
     partitions: Collection[int],
     resumed_ms: int,
+    *,
+    look_back_ms: int,
 ) -> list[int]:
     """Note that these partitions take no requests; return those of which it was not known.
 
     A standstill begins with the newest request of its partition, and not before the watermark. Requests that
     were not read yet came before it, so they are decided while it lasts. `resumed_ms`: log time when it was
-    known; requests that have come since did not come before. Raises `CheckpointError`, and `KafkaError` if
-    the newest requests cannot be read.
+    known; requests that have come since did not come before. `look_back_ms`: as `note_outage` has it. Raises
+    `CheckpointError`, and `KafkaError` if the newest requests cannot be read.
     """
     planned = newest_planned(files)
     standstills = read_standstills(files)
@@ -40,13 +42,13 @@ def note_standstills(
     shifts = Shifts(read_shifts(files))
     spans = [(it.start_ms, it.end_ms) for it in read_outages(files)]
     begins = {}
+    read_from = read_some_ms_ago(files, request_topic, planned, look_back_ms)
     for partition in sorted(begun):
         read = {partition: planned.offsets.get(request_topic, {}).get(partition, 0)}
         unread = readable_ends(client_config, request_topic, [partition])
         read_ms = max(
-            # Its clock may be ahead by less than a shift is noted for.
-            newest_ms(client_config, request_topic, read, shifts),
-            min(newest_ms(client_config, request_topic, unread, shifts), resumed_ms),
+            newest_ms(client_config, request_topic, read_from, read, shifts),
+            min(newest_ms(client_config, request_topic, {}, unread, shifts), resumed_ms),
             planned.next_watermark_ms or planned.watermark_ms,
         )
         over = [(it.start_ms, it.end_ms) for it in standstills if it.partition == partition and it.end_ms]

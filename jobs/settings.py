@@ -178,6 +178,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid
         return self.trigger_interval_ms + 3 * self.clock_max_gap_ms
 
     @property
+    def look_back_ms(self) -> int:
+        """The time after which a batch no longer has requests that are later than all of the newest batch.
+
+        A request is later than its batch by less than a clock may jump unnoticed. The watermark is not older
+        than a batch may take.
+        """
+        return self.clock_slack_ms + self.clock_max_gap_ms + self.stall_ms
+
+    @property
     def response_topics(self) -> tuple[str, ...]:
         """Topics that responses are written to, each once; the one for groups without a prefix first."""
         return tuple(dict.fromkeys((self.topics_responses, *self.responses_topics.values())))

@@ -286,6 +286,7 @@ class Supervision:
             self._client_config,
             self._settings.topics_requests,
             resumed,
+            look_back_ms=self._settings.look_back_ms,
             counts_ms=reading.counts_ms,
             closed=self._is_closed,
         )
@@ -341,7 +342,12 @@ class Supervision:
     def _begin_standstills(self, silent: Collection[int]) -> None:
         """Note that these partitions take no requests, before anything more of their groups is decided."""
         for partition in note_standstills(
-            self._files, self._client_config, self._settings.topics_requests, silent, self._resumed_ms
+            self._files,
+            self._client_config,
+            self._settings.topics_requests,
+            silent,
+            self._resumed_ms,
+            look_back_ms=self._settings.look_back_ms,
         ):
             self._say(f"request partition {partition} takes no requests: time stands still for its groups")
         standing = self._standing()

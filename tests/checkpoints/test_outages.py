@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -17,6 +18,8 @@ from group_coordinator.coordinator_state.outages import Outage
 pytestmark = pytest.mark.spark
 
 LATE_MS = 10**15
+LOOK_BACK_MS = 12_000
+note = partial(note_outage, look_back_ms=LOOK_BACK_MS)
 _numbers = itertools.count(1)
 
 
@@ -65,16 +68,18 @@ def topic(config: dict[str, Any]) -> Any:
     topic.close()
 
 
-def plan(files: CheckpointFiles, batch_id: int, watermark_ms: int, *ends: int, topic: Topic) -> None:
+def plan(
+    files: CheckpointFiles, batch_id: int, watermark_ms: int, *ends: int, topic: Topic, at_ms: int = 0
+) -> None:
     """As Spark plans a batch that ends at these offsets."""
-    metadata = {"batchWatermarkMs": watermark_ms, "batchTimestampMs": 0, "conf": {}}
+    metadata = {"batchWatermarkMs": watermark_ms, "batchTimestampMs": at_ms, "conf": {}}
     source = {topic.name: dict(enumerate(ends))}
     lines = [b"v1", msgspec.json.encode(metadata), msgspec.json.encode(source)]
     files.write(f"offsets/{batch_id}", b"\n".join(lines))
 
 
 def test_a_new_checkpoint_has_had_none(files: CheckpointFiles, config: dict[str, Any]) -> None:
-    assert note_outage(files, config, topic.name, lambda: LATE_MS) == []
+    assert note(files, config, topic.name, lambda: LATE_MS) == []
     assert read_outages(files) == []
 
 
@@ -88,7 +93,7 @@ def test_it_begins_with_the_newest_record_of_a_planned_batch(
     plan(files, 1, 0, 2, 1, topic=topic)
 
     newest = max(times[0][1], times[1][0])
-    assert note_outage(files, config, topic.name, lambda: LATE_MS) == [Outage(newest, LATE_MS)]
+    assert note(files, config, topic.name, lambda: LATE_MS) == [Outage(newest, LATE_MS)]
     assert read_outages(files) == [Outage(newest, LATE_MS)]
 
 
@@ -97,7 +102,25 @@ def test_a_partition_that_ends_with_a_marker_counts_up_to_the_record_before(
 ) -> None:
     topic.write(0, transactional_id=topic.name)
     plan(files, 0, 0, 2, 0, topic=topic)
-    assert note_outage(files, config, topic.name, lambda: LATE_MS) == [Outage(topic.times[0][0], LATE_MS)]
+    assert note(files, config, topic.name, lambda: LATE_MS) == [Outage(topic.times[0][0], LATE_MS)]
+
+
+def test_a_clock_that_was_set_back_some_batches_ago_does_not_make_it_begin_earlier(
+    files: CheckpointFiles, config: dict[str, Any], topic: Topic
+) -> None:
+    """The clock was ahead by less than a shift is noted for. After that many requests came."""
+    topic.write(*[0] * 152)
+    times = topic.times[0]
+    ahead_ms = 2_900
+    write_shifts(files, [Shift(0, 1, ahead_ms), Shift(0, 2, 0)])
+    for batch_id, at_ms, end in [(0, 0, 1), (1, 1_000, 2), (2, 2_000, 51), (3, 12_999, 152)]:
+        plan(files, batch_id, 0, end, 0, topic=topic, at_ms=at_ms)
+
+    assert note(files, config, topic.name, lambda: LATE_MS) == [Outage(times[1] + ahead_ms, LATE_MS)]
+    write_outages(files, [])
+    # By now nobody's clock can have been so far ahead then.
+    plan(files, 3, 0, 152, 0, topic=topic, at_ms=13_000)
+    assert note(files, config, topic.name, lambda: LATE_MS) == [Outage(times[151], LATE_MS)]
 
 
 def test_it_begins_where_shifted_requests_count(
@@ -107,9 +130,7 @@ def test_it_begins_where_shifted_requests_count(
     topic.write(0, 1, 1, 1)
     plan(files, 0, 0, 1, 3, topic=topic)
     write_shifts(files, [Shift(1, 0, -3_600_000), Shift(1, 1, 50_000), Shift(1, 2, -12_000)])
-    assert note_outage(files, config, topic.name, lambda: LATE_MS) == [
-        Outage(topic.times[1][1] + 50_000, LATE_MS)
-    ]
+    assert note(files, config, topic.name, lambda: LATE_MS) == [Outage(topic.times[1][1] + 50_000, LATE_MS)]
 
 
 def test_deadlines_that_have_fired_were_before_it(
@@ -118,7 +139,7 @@ def test_deadlines_that_have_fired_were_before_it(
     topic.write(0)
     watermark_ms = topic.times[0][0] + 1_000
     plan(files, 0, watermark_ms, 1, 0, topic=topic)
-    assert note_outage(files, config, topic.name, lambda: LATE_MS) == [Outage(watermark_ms, LATE_MS)]
+    assert note(files, config, topic.name, lambda: LATE_MS) == [Outage(watermark_ms, LATE_MS)]
 
 
 def test_records_that_are_gone_do_not_count(
@@ -127,39 +148,39 @@ def test_records_that_are_gone_do_not_count(
     topic.write(0, 0, 0)
     topic.delete_until(3)
     plan(files, 0, 77, 3, 0, topic=topic)
-    assert note_outage(files, config, topic.name, lambda: LATE_MS) == [Outage(77, LATE_MS)]
+    assert note(files, config, topic.name, lambda: LATE_MS) == [Outage(77, LATE_MS)]
 
 
 def test_one_that_ended_before_anything_was_read_goes_on(
     files: CheckpointFiles, config: dict[str, Any], topic: Topic
 ) -> None:
     plan(files, 0, 50, 0, 0, topic=topic)
-    note_outage(files, config, topic.name, lambda: 100)
-    assert note_outage(files, config, topic.name, lambda: 170) == [Outage(50, 100), Outage(100, 170)]
+    note(files, config, topic.name, lambda: 100)
+    assert note(files, config, topic.name, lambda: 170) == [Outage(50, 100), Outage(100, 170)]
 
 
 def test_some_of_the_time_may_count(files: CheckpointFiles, config: dict[str, Any], topic: Topic) -> None:
     plan(files, 0, 50, 0, 0, topic=topic)
-    note_outage(files, config, topic.name, lambda: 100)
-    assert note_outage(files, config, topic.name, lambda: 170, counts_ms=20)[1:] == [Outage(120, 170)]
-    assert len(note_outage(files, config, topic.name, lambda: 180, counts_ms=20)) == 2
+    note(files, config, topic.name, lambda: 100)
+    assert note(files, config, topic.name, lambda: 170, counts_ms=20)[1:] == [Outage(120, 170)]
+    assert len(note(files, config, topic.name, lambda: 180, counts_ms=20)) == 2
 
 
 def test_clocks_of_two_brokers_may_differ(
     files: CheckpointFiles, config: dict[str, Any], topic: Topic
 ) -> None:
     plan(files, 0, 50, 0, 0, topic=topic)
-    assert note_outage(files, config, topic.name, lambda: 49) == []
+    assert note(files, config, topic.name, lambda: 49) == []
 
 
 def test_a_coordinator_that_creates_no_groups_goes_on_so(
     files: CheckpointFiles, config: dict[str, Any], topic: Topic
 ) -> None:
     plan(files, 0, 50, 0, 0, topic=topic)
-    assert note_outage(files, config, topic.name, lambda: 60, closed=True) == [Outage(50, 60, closed=True)]
+    assert note(files, config, topic.name, lambda: 60, closed=True) == [Outage(50, 60, closed=True)]
     # Another start, and one at which a broker's clock is behind: that it opens again is noted all the same.
-    assert note_outage(files, config, topic.name, lambda: 70)[1:] == [Outage(60, 70, closed=True)]
-    assert note_outage(files, config, topic.name, lambda: 40, closed=False)[2:] == [Outage(70, 71)]
+    assert note(files, config, topic.name, lambda: 70)[1:] == [Outage(60, 70, closed=True)]
+    assert note(files, config, topic.name, lambda: 40, closed=False)[2:] == [Outage(70, 71)]
     assert read_outages(files) == [Outage(50, 60, closed=True), Outage(60, 70, closed=True), Outage(70, 71)]
 
 
@@ -171,7 +192,7 @@ def test_outages_of_an_older_version_are_read(files: CheckpointFiles) -> None:
 def test_the_newest_thousand_are_kept(files: CheckpointFiles, config: dict[str, Any], topic: Topic) -> None:
     write_outages(files, [Outage(2 * it, 2 * it + 1) for it in range(1_000)])
     plan(files, 0, 5_000, 0, 0, topic=topic)
-    outages = note_outage(files, config, topic.name, lambda: 6_000)
+    outages = note(files, config, topic.name, lambda: 6_000)
     assert len(outages) == 1_000
     assert (outages[0], outages[-1]) == (Outage(2, 3), Outage(5_000, 6_000))
 
@@ -192,5 +213,5 @@ def test_a_clock_that_has_stopped_meanwhile_is_no_end(
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        note_outage(files, config, topic.name, stopped)
+        note(files, config, topic.name, stopped)
     assert read_outages(files) == []

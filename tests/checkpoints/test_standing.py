@@ -29,13 +29,14 @@ class Log:
         monkeypatch.setattr(standing, "newest_planned", lambda _: self.planned)
         monkeypatch.setattr(standing, "readable_ends", lambda *it: dict.fromkeys(it[2], 100))
         monkeypatch.setattr(standing, "newest_ms", self.newest)
+        monkeypatch.setattr(standing, "read_some_ms_ago", lambda *_: {})
 
-    def newest(self, _config: Any, _topic: str, ends: dict[int, int], shifts: Any) -> int:
+    def newest(self, _config: Any, _topic: str, _begins: Any, ends: dict[int, int], shifts: Any) -> int:
         ((partition, end),) = ends.items()
         return self.newest_ms + shifts.at(partition, end - 1) if end else 0
 
     def note(self, *partitions: int, resumed_ms: int = 90_000) -> list[int]:
-        return note_standstills(self.files, {}, "requests", partitions, resumed_ms)
+        return note_standstills(self.files, {}, "requests", partitions, resumed_ms, look_back_ms=12_000)
 
     @property
     def begins(self) -> list[int]:

@@ -230,6 +230,7 @@ class Stage:
         request_topic: str,
         resumed: Callable[[], int],
         *,
+        look_back_ms: int,
         counts_ms: int,
         closed: Any,
     ) -> list[Any]:
@@ -245,7 +246,14 @@ class Stage:
         return next(self.shifts, [])
 
     def note_standstills(
-        self, _files: Any, _config: Any, request_topic: str, partitions: set[int], resumed_ms: int
+        self,
+        _files: Any,
+        _config: Any,
+        request_topic: str,
+        partitions: set[int],
+        resumed_ms: int,
+        *,
+        look_back_ms: int,
     ) -> list[int]:
         self.standstills += [Standstill(it, resumed_ms) for it in partitions]
         return sorted(partitions)
