@@ -146,7 +146,7 @@ def draw(rng: random.Random) -> Conditions:
         shares_client_id=rng.random() < 0.1,
         parting=pick([0, 0, 0, 0, 0.2, 0.2, 0.2, 1]),
         # Smaller ones may be over before a batch is planned that could show them.
-        smallest_jump_ms=pick([None, None, None, 25_000 if slow_batch else 4_000]),
+        smallest_jump_ms=pick([None, *[25_000 if slow_batch else 4_000] * 3]),
         # A group is in one partition where it matters.
         longest_standstill_ms=pick([None, 20_000, 60_000]) if partitions == 1 else None,
     )
