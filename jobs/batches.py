@@ -33,7 +33,8 @@ class BatchWatch(QueryListener):
         self.groups: int | None = None
         """How many there were in the state after the newest batch; None before the first."""
         self.read: Offsets = {}
-        """Where the newest batch has ended; of all queries, as a new one goes on there."""
+        """Where the newest batch has ended, or the first one begins; of all queries, as a new one goes on
+        there."""
         self.caught_up: Offsets = {}
         """Where the newest batch of this query has ended that has read all there was."""
 

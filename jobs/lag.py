@@ -36,7 +36,8 @@ class LagWatch(Collector):
     """Asks Kafka every `look_s` seconds, in a thread, how much of the `topic` is unread.
 
     Spark tells the same of a batch once it has ended, which is too late for one that takes long. `read`
-    returns where the newest batch has ended. As long as it has no offsets of the topic, there are no samples.
+    returns where the newest batch has ended, or where the first one begins. As long as it has no offsets of
+    the topic, there are no samples.
     """
 
     def __init__(

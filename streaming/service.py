@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from group_coordinator.checkpoints.files import CheckpointFiles
 from group_coordinator.checkpoints.identity import check_topics, open_checkpoint
 from group_coordinator.checkpoints.offset_log import newest_committed
+from group_coordinator.checkpoints.places import offsets_at
 from group_coordinator.checkpoints.shifts import read_shifts
 from group_coordinator.checkpoints.standstills import read_standstills
 from group_coordinator.checkpoints.topics import read_topic_ids
@@ -162,6 +163,10 @@ def _coordinate(
     done = newest_committed(files)
     if done is not None:
         watch.batches.read = done.offsets
+    else:
+        # As Spark does it. The first batch may never end, and its requests are unread until it does.
+        begin = offsets_at(client_config, settings.topics_requests, settings.starting_offsets)
+        watch.batches.read = {settings.topics_requests: begin}
 
     def start(outages: list[Outage], until: Until, guard: Guard) -> StreamingQuery:
         shifts = read_shifts(files)

@@ -20,6 +20,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.verify]
 
 GAP_MS = 4_000
 SESSION_MS = 3 * GAP_MS  # as long as a batch may take while time counts
+LAG = tuple((f"group_coordinator_input_lag_{unit}",) for unit in ("records", "seconds"))
 RUNNING = "the coordinator is running"
 FIRST = {"finishing the batch that was running", "catching up with the log"}
 
@@ -86,3 +87,21 @@ def test_it_is_given_its_time_and_expires_nobody(
         assert requests.answered[beat]["error"] == "NONE"
         assert requests.call("heartbeat", "g", **me)["error"] == "NONE"
     assert not [line for line in job.said if "restarting" in line]
+
+
+def test_of_a_new_checkpoint_does_not_hide_what_waits(
+    start: Callable[..., Job], bootstrap_servers: str, tmp_path: Path
+) -> None:
+    python, gate = gated_python(tmp_path)
+    job = start("--set", f"spark.pyspark.python={python}")
+    job.wait_for("topics are ready")
+    with requests_to(bootstrap_servers, job) as requests:
+        join = requests.join("g", api_version=3)
+        wait_for(lambda: job.metrics().get(LAG[0]) == 1)
+        # As old as it is: an alert fires although no batch has ever ended.
+        first_s = job.metrics()[LAG[1]]
+        wait_for(lambda: job.metrics()[LAG[1]] > first_s + 2)
+        assert not list(job.checkpoint.glob("commits/*"))
+        gate.touch()
+        requests.wait_until(lambda: join in requests.answered)
+        wait_for(lambda: job.metrics().get(LAG[0]) == 0)
