@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from group_coordinator.commands.printable import printable
+from group_coordinator.commands.printable import json_of, printable
 from group_coordinator.commands.terminal import (
     bootstrap_option,
     config_option,
@@ -65,9 +65,7 @@ def doctor(
         if not as_json:
             click.echo(printable(f"{finding.verdict:9}{finding.subject:{_SUBJECT}}{finding.told}"))
     if as_json:
-        import msgspec
-
-        click.echo(msgspec.json.format(msgspec.json.encode([each._asdict() for each in findings])))
+        click.echo(json_of([each._asdict() for each in findings], indent=2))
     if Verdict.WRONG in {each.verdict for each in findings}:
         sys.exit(1)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from group_coordinator.commands.command_config import client_config, command_config_option
-from group_coordinator.commands.printable import printable
+from group_coordinator.commands.printable import json_of, printable
 from group_coordinator.commands.terminal import BOOTSTRAP_TIMEOUT_MS, bootstrap_option, fail, say
 from group_coordinator.commands.times import parsed_time
 from group_coordinator.coordinator_state.topics import EVENTS
@@ -121,7 +121,7 @@ def _show(
         for event in reader.poll(_POLL_MS):
             if _is_wanted(event, kinds, causes):
                 shown += 1
-                click.echo(json.dumps(event) if as_json else printable(line_of(event)))
+                click.echo(json_of(event) if as_json else printable(line_of(event)))
         if not follow and reader.has_caught_up:
             break
     if not (shown or follow):

@@ -12,9 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
-import msgspec
-
-from group_coordinator.commands.printable import printable_cell
+from group_coordinator.commands.printable import json_of, printable_cell
 
 __all__ = ["Cell", "Column", "Failure", "Line", "Note", "Report", "Row", "Table", "as_wide_as_needed"]
 
@@ -156,7 +154,7 @@ class Report:
             for table in self._tables()
             for row in table.rows
         ]
-        return msgspec.json.format(msgspec.json.encode(rows), indent=2).decode() + "\n"
+        return json_of(rows, indent=2) + "\n"
 
     def _csv(self) -> str:
         text = io.StringIO()

@@ -18,6 +18,7 @@ from group_coordinator.commands.checkpoint.options import (
     spark_session,
 )
 from group_coordinator.commands.checkpoint.output import as_json, as_table
+from group_coordinator.commands.printable import printable_json
 from group_coordinator.commands.terminal import bootstrap_option, say
 
 __all__ = ["checkpoint"]
@@ -205,7 +206,8 @@ def replay(
         settings = load(config, assignments, {"checkpoint": "-", "bootstrap.servers": bootstrap_servers})
         spark = None if is_json_lines(source) else stack.enter_context(spark_session(settings))
         for event in events(settings, read_export(spark, source), **choices):
-            click.echo(event)
+            # As the topic has it, but for what a terminal would obey.
+            click.echo(printable_json(event))
 
 
 def _places(offsets: Mapping[str, Mapping[int, int]]) -> str:

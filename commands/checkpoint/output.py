@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-import msgspec
-
+from group_coordinator.commands.printable import json_of
 from group_coordinator.commands.tables import Column, Row, Table, as_wide_as_needed
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ _STEP = 1000
 
 def as_json(inspection: Inspection) -> str:
     """Return everything as JSON, with the names of `Inspection`, times in ms and sizes in bytes."""
-    return msgspec.json.format(msgspec.json.encode(inspection), indent=2).decode() + "\n"
+    return json_of(inspection, indent=2) + "\n"
 
 
 def as_table(inspection: Inspection) -> str:

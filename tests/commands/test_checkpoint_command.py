@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from click.testing import CliRunner, Result
 from kafka import TopicPartition
@@ -219,6 +220,18 @@ def test_replay(replay: Any) -> None:
     assert happened(replay("--group", "second")) == happened(replay(offset=1))
     assert happened(replay(offset=1)) == happened(replay("--from", "2020-01-01T00:00:01"))
     assert [] == happened(replay("--from", "latest"))
+
+
+@pytest.mark.spark
+def test_what_replay_prints_steers_no_terminal(replay: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    hostile = {"group_id": "é\x1b[2J\x9b1m\u202e", "event": "member_added"}
+    printed = msgspec.json.encode(hostile).decode()
+    assert "\x9b" in printed
+    monkeypatch.setattr("group_coordinator.commands.checkpoint.replaying.events", lambda *_, **__: [printed])
+    result = replay()
+
+    assert json.loads(result.stdout) == hostile
+    assert r'"é\u001b[2J\u009b1m\u202e"' in result.stdout
 
 
 @pytest.mark.spark

@@ -81,6 +81,16 @@ a-long-group-id  Stable  5         8         999 B
 """ == as_table(FOUND)
 
 
+def test_json_says_the_same_and_steers_no_terminal() -> None:
+    hostile = "é\x1b[2J\x9b1m\x7f\u202e"
+    largest = [msgspec.structs.replace(FOUND.groups.largest[0], group_id=hostile)]
+    found = msgspec.structs.replace(FOUND, groups=msgspec.structs.replace(FOUND.groups, largest=largest))
+    document = as_json(found)
+
+    assert msgspec.json.decode(document, type=Inspection) == found
+    assert r'"é\u001b[2J\u009b1m\u007f\u202e"' in document
+
+
 def test_a_batch_that_is_running() -> None:
     batch = msgspec.structs.replace(FOUND.batch, next_watermark_ms=None, watermark_ms=0)
     lines = as_table(msgspec.structs.replace(FOUND, batch=batch, groups=None, outages=[])).splitlines()

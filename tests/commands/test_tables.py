@@ -144,7 +144,9 @@ def test_names_cannot_steer_a_terminal_or_pass_for_rows() -> None:
     report = Report([Table((GROUP, LAG), [(hostile, 7)]), Failure(f"no {hostile}")])
     out, _ = written(report)
     assert out == "\nGROUP                           LAG\ng\\x1b[2J\\r\\u202e\\x9b1m\\nfalse 7 7\n"
-    assert json.loads(written(report, "json")[0]) == [{"group": hostile, "lag": 7}]
+    document = written(report, "json")[0]
+    assert json.loads(document) == [{"group": hostile, "lag": 7}]
+    assert r'"g\u001b[2J\r\u202e\u009b1m\nfalse 7"' in document
 
 
 def test_what_is_shown_is_printable(capfd: pytest.CaptureFixture[str]) -> None:
