@@ -18,7 +18,9 @@ __all__ = ["PLACE", "Newest", "header", "place_in"]
 PLACE = "place"
 """The header's name. Its value is a decimal number."""
 _KEYS = 200_000
-"""As many as a batch has requests: a record that comes late is of a batch, and its key has changed lately."""
+"""A record that comes late is of a batch, and its key has changed lately. By default a batch has so many
+requests, most of which change one key. A batch of commits of many partitions changes more. Then a reader can
+go back in those that it has forgotten, until the coordinator has written their newest records again."""
 
 
 def header(place: int) -> tuple[str, bytes]:
@@ -40,7 +42,7 @@ def place_in(headers: Iterable[tuple[str, bytes]]) -> int | None:
 class Newest:
     """Tells the records of one compacted topic that are news from those that come too late.
 
-    It remembers the places of `keys` keys, those that have changed last.
+    It remembers the places of `keys` keys, those that have changed last. Any other key's record is news.
     """
 
     def __init__(self, keys: int = _KEYS) -> None:
