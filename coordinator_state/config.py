@@ -11,6 +11,12 @@ __all__ = ["INT32_MAX", "INT64_MAX", "GroupConfig"]
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
 
+_OFFSET_FRAME_BYTES = 300
+"""Bytes that names and numbers take in the picture of an offset, at most."""
+_SMALL_BYTES = 20_000_000
+"""Bytes of smaller records that large ones may come after. So many are enough for a part (`step.py`), and for
+a batch of rows (`streaming/worker.py`)."""
+
 
 _Positive = Annotated[int, msgspec.Meta(ge=1)]
 # Kafka's own types of these; a time beyond them would be too far away for an int64 of ms.
@@ -82,3 +88,15 @@ class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
         in base64.
         """
         return 2 * self.max_group_bytes + 4 * self.max_request_bytes
+
+    @property
+    def max_decided_bytes(self) -> int:
+        """Most bytes of records that are decided about one group at once, and handed over together.
+
+        At most two of them are large: of an answer, another that a deadline brings, and the group's picture.
+        With them come the pictures of all offsets. Each has the ids of group and topic, of which a character
+        takes six bytes at most.
+        """
+        ids = 2 * 6 * self.max_id_length
+        offsets = min(self.max_group_offsets, self.max_group_bytes // 100) * (_OFFSET_FRAME_BYTES + ids)
+        return 2 * self.max_record_bytes + self.max_group_bytes + offsets + _SMALL_BYTES

@@ -23,6 +23,7 @@ from group_coordinator.deploy.jars import are_there, fetch
 from group_coordinator.jobs.archive import archive_options
 from group_coordinator.jobs.kafka_config import no_debug
 from group_coordinator.jobs.sasl import ALLOWED_URLS, token_endpoint
+from group_coordinator.jobs.settings import DEFAULT_HEAP
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -86,7 +87,7 @@ _LOCAL_DEFAULTS = {
     # The executor is this very process. It may be stopped for a while, as on a laptop that sleeps. A driver
     # that gives it up then never takes it back, and the query ends when it has tried 60 times to report.
     "spark.storage.blockManagerHeartbeatTimeoutMs": "365d",
-    "spark.driver.memory": "1g",
+    "spark.driver.memory": DEFAULT_HEAP,
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }

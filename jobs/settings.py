@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-__all__ = ["ENVIRONMENT_PREFIX", "Port", "Positive", "Settings", "SettingsError"]
+__all__ = ["DEFAULT_HEAP", "ENVIRONMENT_PREFIX", "Port", "Positive", "Settings", "SettingsError"]
 
 ENVIRONMENT_PREFIX = "GROUP_COORDINATOR_"
 
@@ -44,6 +44,14 @@ ENVIRONMENT_PREFIX = "GROUP_COORDINATOR_"
 _KAFKA_PREFIX = "kafka."
 _SPARK_PREFIX = "spark."
 _RESPONSES_PREFIX = "responses.topics."
+
+DEFAULT_HEAP = "1g"
+"""`spark.driver.memory` and `spark.executor.memory`, if they are not given. Both are Spark's own defaults."""
+_HEAP_PER_RECORD = 8
+"""With a heap of 1 GB and groups of 60 MB, for which 124 MB are allowed, all members were answered. With
+groups of 150 MB the query ended."""
+_SUBMITTED = "PYSPARK_GATEWAY_PORT"
+"""spark-submit sets this in the environment of a program that it starts."""
 
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 Port = Annotated[int, msgspec.Meta(ge=-1, le=65535)]
@@ -170,6 +178,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid
         _check(settings)
         settings = msgspec.structs.replace(settings, group=_convert(group, GroupConfig))
         _check_sizes(settings)
+        # The JVM of spark-submit runs already, with what it was given.
+        if _SUBMITTED not in environment:
+            _check_heap(settings)
         return settings
 
     @property
@@ -295,10 +306,11 @@ def _check(settings: Settings) -> None:
 def _check_sizes(settings: Settings) -> None:
     """Refuse limits of groups with which a record could be decided that cannot be written."""
     largest = settings.group.max_record_bytes
-    if largest > INT32_MAX:
+    decided = settings.group.max_decided_bytes
+    if decided > INT32_MAX:
         raise SettingsError(
-            f"max.group.bytes and max.request.bytes allow records of {largest} bytes, and Kafka takes "
-            f"{INT32_MAX} at most: lower them"
+            f"max.group.bytes, max.request.bytes and max.group.offsets allow {decided} bytes of records "
+            f"about one group at once, and Spark takes {INT32_MAX} from Python at most: lower them"
         )
     for name in ("max.request.size", "buffer.memory"):
         given = settings.kafka.get(name, "")
@@ -307,6 +319,27 @@ def _check_sizes(settings: Settings) -> None:
                 f"kafka.{name} is {given}, and max.group.bytes and max.request.bytes allow records of "
                 f"{largest} bytes: raise kafka.{name}, or leave it out"
             )
+
+
+def _check_heap(settings: Settings) -> None:
+    """Refuse limits of groups with which a record could be decided that the JVM has no room for.
+
+    It holds a record several times: as Spark's row, as what is sent, and as what waits to be sent.
+    """
+    # Other masters than these have executors, whose JVMs write the records.
+    is_local = re.match(r"local(\[|$)", settings.spark.get("spark.master", "local"))
+    name = "spark.driver.memory" if is_local else "spark.executor.memory"
+    given = settings.spark.get(name, DEFAULT_HEAP)
+    heap = re.fullmatch(r"(\d+)([kmgt])b?", given.strip().lower())
+    if heap is None:
+        return
+    room = int(heap[1]) * 1024 ** (1 + "kmgt".index(heap[2])) // _HEAP_PER_RECORD
+    largest = settings.group.max_record_bytes
+    if largest > room:
+        raise SettingsError(
+            f"max.group.bytes and max.request.bytes allow records of {largest} bytes, and with {name} = "
+            f"{given} there is room for {room}: lower them, or raise {name}"
+        )
 
 
 def _convert(values: Mapping[str, object], into: type[Any]) -> Any:

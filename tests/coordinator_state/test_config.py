@@ -49,3 +49,10 @@ def test_settings_do_not_change_while_they_are_used():
 
 def test_largest_record_follows_the_limits_it_is_made_of():
     assert GroupConfig(max_group_bytes=10, max_request_bytes=3).max_record_bytes == 32
+
+
+@pytest.mark.parametrize(("most", "expected"), [(2, 2), (99, 10)])
+def test_what_is_decided_at_once_has_pictures_of_all_offsets(most, expected):
+    config = GroupConfig(max_group_bytes=1_000, max_request_bytes=3, max_group_offsets=most, max_id_length=5)
+    without = 2 * config.max_record_bytes + 1_000 + 20_000_000
+    assert config.max_decided_bytes == without + expected * (300 + 60)

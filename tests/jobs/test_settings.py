@@ -316,7 +316,17 @@ def test_a_value_out_of_range(name: str, value: int) -> None:
 @pytest.mark.parametrize(
     ("given", "advice"),
     [
-        ({"max.group.bytes": 2**30}, "and Kafka takes 2147483647 at most: lower them"),
+        ({"max.group.bytes": 10**9}, "and Spark takes 2147483647 from Python at most: lower them"),
+        ({"max.group.bytes": 380_000_000, "max.id.length": 20_000}, "from Python at most: lower them"),
+        (
+            {"max.group.bytes": 66_000_000},
+            "spark.driver.memory = 1g there is room for 134217728: lower them, or raise spark.driver.memory",
+        ),
+        ({"max.request.bytes": 3_000_000, "spark.driver.memory": "128m"}, "or raise spark.driver.memory"),
+        (
+            {"max.group.bytes": 66_000_000, "spark.master": "yarn", "spark.driver.memory": "9g"},
+            "lower them, or raise spark.executor.memory",
+        ),
         ({"kafka.max.request.size": "11999999"}, "raise kafka.max.request.size, or leave it out"),
         ({"kafka.buffer.memory": 1_000}, "raise kafka.buffer.memory, or leave it out"),
     ],
@@ -324,6 +334,25 @@ def test_a_value_out_of_range(name: str, value: int) -> None:
 def test_sizes_that_cannot_work_together(given: dict[str, object], advice: str) -> None:
     assert refusal(None, {}, NEEDED | given).endswith(advice)
     assert load(**{"kafka.max.request.size": "12000000", "kafka.buffer.memory": "12000000"})
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"max.group.bytes": 65_000_000},
+        {"max.group.bytes": 380_000_000, "spark.driver.memory": " 7G "},
+        {"max.group.bytes": 66_000_000, "spark.master": "yarn", "spark.executor.memory": "2048MB"},
+        # Spark says what is wrong with it.
+        {"max.group.bytes": 66_000_000, "spark.driver.memory": "much"},
+    ],
+)
+def test_sizes_that_work_together(given: dict[str, object]) -> None:
+    assert Settings.load(None, {}, NEEDED | given).group.max_group_bytes == given["max.group.bytes"]
+
+
+def test_spark_submit_knows_its_own_memory() -> None:
+    given = NEEDED | {"max.group.bytes": 66_000_000}
+    assert Settings.load(None, {"PYSPARK_GATEWAY_PORT": "1"}, given)
 
 
 def test_starting_offsets_that_spark_does_not_know() -> None:
