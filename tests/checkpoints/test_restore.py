@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from group_coordinator.checkpoints.identity import read_identity
 from group_coordinator.checkpoints.offset_log import newest_planned
 from group_coordinator.checkpoints.restore import restore_checkpoint
 from group_coordinator.checkpoints.shifts import Shift
+from group_coordinator.coordinator_state.deadlines import LATEST_MS
 from group_coordinator.coordinator_state.outages import Outage
 from group_coordinator.coordinator_state.standstills import Standstill
 from group_coordinator.streaming.query import per_group
@@ -23,7 +25,13 @@ if TYPE_CHECKING:
 
     from tests.streaming.harness import Harness
 
+INT32, INT64 = 2**31 - 1, 2**63 - 1
+
 pytestmark = pytest.mark.spark
+
+
+def now_ms() -> int:
+    return round(time.time() * 1000)
 
 
 def exported(spark: SparkSession, checkpoint: str) -> tuple[ExportHeader, list[ExportedGroup]]:
@@ -83,14 +91,24 @@ def test_no_groups(spark: SparkSession, written: Harness, tmp_path: Path) -> Non
 def test_a_coordinator_goes_on_from_what_was_restored(
     spark: SparkSession, bootstrap_servers: str, tmp_path: Path
 ) -> None:
-    """Over all that can go wrong between two checkpoints: offsets, the watermark, deadlines, the operator."""
+    """Over all that can go wrong between two checkpoints: offsets, the watermark, deadlines, the operator.
+
+    Offsets are kept for every time up to the longest, and looked at every second, before and after an outage.
+    """
     from tests.streaming.harness import Harness
 
-    with Harness(spark, bootstrap_servers, tmp_path) as harness:
+    interval = {"offsets_retention_check_interval_ms": 1_000}
+    with Harness(spark, bootstrap_servers, tmp_path, **interval) as harness:
         claim(harness)
         harness.start()
         commit = {"name": "t", "partitions": [{"partition_index": 0, "committed_offset": 5}]}
         harness.call("offset_commit", "g", topics=[commit])
+        kept = {
+            f"kept for {ms}": ms for ms in (-1, 86_400_000, INT32, LATEST_MS - now_ms(), LATEST_MS, INT64)
+        }
+        for group_id, ms in ({"gone": 0} | kept).items():
+            harness.call("offset_commit", group_id, api_version=2, retention_time_ms=ms, topics=[commit])
+        harness.events.first(lambda event: event["event"] == "offsets_expired")
         join = {"api_version": 3, "session_timeout_ms": 6_000}
         member_id = harness.answer(harness.join("m", "c1", **join))["member_id"]
         harness.stop()
@@ -101,7 +119,7 @@ def test_a_coordinator_goes_on_from_what_was_restored(
 
         harness.settings = msgspec.structs.replace(harness.settings, checkpoint=restored, state_partitions=3)
         claim(harness)
-        harness.start(clock=False)
+        harness.start(clock=False, outages=[Outage(header.watermark_ms, now_ms())])
         (topic,) = harness.answer(sent_meanwhile)["topics"]
         assert [5] == [each["committed_offset"] for each in topic["partitions"]]
         # The clock of before goes on, and the member, whose deadline was restored, is silent.
@@ -109,7 +127,13 @@ def test_a_coordinator_goes_on_from_what_was_restored(
         assert ("m", member_id) == (removed["group_id"], removed["member_id"])
         answered = [answer["request_id"] for answer in harness.responses.values()]
         assert len(answered) == len(set(answered)), "nothing was read twice"
+        for group_id in kept:
+            (topic,) = harness.call("offset_fetch", group_id, topics=None)["topics"]
+            assert [5] == [each["committed_offset"] for each in topic["partitions"]], group_id
         harness.stop()
+        _, groups = exported(spark, restored)
+        # The one of the member, which is deleted now or soon, aside.
+        assert {"g", *kept} == {each.group_id for each in groups} - {"m"}
         batch = newest_planned(CheckpointFiles(spark, restored))
         assert batch is not None
         assert "3" == batch.conf["spark.sql.shuffle.partitions"]

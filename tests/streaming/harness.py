@@ -20,10 +20,13 @@ from tests.patience import PATIENCE_S
 from tests.topics import Reader, Requests
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+
+    from group_coordinator.coordinator_state.outages import Outage
 
 SECRET = b"a secret of the tests"
 
@@ -92,11 +95,11 @@ class Harness:
 
     # -- the coordinator -------------------------------------------------------------------------
 
-    def start(self, *, clock: bool = True) -> None:
+    def start(self, *, clock: bool = True, outages: Iterable[Outage] = ()) -> None:
         """Start the query, from where it was."""
         if clock:
             self._resources.enter_context(Clock.of(self.settings, self._client_config, "harness")).resume()
-        arguments = FunctionArguments.of(self.settings, SECRET, self.partitions)
+        arguments = FunctionArguments.of(self.settings, SECRET, self.partitions, outages)
         with setting(self.spark, PARTITIONS, str(self.settings.state_partitions)):
             self.query = start_query(self.spark, self.settings, arguments, self.counts.add)
 
