@@ -121,7 +121,9 @@ class Guard(NamedTuple):
 
     def span(self, planned_ms: int, watermark_ms: int, partition: int) -> Span:
         """The times that are right in a partition of a batch planned then, by the driver's clock."""
-        now_ms = planned_ms + self.ahead_ms
+        # The watermark is of a tick before the plan. Log time that is ahead of the driver's clock stands
+        # while the query restarts, and that clock goes on. So the plan may seem to be before the watermark.
+        now_ms = max(planned_ms + self.ahead_ms, watermark_ms)
         earliest_ms = watermark_ms - self.earlier_ms
         over: list[Outage | Standstill] = [it for it in self.standstills if it.partition == partition]
         if self.outage is not None:

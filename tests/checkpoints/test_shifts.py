@@ -57,6 +57,15 @@ def test_a_shift_holds_until_the_next_one_of_its_partition() -> None:
 # -- which times are right ---------------------------------------------------------------------------------
 
 
+def test_a_plan_is_not_before_its_own_watermark() -> None:
+    """Log time was an hour ahead of the driver's clock when the batch was planned, and is less so now."""
+    span = Guard(ahead_ms=3_500_000, later_ms=3_500, earlier_ms=3_000).span(NOW, NOW + 3_600_000, 0)
+    assert span == Span(NOW + 3_600_000, NOW + 3_597_000, NOW + 3_603_500)
+    shifted = fitted([], 0, [(0, NOW - 2_000), (1, NOW)], 2, span, DIFFER_MS)
+    assert shifted is not None
+    assert span.has(NOW - 2_000 + Shifts(shifted).at(0, 0))
+
+
 def test_times_are_right_around_the_plan_and_after_the_watermark() -> None:
     guard = Guard(ahead_ms=50, later_ms=3_500, earlier_ms=3_000)
     assert guard.span(10_000, 9_000, 0) == Span(10_050, 6_000, 13_550)
