@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _INTERVAL_S = 3.0
 _OFFSETS, _AT_ONCE = 20_000, 1_000
 _GROUP = b"large"
-_ASIDE = 1
+ASIDE = 1
 """The partition of the answers to the flood: that of the members' answers is 0."""
 _PATIENCE_S = 300
 _LOOK_S = 0.05
@@ -59,18 +59,17 @@ def run(plan: Plan, file: Path | None) -> dict[str, Figures]:
     """Measure, print and write; return the medians by number of questions."""
     members = Members(plan.members, 1)
     with Stage() as stage, stage.stream(COORDINATOR, members) as stream:
-        aside = stream.load._replace(response_partition=_ASIDE)
-        commits = [_commit(first) for first in range(0, _OFFSETS, _AT_ONCE)]
+        aside = stream.load._replace(response_partition=ASIDE)
         errors = {
             msgspec.json.decode(each, type=_Answer).error
-            for each in stage.pool.submit(call, aside, commits).result()
+            for each in stage.pool.submit(call, aside, commits()).result()
         }
         assert errors == {"NONE"}, errors
         rounds: list[dict[str, Figures]] = []
         for number in range(plan.rounds):
             rounds.append({})
             for questions in (0, *plan.questions):
-                flood = [_question(f"{number}-{questions}-{each}") for each in range(questions)]
+                flood = [question(f"{number}-{questions}-{each}") for each in range(questions)]
                 rounds[-1][f"{questions:,}"] = _measure(stage, stream, members, plan.seconds, flood)
             tell("round", rounds[-1])
     medians: dict[str, Figures] = medians_of(rounds)
@@ -84,10 +83,10 @@ def run(plan: Plan, file: Path | None) -> dict[str, Figures]:
 
 
 def _measure(stage: Stage, stream: Stream, members: Members, seconds: float, flood: list[Request]) -> Figures:
-    aside = stream.load._replace(response_partition=_ASIDE)
+    aside = stream.load._replace(response_partition=ASIDE)
     beats = members.beats()
     with watched(stream) as samples:
-        asked = stage.pool.submit(_ask, aside, flood, len(beats))
+        asked = stage.pool.submit(ask, aside, flood, len(beats))
         trips = flow(stream.load, beats, Step(len(beats), len(beats) / _INTERVAL_S, seconds))
         answers, took_s = asked.result()
     stream.check()
@@ -105,7 +104,7 @@ def _measure(stage: Stage, stream: Stream, members: Members, seconds: float, flo
 # -- in the load's process -----------------------------------------------------------------------------
 
 
-def _ask(load: Load, flood: list[Request], behind: int) -> tuple[Counter[str], float]:
+def ask(load: Load, flood: list[Request], behind: int) -> tuple[Counter[str], float]:
     """Send the flood in one flush, behind so many other requests; how it was answered, and in how many s."""
     told: Counter[str] = Counter()
     if not flood:
@@ -145,6 +144,11 @@ def _wait_for(load: Load, records: int) -> None:
 # -- requests ------------------------------------------------------------------------------------------
 
 
+def commits() -> list[Request]:
+    """The commits that make the group."""
+    return [_commit(first) for first in range(0, _OFFSETS, _AT_ONCE)]
+
+
 def _commit(first: int) -> Request:
     partitions = [
         {"partition_index": first + number, "committed_offset": 5, "committed_metadata": "m" * 60}
@@ -153,10 +157,11 @@ def _commit(first: int) -> Request:
     return _request(f"commit-{first}", "offset_commit", topics=[{"name": "t", "partitions": partitions}])
 
 
-def _question(request_id: str) -> Request:
+def question(request_id: str) -> Request:
+    """A question about all offsets of the group."""
     return _request(request_id, "offset_fetch")
 
 
 def _request(request_id: str, api: str, **fields: object) -> Request:
     envelope = {"api": api, "request_id": request_id, "client_id": "bench", "group_id": _GROUP.decode()}
-    return Request(request_id, _GROUP, msgspec.json.encode({**envelope, "reply_partition": _ASIDE, **fields}))
+    return Request(request_id, _GROUP, msgspec.json.encode({**envelope, "reply_partition": ASIDE, **fields}))

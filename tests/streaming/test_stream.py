@@ -6,17 +6,16 @@ import base64
 import json
 import time
 from collections import Counter, defaultdict
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import psutil
 import pytest
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 from kafka.partitioner.default import murmur2
 
 from group_coordinator.coordinator_state.newest import place_in
+from tests.memory import Memory
 from tests.patience import wait_for
 from tests.topics import sending
 
@@ -485,23 +484,6 @@ def written(api: str, group_id: str, request_id: str, **fields: Any) -> tuple[by
 
 HEAP_BYTES = 1 << 30
 """Of the session's JVM, by default."""
-
-
-class Memory:
-    """The most bytes that one of the query's Python workers was seen to hold, and Spark's JVM."""
-
-    def __init__(self) -> None:
-        self.worker = self.jvm = 0
-
-    def look(self) -> None:
-        for process in psutil.Process().children(recursive=True):
-            # It may have ended since.
-            with suppress(psutil.NoSuchProcess):
-                command, held = process.cmdline(), process.memory_info().rss
-                if "group_coordinator.streaming.daemon" in command:
-                    self.worker = max(self.worker, held)
-                if "org.apache.spark.deploy.SparkSubmit" in command:
-                    self.jvm = max(self.jvm, held)
 
 
 @pytest.mark.verify
