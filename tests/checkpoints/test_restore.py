@@ -131,9 +131,12 @@ def test_a_coordinator_goes_on_from_what_was_restored(
             (topic,) = harness.call("offset_fetch", group_id, topics=None)["topics"]
             assert [5] == [each["committed_offset"] for each in topic["partitions"]], group_id
         harness.stop()
-        _, groups = exported(spark, restored)
+        header, groups = exported(spark, restored)
         # The one of the member, which is deleted now or soon, aside.
         assert {"g", *kept} == {each.group_id for each in groups} - {"m"}
+        # Their deadlines are later by the outage, and still ones that can be stored.
+        restore(spark, header, groups, str(tmp_path / "again"))
+        assert groups == exported(spark, str(tmp_path / "again"))[1]
         batch = newest_planned(CheckpointFiles(spark, restored))
         assert batch is not None
         assert "3" == batch.conf["spark.sql.shuffle.partitions"]
