@@ -4,8 +4,9 @@ python -m tests.gateway.fleet ADDRESS TOPIC FIRST GROUPS SIZE
 
 There are GROUPS groups, from number FIRST on, of SIZE members each, which commit once a second what they have
 read. It says `all have committed` whenever all of them have done so since it last said that, and each move of
-partitions. At SIGTERM it says as JSON each offset whose commit was acknowledged, and closes no member: so
-nothing of what happens after that counts.
+partitions and each error that a member is told. At SIGTERM it says as JSON each offset whose commit was
+acknowledged, and for how many seconds the longest commit waited for that. It closes no member: so nothing of
+what happens after that counts.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ class Member:
 
     def __init__(self, address: str, topic: str, group: int) -> None:
         self.group, self.acknowledged = group, list[tuple[int, int]]()
-        self._is_committing = False
+        self.longest_commit_s = 0.0
+        self._committing_since_s: float | None = None
         self._consumer = Consumer(
             {
                 "bootstrap.servers": address,
@@ -38,6 +40,7 @@ class Member:
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
                 "on_commit": self._committed,
+                "error_cb": self._failed,
                 # It reads what there is at once, and then does not ask for more.
                 "queued.min.messages": 1,
             }
@@ -53,16 +56,28 @@ class Member:
         return lambda _, partitions: say(f"{kind} {len(partitions)} in group {self.group}")
 
     def _committed(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
-        self._is_committing = False
-        self.acknowledged += [
-            (each.partition, each.offset) for each in partitions if not (error or each.error)
-        ]
+        assert self._committing_since_s is not None
+        waited_s = time.monotonic() - self._committing_since_s
+        self.longest_commit_s = max(self.longest_commit_s, waited_s)
+        self._committing_since_s = None
+        for each in partitions:
+            if reason := error or each.error:
+                self._failed(reason)
+            else:
+                self.acknowledged.append((each.partition, each.offset))
+
+    def _failed(self, error: KafkaError) -> None:
+        say(f"error of group {self.group}: {error}")
 
     def step(self) -> None:
         """Read a record, and commit it if the commit before has been answered."""
         record: Message | None = self._consumer.poll(0)
-        if record is not None and record.error() is None and not self._is_committing:
-            self._is_committing = True
+        if record is None:
+            return
+        if (error := record.error()) is not None:
+            self._failed(error)
+        elif self._committing_since_s is None:
+            self._committing_since_s = time.monotonic()
             self._consumer.commit(record, asynchronous=True)
 
 
@@ -94,7 +109,11 @@ def main() -> None:
             counted = counts
             say("all have committed")
         time.sleep(max(0, EVERY_S - (time.monotonic() - began_s)))
-    say(json.dumps([[each.group, each.acknowledged] for each in members]))
+    told = {
+        "acknowledged": [[each.group, each.acknowledged] for each in members],
+        "longest_commit_s": max(each.longest_commit_s for each in members),
+    }
+    say(json.dumps(told))
     os._exit(0)
 
 

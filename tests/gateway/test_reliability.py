@@ -109,6 +109,11 @@ class Fleet(Program):
         return [line for line in self.said.splitlines() if " in group " in line]
 
     @property
+    def errors(self) -> list[str]:
+        """Each error that a member was told."""
+        return [line for line in self.said.splitlines() if line.startswith("error of group")]
+
+    @property
     def rounds(self) -> int:
         """How many times all of its members have committed."""
         return self.said.count("all have committed")
@@ -117,7 +122,8 @@ class Fleet(Program):
         """End it, in which its members do not leave; returns all commits that they have had acknowledged."""
         self.terminate()
         told = json.loads(self.said.splitlines()[-1])
-        return {(name_of(TOPIC, group), *each) for group, commits in told for each in commits}
+        self.longest_commit_s = told["longest_commit_s"]
+        return {(name_of(TOPIC, group), *each) for group, commits in told["acknowledged"] for each in commits}
 
 
 def all_commit(fleets: list[Fleet]) -> None:
@@ -184,6 +190,7 @@ def test_an_upgrade_with_a_standby_moves_no_partition_of_200_members(tmp_path: P
         stack.callback(successor.kill)
         successor.wait_for("standing by is warm")
         moves = formed(fleets)
+        errors = [each.errors for each in fleets]
         events.read_to_end()
         seen = len(events.records)
 
@@ -193,12 +200,14 @@ def test_an_upgrade_with_a_standby_moves_no_partition_of_200_members(tmp_path: P
         all_commit(fleets)
 
         assert formed(fleets) == moves, "no member was told to give or take a partition"
+        assert [each.errors for each in fleets] == errors, "no member noticed"
         acknowledged = set[Commit]().union(*(each.acknowledged() for each in fleets))
         events.read_to_end()
         told = [json.loads(each.value) for each in events.records]
         assert {each["event"] for each in told[seen:]} == {"offsets_committed"}
         assert len({(group, partition) for group, partition, _ in acknowledged}) == 4 * SIZE
         assert acknowledged <= set(commits(told)), "none was lost"
+        print(f"The longest commit took {max(each.longest_commit_s for each in fleets):.1f} s")
         assert [it for it in successor.said if " WARN " in it] == [], "Spark took the state for behind"
 
 
