@@ -27,8 +27,8 @@ __all__ = [
     "newest_committed",
     "newest_planned",
     "planned_batches",
-    "planned_before",
     "read_batch",
+    "read_before",
     "rewrite_first_batch",
 ]
 
@@ -87,15 +87,16 @@ def newest_planned(files: CheckpointFiles) -> PlannedBatch | None:
     return read_batch(files, batches[-1]) if batches else None
 
 
-def planned_before(files: CheckpointFiles, planned: PlannedBatch, by_ms: int) -> PlannedBatch | None:
-    """The newest batch that was planned at least `by_ms` before `planned`, or the oldest that is kept.
+def read_before(files: CheckpointFiles, planned: PlannedBatch, by_ms: int) -> Offsets:
+    """The offsets where the newest batch ends that was planned at least `by_ms` before `planned`.
 
-    None if there is no other.
+    If none such is kept, where the oldest one ends; empty if there is no other.
     """
     batches = [it for it in planned_batches(files) if it < planned.batch_id]
-    least_ms = planned.timestamp_ms - by_ms
-    place = bisect_right(batches, least_ms, key=lambda it: read_batch(files, it).timestamp_ms)
-    return read_batch(files, batches[max(0, place - 1)]) if batches else None
+    latest_ms = planned.timestamp_ms - by_ms
+    # Only plans are looked at: in an object store each look is a call, and a start waits for it.
+    place = bisect_right(batches, latest_ms, key=lambda it: _read_plan(files, it)[0].batch_timestamp_ms)
+    return _read_plan(files, batches[max(0, place - 1)])[1] if batches else {}
 
 
 def newest_committed(files: CheckpointFiles) -> PlannedBatch | None:
@@ -106,25 +107,30 @@ def newest_committed(files: CheckpointFiles) -> PlannedBatch | None:
 
 def read_batch(files: CheckpointFiles, batch_id: int) -> PlannedBatch:
     """Read what is kept of a batch. Raises `CheckpointError` if it is not kept, or in a way unknown here."""
-    name = f"offsets/{batch_id}"
     # Committed while this reads: then the plan is as good as before, and the watermark known.
+    metadata, offsets = _read_plan(files, batch_id)
+    commit = _lines(files, f"commits/{batch_id}")
+    return PlannedBatch(
+        batch_id=batch_id,
+        watermark_ms=metadata.batch_watermark_ms,
+        timestamp_ms=metadata.batch_timestamp_ms,
+        offsets=offsets,
+        next_watermark_ms=None if commit is None else _next_watermark_ms(files, batch_id, commit),
+        conf=metadata.conf,
+    )
+
+
+def _read_plan(files: CheckpointFiles, batch_id: int) -> tuple[_Metadata, Offsets]:
+    name = f"offsets/{batch_id}"
     lines = _lines(files, name)
     if lines is None:
         kept = planned_batches(files)
         which = f"it has {kept[0]} to {kept[-1]}" if kept else "it has none"
         raise CheckpointError(f"checkpoint {files.checkpoint} has no batch {batch_id}: {which}")
-    commit = _lines(files, f"commits/{batch_id}")
     if len(lines) != 2:  # noqa: PLR2004 - the metadata, and one source
         raise _unreadable(files, name, f"it has {max(len(lines) - 1, 0)} sources, and a coordinator has one")
     metadata = _decode(files, name, lines[0], _Metadata)
-    return PlannedBatch(
-        batch_id=batch_id,
-        watermark_ms=metadata.batch_watermark_ms,
-        timestamp_ms=metadata.batch_timestamp_ms,
-        offsets={} if lines[1] == _NO_OFFSET else _decode(files, name, lines[1], Offsets),
-        next_watermark_ms=None if commit is None else _next_watermark_ms(files, batch_id, commit),
-        conf=metadata.conf,
-    )
+    return metadata, {} if lines[1] == _NO_OFFSET else _decode(files, name, lines[1], Offsets)
 
 
 def rewrite_first_batch(files: CheckpointFiles, offsets: Offsets, watermark_ms: int) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from group_coordinator.checkpoints.notes import read_notes, write_notes
-from group_coordinator.checkpoints.offset_log import newest_planned, planned_before
+from group_coordinator.checkpoints.offset_log import newest_planned, read_before
 from group_coordinator.checkpoints.shifts import Shifts, read_shifts
 from group_coordinator.checkpoints.standstills import read_standstills
 from group_coordinator.checkpoints.times import append_times
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from group_coordinator.checkpoints.files import CheckpointFiles
     from group_coordinator.checkpoints.offset_log import PlannedBatch
 
-__all__ = ["newest_ms", "note_outage", "reached_ms", "read_outages", "read_some_ms_ago", "write_outages"]
+__all__ = ["newest_ms", "note_outage", "reached_ms", "read_outages", "write_outages"]
 
 _FILE = "outages.json"
 _KEPT = 1_000
@@ -79,7 +79,7 @@ def note_outage(
         return outages
     was_closed = bool(outages) and outages[-1].closed
     ends = planned.offsets.get(request_topic, {})
-    begins = read_some_ms_ago(files, request_topic, planned, look_back_ms)
+    begins = read_before(files, planned, look_back_ms).get(request_topic, {})
     request_ms = newest_ms(client_config, request_topic, begins, ends, Shifts(read_shifts(files)))
     # It may have ended before it had read anything new: then the outage goes on.
     read_ms = max(request_ms, _reached_ms(planned, outages))
@@ -93,14 +93,6 @@ def note_outage(
         outages = [*outages, outage][-_KEPT:]
         write_outages(files, outages)
     return outages
-
-
-def read_some_ms_ago(
-    files: CheckpointFiles, request_topic: str, planned: PlannedBatch, by_ms: int
-) -> Mapping[int, int]:
-    """The ends, by partition, of the batch that was planned `by_ms` before `planned`."""
-    before = planned_before(files, planned, by_ms)
-    return {} if before is None else before.offsets.get(request_topic, {})
 
 
 def newest_ms(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from group_coordinator.checkpoints.offset_log import newest_planned
-from group_coordinator.checkpoints.outages import newest_ms, read_outages, read_some_ms_ago
+from group_coordinator.checkpoints.offset_log import newest_planned, read_before
+from group_coordinator.checkpoints.outages import newest_ms, read_outages
 from group_coordinator.checkpoints.shifts import Shifts, read_shifts
 from group_coordinator.checkpoints.standstills import begin_standstills, read_standstills
 from group_coordinator.checkpoints.times import readable_ends
@@ -42,7 +42,7 @@ def note_standstills(
     shifts = Shifts(read_shifts(files))
     spans = [(it.start_ms, it.end_ms) for it in read_outages(files)]
     begins = {}
-    read_from = read_some_ms_ago(files, request_topic, planned, look_back_ms)
+    read_from = read_before(files, planned, look_back_ms).get(request_topic, {})
     for partition in sorted(begun):
         read = {partition: planned.offsets.get(request_topic, {}).get(partition, 0)}
         unread = readable_ends(client_config, request_topic, [partition])

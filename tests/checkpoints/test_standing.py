@@ -29,7 +29,7 @@ class Log:
         monkeypatch.setattr(standing, "newest_planned", lambda _: self.planned)
         monkeypatch.setattr(standing, "readable_ends", lambda *it: dict.fromkeys(it[2], 100))
         monkeypatch.setattr(standing, "newest_ms", self.newest)
-        monkeypatch.setattr(standing, "read_some_ms_ago", lambda *_: {})
+        monkeypatch.setattr(standing, "read_before", lambda *_: {})
 
     def newest(self, _config: Any, _topic: str, _begins: Any, ends: dict[int, int], shifts: Any) -> int:
         ((partition, end),) = ends.items()
