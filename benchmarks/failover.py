@@ -154,19 +154,21 @@ def _rounds(way: str, plan: Plan) -> Iterator[dict[str, float]]:
             if successor is not None:
                 successor.await_line(WARM)
             time.sleep(_CALM_S)
+            asked = time.monotonic()
             if way == UPGRADE and successor is not None:
                 running.terminate()
                 # It still answers while it finishes its batch.
                 answered = beats.first_answer(successor.await_line(TAKES_OVER))
                 begin = beats.last_before(answered)
             else:
-                begin = time.monotonic()
+                begin = asked
                 running.kill()
                 if successor is None:
                     successor = stack.enter_context(make())
                 answered = beats.first_answer(begin)
             successor.await_line(RUNNING)
-            yield _apart(way, successor.said, begin, answered)
+            said = [(at, line) for at, line in successor.said if at > asked]
+            yield _apart(way, said, begin, answered)
             running = successor
 
 
@@ -176,7 +178,8 @@ def _apart(way: str, said: list[tuple[float, str]], begin: float, answered: floa
     for phase, words in _PHASES[way]:
         until = answered
         if words:
-            until = next(at for at, line in said if at > begin and any(each in line for each in words))
+            # An answer may come to the client later than the line that its coordinator has stopped.
+            until = max(since, next(at for at, line in said if any(each in line for each in words)))
         phases[phase] = until - since
         since = until
     return {**phases, "all": answered - begin}

@@ -98,10 +98,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid
     """Time without a tick that may pass at once; more is an outage, and does not count for any deadline. It
     must be less than half of the shortest session timeout. Otherwise a pause of Kafka may expire a member
     that sends heartbeats."""
-    probe_interval_ms: Annotated[int, msgspec.Meta(ge=0)] = 0
-    """Time between two probes of a request partition, which show that it takes requests; 0: none are written,
-    and members expire whose partition takes none. It must be less than `clock.max.gap.ms`. The time
-    between two ticks is a good choice, because probes are written beside ticks."""
+    probe_interval_ms: Annotated[int, msgspec.Meta(ge=0)] = 2_000
+    """Most time between two probes of a request partition, which show that it takes requests; 0: none are
+    written, and members expire whose partition takes none. It must be less than `clock.max.gap.ms`. With
+    twice the time between two ticks each probe is written beside a tick, and makes no batch more."""
     trigger_interval_ms: Annotated[int, msgspec.Meta(ge=0)] = 0
     """Time between the starts of two batches; 0: each begins as soon as the one before is done."""
 

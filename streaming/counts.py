@@ -57,6 +57,11 @@ class Counts:
     timers: Timers = field(default_factory=Timers, compare=False)
     """Groups, by when their next deadline is due; on an executor, how that has changed."""
 
+    @property
+    def heard(self) -> int:
+        """A number that grows with each record that is no probe."""
+        return self.requests.total() + self.rejected + self.responses.total()
+
     def add(self, other: Counts) -> None:
         """Add what another task has counted."""
         self.timers.add(other.timers)

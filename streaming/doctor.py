@@ -39,7 +39,7 @@ from group_coordinator.jobs.settings import SettingsError
 from group_coordinator.streaming.daemon import daemon_defaults, why_not_short
 from group_coordinator.streaming.errors import CoordinatorError
 from group_coordinator.streaming.leadership import check_alone
-from group_coordinator.streaming.topics import TopicError, examine_topics
+from group_coordinator.streaming.topics import TopicError, TopicNote, examine_topics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping
@@ -214,9 +214,11 @@ def _brokers(settings: Settings) -> str:
     return f"cluster {cluster['cluster_id']}, {brokers} broker{'s' * (brokers > 1)}"
 
 
-def _topic(told: str | TopicError) -> str:
+def _topic(told: str | TopicNote | TopicError) -> str:
     if isinstance(told, TopicError):
         raise told
+    if isinstance(told, TopicNote):
+        raise _Noted(told.told)
     return told
 
 

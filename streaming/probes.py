@@ -5,8 +5,11 @@ heartbeats then. So the coordinator writes a probe to each partition at a steady
 query leaves them out. Time waits for probes as it waits for the reader (`clock.py`). A partition that does
 not take one for long stands still (`group_coordinator.coordinator_state.standstills`).
 
-Each partition has a producer of its own. A broker answers the requests of one connection in their order, and
-a request for several partitions when all of them are written. So one that takes nothing would hold up others.
+Those for the partitions of one broker go there in one request. The broker answers the requests of one
+connection in their order, and a request for several partitions when it knows of all of them. So a partition
+that takes nothing would hold up the others. The broker is to wait for half a second only. After that it says
+which were written. A second producer asks a partition that was not from then on. Brokers may take as long for
+its requests as is of use, because the partition may be slow and nothing worse.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from kafka import KafkaProducer
 from kafka.errors import AuthorizationError, KafkaError
+from kafka.net.compat import KafkaNetClient
 
 from group_coordinator.coordinator_state.log import PROBE
 from group_coordinator.jobs.producers import close_producer
@@ -34,6 +38,10 @@ _log = logging.getLogger(__name__)
 
 _LOOK_S = 0.2
 _RECONNECT_MS = 1_000
+_LINGER_MS = 5
+"""For the probes of one moment. They are sent one after the other."""
+_WRITE_MS = 500
+"""The time that a broker has to write a probe. Longer would hold up others until they are in doubt."""
 _SETTLING_S = 60
 """The least time between two restarts because of partitions that have begun to stand still."""
 
@@ -81,9 +89,9 @@ class WriteTimes:
     def due(self, now_ms: float, *, ticks: bool = False) -> list[int]:
         """The partitions to which a probe is to be sent.
 
-        `ticks`: the clock writes now. A probe beside a tick makes no batch more, so it may come earlier.
+        `ticks`: the clock writes now. A probe beside a tick makes no batch more, so it may come much earlier.
         """
-        interval_ms = self._interval_ms / 2 if ticks else self._interval_ms
+        interval_ms = self._interval_ms / 4 if ticks else self._interval_ms
         return [
             it
             for it, written_ms in self._written_ms.items()
@@ -95,23 +103,26 @@ class WriteTimes:
         self._sent_ms[partition] = now_ms
         self._asked_ms.setdefault(partition, now_ms)
 
-    def taken(self, partition: int, now_ms: float) -> None:
-        """Take in that the probe that was on its way is in the log, for all to read."""
+    def taken(self, partition: int, now_ms: float) -> float:
+        """Take in that the probe that was on its way is in the log, for all to read.
+
+        Returns the time that it took.
+        """
         written_ms = self._written_ms[partition]
         if now_ms - written_ms > self._harmless_ms:
             self._doubted_ms.setdefault(partition, written_ms)
-        self._written_ms[partition] = self._sent_ms.pop(partition)
+        sent_ms = self._written_ms[partition] = self._sent_ms.pop(partition)
         del self._asked_ms[partition]
+        return now_ms - sent_ms
 
     def lost(self, partition: int) -> None:
         """Take in that the probe that was on its way was not taken."""
         del self._sent_ms[partition]
 
-    def forget(self, partition: int) -> None:
-        """Ask this partition no more, because nobody may."""
-        del self._written_ms[partition]
-        for times in (self._doubted_ms, self._sent_ms, self._asked_ms):
-            times.pop(partition, None)
+    def forget_all(self) -> None:
+        """Ask no partition any more, because nobody may."""
+        for times in (self._written_ms, self._doubted_ms, self._sent_ms, self._asked_ms):
+            times.clear()
 
     def settle(self, standing: Collection[int], now_ms: float) -> set[int] | None:
         """Return the partitions that take no requests besides `standing`; None as long as it is not known.
@@ -197,15 +208,21 @@ class Probes:
         self._config = {
             **client_config,
             "acks": "all",
-            "linger_ms": 0,
-            # Twice is as good as once.
+            "linger_ms": _LINGER_MS,
+            # Twice is as good as once, and the next one is new.
             "enable_idempotence": False,
+            "retries": 0,
             "reconnect_backoff_max_ms": _RECONNECT_MS,
+            "bootstrap_timeout_ms": patience_ms,
             "max_block_ms": patience_ms,
-            "request_timeout_ms": patience_ms,
-            "delivery_timeout_ms": patience_ms,
+            # Which includes that of waiting for a connection.
+            "delivery_timeout_ms": 2 * patience_ms,
         }
+        self._patience_ms = patience_ms
         self._producers: dict[int, KafkaProducer] = {}
+        """By the time that a broker has to write what they send."""
+        self._slow: set[int] = set()
+        """The partitions that have not taken the newest probe as soon as they should."""
         self._futures: dict[int, Any] = {}
         self._restarted_s = -float(_SETTLING_S)
         self._is_restarting = False
@@ -228,6 +245,7 @@ class Probes:
         )
 
     def __enter__(self) -> Self:
+        self._woken.set()
         self._thread.start()
         return self
 
@@ -282,7 +300,6 @@ class Probes:
             return self._times.healed()
 
     def _run(self) -> None:
-        # Nothing is to be looked at where no partition is asked, which is the default.
         while len(self._times) and not self._stopping:
             self._woken.wait(_LOOK_S)
             self._woken.clear()
@@ -291,40 +308,63 @@ class Probes:
             with self._lock:
                 due = self._times.due(_now_ms(), ticks=ticks)
             for partition in due:
-                self._send(partition)
+                # None any more, if it has turned out that nobody may.
+                if len(self._times):
+                    self._send(partition)
 
     def _take_in(self) -> None:
         for partition, future in list(self._futures.items()):
             if not future.is_done:
                 continue
-            del self._futures[partition]
-            with self._lock:
-                if future.succeeded():
-                    self._times.taken(partition, _now_ms())
-                elif isinstance(future.exception, AuthorizationError):
-                    self._may_not(partition, future.exception)
-                else:
-                    self._times.lost(partition)
+            # None of them, if it has turned out that nobody may.
+            if self._futures.pop(partition, None) is None:
+                break
+            if future.succeeded():
+                with self._lock:
+                    took_ms = self._times.taken(partition, _now_ms())
+                if took_ms < _WRITE_MS:
+                    self._slow.discard(partition)
+            else:
+                self._slow.add(partition)
+                self._lost(partition, future.exception)
 
     def _send(self, partition: int) -> None:
         # Before the producer looks for Kafka.
         with self._lock:
             self._times.sent(partition, _now_ms())
         try:
-            producer = self._producers.get(partition)
-            if producer is None:
-                producer = self._producers[partition] = KafkaProducer(**self._config)
-            self._futures[partition] = producer.send(self._topic, PROBE, partition=partition)
+            producer = self._producer(self._patience_ms if partition in self._slow else _WRITE_MS)
+            future = producer.send(self._topic, PROBE, partition=partition)
         except KafkaError as error:
-            with self._lock:
-                if isinstance(error, AuthorizationError):
-                    self._may_not(partition, error)
-                else:
-                    self._times.lost(partition)
+            self._lost(partition, error)
+        else:
+            self._futures[partition] = future
+            # Somebody may wait for it.
+            future.add_both(lambda _: self._woken.set())
 
-    def _may_not(self, partition: int, error: BaseException) -> None:
-        _log.warning("not watching whether request partition %s takes requests: %s", partition, error)
-        self._times.forget(partition)
+    def _producer(self, write_ms: int) -> KafkaProducer:
+        """The one whose requests brokers may take so long for."""
+        if write_ms not in self._producers:
+            self._producers[write_ms] = KafkaProducer(
+                **self._config,
+                request_timeout_ms=write_ms,
+                # A connection is closed later than that, or the answer would never come.
+                kafka_client=lambda **config: KafkaNetClient(
+                    **config | {"request_timeout_ms": write_ms + self._patience_ms}
+                ),
+            )
+        return self._producers[write_ms]
+
+    def _lost(self, partition: int, error: BaseException) -> None:
+        may_not = isinstance(error, AuthorizationError)
+        with self._lock:
+            if may_not:
+                self._times.forget_all()
+            else:
+                self._times.lost(partition)
+        if may_not:
+            self._futures.clear()
+            _log.warning("not watching whether request partitions take requests: %s", error)
 
 
 def _now_ms() -> float:

@@ -41,7 +41,6 @@ from group_coordinator.streaming.probes import Probes
 from group_coordinator.streaming.query import QUERY_NAME, start_query
 from group_coordinator.streaming.supervision import Supervision
 from group_coordinator.streaming.ticks import TickReader
-from group_coordinator.streaming.timers import Timers
 from group_coordinator.streaming.topic_watch import TopicWatch
 from group_coordinator.streaming.topics import prepare_topics
 from group_coordinator.streaming.warmth import Warmth, loading
@@ -77,7 +76,7 @@ def _run(settings: Settings, say: Callable[[str], None], *, progress: bool) -> N
     client_config = python_client_config(settings.bootstrap_servers, settings.kafka)
     registry = CollectorRegistry()
     batches = BatchWatch(QUERY_NAME)
-    watch = Watch(batches, Health(batches, settings.stall_ms), JobMetrics(registry), Timers())
+    watch = Watch(batches, Health(batches, settings.stall_ms), JobMetrics(registry), Counts())
     with ExitStack() as stack:
         # First of all: if somebody else has the port, nobody has to wait for Kafka and Spark to be told.
         stack.enter_context(serving(settings.metrics_port, registry, watch.health, say))
@@ -110,7 +109,7 @@ def _run(settings: Settings, say: Callable[[str], None], *, progress: bool) -> N
         if why_not is not None:
             say(f"groups take pyspark's own Python worker, which holds a tenth as many: {why_not}")
         spark.streams.addListener(batches)
-        counts = spark.sparkContext.accumulator(Counts(timers=watch.timers), CountsParam())
+        counts = spark.sparkContext.accumulator(watch.counts, CountsParam())
         if settings.metrics_port >= 0:
             registry.register(DecisionMetrics(lambda: counts.value))
             spark.streams.addListener(BatchMetrics(registry, QUERY_NAME))

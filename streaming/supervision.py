@@ -48,7 +48,7 @@ from group_coordinator.streaming.query import Until
 from group_coordinator.streaming.ticks import TickReader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator
 
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
@@ -118,7 +118,7 @@ class Supervision:
         self._spark = spark
         self._start = start
         self._leadership = leadership
-        self._batches, self._health, self._metrics, self._timers = watch
+        self._batches, self._health, self._metrics, self._counts = watch
         self._topics = topics
         self._probes = probes
         self._corrections = Corrections.of(settings, self._client_config)
@@ -142,10 +142,10 @@ class Supervision:
         """Whether it was told that the clock of the ticks' broker is wrong."""
         self._met: set[int] = set()
         """Partitions that stand still, as is noted, of which the query has met requests."""
-        self._read: Mapping[int, int] | None = None
-        """How far the requests were read at the last look."""
-        self._read_at = time.monotonic()
-        """When that was another one than before, by the machine's monotonic clock in seconds."""
+        self._heard = 0
+        """How much of requests was heard at the last look. Probes are not among them."""
+        self._heard_at = time.monotonic()
+        """When that was more than before, by the machine's monotonic clock in seconds."""
 
     def run(self) -> None:
         """Coordinate until asked to stop; it is this process's turn."""
@@ -191,7 +191,7 @@ class Supervision:
                 Progress(
                     self._stalled,
                     self._ticks_caught_up,
-                    self._timers,
+                    self._counts.timers,
                     self._probes.unwritten_ms,
                     self._probes.tick,
                     self._is_quiet,
@@ -406,7 +406,7 @@ class Supervision:
         while not self._stopping.wait(_LOOK_WHILE_CATCHING_UP_S if is_catching_up else _LOOK_S):
             self._health.does(self._activity, self._patience_ms[self._activity])
             self._tell_skew(clock)
-            polling.set(often=self._has_read() or is_catching_up)
+            polling.set(often=self._has_heard() or is_catching_up)
             if self._batches.groups is not None:
                 self._conflicts = 0
                 self._patience_ms[self._activity] = self._least_ms[self._activity]
@@ -466,15 +466,15 @@ class Supervision:
             return "requests come faster than they are read"
         return None
 
-    def _has_read(self) -> bool:
+    def _has_heard(self) -> bool:
         """Whether requests were read since the last look."""
-        before, self._read = self._read, self._batches.read.get(self._settings.topics_requests)
-        if self._read != before:
-            self._read_at = time.monotonic()
-        return self._read != before
+        before, self._heard = self._heard, self._counts.heard
+        if self._heard != before:
+            self._heard_at = time.monotonic()
+        return self._heard != before
 
     def _is_quiet(self) -> bool:
-        return self._activity is Activity.COORDINATING and time.monotonic() - self._read_at > _QUIET_S
+        return self._activity is Activity.COORDINATING and time.monotonic() - self._heard_at > _QUIET_S
 
     def _ticks_caught_up(self) -> int:
         return self._batches.caught_up.get(self._settings.topics_clock, {}).get(0, 0)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from group_coordinator.jobs.settings import Settings
 
-__all__ = ["TopicError", "TopicSpec", "examine_topics", "prepare_topics", "topic_specs"]
+__all__ = ["TopicError", "TopicNote", "TopicSpec", "examine_topics", "prepare_topics", "topic_specs"]
 
 _HOUR_MS = 3_600_000
 
@@ -39,11 +39,17 @@ class TopicError(Exception):
     """Topics are missing, unsuitable or out of reach; the message is one line and says what to do."""
 
 
+class TopicNote(NamedTuple):
+    """A topic can be used, and `told` says what the coordinator does not do with it."""
+
+    told: str
+
+
 class TopicSpec(NamedTuple):
     """A topic: `required` configs are checked, `initial` ones are only set when it is created.
 
     A required value of an int is a minimum, any other has to be equal. `operations`: what the coordinator
-    does with it, and so must be allowed to do.
+    does with it, and so must be allowed to do. `probed`: it also writes probes (`probes.py`), if it may.
     """
 
     name: str
@@ -52,6 +58,7 @@ class TopicSpec(NamedTuple):
     initial: dict[str, str]
     operations: tuple[ACLOperation, ...]
     exact_partitions: bool = False
+    probed: bool = False
 
 
 def topic_specs(settings: Settings) -> list[TopicSpec]:
@@ -69,10 +76,10 @@ def topic_specs(settings: Settings) -> list[TopicSpec]:
     write = (ACLOperation.WRITE, ACLOperation.DESCRIBE_CONFIGS)
     read = (ACLOperation.READ, ACLOperation.DESCRIBE_CONFIGS)
     both = (ACLOperation.READ, *write)
-    of_probes = both if settings.probe_interval_ms else read
     of_requests = settings.requests_partitions
+    probed = settings.probe_interval_ms > 0
     return [
-        TopicSpec(settings.topics_requests, of_requests, append_time, day, of_probes),
+        TopicSpec(settings.topics_requests, of_requests, append_time, day, read, probed=probed),
         TopicSpec(settings.topics_clock, 1, append_time, hour, both, exact_partitions=True),
         *(
             TopicSpec(topic, settings.responses_partitions, large, hour, write)
@@ -96,6 +103,7 @@ class _Found(NamedTuple):
 
     partitions: int
     lacking: list[str]
+    is_writable: bool
 
 
 def prepare_topics(settings: Settings, client_config: Mapping[str, Any]) -> dict[str, int]:
@@ -130,7 +138,9 @@ def prepare_topics(settings: Settings, client_config: Mapping[str, Any]) -> dict
     return partitions
 
 
-def examine_topics(settings: Settings, client_config: Mapping[str, Any]) -> dict[str, str | TopicError]:
+def examine_topics(
+    settings: Settings, client_config: Mapping[str, Any]
+) -> dict[str, str | TopicNote | TopicError]:
     """Check what `prepare_topics` does, topic by topic, and create none.
 
     Of each topic that can be used or created, how it is; of each other one, the error. Raises `KafkaError`,
@@ -142,7 +152,7 @@ def examine_topics(settings: Settings, client_config: Mapping[str, Any]) -> dict
         usable = [spec for spec in specs if spec.name in found and not found[spec.name].lacking]
         configs = _configs(admin, usable) if usable else {}
     partitions = {name: each.partitions for name, each in found.items()}
-    examined: dict[str, str | TopicError] = {}
+    examined: dict[str, str | TopicNote | TopicError] = {}
     for spec in specs:
         if spec.name not in found:
             examined[spec.name] = (
@@ -154,6 +164,11 @@ def examine_topics(settings: Settings, client_config: Mapping[str, Any]) -> dict
             examined[spec.name] = TopicError(_rights_missing(" and ".join(lacking)))
         elif problems := list(_problems(spec, partitions, configs[spec.name], settings.response_topics)):
             examined[spec.name] = TopicError(_unsuitable(problems))
+        elif spec.probed and not found[spec.name].is_writable:
+            examined[spec.name] = TopicNote(
+                "Write is not allowed, so nobody watches whether its partitions take requests: grant it, or "
+                "set probe.interval.ms to 0"
+            )
         else:
             allowed = ", ".join(map(_spelled, spec.operations))
             examined[spec.name] = f"{partitions[spec.name]} partitions, settings as wanted, {allowed} allowed"
@@ -189,7 +204,8 @@ def _found(admin: KafkaAdminClient, specs: Iterable[TopicSpec]) -> dict[str, _Fo
         unknown = [ACLOperation.DESCRIBE_CONFIGS.name]
         allowed = topic["authorized_operations"] if error is NoError else unknown
         lacking = [_spelled(it) for it in spec.operations if it.name not in allowed]
-        found[spec.name] = _Found(len(topic["partitions"]), lacking)
+        is_writable = ACLOperation.WRITE.name in allowed
+        found[spec.name] = _Found(len(topic["partitions"]), lacking, is_writable)
     return found
 
 

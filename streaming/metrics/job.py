@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.outages import Outage
     from group_coordinator.jobs.batches import BatchWatch
     from group_coordinator.jobs.health import Health
-    from group_coordinator.streaming.timers import Timers
+    from group_coordinator.streaming.counts import Counts
 
 __all__ = ["JobMetrics", "Watch"]
 
@@ -71,9 +71,9 @@ class JobMetrics:
 
 
 class Watch(NamedTuple):
-    """All that tells how the job is: to itself, to its clock, to probes, and to Prometheus."""
+    """All that tells how the job is: to itself, to its clock, and to its port."""
 
     batches: BatchWatch
     health: Health
     metrics: JobMetrics
-    timers: Timers
+    counts: Counts

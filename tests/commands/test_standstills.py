@@ -124,8 +124,7 @@ def test_time_stands_still_for_groups_of_a_partition_that_takes_no_requests(
     servers = first.bootstrap_servers
 
     def start() -> Job:
-        options = ("--set", "requests.partitions=2", "--set", "probe.interval.ms=1500")
-        return Job(servers, tmp_path, "stands", *options)
+        return Job(servers, tmp_path, "stands", "--set", "requests.partitions=2")
 
     job = start()
     try:

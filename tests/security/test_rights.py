@@ -14,7 +14,9 @@ from kafka.admin import ACLOperation, ResourceType
 
 from group_coordinator.jobs.kafka_config import python_client_config
 from group_coordinator.jobs.settings import Settings
-from group_coordinator.streaming.topics import TopicError, examine_topics, prepare_topics
+from group_coordinator.streaming.probes import Probes
+from group_coordinator.streaming.topics import TopicError, TopicNote, examine_topics, prepare_topics
+from tests.patience import wait_for
 from tests.security.certificates import make_client_key
 from tests.security.conftest import password_of
 from tests.security.rights import Right, rights_of
@@ -25,11 +27,17 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.verify]
 
 COORDINATOR = rights_of("The coordinator")
+(OF_PROBES,) = [
+    it
+    for it in COORDINATOR
+    if it.pattern.resource_name == "coordinator.requests" and ACLOperation.WRITE in it.operations
+]
+"""The one that it can do without."""
 ON_TOPICS = [
     (right, operation)
     for right in COORDINATOR
     for operation in right.operations
-    if right.pattern.resource_type is ResourceType.TOPIC
+    if right.pattern.resource_type is ResourceType.TOPIC and right is not OF_PROBES
 ]
 WORDS = {
     ACLOperation.READ: "Read",
@@ -106,6 +114,30 @@ def test_each_right_of_the_guide_is_needed_and_missed_at_the_start(secured: Secu
         )
         for right, operation in ON_TOPICS
     }
+
+
+@pytest.mark.usefixtures("topics")
+def test_without_the_right_to_write_probes_nobody_watches_and_that_is_said(
+    secured: SecuredBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    secured.grant("coordinator", [it for it in COORDINATOR if it is not OF_PROBES])
+    prepare(secured)
+    settings, config = given(secured)
+    examined = examine_topics(settings, config)
+    notes = {name: told for name, told in examined.items() if isinstance(told, TopicNote)}
+    assert not [told for told in examined.values() if isinstance(told, TopicError)]
+    assert notes.keys() == {"coordinator.requests"}
+    assert notes["coordinator.requests"].told.startswith("Write is not allowed, so nobody watches ")
+
+    with Probes.of(settings, 4, config) as probes:
+        wait_for(lambda: probes.settle([]) == set())
+        wait_for(lambda: "not watching whether request partitions take requests: " in caplog.text)
+        # It is all the same to time.
+        assert probes.unwritten_ms() == 0
+    assert caplog.text.count("not watching") == 1
+
+    off, config = given(secured, probe_interval_ms="0")
+    assert not [told for told in examine_topics(off, config).values() if not isinstance(told, str)]
 
 
 @pytest.mark.usefixtures("topics")

@@ -22,11 +22,11 @@ from group_coordinator.jobs.settings import Settings
 from group_coordinator.jobs.signals import StopEvent
 from group_coordinator.streaming import supervision
 from group_coordinator.streaming.clock import ClockStoppedError
+from group_coordinator.streaming.counts import Counts
 from group_coordinator.streaming.errors import CoordinatorError
 from group_coordinator.streaming.metrics import JobMetrics, Watch
 from group_coordinator.streaming.query import Until
 from group_coordinator.streaming.supervision import Supervision
-from group_coordinator.streaming.timers import Timers
 from tests.jobs.progress import progress
 
 CLOCK = "the clock of the leader of topic coordinator.clock"
@@ -171,7 +171,9 @@ class Stage:
         monkeypatch.setattr(time, "monotonic", lambda: self.now_s)
         monkeypatch.setattr(self.stopping, "wait", self.wait)
         self.batches = BatchWatch("the query")
-        watch = Watch(self.batches, Health(self.batches, 9_000), JobMetrics(CollectorRegistry()), Timers())
+        self.counts = Counts()
+        metrics = JobMetrics(CollectorRegistry())
+        watch = Watch(self.batches, Health(self.batches, 9_000), metrics, self.counts)
         leadership: Any = SimpleNamespace(
             coordinator="me", alive_at=None, stopping=self.stopping, await_turn=lambda ticks: None
         )
@@ -551,17 +553,18 @@ def test_a_clock_that_stops_is_noticed_while_partitions_are_asked(stage: Stage) 
 
 
 def test_kafka_is_asked_often_while_requests_come(stage: Stage) -> None:
-    """Here the topic of requests is the default one: what is read of another changes nothing."""
-    read = iter([{0: 7}, {0: 7}, {0: 8}, {0: 8}, {0: 8}])
-    topic = "coordinator.requests"
+    """Ticks and probes are read besides, and change nothing."""
+    heard = iter([1, 0, 1, 0, 0])
 
     def script() -> None:
         if stage.queries[-1].until is not Until.STOPPED:
             stage.queries[-1].isActive = False
-        elif (partitions := next(read, None)) is None:
+        elif (requests := next(heard, None)) is None:
             stage.stopping.set()
         else:
-            stage.batches.read = {topic: partitions, "coordinator.clock": {0: int(stage.now_s)}}
+            stage.counts.rejected += requests
+            read = int(stage.now_s)
+            stage.batches.read = {"coordinator.requests": {0: read}, "coordinator.clock": {0: read}}
 
     stage.script = script
     stage.under_test.run()
