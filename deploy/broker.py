@@ -28,7 +28,7 @@ _CLUSTER_ID = "cluster.id="
 _ADDRESS_IN_USE = "Address already in use"
 
 # Most of a short life is starting up: without the optimising compiler that takes a third less on one core.
-_SHORT_LIVED = ("-XX:TieredStopAtLevel=1",)
+SHORT_LIVED = ("-XX:TieredStopAtLevel=1",)
 
 # One small node: nothing is replicated, nothing waits for others.
 _SETTINGS = {
@@ -97,7 +97,7 @@ class EmbeddedBroker:
         *,
         port: int = 0,
         heap_mb: int = 512,
-        jvm_flags: Sequence[str] = _SHORT_LIVED,
+        jvm_flags: Sequence[str] = SHORT_LIVED,
         overrides: Mapping[str, str] | None = None,
         cluster_id: str | None = None,
         jars: str = "broker",

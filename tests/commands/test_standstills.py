@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
+from kafka import KafkaProducer, TopicPartition
 
 from group_coordinator.coordinator_state.partitioning import partition_for_key
 from group_coordinator.deploy.broker import EmbeddedBroker
@@ -21,7 +21,7 @@ from tests.commands.asking import requests_to
 from tests.commands.ending import events_as_replayed
 from tests.commands.job import Job
 from tests.faults.history import collect, read_topic
-from tests.gateway.cluster import another_of
+from tests.gateway.cluster import another_of, hiding_listeners, replicate
 from tests.gateway.ports import ports_in_a_row
 from tests.patience import PATIENCE_S, wait_for
 from tests.topics import Reader, Requests
@@ -50,18 +50,6 @@ def first(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[EmbeddedBr
     else:
         with EmbeddedBroker(tmp_path / "1", overrides=overrides) as broker:
             yield broker
-
-
-def hiding_listeners(port: int) -> dict[str, str]:
-    """Settings with a listener for clients at the first of three ports."""
-    clients, brokers, controllers = range(port, port + 3)
-    listeners = f"CLIENTS://127.0.0.1:{clients},PLAINTEXT://127.0.0.1:{brokers}"
-    return {
-        "listeners": f"{listeners},CONTROLLER://127.0.0.1:{controllers}",
-        "advertised.listeners": listeners,
-        "listener.security.protocol.map": "CLIENTS:PLAINTEXT,PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-        "controller.quorum.voters": f"1@127.0.0.1:{controllers}",
-    }
 
 
 @contextmanager
@@ -95,22 +83,6 @@ def join(requests: Requests, group_id: str, client_id: str = "c1", **fields: Any
     return me
 
 
-def replicate(servers: str, partition: TopicPartition) -> None:
-    """Have the second broker follow the first; `servers` know both."""
-    with closing(KafkaAdminClient(bootstrap_servers=servers)) as admin:
-        admin.alter_partition_reassignments({partition: [1, 2]})
-
-        def in_sync() -> list[int]:
-            (topic,) = admin.describe_topics([partition.topic])
-            return next(
-                sorted(it["isr_nodes"])
-                for it in topic["partitions"]
-                if it["partition_index"] == partition.partition
-            )
-
-        wait_for(lambda: in_sync() == [1, 2], said=in_sync)
-
-
 @pytest.mark.parametrize(
     ("first", "is_killed"),
     [("hidden", False), ("hidden", True), ("known", False)],
@@ -138,7 +110,7 @@ def test_time_stands_still_for_groups_of_a_partition_that_takes_no_requests(
             another_of(tmp_path, first, 2) as second,
             ExitStack() as stack,
         ):
-            replicate(second.bootstrap_servers, stands)
+            replicate(second.bootstrap_servers, stands, [1, 2])
             member = join(requests, ON_BOTH)
             join(requests, ON_ONE, session_timeout_ms=DEAD_FOR_MS)
             beats = join(others, BEATS, "c2", session_timeout_ms=6_000)

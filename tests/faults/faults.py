@@ -5,6 +5,8 @@ Every fault is over when `Fault.do` returns, but for what has to be started agai
 
 from __future__ import annotations
 
+import itertools
+import json
 import os
 import random
 import resource
@@ -12,32 +14,50 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import NamedTuple, Protocol
 
+from kafka import KafkaProducer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
 from group_coordinator.deploy.broker import EmbeddedBroker
 from tests.faults.supervisor import Supervisor, signal_process
+from tests.gateway.cluster import replicate
+from tests.own_clock import BrokerWithOwnClock
 from tests.storage.hdfs import Hdfs
 from tests.storage.s3 import ObjectStore
 
-__all__ = ["KINDS", "Fault", "Scene", "plan"]
+__all__ = ["KINDS", "REQUEST_PARTITIONS", "Fault", "Scene", "plan"]
+
+REQUEST_PARTITIONS = 4
 
 # Longer than a batch, and longer than the shortest session.
 _PAUSES_S = ((1.5, 4), (7, 14))
 _FOUND_WITHIN_S = 20
 # The first batch of a new log needs more than that, the checkpoint's files are smaller.
 _QUOTA_BYTES = 100
+_JUMPS_MS = (8_000, 60_000)
+"""No smaller ones, which may move the time of a partition's groups: `docs/contract.md` says why."""
+_PILE = 20_000
+_QUESTIONS = 300
+_LARGE = "large"
+_numbers = itertools.count(1)
 
 
 class Scene(Protocol):
     """What faults are done to. `done`: how often which process was sent which signal, and the like."""
 
-    broker: EmbeddedBroker
+    broker: BrokerWithOwnClock
     store: ObjectStore | Hdfs | None
     supervisor: Supervisor
     done: Counter[str]
+
+    @property
+    def follower(self) -> EmbeddedBroker:
+        """A broker that no client knows, and that holds nothing but what it is given."""
+
+    @property
+    def request_topic(self) -> str: ...
 
     @property
     def response_topic(self) -> str: ...
@@ -206,14 +226,93 @@ def _fill_disk(scene: Scene, fault: Fault) -> None:
 
 
 def _refuse_writes(scene: Scene, fault: Fault) -> None:
-    """The response topic takes nothing: for a while (too few replicas), or for its size (for good)."""
-    way = ("min.insync.replicas", "2", "1") if fault.choice < 0.5 else ("max.message.bytes", "80", "12000000")
-    name, bad, good = way
+    """The response topic takes nothing: for a while (a follower hangs), or for its size (for good)."""
+    if fault.choice < 0.5:
+        with _hanging(scene, TopicPartition(scene.response_topic, 0)):
+            scene.done["sink refused: a follower hangs"] += 1
+            time.sleep(fault.seconds)
+        return
     with _admin(scene) as admin:
-        admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, scene.response_topic, {name: bad})])
-        scene.done[f"sink refused: {name}"] += 1
+        for size in ("80", "12000000"):
+            config = {"max.message.bytes": size}
+            admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, scene.response_topic, config)])
+            if size == "80":
+                scene.done["sink refused: max.message.bytes"] += 1
+                time.sleep(fault.seconds)
+
+
+def _stick(scene: Scene, fault: Fault) -> None:
+    """One partition of the request topic takes nothing, until its follower goes on or is put out."""
+    partition = TopicPartition(scene.request_topic, int(fault.choice * REQUEST_PARTITIONS))
+    with _hanging(scene, partition):
+        scene.done["request partition stuck"] += 1
         time.sleep(fault.seconds)
-        admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, scene.response_topic, {name: good})])
+
+
+@contextmanager
+def _hanging(scene: Scene, partition: TopicPartition) -> Iterator[None]:
+    """The partition has a follower meanwhile, for which its leader waits, and which hangs."""
+    follower = scene.follower
+    assert follower.pid is not None
+    replicate(follower.bootstrap_servers, partition, [1, 2])
+    os.kill(follower.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(follower.pid, signal.SIGCONT)
+    replicate(follower.bootstrap_servers, partition, [1])
+
+
+# -- clocks and requests ---------------------------------------------------------------------------------
+
+
+def _jump(scene: Scene, fault: Fault) -> None:
+    """The clock of the broker, which stamps requests and ticks, is ahead or behind for a while."""
+    least, most = _JUMPS_MS
+    sign, size = (1, 2 * fault.choice) if fault.choice < 0.5 else (-1, 2 * fault.choice - 1)
+    scene.broker.set_clock(sign * round(least + size * (most - least)))
+    scene.done["clock jumped"] += 1
+    time.sleep(fault.seconds)
+    scene.broker.set_clock(0)
+
+
+def _pile_up(scene: Scene, fault: Fault) -> None:
+    """Nobody reads for a while, and then there are requests for many batches."""
+    scene.supervisor.stay_away(fault.seconds)
+    _kill(scene, "driver", _pids(scene, "python", "jvm", "executor", "worker"))
+    number = next(_numbers)
+    beat = {"api": "heartbeat", "client_id": "pile", "generation_id": 1, "member_id": "nobody"}
+    _send(
+        scene,
+        [
+            beat | {"group_id": f"pile-{each % 20}", "request_id": f"pile-{number}-{each}"}
+            for each in range(_PILE)
+        ],
+    )
+    scene.done["backlog"] += 1
+
+
+def _flood(scene: Scene, _fault: Fault) -> None:
+    """Many questions at once about a group with a large answer."""
+    number = next(_numbers)
+    partitions = [
+        {"partition_index": each, "committed_offset": each, "committed_metadata": "m" * 60}
+        for each in range(1_000)
+    ]
+    of_large = {"client_id": "flood", "group_id": _LARGE}
+    commit = of_large | {"api": "offset_commit", "topics": [{"name": "t", "partitions": partitions}]}
+    ask = of_large | {"api": "offset_fetch"}
+    _send(scene, [commit | {"request_id": f"flood-{number}"}])
+    _send(scene, [ask | {"request_id": f"flood-{number}-{each}"} for each in range(_QUESTIONS)])
+    scene.done["flood"] += 1
+
+
+def _send(scene: Scene, requests: list[dict[str, object]]) -> None:
+    with closing(KafkaProducer(bootstrap_servers=scene.broker.bootstrap_servers, linger_ms=50)) as producer:
+        for request in requests:
+            key, value = str(request["group_id"]).encode(), json.dumps(request).encode()
+            producer.send(scene.request_topic, key=key, value=value)
+        producer.flush()
 
 
 @contextmanager
@@ -241,4 +340,8 @@ KINDS: dict[str, Callable[[Scene, Fault], None]] = {
     "pause-store": _pause_store,
     "disk-full": _fill_disk,
     "sink-refuses": _refuse_writes,
+    "stuck-partition": _stick,
+    "clock-jump": _jump,
+    "backlog": _pile_up,
+    "flood": _flood,
 }

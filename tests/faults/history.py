@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -64,8 +65,9 @@ class History(msgspec.Struct, kw_only=True):
 
 def is_read(settings: Settings, requests: list[Any]) -> bool:
     """Whether the coordinator has read these records of its topic, and time has passed since the newest."""
-    last = last_batch(files_of(settings.checkpoint))
-    if last is None or last.watermark_ms <= max(record.timestamp for record in requests):
+    checkpoint = files_of(settings.checkpoint)
+    last, counts_at = last_batch(checkpoint), _counts_at(checkpoint)
+    if last is None or last.watermark_ms <= max(map(counts_at, requests)):
         return False
     read_to = last.read_to[settings.topics_requests]
     wanted = Counter(record.partition for record in requests)
@@ -77,7 +79,7 @@ def collect(settings: Settings, requests: list[Any], notes: list[AnyNote], table
     checkpoint = files_of(settings.checkpoint)
     last = last_batch(checkpoint)
     assert last is not None
-    shift_at = Shifts(_noted(checkpoint, "shifts.json", list[Shift])).at
+    counts_at = _counts_at(checkpoint)
 
     def written(topic: str) -> list[Written]:
         records = read_topic(settings.bootstrap_servers, topic)
@@ -89,7 +91,7 @@ def collect(settings: Settings, requests: list[Any], notes: list[AnyNote], table
                 it.topic,
                 it.partition,
                 it.offset,
-                it.timestamp + shift_at(it.partition, it.offset),
+                counts_at(it),
                 it.key,
                 it.value,
             )
@@ -114,6 +116,12 @@ def collect(settings: Settings, requests: list[Any], notes: list[AnyNote], table
         secret=_secret(checkpoint),
         tables=tables,
     )
+
+
+def _counts_at(checkpoint: Files) -> Callable[[Any], int]:
+    """A function that tells as of when a record counts, whatever the clock of its broker said."""
+    shift_at = Shifts(_noted(checkpoint, "shifts.json", list[Shift])).at
+    return lambda it: it.timestamp + shift_at(it.partition, it.offset)
 
 
 class LastBatch(NamedTuple):

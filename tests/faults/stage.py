@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -22,6 +23,9 @@ from tests.faults.notes import read_notes
 from tests.faults.supervisor import Supervisor
 from tests.faults.tables import TableWriter
 from tests.faults.told import expected_tables
+from tests.gateway.cluster import another_of, hiding_listeners
+from tests.gateway.ports import ports_in_a_row
+from tests.own_clock import BrokerWithOwnClock
 from tests.patience import PATIENCE_S, wait_for
 from tests.storage.hdfs import Hdfs
 from tests.storage.s3 import ObjectStore
@@ -72,7 +76,10 @@ class Stage:
         self.done: Counter[str] = Counter()
         self._resources = ExitStack()
         self._load: list[subprocess.Popen[bytes]] = []
-        self.broker = EmbeddedBroker(directory / "kafka", heap_mb=384)
+        port = ports_in_a_row(3)
+        self.broker = BrokerWithOwnClock(
+            directory / "1", port=port, heap_mb=384, overrides=hiding_listeners(port)
+        )
         self._master = master
         self.store = store
 
@@ -101,6 +108,15 @@ class Stage:
 
     def __exit__(self, *_: object) -> None:
         self._resources.close()
+
+    @cached_property
+    def follower(self) -> EmbeddedBroker:
+        """A broker that no client knows; it starts when it is wanted."""
+        return self._resources.enter_context(another_of(self._directory, self.broker, 2))
+
+    @property
+    def request_topic(self) -> str:
+        return self.supervisor.job.topics["requests"]
 
     @property
     def response_topic(self) -> str:

@@ -24,6 +24,11 @@ __all__ = ["Process", "Supervisor", "signal_process"]
 
 _LOOK_EVERY_S = 0.2
 _GRACE_S = 10
+_SETTINGS = (
+    # So that a backlog takes several batches, and a flood is more than one may tell.
+    "max.batch.records=4000",
+    "max.read.bytes=1000000",
+)
 
 
 class Process(NamedTuple):
@@ -50,7 +55,8 @@ class Supervisor:
     ) -> None:
         self._say = say
         self._where = (bootstrap_servers, directory, name)
-        self._settings = [word for setting in _settings(master) for word in ("--set", setting)]
+        settings = [*_SETTINGS, *_settings(master)]
+        self._settings = [word for setting in settings for word in ("--set", setting)]
         self._settings += options
         self._job: Job | None = None
         self._applications: set[str] = set()

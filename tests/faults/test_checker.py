@@ -70,6 +70,8 @@ def write_again(topic: list[Written], wanted: dict[str, Any], **fields: Any) -> 
 
 
 BEAT = {"api": "heartbeat", "error": "NONE"}
+FETCH = {"api": "offset_fetch"}
+PUT_OFF = {"error": "COORDINATOR_LOAD_IN_PROGRESS", "error_code": 14}
 COMMITTED = {"event": "offsets_committed", "generation_id": 2}
 
 
@@ -84,6 +86,14 @@ def answer_again_elsewhere(history: History) -> None:
 
 def answer_otherwise(history: History) -> None:
     change(history.responses, BEAT, error="UNKNOWN_MEMBER_ID")
+
+
+def put_a_heartbeat_off(history: History) -> None:
+    change(history.responses, BEAT, **PUT_OFF)
+
+
+def answer_what_was_put_off(history: History) -> None:
+    write_again(history.responses, FETCH, **PUT_OFF)
 
 
 def leave_unanswered(history: History) -> None:
@@ -182,6 +192,8 @@ def fail_in_a_client(history: History) -> None:
         (answer_again_otherwise, "repeated answers differ"),
         (answer_again_elsewhere, "repeated answers differ"),
         (answer_otherwise, "a request is answered otherwise"),
+        (put_a_heartbeat_off, "a request is answered otherwise"),
+        (answer_what_was_put_off, "repeated answers differ"),
         (leave_unanswered, "an answer is missing"),
         (answer_what_was_not_asked, "an answer comes from nowhere"),
         (lose_a_reject, "the rejected records are others"),
@@ -225,6 +237,11 @@ def test_core_that_is_wrong_is_found(fault: Step, monkeypatch: pytest.MonkeyPatc
 
 
 # -- what is not wrong -----------------------------------------------------------------------------------
+
+
+def test_a_question_may_be_put_off(history: History) -> None:
+    change(history.responses, FETCH, **PUT_OFF)
+    assert rules(history) == set()
 
 
 def test_a_superseded_sync_needs_no_answer(history: History) -> None:

@@ -21,6 +21,13 @@ FAULTS = [
     Fault(after_s=1, kind="pause-driver", seconds=3, choice=0.0),
     Fault(after_s=1, kind="kill-broker", seconds=0, choice=0.0),
 ]
+OF_THE_STREAM = [
+    Fault(after_s=1, kind="flood", seconds=0, choice=0.0),
+    Fault(after_s=1, kind="clock-jump", seconds=4, choice=0.1),
+    # Longer than a partition may be without a probe.
+    Fault(after_s=1, kind="stuck-partition", seconds=8, choice=0.0),
+    Fault(after_s=1, kind="backlog", seconds=0, choice=0.0),
+]
 # Starting the coordinator anew takes longer than a session, and nobody may be put out for that.
 LOAD = LoadSize(
     processes=2,
@@ -47,6 +54,12 @@ def test_nothing_is_lost_when_anything_dies(tmp_path: Path) -> None:
         "SIGKILL history",
     }
     assert starts >= 2
+
+
+@pytest.mark.verify
+def test_nothing_is_lost_when_clocks_jump_and_partitions_are_stuck(tmp_path: Path) -> None:
+    done, _ = play_and_check(tmp_path, OF_THE_STREAM, kills_of_history=None)
+    assert done == {"flood", "clock jumped", "request partition stuck", "backlog", "SIGKILL driver"}
 
 
 def play_and_check(

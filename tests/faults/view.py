@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
 from functools import cached_property
 from itertools import groupby
@@ -14,6 +15,7 @@ from group_coordinator.coordinator_state.step import Channel, StepResult, step
 from group_coordinator.coordinator_state.wire import Rejection, read_request
 
 if TYPE_CHECKING:
+    from group_coordinator.coordinator_state.config import GroupConfig
     from group_coordinator.coordinator_state.log import Record
     from group_coordinator.coordinator_state.requests import AnyRequest
     from tests.faults.history import History
@@ -56,6 +58,11 @@ class View:
 
     def __init__(self, history: History) -> None:
         self.history = history
+
+    @cached_property
+    def config(self) -> GroupConfig:
+        """That of the coordinator, but that nothing is put off in the one step of a replay."""
+        return msgspec.structs.replace(self.history.config, max_read_bytes=sys.maxsize)
 
     @cached_property
     def asked(self) -> dict[str, list[Asked]]:
@@ -114,7 +121,7 @@ class View:
         known = PartitionOutages(history.outages, history.standstills, history.layout.request_partitions)
         replayed = Replayed([], {}, {}, {}, set(), {})
         for key, records in by_key.items():
-            end_ms, config, layout = history.watermark_ms, history.config, history.layout
+            end_ms, config, layout = history.watermark_ms, self.config, history.layout
             result = step(key, None, records, end_ms, config, history.secret, known.of(key), layout)
             for output in result.outputs:
                 match output.channel:

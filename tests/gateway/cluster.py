@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING
+
+from kafka import KafkaAdminClient
 
 from group_coordinator.deploy.broker import EmbeddedBroker
 from tests.gateway.ports import ports_in_a_row
+from tests.patience import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    from kafka import TopicPartition
 
 
 def another_of(
@@ -34,3 +40,31 @@ def another_of(
     return EmbeddedBroker(
         directory / str(node_id), port=port, overrides=overrides, cluster_id=first.cluster_id
     )
+
+
+def hiding_listeners(port: int) -> dict[str, str]:
+    """Settings with a listener for clients at the first of three ports."""
+    clients, brokers, controllers = range(port, port + 3)
+    listeners = f"CLIENTS://127.0.0.1:{clients},PLAINTEXT://127.0.0.1:{brokers}"
+    return {
+        "listeners": f"{listeners},CONTROLLER://127.0.0.1:{controllers}",
+        "advertised.listeners": listeners,
+        "listener.security.protocol.map": "CLIENTS:PLAINTEXT,PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "controller.quorum.voters": f"1@127.0.0.1:{controllers}",
+    }
+
+
+def replicate(servers: str, partition: TopicPartition, nodes: list[int]) -> None:
+    """Have these brokers, and no others, hold the partition; `servers` know all of them."""
+    with closing(KafkaAdminClient(bootstrap_servers=servers)) as admin:
+        admin.alter_partition_reassignments({partition: nodes})
+
+        def in_sync() -> list[int]:
+            (topic,) = admin.describe_topics([partition.topic])
+            return next(
+                sorted(it["isr_nodes"])
+                for it in topic["partitions"]
+                if it["partition_index"] == partition.partition
+            )
+
+        wait_for(lambda: in_sync() == nodes, said=in_sync)

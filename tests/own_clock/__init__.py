@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import subprocess
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 
-from group_coordinator.deploy.broker import EmbeddedBroker
+from group_coordinator.deploy.broker import SHORT_LIVED, EmbeddedBroker
 from group_coordinator.deploy.jars import fetch
 from tests.jdk import find_javac
 
@@ -22,11 +23,21 @@ _MANIFEST = "Manifest-Version: 1.0\nPremain-Class: OwnClock\n"
 class BrokerWithOwnClock(EmbeddedBroker):
     """An embedded broker whose clock is right until `set_clock`."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        port: int = 0,
+        heap_mb: int = 512,
+        overrides: Mapping[str, str] | None = None,
+    ) -> None:
         directory.mkdir()
         self._ahead = directory / "ahead-ms"
         self.set_clock(0)
-        super().__init__(directory, jvm_flags=(f"-javaagent:{_agent(directory)}={self._ahead}",))
+        agent = f"-javaagent:{_agent(directory)}={self._ahead}"
+        super().__init__(
+            directory, port=port, heap_mb=heap_mb, jvm_flags=(*SHORT_LIVED, agent), overrides=overrides
+        )
 
     def set_clock(self, ahead_ms: int) -> None:
         """Have the broker's clock jump. It is so much ahead of this machine's within a tenth of a second."""
