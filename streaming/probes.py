@@ -17,6 +17,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any, Self
 
 from kafka import KafkaProducer
@@ -308,8 +309,8 @@ class Probes:
             with self._lock:
                 due = self._times.due(_now_ms(), ticks=ticks)
             for partition in due:
-                # None any more, if it has turned out that nobody may.
-                if len(self._times):
+                # None any more, if it has turned out that nobody may. And each may wait for Kafka.
+                if len(self._times) and not self._stopping:
                     self._send(partition)
 
     def _take_in(self) -> None:
@@ -345,14 +346,18 @@ class Probes:
     def _producer(self, write_ms: int) -> KafkaProducer:
         """The one whose requests brokers may take so long for."""
         if write_ms not in self._producers:
-            self._producers[write_ms] = KafkaProducer(
-                **self._config,
-                request_timeout_ms=write_ms,
-                # A connection is closed later than that, or the answer would never come.
-                kafka_client=lambda **config: KafkaNetClient(
-                    **config | {"request_timeout_ms": write_ms + self._patience_ms}
-                ),
-            )
+            with ExitStack() as stack:
+
+                def client(**config: Any) -> KafkaNetClient:
+                    # A connection is closed later than that, or the answer would never come.
+                    config["request_timeout_ms"] = write_ms + self._patience_ms
+                    # Which kafka-python 3.0.12 leaves open if Kafka is not found.
+                    return stack.enter_context(closing(KafkaNetClient(**config)))
+
+                self._producers[write_ms] = KafkaProducer(
+                    **self._config, request_timeout_ms=write_ms, kafka_client=client
+                )
+                stack.pop_all()
         return self._producers[write_ms]
 
     def _lost(self, partition: int, error: BaseException) -> None:
