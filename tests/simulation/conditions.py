@@ -107,6 +107,10 @@ def draw(rng: random.Random) -> Conditions:
     static = pick([0, 0, 0.5, 1])
     slow_batch = pick([0, 0.05, 0.3])
     partitions = pick([1, 1, 2])
+    # A group is in one partition where it matters.
+    longest_standstill_ms = pick([None, 20_000, 60_000]) if partitions == 1 else None
+    # A smaller one may be over, or look right, before a batch is planned that could show it.
+    smallest_jump_ms = 4_000 + (21_000 if slow_batch else 0) + (longest_standstill_ms or 0)
     return Conditions(
         config=GroupConfig(
             group_initial_rebalance_delay_ms=pick([0, 500, 3_000]),
@@ -145,8 +149,6 @@ def draw(rng: random.Random) -> Conditions:
         mishap_pause_ms=pick([3_000, 10_000, 40_000, 150_000]),
         shares_client_id=rng.random() < 0.1,
         parting=pick([0, 0, 0, 0, 0.2, 0.2, 0.2, 1]),
-        # Smaller ones may be over before a batch is planned that could show them.
-        smallest_jump_ms=pick([None, *[25_000 if slow_batch else 4_000] * 3]),
-        # A group is in one partition where it matters.
-        longest_standstill_ms=pick([None, 20_000, 60_000]) if partitions == 1 else None,
+        smallest_jump_ms=smallest_jump_ms if pick([False, True, True, True]) else None,
+        longest_standstill_ms=longest_standstill_ms,
     )
