@@ -1,7 +1,7 @@
 """What a broker sends each of many members that beat every 3 s: bytes of its sockets, as the kernel has them.
 
 * `answered`: each heartbeat asks for an answer, and a fetch waits for 0.5 s, as members did before `quiet`.
-* `quiet`: members as they are.
+* `quiet`: members as they are. Those of a group beat at the same instants, which are those of ticks.
 
 Each with so many partitions of the responses. Some members are real ones, whose sockets are looked at. The
 heartbeats of the others come from a load, and their answers go where those of such members would. What one
@@ -18,6 +18,7 @@ import time
 from contextlib import ExitStack, closing, contextmanager
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
+from zlib import crc32
 
 import msgspec
 import psutil
@@ -46,7 +47,7 @@ _INTERVAL_MS = 3_000
 _SESSION_MS = 60_000
 _DELAY_MS = 3_000
 """So that the members of a group join together on a busy machine as well."""
-_TICK_S = 0.002
+_TICK_MS = 2
 _PATIENCE_S = 120
 _ENOUGH = 0.9
 """Of the heartbeats, how many the stream must have taken."""
@@ -91,9 +92,10 @@ def run(plan: Plan, file: Path | None) -> dict[str, dict[str, dict[str, float]]]
                 "group.initial.rebalance.delay.ms": _DELAY_MS,
             } | plan.settings
             stream = streams[partitions] = stack.enter_context(stage.stream(COORDINATOR, theirs, settings))
+            warm_up = Way(False, partitions)
             with (
                 stage.turn(stream),
-                _load(stream.load, _beats(theirs, Way(False, partitions)), max(plan.sizes)),
+                _load(stream.load, _beats(theirs, warm_up), max(plan.sizes), warm_up),
             ):
                 time.sleep(plan.warm_up_s)
         rounds: list[dict[str, dict[str, dict[str, float]]]] = []
@@ -122,7 +124,7 @@ def _measure(
 ) -> dict[str, float]:
     with (
         stage.turn(stream),
-        _load(stream.load, beats, size - plan.sample),
+        _load(stream.load, beats, size - plan.sample, way),
         _sample(stream.load, way, plan.sample) as pid,
     ):
         time.sleep(LEAD_S)
@@ -188,10 +190,10 @@ def _beats(members: Members, way: Way) -> list[Beat]:
 
 
 @contextmanager
-def _load(load: Load, beats: list[Beat], members: int) -> Iterator[None]:
+def _load(load: Load, beats: list[Beat], members: int, way: Way) -> Iterator[None]:
     """Have that many members beat meanwhile."""
     stop = _SPAWN.Event()
-    sender = _SPAWN.Process(target=_send, args=(load, beats[:members], stop))
+    sender = _SPAWN.Process(target=_send, args=(load, beats[:members], way, stop))
     sender.start()
     try:
         yield
@@ -200,18 +202,22 @@ def _load(load: Load, beats: list[Beat], members: int) -> Iterator[None]:
         sender.join()
 
 
-def _send(load: Load, beats: list[Beat], stop: Any) -> None:
-    per_second = len(beats) * 1000 / _INTERVAL_MS
-    number = 0
+def _send(load: Load, beats: list[Beat], way: Way, stop: Any) -> None:
+    """Each member once in an interval: at the second of its group, or spread over the interval."""
+    order = sorted(
+        (-crc32(beat.key) * 1_000 % _INTERVAL_MS if way.quiet else number * _INTERVAL_MS / len(beats), number)
+        for number, beat in enumerate(beats)
+    )
+    begin_ms = time.time() * 1_000 // _INTERVAL_MS * _INTERVAL_MS
     with closing(producer(load)) as out:
-        begin = time.perf_counter()
-        while not stop.is_set():
-            until = int((time.perf_counter() - begin) * per_second)
-            for each in range(number, until):
-                beat = beats[each % len(beats)]
-                out.send(load.request_topic, key=beat.key, value=beat.request(each).value)
-            number = until
-            time.sleep(_TICK_S)
+        for each in count():
+            turn, place = divmod(each, len(order))
+            at_ms, number = order[place]
+            pause_ms = begin_ms + turn * _INTERVAL_MS + at_ms - time.time() * 1_000
+            if pause_ms > 0 and stop.wait(max(pause_ms, _TICK_MS) / 1_000):
+                return
+            beat = beats[number]
+            out.send(load.request_topic, key=beat.key, value=beat.request(each).value)
 
 
 # -- the real members ------------------------------------------------------------------------------------

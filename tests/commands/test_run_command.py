@@ -374,7 +374,6 @@ def test_it_runs_until_it_is_told_to_stop(start: Callable[..., Job], bootstrap_s
         ("group_coordinator_rebalances_total", "session_expired"): 1,
         ("group_coordinator_members",): 0,
         ("group_coordinator_state_rows",): 1,
-        ("group_coordinator_input_lag_records",): 0,
         ("group_coordinator_query_up",): 1,
     }
     assert {name: metrics.get(name) for name in promised} == promised
