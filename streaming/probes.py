@@ -228,6 +228,7 @@ class Probes:
         self._restarted_s = -float(_SETTLING_S)
         self._is_restarting = False
         self._stopping = False
+        self._failure: Exception | None = None
         self._woken = threading.Event()
         self._ticks = False
         self._thread = threading.Thread(target=self._run, name="probes", daemon=True)
@@ -281,11 +282,13 @@ class Probes:
 
     def settle(self, standing: Collection[int]) -> set[int] | None:
         """The partitions that take no requests, besides `standing`. See `WriteTimes`."""
+        self._check()
         with self._lock:
             return self._times.settle(standing, _now_ms())
 
     def stuck(self) -> set[int]:
         """The partitions that took no requests for too long, as is not noted; none shortly after others."""
+        self._check()
         with self._lock:
             stuck = self._times.stuck(_now_ms())
         return stuck if time.monotonic() - self._restarted_s >= _SETTLING_S else set()
@@ -300,7 +303,18 @@ class Probes:
         with self._lock:
             return self._times.healed()
 
+    def _check(self) -> None:
+        """Raise what has ended the thread, if anything has: time would wait for ever."""
+        if self._failure is not None:
+            raise self._failure
+
     def _run(self) -> None:
+        try:
+            self._write()
+        except Exception as error:  # noqa: BLE001 - raised where the coordinator looks
+            self._failure = error
+
+    def _write(self) -> None:
         while len(self._times) and not self._stopping:
             self._woken.wait(_LOOK_S)
             self._woken.clear()
@@ -340,8 +354,8 @@ class Probes:
             self._lost(partition, error)
         else:
             self._futures[partition] = future
-            # Somebody may wait for it.
-            future.add_both(lambda _: self._woken.set())
+            # Somebody may wait for it. One that is refused is sent again at the next look, and not at once.
+            future.add_callback(lambda _: self._woken.set())
 
     def _producer(self, write_ms: int) -> KafkaProducer:
         """The one whose requests brokers may take so long for."""

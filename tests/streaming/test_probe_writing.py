@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
@@ -14,7 +15,8 @@ from kafka.admin import ConfigResource, ConfigResourceType
 
 from group_coordinator.coordinator_state.log import PROBE
 from group_coordinator.jobs.kafka_config import python_client_config
-from group_coordinator.streaming.probes import Probes
+from group_coordinator.streaming import probes
+from group_coordinator.streaming.probes import Probes, WriteTimes
 from tests.patience import wait_for
 from tests.topics import Reader
 
@@ -52,13 +54,13 @@ def test_each_partition_takes_probes(topic: str, config: dict[str, Any]) -> None
     with (
         Probes(
             topic, PARTITIONS, config, interval_ms=60_000, harmless_ms=60_000, patience_ms=60_000
-        ) as probes,
+        ) as asked,
         Reader(config, topic) as reader,
     ):
-        wait_for(lambda: probes.settle([]) is not None)
-        assert probes.settle([]) == set()
-        probes.begin([])
-        assert probes.stuck() == probes.healed() == set()
+        wait_for(lambda: asked.settle([]) is not None)
+        assert asked.settle([]) == set()
+        asked.begin([])
+        assert asked.stuck() == asked.healed() == set()
         reader.until(lambda records: len(records) >= PARTITIONS)
     assert Counter(it.partition for it in reader.records) == {0: 1, 1: 1, 2: 1}
     assert {(it.key, it.value) for it in reader.records} == {(None, PROBE)}
@@ -66,10 +68,10 @@ def test_each_partition_takes_probes(topic: str, config: dict[str, Any]) -> None
 
 def test_they_come_again_and_again(topic: str, config: dict[str, Any]) -> None:
     with (
-        Probes(topic, PARTITIONS, config, interval_ms=50, harmless_ms=60_000, patience_ms=60_000) as probes,
+        Probes(topic, PARTITIONS, config, interval_ms=50, harmless_ms=60_000, patience_ms=60_000) as asked,
         Reader(config, topic) as reader,
     ):
-        wait_for(lambda: probes.settle([]) is not None)
+        wait_for(lambda: asked.settle([]) is not None)
         reader.until(lambda records: len(records) >= 5 * PARTITIONS)
     each = Counter(it.partition for it in reader.records)
     assert each.keys() == set(range(PARTITIONS))
@@ -81,22 +83,52 @@ def test_partitions_that_take_nothing_are_told_and_when_they_do_again(
 ) -> None:
     # Less than any record has.
     topic = create(admin, **{"max.message.bytes": "1"})
-    with Probes(topic, PARTITIONS, config, interval_ms=50, harmless_ms=500, patience_ms=1_000) as probes:
-        wait_for(lambda: probes.settle([]) is not None)
-        standing = probes.settle([])
+    with Probes(topic, PARTITIONS, config, interval_ms=50, harmless_ms=500, patience_ms=1_000) as asked:
+        wait_for(lambda: asked.settle([]) is not None)
+        standing = asked.settle([])
         assert standing == set(range(PARTITIONS))
-        probes.begin(standing)
-        assert probes.healed() == set()
+        asked.begin(standing)
+        assert asked.healed() == set()
         enough = ConfigResource(ConfigResourceType.TOPIC, topic, {"max.message.bytes": "1000"})
         admin.alter_configs([enough])
-        wait_for(lambda: probes.healed() == standing)
+        wait_for(lambda: asked.healed() == standing)
+
+
+def test_one_that_is_refused_is_sent_again_at_the_next_look(
+    admin: KafkaAdminClient, config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, sent = create(admin, **{"max.message.bytes": "1"}), Counter[int]()
+    send = WriteTimes.sent
+
+    def count(times: WriteTimes, partition: int, now_ms: float) -> None:
+        sent[partition] += 1
+        send(times, partition, now_ms)
+
+    monkeypatch.setattr(WriteTimes, "sent", count)
+    begin = time.monotonic()
+    with Probes(topic, PARTITIONS, config, interval_ms=50, harmless_ms=500, patience_ms=1_000) as asked:
+        wait_for(lambda: asked.settle([]) is not None)
+    looks = (time.monotonic() - begin) / 0.2
+    assert all(1 < each <= looks + 2 for each in sent.values())
+
+
+def test_what_ends_the_thread_is_raised(config: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(**_: Any) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(probes, "KafkaProducer", broken)
+    with Probes("t", PARTITIONS, config, interval_ms=50, harmless_ms=500, patience_ms=1_000) as asked:
+        with pytest.raises(ZeroDivisionError):
+            wait_for(lambda: asked.settle([]) is not None)
+        with pytest.raises(ZeroDivisionError):
+            asked.stuck()
 
 
 def test_without_an_interval_there_are_none(topic: str, config: dict[str, Any]) -> None:
-    with Probes(topic, PARTITIONS, config, interval_ms=0, harmless_ms=500, patience_ms=1_000) as probes:
-        probes.tick()
-        assert probes.settle([]) == set()
-        assert probes.unwritten_ms() == 0
+    with Probes(topic, PARTITIONS, config, interval_ms=0, harmless_ms=500, patience_ms=1_000) as asked:
+        asked.tick()
+        assert asked.settle([]) == set()
+        assert asked.unwritten_ms() == 0
     with Reader(config, topic) as reader:
         reader.read_to_end()
     assert reader.records == []
@@ -104,6 +136,6 @@ def test_without_an_interval_there_are_none(topic: str, config: dict[str, Any]) 
 
 def test_the_end_does_not_wait_for_a_broker_that_is_away() -> None:
     config = python_client_config("127.0.0.1:1", {})
-    with Probes("t", PARTITIONS, config, interval_ms=50, harmless_ms=500, patience_ms=1_000) as probes:
-        wait_for(lambda: probes.settle([]) is not None)
-        assert probes.settle([]) == set(range(PARTITIONS))
+    with Probes("t", PARTITIONS, config, interval_ms=50, harmless_ms=500, patience_ms=1_000) as asked:
+        wait_for(lambda: asked.settle([]) is not None)
+        assert asked.settle([]) == set(range(PARTITIONS))
