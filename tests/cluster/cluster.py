@@ -74,8 +74,8 @@ class Program:
         return [int(pid) for pid, state in pairs if not state.startswith("Z")]
 
     def python_pid(self) -> int:
-        """The Python process that spark-submit has started."""
-        (pid,) = (pid for pid in self.pids if "main.py" in _words(pid) and "java" not in _words(pid)[0])
+        """The Python process of the driver, which spark-submit may have started."""
+        (pid,) = (pid for pid in self.pids if _is_driver(_words(pid)))
         return pid
 
     def exit_code(self, timeout_s: float) -> int:
@@ -138,6 +138,21 @@ class Cluster:
             *(main_program(packed), *arguments),
         )
 
+    def run(self, packed: Path, *arguments: str) -> Program:
+        """The same without `spark-submit`, from an environment in which the project is installed."""
+        spark = {
+            "spark.master": self.url,
+            "spark.archives": f"{packed / 'group-coordinator.zip'}#group-coordinator",
+            "spark.executorEnv.PYTHONPATH": "group-coordinator",
+            "spark.pyspark.python": BARE_PYTHON,
+            "spark.driver.host": "127.0.0.1",
+            "spark.executor.memory": "700m",
+            "spark.cores.max": 2,
+            "spark.scheduler.minRegisteredResourcesRatio": 1.0,
+        }
+        settings = (word for name, value in spark.items() for word in ("--set", f"{name}={value}"))
+        return self._start("run", sys.executable, "-m", "group_coordinator", *arguments, *settings)
+
     def state_partitions(self, worker: int) -> set[int]:
         """Partitions of the state that the executors of this worker have had open, by RocksDB's folders."""
         folders = (self._directory / f"worker-{worker}").glob("**/StateStoreId(*")
@@ -151,6 +166,11 @@ class Cluster:
     def _start(self, name: str, *command: str | Path, **environment: str) -> Program:
         self._programs.append(Program(self._directory, name, *command, **environment))
         return self._programs[-1]
+
+
+def _is_driver(words: list[str]) -> bool:
+    """By the words of a command line."""
+    return "java" not in words[0] and ("main.py" in words or "group_coordinator" in words)
 
 
 def _words(pid: int) -> list[str]:

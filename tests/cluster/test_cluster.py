@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from group_coordinator.deploy.submit import pack
-from tests.cluster.cluster import Cluster
+from tests.cluster.cluster import Cluster, Program
 from tests.patience import PATIENCE_S, wait_for
 from tests.topics import Reader, Requests
 
@@ -97,13 +97,19 @@ def topics(tmp_path: Path) -> dict[str, str]:
     return {name: f"{tmp_path.name}.{name}" for name in names}
 
 
+@pytest.mark.parametrize("start", [Cluster.submit, Cluster.run], ids=["spark-submit", "run"])
 def test_a_worker_that_dies_costs_nothing_but_time(
-    cluster: Cluster, bootstrap_servers: str, topics: dict[str, str], tmp_path: Path
+    cluster: Cluster,
+    bootstrap_servers: str,
+    topics: dict[str, str],
+    tmp_path: Path,
+    start: Callable[..., Program],
 ) -> None:
     packed = tmp_path / "dist"
     pack(packed)
     settings = SETTINGS | {f"topics.{name}": topic for name, topic in topics.items()}
-    coordinator = cluster.submit(
+    coordinator = start(
+        cluster,
         packed,
         *("run", "--bootstrap-servers", bootstrap_servers, "--checkpoint", str(tmp_path / "checkpoint")),
         *("--create-topics", "--metrics-port", "-1"),
