@@ -1,10 +1,11 @@
-"""Coordinator, gateway, page, member and command line log in by each mechanism, at a real broker.
+"""All parts of the project log in by each mechanism, at a real broker.
 
 Tokens are in a file of their own (test_tokens.py), and Amazon's IAM has not been tried.
 """
 
 from __future__ import annotations
 
+import json
 import subprocess
 import urllib.request
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from group_coordinator.deploy.broker import EmbeddedBroker, _free_port
-from tests.commands.job import COMMAND, ROOT, Job, Process
+from tests.commands.job import COMMAND, ROOT, HistoryJob, Job, Process
 from tests.patience import PATIENCE_S, wait_for
 from tests.security.conftest import password_of, write_settings
 from tests.security.kerberos import Kerberos
@@ -67,10 +68,10 @@ def kerberos_servers(kerberos: Kerberos, tmp_path_factory: pytest.TempPathFactor
         yield f"{HOST}:{port}"
 
 
-def described(group: str, *options: str) -> str:
-    """What the command line says of a group's state."""
-    done = subprocess.run(
-        [*COMMAND, "groups", "--describe", "--state", "--group", group, *options],
+def told(*words: str) -> subprocess.CompletedProcess[str]:
+    """What the command line says."""
+    return subprocess.run(
+        [*COMMAND, *words],
         cwd=ROOT,
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -78,6 +79,11 @@ def described(group: str, *options: str) -> str:
         check=False,
         timeout=PATIENCE_S,
     )
+
+
+def described(group: str, *options: str) -> str:
+    """What the command line says of a group's state."""
+    done = told("groups", "--describe", "--state", "--group", group, *options)
     # There is no such group before the member has come.
     assert done.returncode == 0 or "does not exist" in done.stderr, done.stderr
     return done.stdout
@@ -113,14 +119,37 @@ def take_part(servers: str, java: dict[str, str], directory: Path, name: str) ->
         running.append(gateway)
         page = Process(directory, "ui", "--bootstrap-server", servers, "--port", "0", *settings)
         running.append(page)
+        lag = ("measure-lag", "--bootstrap-server", servers, "--groups", "seen", "--metrics-port", "0")
+        topic = f"topics.offsets={job.topics['offsets']}"
+        measuring = Process(directory, *lag, "--config", str(file), "--set", topic)
+        running.append(measuring)
+        history = HistoryJob(servers, directory, job.topics["events"], "--config", str(file))
+        running.append(history)
         gateway.wait_for("clients find the gateway at ")
         url = page.wait_for("the page is at ")
         running.append(Process(directory, "member", "--group", "seen", "--units", "2", *connected, *asking))
         wait_for(lambda: "Stable" in described("seen", *connected, *asking))
         wait_for(lambda: "seen" in shown(url))
+        wait_for(lambda: measuring.metrics().get(("group_coordinator_lag_measured_timestamp_seconds",)))
+        wait_for(lambda: history.metrics().get(("group_coordinator_history_rows_merged_total", "events")))
+        events = told("events", "--group", "seen", "--events-topic", job.topics["events"], *connected)
+        assert "member_added" in events.stdout, events.stderr
+        examine(job, servers, file)
     finally:
         for each in running:
             each.kill()
+
+
+def examine(job: Job, servers: str, file: Path) -> None:
+    """Have the doctor look at what it can only see when it is logged in."""
+    topics = [word for name, it in job.topics.items() for word in ("--set", f"topics.{name}={it}")]
+    checkpoint = ("--checkpoint", str(job.checkpoint))
+    done = told(
+        "doctor", "--json", "--bootstrap-server", servers, *checkpoint, "--config", str(file), *topics
+    )
+    verdicts = {it["subject"]: it["verdict"] for it in json.loads(done.stdout)}
+    asked = ["kafka", *(f"topic {it}" for it in job.topics.values()), "spark", "checkpoint"]
+    assert {it: verdicts[it] for it in asked} == dict.fromkeys(asked, "ok"), done.stdout
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
@@ -129,7 +158,7 @@ def test_all_log_in_with_a_password(secured: SecuredBroker, tmp_path: Path, mech
     topics = ("requests", "clock", "responses", "groups", "offsets", "events", "rejected")
     names = {f"coordinator.{it}": f"{name}.{it}" for it in topics}
     names["coordinator.responses*"] = names["coordinator.responses"]
-    roles = ("The coordinator", "The gateway", "The history", "A member", "An operator")
+    roles = ("The coordinator", "The gateway", "The history", "Who measures lag", "A member", "An operator")
     secured.grant("coordinator", [right for role in roles for right in rights_of(role, names)])
     java = secured.java_properties("coordinator", password_of("coordinator"))
     if mechanism == "PLAIN":
