@@ -97,6 +97,10 @@ class Span(NamedTuple):
         """Whether a record can be of that time."""
         return self.earliest_ms <= time_ms <= self.latest_ms
 
+    def shows_jump(self, time_ms: int, next_ms: int, differ_ms: int) -> bool:
+        """Whether a clock has jumped between two records of the batch, by their append times."""
+        return not -differ_ms <= next_ms - time_ms <= self.now_ms - self.earliest_ms
+
 
 class Guard(NamedTuple):
     """The rule for which times of records can be right.
@@ -154,18 +158,23 @@ def fitted(
     refused_ms: int | None = None
     # No record came in later than the one after it, and the newest just before the batch was planned. But if
     # many are too old, because nobody saw them for a while, each would need a shift of its own that way.
+    # That is only done for those of one clock, and if they are too many to be before the one after them.
     until_ms = span.now_ms
     middle_ms = (span.earliest_ms + span.now_ms) / 2
-    for offset, time_ms in reversed(times):
+    lasted_ms = _lasted_ms(times, span, differ_ms)
+    after_ms = None
+    for number, (offset, time_ms) in reversed([*enumerate(times)]):
         shift_ms = before.at(partition, offset)
         if not span.has(time_ms + shift_ms):
             newest_ms = max(until_ms, middle_ms)
+            if after_ms is not None and span.shows_jump(time_ms, after_ms, differ_ms):
+                newest_ms = max(until_ms, min(middle_ms, span.earliest_ms + lasted_ms[number]))
             fitting = Span(newest_ms, span.earliest_ms, newest_ms + differ_ms)
             if refused_ms is None or not fitting.has(time_ms + refused_ms):
                 # A clock that can be right is right.
                 refused_ms = 0 if fitting.has(time_ms) else round(newest_ms) - time_ms
             shift_ms = refused_ms
-        until_ms = min(until_ms, time_ms + shift_ms)
+        until_ms, after_ms = min(until_ms, time_ms + shift_ms), time_ms
         counted.append(Shift(partition, offset, shift_ms))
     if refused_ms is None:
         return None
@@ -182,6 +191,17 @@ def fitted(
             after.append(each)
             noted_ms = each.shift_ms
     return after
+
+
+def _lasted_ms(times: Sequence[tuple[int, int]], span: Span, differ_ms: int) -> list[int]:
+    """For how long each record's clock had not jumped, as far as the records before it show that."""
+    lasted_ms, first_ms, before_ms = [], 0, None
+    for _, time_ms in times:
+        if before_ms is None or span.shows_jump(before_ms, time_ms, differ_ms):
+            first_ms = time_ms
+        lasted_ms.append(max(time_ms - first_ms, 0))
+        before_ms = time_ms
+    return lasted_ms
 
 
 def read_shifts(files: CheckpointFiles) -> list[Shift]:

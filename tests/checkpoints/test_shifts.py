@@ -112,6 +112,17 @@ def test_records_that_fit_count_as_before() -> None:
     assert fit(NOW + 12_000, NOW - 100, NOW) == [Shift(0, 0, -12_100), Shift(0, 1, 0)]
 
 
+def test_a_clock_that_was_wrong_for_a_moment_moves_no_other_record() -> None:
+    """The middle of the span is 98,000, and the record after it is of long before that."""
+    assert fit(96_100, 40_000, 96_900, 99_000) == [Shift(0, 1, 56_900), Shift(0, 2, 0)]
+    assert fit(96_100, 160_000, 96_900, 99_000) == [Shift(0, 1, -63_100), Shift(0, 2, 0)]
+
+
+def test_a_clock_that_was_wrong_for_longer_has_the_room_that_it_needs() -> None:
+    # The first of them is not before the span.
+    assert fit(40_000, 41_500, 96_900, 99_000) == [Shift(0, 0, 56_000), Shift(0, 2, 0)]
+
+
 def test_a_clock_that_is_off_by_just_so_much_is_not_noted_again_and_again() -> None:
     """Its newest records fit, but those of the next batch might not."""
     assert fit(NOW - 4_100, NOW - 3_900) == [Shift(0, 0, 2_100), Shift(0, 1, 0), Shift(0, 2, 2_100)]
