@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafka import TopicPartition
 
+from group_coordinator.coordinator_state.log import PROBE
 from group_coordinator.jobs.lookups import consumer_of
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ def append_times(
 ) -> dict[int, list[tuple[int, int]]]:
     """Offsets and append times of a topic's records from `begins` to before `ends`, by partition.
 
-    Records that are gone are left out. Raises `KafkaError`.
+    Records that are gone are left out, and so are probes: nothing is decided about them. Raises `KafkaError`.
     """
     partitions = {TopicPartition(topic, it): end for it, end in ends.items()}
     times: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
@@ -38,7 +39,11 @@ def append_times(
                 del unread[partition]
             for partition, records in consumer.poll(timeout_ms=100).items():
                 end = partitions[partition]
-                times[partition.partition] += [(it.offset, it.timestamp) for it in records if it.offset < end]
+                times[partition.partition] += [
+                    (it.offset, it.timestamp)
+                    for it in records
+                    if it.offset < end and not (it.key is None and it.value == PROBE)
+                ]
     finally:
         consumer.close()
     return times

@@ -93,7 +93,8 @@ def test_of_a_new_checkpoint_does_not_hide_what_waits(
     start: Callable[..., Job], bootstrap_servers: str, tmp_path: Path
 ) -> None:
     python, gate = gated_python(tmp_path)
-    job = start("--set", f"spark.pyspark.python={python}")
+    # Without probes, which nobody reads either.
+    job = start("--set", f"spark.pyspark.python={python}", "--set", "probe.interval.ms=0")
     job.wait_for("topics are ready")
     with requests_to(bootstrap_servers, job) as requests:
         join = requests.join("g", api_version=3)

@@ -10,9 +10,10 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-from kafka import KafkaAdminClient
+from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import ConfigResource, ConfigResourceType
 
+from group_coordinator.checkpoints.times import append_times
 from group_coordinator.coordinator_state.log import PROBE
 from group_coordinator.jobs.kafka_config import python_client_config
 from group_coordinator.streaming import probes
@@ -64,6 +65,14 @@ def test_each_partition_takes_probes(topic: str, config: dict[str, Any]) -> None
         reader.until(lambda records: len(records) >= PARTITIONS)
     assert Counter(it.partition for it in reader.records) == {0: 1, 1: 1, 2: 1}
     assert {(it.key, it.value) for it in reader.records} == {(None, PROBE)}
+
+
+def test_none_of_them_is_a_request_whose_time_counts(topic: str, config: dict[str, Any]) -> None:
+    with closing(KafkaProducer(**config)) as producer:
+        for key, value in ((None, PROBE), (None, b"{}"), (b"g", PROBE), (None, PROBE)):
+            producer.send(topic, key=key, value=value, partition=0).get()
+    found = append_times(config, topic, dict.fromkeys(range(PARTITIONS), 0), {0: 4, 1: 0, 2: 0})
+    assert {partition: [offset for offset, _ in times] for partition, times in found.items()} == {0: [1, 2]}
 
 
 def test_they_come_again_and_again(topic: str, config: dict[str, Any]) -> None:
