@@ -161,14 +161,14 @@ def fitted(
     # That is only done for those of one clock, and if they are too many to be before the one after them.
     until_ms = span.now_ms
     middle_ms = (span.earliest_ms + span.now_ms) / 2
-    lasted_ms = _lasted_ms(times, span, differ_ms)
     after_ms = None
-    for number, (offset, time_ms) in reversed([*enumerate(times)]):
+    lasted = reversed(_lasted_ms(times, span, differ_ms))
+    for (offset, time_ms), lasted_ms in zip(reversed(times), lasted, strict=True):
         shift_ms = before.at(partition, offset)
         if not span.has(time_ms + shift_ms):
             newest_ms = max(until_ms, middle_ms)
             if after_ms is not None and span.shows_jump(time_ms, after_ms, differ_ms):
-                newest_ms = max(until_ms, min(middle_ms, span.earliest_ms + lasted_ms[number]))
+                newest_ms = max(until_ms, min(middle_ms, span.earliest_ms + lasted_ms))
             fitting = Span(newest_ms, span.earliest_ms, newest_ms + differ_ms)
             if refused_ms is None or not fitting.has(time_ms + refused_ms):
                 # A clock that can be right is right.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafka import TopicPartition
 
-from group_coordinator.coordinator_state.log import PROBE
+from group_coordinator.coordinator_state.log import is_probe
 from group_coordinator.jobs.lookups import consumer_of
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def append_times(
                 times[partition.partition] += [
                     (it.offset, it.timestamp)
                     for it in records
-                    if it.offset < end and not (it.key is None and it.value == PROBE)
+                    if it.offset < end and not is_probe(it.key, it.value)
                 ]
     finally:
         consumer.close()

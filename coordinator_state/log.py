@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["PROBE", "Record", "in_log_order"]
+__all__ = ["PROBE", "Record", "in_log_order", "is_probe"]
 
 PROBE = b'{"probe":true}'
 """The value of a record without a key that is no request: the coordinator looks whether it can be written."""
@@ -28,11 +28,16 @@ class Record(NamedTuple):
     @property
     def is_probe(self) -> bool:
         """Whether it is no request, but a probe."""
-        return self.key is None and self.value == PROBE
+        return is_probe(self.key, self.value)
 
     def __str__(self) -> str:
         """Where it stands in the log."""
         return f"{self.topic}-{self.partition}-{self.offset}"
+
+
+def is_probe(key: bytes | None, value: bytes | None) -> bool:
+    """Whether a record of the request topic is no request, but a probe."""
+    return key is None and value == PROBE
 
 
 def in_log_order(records: Iterable[Record]) -> list[Record]:

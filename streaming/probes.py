@@ -311,6 +311,10 @@ class Probes:
     def _run(self) -> None:
         try:
             self._write()
+        except AuthorizationError as error:
+            _log.warning("not watching whether request partitions take requests: %s", error)
+            with self._lock:
+                self._times.forget_all()
         except Exception as error:  # noqa: BLE001 - raised where the coordinator looks
             self._failure = error
 
@@ -323,17 +327,15 @@ class Probes:
             with self._lock:
                 due = self._times.due(_now_ms(), ticks=ticks)
             for partition in due:
-                # None any more, if it has turned out that nobody may. And each may wait for Kafka.
-                if len(self._times) and not self._stopping:
+                # Each may wait for Kafka.
+                if not self._stopping:
                     self._send(partition)
 
     def _take_in(self) -> None:
         for partition, future in list(self._futures.items()):
             if not future.is_done:
                 continue
-            # None of them, if it has turned out that nobody may.
-            if self._futures.pop(partition, None) is None:
-                break
+            del self._futures[partition]
             if future.succeeded():
                 with self._lock:
                     took_ms = self._times.taken(partition, _now_ms())
@@ -375,15 +377,11 @@ class Probes:
         return self._producers[write_ms]
 
     def _lost(self, partition: int, error: BaseException) -> None:
-        may_not = isinstance(error, AuthorizationError)
+        """Take in that a probe was not taken. Raises `error` if nobody may write one."""
+        if isinstance(error, AuthorizationError):
+            raise error
         with self._lock:
-            if may_not:
-                self._times.forget_all()
-            else:
-                self._times.lost(partition)
-        if may_not:
-            self._futures.clear()
-            _log.warning("not watching whether request partitions take requests: %s", error)
+            self._times.lost(partition)
 
 
 def _now_ms() -> float:

@@ -232,13 +232,13 @@ def _refuse_writes(scene: Scene, fault: Fault) -> None:
             scene.done["sink refused: a follower hangs"] += 1
             time.sleep(fault.seconds)
         return
+    name = "max.message.bytes"
     with _admin(scene) as admin:
-        for size in ("80", "12000000"):
-            config = {"max.message.bytes": size}
-            admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, scene.response_topic, config)])
-            if size == "80":
-                scene.done["sink refused: max.message.bytes"] += 1
-                time.sleep(fault.seconds)
+        admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, scene.response_topic, {name: "80"})])
+        scene.done[f"sink refused: {name}"] += 1
+        time.sleep(fault.seconds)
+        large = {name: "12000000"}
+        admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, scene.response_topic, large)])
 
 
 def _stick(scene: Scene, fault: Fault) -> None:

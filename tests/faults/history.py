@@ -13,7 +13,7 @@ from group_coordinator.checkpoints.identity import Identity
 from group_coordinator.checkpoints.shifts import Shift, Shifts
 from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.layout import Layout
-from group_coordinator.coordinator_state.log import PROBE, Record
+from group_coordinator.coordinator_state.log import Record, is_probe
 from group_coordinator.coordinator_state.outages import Outage
 from group_coordinator.coordinator_state.standstills import Standstill
 from group_coordinator.jobs.settings import Settings
@@ -96,7 +96,7 @@ def collect(settings: Settings, requests: list[Any], notes: list[AnyNote], table
                 it.value,
             )
             for it in requests
-            if it.key is not None or it.value != PROBE
+            if not is_probe(it.key, it.value)
         ],
         responses=written(settings.topics_responses),
         events=written(settings.topics_events),

@@ -282,6 +282,8 @@ class Client:
         units = self._units_known = world.units
         shares = divide([member.member_id for member in members], units)
         self._look_at = world.now + LOOK_MS
+        if generation is self.membership.generation:
+            world.units_divided[generation.generation_id].add(units)
         self.membership.assign(generation, shares, world.now)
         self._send()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+from collections import defaultdict
 from collections.abc import Callable
 from heapq import heappop, heappush
 from traceback import extract_tb
@@ -40,6 +41,7 @@ from tests.simulation.network import Log
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from group_coordinator.coordinator_state.classic.group import ClassicGroup
     from group_coordinator.coordinator_state.events import MemberRemoved
     from group_coordinator.coordinator_state.outages import Outage
     from tests.coordinator_state.model import Answer
@@ -115,6 +117,8 @@ class World:
         """Name of a client -> its slot, in which another one may have taken its place."""
         self._lives = 0
         self._starting = 0
+        self.units_divided: defaultdict[int, set[int]] = defaultdict(set)
+        """Generation -> how many units there were when its leader divided them, which it may do twice."""
 
     # -- time and what happens in it -----------------------------------------------------------------
 
@@ -393,14 +397,15 @@ class World:
         if survivors != sorted(group.members) or group.pending_members:
             return f"in the group are {[*group.members, *group.pending_members]} and not {survivors}"
         wrong = (client.what_is_not_right(group) for client in self.clients)
-        return next((it for it in wrong if it is not None), None) or self._what_is_not_shared()
+        return next((it for it in wrong if it is not None), None) or self._what_is_not_shared(group)
 
-    def _what_is_not_shared(self) -> str | None:
-        """Is every unit owned once? Those that there are, if the leader can know, or there were once."""
+    def _what_is_not_shared(self, group: ClassicGroup) -> str | None:
+        """Is every unit owned once? Those that there are, if the leader can know."""
         leads_anew = any(client.leads_anew for client in self.clients)
+        units = self.units_divided[group.generation_id] if leads_anew else {self.units}
         shared = sorted(unit for client in self.clients for unit in client.owned)
-        units = len(shared) if leads_anew else self.units
-        return None if shared == list(range(units)) else f"owned are {shared} of {units} units"
+        is_right = len(shared) in units and shared == list(range(len(shared)))
+        return None if is_right else f"owned are {shared} of {units} units"
 
     def _what_is_left(self) -> str | None:
         if (group := self.checks.group) is not None:

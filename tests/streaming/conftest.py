@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from kafka.admin import KafkaAdminClient
 
+from group_coordinator.jobs.kafka_config import python_client_config
 from tests.streaming.harness import Harness
 
 if TYPE_CHECKING:
@@ -13,6 +16,18 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import SparkSession
+
+
+@pytest.fixture
+def config(bootstrap_servers: str) -> dict[str, Any]:
+    """Settings of kafka-python's clients."""
+    return python_client_config(bootstrap_servers, {})
+
+
+@pytest.fixture
+def admin(config: dict[str, Any]) -> Iterator[KafkaAdminClient]:
+    with closing(KafkaAdminClient(**config)) as admin:
+        yield admin
 
 
 @pytest.fixture

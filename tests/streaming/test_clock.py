@@ -3,7 +3,6 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -12,7 +11,6 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
 
-from group_coordinator.jobs.kafka_config import python_client_config
 from group_coordinator.jobs.settings import Settings
 from group_coordinator.streaming.clock import Clock, ClockStoppedError, Progress
 from group_coordinator.streaming.errors import CoordinatorError
@@ -27,18 +25,6 @@ pytestmark = pytest.mark.spark
 
 CALM = Pace(50, 60_000, 60_000)
 _numbers = itertools.count(1)
-
-
-@pytest.fixture
-def config(bootstrap_servers: str) -> dict[str, Any]:
-    return python_client_config(bootstrap_servers, {})
-
-
-@pytest.fixture
-def admin(config: dict[str, Any]) -> Iterator[KafkaAdminClient]:
-    admin = KafkaAdminClient(**config)
-    yield admin
-    admin.close()
 
 
 @pytest.fixture

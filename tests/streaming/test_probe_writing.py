@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
@@ -19,36 +17,23 @@ from group_coordinator.jobs.kafka_config import python_client_config
 from group_coordinator.streaming import probes
 from group_coordinator.streaming.probes import Probes, WriteTimes
 from tests.patience import wait_for
+from tests.streaming.registry import create_topic
 from tests.topics import Reader
 
 pytestmark = pytest.mark.spark
 
 PARTITIONS = 3
-_numbers = itertools.count(1)
 
 
 @pytest.fixture
-def config(bootstrap_servers: str) -> dict[str, Any]:
-    return python_client_config(bootstrap_servers, {})
+def topic(bootstrap_servers: str) -> str:
+    return create_topic(bootstrap_servers, PARTITIONS)
 
 
 @pytest.fixture
-def admin(config: dict[str, Any]) -> Iterator[KafkaAdminClient]:
-    with closing(KafkaAdminClient(**config)) as admin:
-        yield admin
-
-
-@pytest.fixture
-def topic(admin: KafkaAdminClient) -> str:
-    return create(admin)
-
-
-def create(admin: KafkaAdminClient, **configs: str) -> str:
-    name = f"probed{next(_numbers)}"
-    spec = {"num_partitions": PARTITIONS, "replication_factor": 1, "configs": configs}
-    admin.create_topics({name: spec})
-    admin.wait_for_topics([name])
-    return name
+def refusing(bootstrap_servers: str) -> str:
+    """A topic that takes nothing: each record is larger."""
+    return create_topic(bootstrap_servers, PARTITIONS, **{"max.message.bytes": "1"})
 
 
 def test_each_partition_takes_probes(topic: str, config: dict[str, Any]) -> None:
@@ -88,26 +73,23 @@ def test_they_come_again_and_again(topic: str, config: dict[str, Any]) -> None:
 
 
 def test_partitions_that_take_nothing_are_told_and_when_they_do_again(
-    admin: KafkaAdminClient, config: dict[str, Any]
+    refusing: str, admin: KafkaAdminClient, config: dict[str, Any]
 ) -> None:
-    # Less than any record has.
-    topic = create(admin, **{"max.message.bytes": "1"})
-    with Probes(topic, PARTITIONS, config, interval_ms=50, harmless_ms=500, patience_ms=1_000) as asked:
+    with Probes(refusing, PARTITIONS, config, interval_ms=50, harmless_ms=500, patience_ms=1_000) as asked:
         wait_for(lambda: asked.settle([]) is not None)
         standing = asked.settle([])
         assert standing == set(range(PARTITIONS))
         asked.begin(standing)
         assert asked.healed() == set()
-        enough = ConfigResource(ConfigResourceType.TOPIC, topic, {"max.message.bytes": "1000"})
+        enough = ConfigResource(ConfigResourceType.TOPIC, refusing, {"max.message.bytes": "1000"})
         admin.alter_configs([enough])
         wait_for(lambda: asked.healed() == standing)
 
 
 def test_one_that_is_refused_is_sent_again_at_the_next_look(
-    admin: KafkaAdminClient, config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    refusing: str, config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    topic, sent = create(admin, **{"max.message.bytes": "1"}), Counter[int]()
-    send = WriteTimes.sent
+    sent, send = Counter[int](), WriteTimes.sent
 
     def count(times: WriteTimes, partition: int, now_ms: float) -> None:
         sent[partition] += 1
@@ -115,7 +97,7 @@ def test_one_that_is_refused_is_sent_again_at_the_next_look(
 
     monkeypatch.setattr(WriteTimes, "sent", count)
     begin = time.monotonic()
-    with Probes(topic, PARTITIONS, config, interval_ms=50, harmless_ms=500, patience_ms=1_000) as asked:
+    with Probes(refusing, PARTITIONS, config, interval_ms=50, harmless_ms=500, patience_ms=1_000) as asked:
         wait_for(lambda: asked.settle([]) is not None)
     looks = (time.monotonic() - begin) / 0.2
     assert all(1 < each <= looks + 2 for each in sent.values())
