@@ -1,12 +1,14 @@
 """The coordinator of one group: requests and time in, decisions out.
 
     coordinator = GroupCoordinator(turn, secret)
-    coordinator.advance(record.timestamp_ms)   # nothing came until then
-    coordinator.handle(request, record)        # this came, at that place of the log
-    turn.replies, turn.events                  # what was decided, in order
+    coordinator.advance(record)           # nothing came until then
+    coordinator.handle(request, record)   # this came, at that place of the log
+    coordinator.let_pass(watermark_ms)    # nothing more came until then
+    turn.replies, turn.events             # what was decided, in order
 
 Each decision is a function of the group, the records and their times. A deadline that is due before a record
-fires before it, so it makes no difference how the log is cut into batches.
+fires before it. So it makes no difference how the log is cut into batches. Only one thing would: a record may
+come after a later deadline, because the watermark has passed both. An event tells that (`RequestLate`).
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from group_coordinator.coordinator_state.classic.sync_group import handle_sync_g
 from group_coordinator.coordinator_state.deadlines import LATEST_MS, DeadlineKind
 from group_coordinator.coordinator_state.delete_group import handle_delete_group
 from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.coordinator_state.events import RequestLate
 from group_coordinator.coordinator_state.find_coordinator import handle_find_coordinator
 from group_coordinator.coordinator_state.kinds import KINDS
 from group_coordinator.coordinator_state.member_ids import member_id_of
@@ -58,25 +61,57 @@ class GroupCoordinator:
         self._turn = turn
         self._secret = secret
 
-    def advance(self, to_ms: int) -> None:
-        """Advance time to `to_ms`. Each deadline up to then fires, in order, at its own time.
+    def advance(self, record: Record) -> None:
+        """Advance time to the append time of `record`. Each deadline up to then fires at its own time.
 
-        Time does not go back: an earlier `to_ms` changes nothing. That holds while there is a group; without
-        one nothing is kept between two batches, so nothing may be kept within one. In an outage no time
-        passes: it is over at once, and what lies in it comes at its end. Time stays before `LATEST_MS`.
+        Time does not go back: an earlier record changes nothing. That holds while there is a group; without
+        one nothing is kept between two batches, so nothing may be kept within one.
+        """
+        turn = self._turn
+        to_ms, late_ms = record.timestamp_ms, record.late_ms
+        if turn.exists and turn.group.is_ahead:
+            if to_ms < turn.now_ms:
+                late_ms = turn.now_ms
+            turn.group.is_ahead = False
+        turn.set_time(self._let_pass(to_ms if late_ms is None else late_ms))
+        if late_ms is not None and turn.exists:
+            turn.begin(f"{record}-late")
+            late = RequestLate(partition=record.partition, offset=record.offset, appended_ms=to_ms)
+            turn.emit(late)
+
+    def let_pass(self, watermark_ms: int) -> None:
+        """Let time pass without a request. Each deadline up to then fires at its own time.
+
+        The group's time is that of the newest thing that has happened to it. So it makes no difference to a
+        request that is read after this and was appended before `watermark_ms`, unless something did happen.
+        """
+        turn = self._turn
+        before_ms = turn.now_ms
+        self._let_pass(watermark_ms)
+        if turn.exists and turn.now_ms > before_ms:
+            turn.group.is_ahead = True
+
+    def _let_pass(self, to_ms: int) -> int:
+        """Fire deadlines up to `to_ms`, in order; return what it is, at least the group's time.
+
+        In an outage no time passes: it is over at once, and what lies in it comes at its end. Time stays
+        before `LATEST_MS`.
         """
         turn = self._turn
         to_ms = min(to_ms, LATEST_MS - 1)
         from_ms = turn.now_ms if turn.exists else to_ms
         to_ms = max(from_ms, to_ms)
         for outage in turn.outages.between(from_ms, to_ms):
-            self._let_pass(outage.start_ms)
+            self._fire(outage.start_ms)
+            end_ms = min(outage.end_ms, LATEST_MS - 1)
             if turn.exists:
                 turn.deadlines.put_off(outage.end_ms - outage.start_ms)
-            to_ms = max(to_ms, min(outage.end_ms, LATEST_MS - 1))
-        self._let_pass(to_ms)
+                turn.set_time(end_ms)
+            to_ms = max(to_ms, end_ms)
+        self._fire(to_ms)
+        return to_ms
 
-    def _let_pass(self, to_ms: int) -> None:
+    def _fire(self, to_ms: int) -> None:
         turn = self._turn
         fired_at = None
         while turn.exists and (deadline := turn.deadlines.pop(to_ms)) is not None:
@@ -85,7 +120,6 @@ class GroupCoordinator:
                 turn.set_time(deadline.at_ms)
                 turn.begin(f"{turn.group_id}@{deadline.at_ms}")
             self._expire(deadline)
-        turn.set_time(to_ms)
 
     def handle(self, request: AnyRequest, record: Record) -> None:
         """Apply `request`, which came as `record`, at the time that has been advanced to."""

@@ -34,6 +34,7 @@ __all__ = [
     "PartitionsOfTopic",
     "RebalanceCause",
     "RebalancePostponed",
+    "RequestLate",
     "StateChanged",
 ]
 
@@ -231,6 +232,20 @@ class GroupDeleted(Event, frozen=True, kw_only=True, tag="group_deleted"):
     """The group was deleted. A new group may have the same id."""
 
 
+class RequestLate(Event, frozen=True, kw_only=True, tag="request_late"):
+    """A request was read after a deadline, or the end of an outage, that is later than its append time.
+
+    It counts as of `at_ms`. The log does not show this order, so a replay has to know of it. `partition` and
+    `offset`: the place of the request. `appended_ms`: its append time, with the shift of its partition.
+    """
+
+    IS_PICTURED: ClassVar[bool] = False
+
+    partition: int
+    offset: int
+    appended_ms: int
+
+
 # A reader has to know them all, also those that it does nothing with.
 AnyEvent = (
     GroupCreated
@@ -247,4 +262,5 @@ AnyEvent = (
     | OffsetsDeleted
     | OffsetsExpired
     | GroupDeleted
+    | RequestLate
 )

@@ -42,6 +42,9 @@ class Group(Protocol):
     """The committed offsets, as `CommittedOffsets` reads and writes them."""
     cleanup_deadline_ms: int | None
     """When to check for unused offsets, and whether the group itself is unused."""
+    is_ahead: bool
+    """Whether a deadline or an outage has brought the group to `now_ms`, and no request since. So an earlier
+    one is late."""
     place: int
     """The place in the log of its newest change, as `Turn.place` has it."""
 

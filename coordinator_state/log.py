@@ -16,7 +16,11 @@ _PLACE = itemgetter(1, 2)
 
 
 class Record(NamedTuple):
-    """One record of the request topic. `timestamp_ms` is the broker's append time (LogAppendTime)."""
+    """One record of the request topic. `timestamp_ms` is the broker's append time (LogAppendTime).
+
+    `late_ms`: the time that it counted as when it was decided, if it was late (`RequestLate`). A replay says
+    so; the coordinator finds out.
+    """
 
     topic: str
     partition: int
@@ -24,6 +28,7 @@ class Record(NamedTuple):
     timestamp_ms: int
     key: bytes | None
     value: bytes | None
+    late_ms: int | None = None
 
     @property
     def is_probe(self) -> bool:

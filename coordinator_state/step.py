@@ -142,7 +142,7 @@ def steps(
     part = _Part(turn, config)
 
     for record in records:
-        coordinator.advance(record.timestamp_ms)
+        coordinator.advance(record)
         request = read_request(record, config, layout)
         part.size += len(record.value or b"")
         if isinstance(request, Rejection):
@@ -164,7 +164,7 @@ def steps(
         if is_full:
             yield part.end()
             part = _Part(turn, config)
-    coordinator.advance(watermark_ms)
+    coordinator.let_pass(watermark_ms)
 
     part.encode()
     outputs = part.outputs

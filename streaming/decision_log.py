@@ -33,6 +33,7 @@ from group_coordinator.coordinator_state.events import (
     OffsetsDeleted,
     OffsetsExpired,
     RebalancePostponed,
+    RequestLate,
     StateChanged,
 )
 from group_coordinator.coordinator_state.responses import (
@@ -81,6 +82,7 @@ _LINES: dict[type[Event], _Line] = {
     OffsetsDeleted: _Line(logging.INFO, (), ("topics",)),
     OffsetsExpired: _Line(logging.INFO, (), ("topics",)),
     GroupDeleted: _Line(logging.INFO),
+    RequestLate: _Line(logging.INFO, ("partition", "offset", "appended_ms")),
 }
 # Refusals by which a client learns how it has to go on, as happens in every rebalance.
 _ORDINARY = frozenset({Errors.REBALANCE_IN_PROGRESS, Errors.MEMBER_ID_REQUIRED})

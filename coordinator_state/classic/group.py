@@ -84,6 +84,7 @@ class ClassicGroup(msgspec.Struct, kw_only=True, array_like=True):
     rebalance_cause: RebalanceCause | None = None
     """... and why it has not been since."""
     place: int = 0
+    is_ahead: bool = False
 
     @classmethod
     def new(cls, group_id: str, now_ms: int) -> Self:

@@ -11,10 +11,11 @@ from typing import Any
 import msgspec
 import pytest
 from click.testing import CliRunner, Result
-from kafka import TopicPartition
+from kafka import KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient
 
 from group_coordinator.commands.cli import main
+from group_coordinator.coordinator_state.events import RequestLate
 from tests.commands.job import ROOT
 from tests.patience import PATIENCE_S
 
@@ -255,6 +256,28 @@ def test_replay_with_shifts(replay: Any, tmp_path: Path) -> None:
         return [json.loads(line)["at_ms"] for line in result.stdout.splitlines()]
 
     assert times("--shifts", str(tmp_path / "shifts.json")) == [it + 3_600_000 for it in times()] != []
+
+
+@pytest.mark.spark
+def test_replay_with_late_requests(replay: Any, bootstrap_servers: str) -> None:
+    """The second member's join was read when it was 7 s."""
+    first_at, second_at = (json.loads(line)["at_ms"] for line in _created(replay()))
+    event = RequestLate(
+        event_id="version-30.requests-0-1-late-0",
+        at_ms=first_at + 7_000,
+        group_id="second",
+        partition=0,
+        offset=1,
+        appended_ms=second_at,
+    )
+    with closing(KafkaProducer(bootstrap_servers=bootstrap_servers)) as producer:
+        producer.send("version-30.events", key=b"second", value=msgspec.json.encode(event)).get(10)
+
+    assert [json.loads(line)["at_ms"] for line in _created(replay())] == [first_at, first_at + 7_000]
+
+
+def _created(result: Result) -> list[str]:
+    return [line for line in result.stdout.splitlines() if '"group_created"' in line]
 
 
 @pytest.mark.spark

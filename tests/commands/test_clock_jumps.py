@@ -71,6 +71,34 @@ def test_nobody_expires_because_a_request_partitions_leader_jumps(
     assert not any(b"member_removed" in event for event in end(job, bootstrap_servers))
 
 
+def test_a_replay_knows_of_requests_that_were_late(start: Callable[..., Job], bootstrap_servers: str) -> None:
+    """A member syncs when the join phase has ended, and by the clock that stamps its sync it has not."""
+    settings = ("requests.partitions=1", "clock.max.gap.ms=10000", "group.initial.rebalance.delay.ms=1000")
+    job = start(*(word for it in settings for word in ("--set", it)))
+    job.wait_for("the coordinator is running")
+    stamp_by_sender(bootstrap_servers, job.topics["requests"])
+    with requests_to(bootstrap_servers, job) as requests:
+        requests.ahead_ms = 0
+        joined = requests.answer(requests.join("g", api_version=3))
+        # By less than would be a shift.
+        requests.ahead_ms = -8_000
+        synced = requests.call(
+            "sync_group",
+            "g",
+            api_version=3,
+            member_id=joined["member_id"],
+            generation_id=joined["generation_id"],
+            assignments=[{"member_id": joined["member_id"], "assignment": ""}],
+        )
+        assert synced["error"] == "NONE"
+    events = [msgspec.json.decode(event) for event in end(job, bootstrap_servers)]
+    kinds = [event["event"] for event in events]
+    expected = ["generation_completed", "request_late", "state_changed", "assignment_propagated"]
+    assert kinds[kinds.index("generation_completed") :][:4] == expected
+    (late,) = [event for event in events if event["event"] == "request_late"]
+    assert late["appended_ms"] < late["at_ms"]
+
+
 def put_watermark_ahead(job: Job, by_ms: int) -> None:
     """Have a coordinator that has ended leave what it leaves if all clocks were ahead, and are set back."""
     file = job.checkpoint / "commits" / max(job.batches("commits"), key=int)

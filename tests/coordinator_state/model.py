@@ -202,6 +202,11 @@ class Model:
         self._units_of = units_of
         self.layout = layout
         self.now = self.log_ms = 0
+        self._waited_until_ms = 0
+        """Until when the newest call has let time pass."""
+        self._told_late: tuple[int, int, int] | None = None
+        self._is_ahead = False
+        """Whether something has happened by itself since the newest request."""
         self.state = DEAD
         self.generation = 0
         self.protocol_type: str | None = None
@@ -259,7 +264,8 @@ class Model:
         assert all(event.group_id == self._group_id for event in events)
         left = deque(events)
         for record, request in asked:
-            at_log_ms = self._read_at(record.timestamp_ms)
+            late_ms = self._late_ms(record)
+            at_log_ms = self._read_at(record.timestamp_ms if late_ms is None else late_ms)
             at_ms = self.up(at_log_ms)
             while left and "@" in left[0].event_id and self.up(left[0].at_ms) <= at_ms:
                 self._happen(left.popleft())
@@ -268,20 +274,31 @@ class Model:
             own = []
             while left and left[0].event_id.startswith(f"{record}-"):
                 own.append(left.popleft())
+            if late_ms is not None and self.exists:
+                self._happen(own.pop(0))
+                assert (record.partition, record.offset, record.timestamp_ms) == self._told_late
+            assert not any(isinstance(it, told.RequestLate) for it in own), "nothing had passed"
             if isinstance(request, Rejection):
                 assert [] == own, "what cannot be read changes nothing"
                 self._take_refusal(request)
             else:
                 assert all(event.request_id == request.request_id for event in own)
                 self._handle(request, own)
+        requests_until_ms = self.log_ms
         for event in left:
             assert event.event_id.startswith(f"{self._group_id}@"), f"nothing caused this: {event}"
             self._happen(event)
         self._all_is_told()
         if self.exists:
-            self._let_pass(self._read_at(watermark_ms))
+            self._wait(watermark_ms, requests_until_ms)
         assert {} == {name: it for name, it in self._answers.items() if it}, "answers that nobody waited for"
         self._no_phase_goes_on_without_need()
+
+    def _late_ms(self, record: Record) -> int | None:
+        """When a record counts that is earlier than what has happened by itself; None if it is not."""
+        is_ahead, self._is_ahead = self._is_ahead, False
+        is_late = self.exists and is_ahead and record.timestamp_ms < self.log_ms
+        return self.log_ms if is_late else record.late_ms
 
     def up(self, log_ms: int) -> int:
         """What the clock says at that log time: how long there has been a coordinator."""
@@ -306,7 +323,8 @@ class Model:
         self._event_ids.add(event.event_id)
         assert event.at_ms >= self.log_ms, "time went back"
         assert "@" not in event.event_id or event.event_id.startswith(f"{self._group_id}@{event.at_ms}-")
-        assert ("@" in event.event_id) is (event.request_id is None)
+        is_of_time = "@" in event.event_id or isinstance(event, told.RequestLate)
+        assert is_of_time is (event.request_id is None)
         self._begin_rounds(at_ms)
         self._forget_pending(at_ms)
         self._nothing_was_due_before(at_ms)
@@ -319,12 +337,24 @@ class Model:
         assert self._must_rejoin is None, "a join that nobody is told of"
 
     def _let_pass(self, to_log_ms: int) -> None:
-        """Nothing has happened until then: then nothing was due, that millisecond included."""
+        """Nothing has happened until then."""
         to_ms = self.up(to_log_ms)
+        self._nothing_happens(to_ms)
+        self.now, self.log_ms = to_ms, to_log_ms
+
+    def _wait(self, watermark_ms: int, requests_until_ms: int) -> None:
+        """The same, but no request is of that time: the group is where it was last heard of, or was away."""
+        self._waited_until_ms = self._read_at(watermark_ms)
+        self._nothing_happens(self.up(self._waited_until_ms))
+        self.log_ms = max([self.log_ms, *(end for start, end, _ in self.outages if start < watermark_ms)])
+        self.now = self.up(self.log_ms)
+        self._is_ahead |= self.log_ms > requests_until_ms
+
+    def _nothing_happens(self, to_ms: int) -> None:
+        """Nothing was due until then, that millisecond included."""
         self._begin_rounds(to_ms)
         self._forget_pending(to_ms)
         self._nothing_was_due_before(to_ms + 1)
-        self.now, self.log_ms = to_ms, to_log_ms
 
     def _nothing_was_due_before(self, at_ms: int) -> None:
         assert all(it >= at_ms for it in self._gone_by_ms()), "an Empty group or offsets should be gone"
@@ -1016,6 +1046,9 @@ class Model:
         assert (DEAD, {}, {}) == (self.state, self.members, self.pending)
         self.somebody_came = False
 
+    def _request_late(self, event: told.RequestLate) -> None:
+        self._told_late = (event.partition, event.offset, event.appended_ms)
+
     _HANDLERS = {  # noqa: RUF012 - a table
         told.GroupCreated: _group_created,
         told.StateChanged: _state_changed,
@@ -1031,6 +1064,7 @@ class Model:
         told.OffsetsDeleted: _offsets_deleted,
         told.OffsetsExpired: _offsets_expired,
         told.GroupDeleted: _group_deleted,
+        told.RequestLate: _request_late,
     }
 
     # -- what others say of the group ----------------------------------------------------------------
@@ -1041,6 +1075,12 @@ class Model:
         self.offsets.agrees_with_stored(committed(group))
         if group is None:
             return
+        if group.is_ahead:
+            # What happens by itself is told only if it changes something.
+            assert self.log_ms <= group.now_ms <= self._waited_until_ms
+            self.log_ms, self._is_ahead = group.now_ms, True
+            self.now = self.up(self.log_ms)
+        assert group.is_ahead == self._is_ahead
         told_now = (self.state, self.generation, self.leader, self.log_ms, self.since_log_ms)
         stored = (group.state, group.generation_id, group.leader, group.now_ms, group.state_timestamp_ms)
         assert told_now == stored, "untold changes"

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from group_coordinator.checkpoints.late import late_times
 from group_coordinator.coordinator_state.config import GroupConfig
-from group_coordinator.coordinator_state.events import AnyEvent
+from group_coordinator.coordinator_state.events import AnyEvent, GroupDeleted
 from group_coordinator.coordinator_state.log import Record, in_log_order
 from group_coordinator.coordinator_state.outages import Outage, Outages
 from group_coordinator.coordinator_state.responses import AnyResponse, GroupPicture, InvalidRequestResponse
@@ -132,26 +133,44 @@ def play(batches: list[Batch], config: GroupConfig, outages: list[Outage], step:
 def check_cuts(
     log: list[Record], config: GroupConfig, outages: list[Outage], rng: Random, step: Step = step
 ) -> None:
-    """Check that it makes no difference how a log is cut into batches, and in which order their rows come."""
+    """Check that it makes no difference how a log is cut into batches, and in which order their rows come.
+
+    The watermark may be ahead of records that are still to come, if the events say which of them were late.
+    """
     in_order = in_log_order(log)
     if not in_order:
         return
     end_ms = max(record.timestamp_ms for record in in_order)
     end_ms += rng.choice([0, 1, 7_000, 50_000, 70_000, 86_400_000])
+    ahead_ms = rng.choice([0, 0, 500, 5_000])
+    in_many = play(_cut(in_order, end_ms, ahead_ms, rng), config, outages, step)
+    if any(it - ahead_ms <= record.timestamp_ms < it for record in log for it in _gone_ms(in_many)):
+        # Nothing is kept of the group that a request was late for.
+        ahead_ms = 0
+        in_many = play(_cut(in_order, end_ms, ahead_ms, rng), config, outages, step)
+    told = late_times(msgspec.json.decode(output.value or b"") for output in in_many.events)
+    assert ahead_ms or not told, "the requests that are late differ"
+    in_order = [it._replace(late_ms=told.get((it.partition, it.offset))) for it in in_order]
     in_one = play([Batch(in_order, end_ms)], config, outages, step)
-    in_many = play(_cut(in_order, end_ms, rng), config, outages, step)
     for field, one, many in zip(Outcome._fields, in_one, in_many, strict=True):
         assert many == one, f"{field} differ"
 
 
-def _cut(log: list[Record], end_ms: int, rng: Random) -> list[Batch]:
-    """Cut `log`; each watermark keeps its promise that nothing earlier comes any more."""
+def _gone_ms(outcome: Outcome) -> list[int]:
+    """When time alone has deleted the group."""
+    events = [_events.decode(output.value or b"") for output in outcome.events]
+    return [it.at_ms for it in events if isinstance(it, GroupDeleted) and "@" in it.event_id]
+
+
+def _cut(log: list[Record], end_ms: int, ahead_ms: int, rng: Random) -> list[Batch]:
+    """Cut `log`; what comes after a watermark is earlier by no more than `ahead_ms`."""
     cuts = sorted({*(rng.randint(1, len(log)) for _ in range(rng.randint(0, 12))), len(log)})
     batches: list[Batch] = []
     begin, watermark_ms = 0, 0
     for cut in cuts:
         # None of the records that are still to come is earlier than this.
-        limit_ms = min((record.timestamp_ms for record in log[cut:]), default=end_ms)
+        limit_ms = min((record.timestamp_ms + ahead_ms for record in log[cut:]), default=end_ms)
+        limit_ms = min(limit_ms, end_ms)
         records = log[begin:cut]
         for _ in range(rng.randint(1, 3)):
             watermark_ms = max(watermark_ms, limit_ms - rng.choice([0, 0, 1, 500, 5_000, 10**9]))

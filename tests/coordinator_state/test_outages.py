@@ -170,10 +170,11 @@ def test_group_that_was_read_into_the_outage_loses_only_what_is_left_of_it():
     s = Scenario()
     s.stabilise("c1")
     s.at(4_000)
+    s.heartbeat("c1")
     s.outages = Outages([Outage(2_000, 8_000)])
-    s.at(13_999)
+    s.at(17_999)
     assert s.removed() == []
-    s.at(14_000)
+    s.at(18_000)
     assert s.removed() == [("c1", "session_expired")]
 
 

@@ -60,7 +60,7 @@ class Run:
 
     def advance(self, to_ms: int) -> None:
         self.now = to_ms
-        self.coordinator.advance(to_ms)
+        self.coordinator.let_pass(to_ms)
 
     def send(self, api: str, **fields: Any) -> list[Any]:
         """The replies to one request, whoever they are for."""
@@ -70,6 +70,7 @@ class Run:
         request = read_request(record, self.turn.config)
         assert not isinstance(request, Rejection), request.reason
         self.turn.replies.clear()
+        self.coordinator.advance(record)
         self.coordinator.handle(request, record)
         return [reply.response for reply in self.turn.replies]
 

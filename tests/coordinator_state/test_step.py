@@ -7,9 +7,11 @@ import pytest
 
 from group_coordinator.coordinator_state.classic.group import ClassicGroup
 from group_coordinator.coordinator_state.config import GroupConfig
+from group_coordinator.coordinator_state.events import RequestLate
 from group_coordinator.coordinator_state.layout import Layout
 from group_coordinator.coordinator_state.log import Record
-from group_coordinator.coordinator_state.step import Channel, Output, step
+from group_coordinator.coordinator_state.outages import NO_OUTAGES, Outage, Outages
+from group_coordinator.coordinator_state.step import Channel, Output, StepResult, step
 from group_coordinator.coordinator_state.stored import SCHEMA_VERSION, decode_group, encode_group
 from group_coordinator.coordinator_state.wire import rejected_record
 from tests.coordinator_state.scenario import Scenario, errors, only
@@ -34,8 +36,14 @@ def join(offset: int, at_ms: int, **fields) -> Record:
     return request(offset, at_ms, **(body | fields))
 
 
-def call(state: bytes | None, *records: Record, watermark_ms: int = 0, config: GroupConfig = CONFIG):
-    return step(b"orders", state, records, watermark_ms, config, b"secret")
+def call(
+    state: bytes | None,
+    *records: Record,
+    watermark_ms: int = 0,
+    config: GroupConfig = CONFIG,
+    outages: Outages = NO_OUTAGES,
+) -> StepResult:
+    return step(b"orders", state, records, watermark_ms, config, b"secret", outages)
 
 
 def test_nothing():
@@ -63,11 +71,10 @@ def test_call_for_time_alone_answers_what_is_due():
     assert msgspec.json.decode(answer.value)["generation_id"] == 1
 
 
-def test_call_before_its_time_changes_only_how_far_the_group_is():
+def test_call_before_its_time_changes_nothing():
     first = call(None, join(0, 5_000))
     result = call(first.state, watermark_ms=7_999)
-    assert (result.outputs, result.deadline_ms) == ([], 8_000)
-    assert decode_group(result.state).now_ms == 7_999
+    assert (result.state, result.outputs, result.deadline_ms) == (first.state, [], 8_000)
 
 
 def test_records_are_applied_in_the_order_of_the_log():
@@ -80,7 +87,67 @@ def test_record_from_before_the_groups_time_counts_as_of_now():
     first = call(None, join(0, 5_000), watermark_ms=5_500)
     result = call(first.state, join(1, 4_000, client_id="c2"), watermark_ms=5_500)
     events = [msgspec.json.decode(output.value) for output in result.outputs]
-    assert events[0]["at_ms"] == 5_500
+    assert events[0]["at_ms"] == 5_000
+
+
+# -- late requests -----------------------------------------------------------------------------------
+
+
+def late_ones(result: StepResult) -> list[RequestLate]:
+    return [event for event in result.events if isinstance(event, RequestLate)]
+
+
+def test_record_that_a_deadline_has_passed_counts_as_of_the_deadline_and_says_so():
+    log = join(0, 5_000), request(1, 7_500, api="heartbeat", generation_id=1, member_id="gone")
+    first = call(None, log[0], watermark_ms=9_000)
+    result = call(first.state, log[1], watermark_ms=9_000)
+    (late,) = late_ones(result)
+    assert (late.partition, late.offset, late.appended_ms, late.at_ms) == (0, 1, 7_500, 8_000)
+    assert late.event_id == "requests-0-1-late-0"
+
+
+def test_only_the_first_after_a_deadline_is_late():
+    first = call(None, join(0, 5_000), watermark_ms=9_000)
+    records = [request(it, 7_500, api="heartbeat", generation_id=1, member_id="gone") for it in (1, 2)]
+    assert len(late_ones(call(first.state, *records, watermark_ms=9_000))) == 1
+    one = call(first.state, records[0], watermark_ms=9_000)
+    assert late_ones(call(one.state, records[1], watermark_ms=9_000)) == []
+
+
+def test_record_after_the_newest_deadline_is_not_late():
+    first = call(None, join(0, 5_000), watermark_ms=9_000)
+    result = call(first.state, request(1, 8_000, api="heartbeat", generation_id=1, member_id="gone"))
+    assert late_ones(result) == []
+
+
+def test_record_that_is_no_request_may_be_late():
+    first = call(None, join(0, 5_000), watermark_ms=9_000)
+    nonsense = Record("requests", 0, 1, 7_500, b"orders", b"nonsense")
+    later = join(2, 7_600, client_id="c2")
+    apart = call(call(first.state, nonsense).state, later)
+    assert [it.offset for it in late_ones(call(first.state, nonsense))] == [1]
+    assert late_ones(apart) == []
+
+
+def test_record_that_an_outage_has_passed_is_late():
+    outages = Outages([Outage(5_500, 6_500)])
+    first = call(None, join(0, 5_000), watermark_ms=6_000, outages=outages)
+    result = call(first.state, join(1, 5_400, client_id="c2"), watermark_ms=6_600, outages=outages)
+    (late,) = late_ones(result)
+    assert (late.appended_ms, late.at_ms) == (5_400, 6_500)
+
+
+def test_replay_that_is_told_of_late_records_decides_the_same():
+    log = [join(0, 5_000), request(1, 7_500, api="heartbeat", generation_id=1, member_id="gone")]
+    log.append(join(2, 7_700, client_id="c2"))
+    first = call(None, log[0], watermark_ms=9_000)
+    second = call(first.state, *log[1:], watermark_ms=9_000)
+    (late,) = late_ones(second)
+    untold = call(None, *log, watermark_ms=9_000)
+    log[1] = log[1]._replace(late_ms=late.at_ms)
+    told = call(None, *log, watermark_ms=9_000)
+    assert untold.events != told.events == first.events + second.events
+    assert told.state == second.state
 
 
 def test_without_a_group_there_is_no_time_to_go_back_from():

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from group_coordinator.checkpoints.identity import Identity
+from group_coordinator.checkpoints.late import late_times
 from group_coordinator.checkpoints.shifts import Shift, Shifts
 from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.layout import Layout
@@ -85,6 +86,8 @@ def collect(settings: Settings, requests: list[Any], notes: list[AnyNote], table
         records = read_topic(settings.bootstrap_servers, topic)
         return [Written(it.partition, it.offset, it.timestamp, it.key, it.value) for it in records]
 
+    events = written(settings.topics_events)
+    late = late_times(msgspec.json.decode(it.value or b"") for it in events)
     return History(
         requests=[
             Record(
@@ -94,12 +97,13 @@ def collect(settings: Settings, requests: list[Any], notes: list[AnyNote], table
                 counts_at(it),
                 it.key,
                 it.value,
+                late.get((it.partition, it.offset)),
             )
             for it in requests
             if not is_probe(it.key, it.value)
         ],
         responses=written(settings.topics_responses),
-        events=written(settings.topics_events),
+        events=events,
         groups=written(settings.topics_groups),
         offsets=written(settings.topics_offsets),
         rejected=written(settings.topics_rejected),

@@ -21,13 +21,18 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
+from group_coordinator.checkpoints.late import late_times
 from group_coordinator.checkpoints.shifts import Guard, Shift, Shifts, fitted
 from group_coordinator.checkpoints.standing import undecided_from
 from group_coordinator.coordinator_state.deadlines import LATEST_MS
 from group_coordinator.coordinator_state.outages import Outage
 from group_coordinator.coordinator_state.standstills import PartitionOutages, Standstill
+from group_coordinator.coordinator_state.step import Channel
 from tests.simulation.checks import Violation
 from tests.simulation.conditions import (
     CALM_BATCH_MS,
@@ -93,6 +98,8 @@ class Coordinator:
         self._started = world.now
         self._newest_tick = 0
         self._shifts: list[Shift] = []
+        self._decided: list[Batch] = []
+        """All batches, each once."""
         self._crash_at: int | None = None
         self._committed: deque[Batch] = deque(maxlen=_SNAPSHOTS)
         self._to_run_again: deque[Batch] = deque()
@@ -259,7 +266,27 @@ class Coordinator:
             "coordinator", "runs batch {}: {} records, watermark {}", self.batches, len(records), watermark
         )
         answers = self._world.checks.stepped(self.state, self._shifted(records), watermark, result)
-        self._finish_later(Batch(self.state, records, watermark, result, answers))
+        batch = Batch(self.state, records, watermark, result, answers)
+        self._decided.append(batch)
+        self._finish_later(batch)
+
+    def replay(self) -> None:
+        """Decide all at once, as a replay does: nothing may be decided otherwise."""
+        events = (event for batch in self._decided for event in batch.result.events)
+        late = late_times(map(msgspec.to_builtins, events))
+        records = [
+            record._replace(late_ms=late.get((record.partition, record.offset)))
+            for batch in self._decided
+            for record in batch.records
+        ]
+        watermark = max((batch.watermark for batch in self._decided), default=0)
+        replayed = self._call_step(None, records, watermark)
+        for channel in Channel.RESPONSES, Channel.EVENTS, Channel.REJECTED:
+            lived = [it for batch in self._decided for it in batch.result.outputs if it.channel is channel]
+            again = [it for it in replayed.outputs if it.channel is channel]
+            for number, (one, other) in enumerate(zip_longest(lived, again)):
+                if one != other:
+                    raise Violation(f"a replay decides otherwise, from {number} on: {other} and not {one}")
 
     def _run_again(self, batch: Batch) -> None:
         self.reruns += 1

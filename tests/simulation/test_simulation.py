@@ -97,9 +97,9 @@ def first_failure(faulty_step=step, tries=TRIES) -> Failed:
         (faults.forgets_a_member, "in agrees_with_group"),
         (faults.gives_units_twice, "in _assignment_propagated"),
         (faults.CountsItsCalls(), "ran again decided otherwise"),
-        (faults.lets_time_pass_first, "heard until"),
+        (faults.lets_time_pass_first, "nothing had passed"),
         (faults.counts_outages, "time went back"),
-        (faults.never_expires, "untold changes"),
+        (faults.never_expires, "in _nothing_was_due_before"),
         (faults.tells_other_assignments, "in _tells_assignment"),
         (faults.answers_joins_twice, "answers that nobody waited for"),
         (faults.never_answers_syncs, "no answer to Sync"),
@@ -140,18 +140,25 @@ def test_coordinator_that_keeps_commits_of_generations_that_have_ended_is_notice
 
 def test_coordinator_that_believes_every_clock_is_noticed(monkeypatch):
     monkeypatch.setattr(Coordinator, "_refuses", lambda *_: False)
-    # With a standstill the oracles would notice before a member does.
+    # With a standstill the oracles would notice before a member does, and so would a replay.
     monkeypatch.setattr(Log, "stick", lambda _: None)
+    monkeypatch.setattr(Coordinator, "replay", lambda _: None)
     # A jump harms a member that works only where its group was quiet for a while.
     assert "was put out although it works" in str(first_failure(tries=5 * TRIES).__cause__)
 
 
 def test_coordinator_that_lets_time_go_on_without_requests_is_noticed(monkeypatch):
     monkeypatch.setattr(Coordinator, "_is_in_doubt", lambda _: False)
+    monkeypatch.setattr(Coordinator, "replay", lambda _: None)
     monkeypatch.setattr(
         Coordinator, "_tick", lambda it: it._world.now - (it._world.now - it._started) % TICK_MS
     )
     assert "was put out although it works" in str(first_failure(tries=5 * TRIES).__cause__)
+
+
+def test_replay_that_is_not_told_of_late_requests_is_noticed(monkeypatch):
+    monkeypatch.setattr("tests.simulation.coordinator.late_times", lambda _: {})
+    assert "a replay decides otherwise" in str(first_failure(tries=5 * TRIES).__cause__)
 
 
 def test_member_that_does_not_ask_where_to_go_on_is_noticed(monkeypatch):

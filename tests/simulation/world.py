@@ -180,6 +180,8 @@ class World:
         else:
             allowed = self.settling_ms() + self._deletion_ms()
             right_after = self._wait_for(self._what_is_left, allowed, 0)
+        if self.conditions.partitions == 1:
+            self.coordinator.replay()
         return Outcome(
             seed=self.seed,
             requests=len(self.log.records),

@@ -51,6 +51,7 @@ def test_unsupported_version(version, exists):
 def test_question_changes_nothing(state):
     s = group_in(state)
     s.at(1_000)
+    describe(s)
     before, deadline = s.state, s.deadline
     s.outputs.clear()
     describe(s)
