@@ -47,11 +47,12 @@ def note_shifts(
     before = read_batch(files, planned.batch_id - 1).offsets if planned.batch_id else {}
     read = before.get(request_topic, {})
     ends = planned.offsets.get(request_topic, {})
+    had_room = _size(before, planned.offsets) < most - sum(map(len, planned.offsets.values()))
     begins = {it: max(read.get(it, 0), end - most) for it, end in ends.items()}
     shifts = read_shifts(files)
     noted = []
     for partition, times in append_times(client_config, request_topic, begins, ends).items():
-        span = guard.span(planned.timestamp_ms, planned.watermark_ms, partition)
+        span = guard.span(planned.timestamp_ms, planned.watermark_ms, partition, had_room=had_room)
         after = fitted(shifts, partition, times, ends[partition], span, differ_ms)
         if after is not None:
             shifts = after
@@ -59,3 +60,12 @@ def note_shifts(
     if noted:
         write_shifts(files, shifts)
     return noted
+
+
+def _size(before: Mapping[str, Mapping[int, int]], after: Mapping[str, Mapping[int, int]]) -> int:
+    """How many records a batch has, of all topics. Spark limits that, and rounds for each partition."""
+    return sum(
+        end - before.get(topic, {}).get(partition, 0)
+        for topic, ends in after.items()
+        for partition, end in ends.items()
+    )

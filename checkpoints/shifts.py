@@ -87,7 +87,10 @@ NO_SHIFTS = Shifts()
 
 
 class Span(NamedTuple):
-    """The times, in ms of log time, that records of a batch can have. `now_ms`: when it was planned."""
+    """The times, in ms of log time, that records of a batch can have.
+
+    `now_ms`: the newest came shortly before that, if its clock does not tell.
+    """
 
     now_ms: float
     earliest_ms: float
@@ -123,8 +126,12 @@ class Guard(NamedTuple):
     outage: Outage | None = None
     standstills: tuple[Standstill, ...] = ()
 
-    def span(self, planned_ms: int, watermark_ms: int, partition: int) -> Span:
-        """The times that are right in a partition of a batch planned then, by the driver's clock."""
+    def span(self, planned_ms: int, watermark_ms: int, partition: int, *, had_room: bool = True) -> Span:
+        """The times that are right in a partition of a batch planned then, by the driver's clock.
+
+        `had_room`: whether it has all records that there were. Or else they may have waited for long. Time
+        has waited for them, so the watermark says when they came.
+        """
         # The watermark is of a tick before the plan. Log time that is ahead of the driver's clock stands
         # while the query restarts, and that clock goes on. So the plan may seem to be before the watermark.
         now_ms = max(planned_ms + self.ahead_ms, watermark_ms)
@@ -134,9 +141,8 @@ class Guard(NamedTuple):
             over.append(self.outage)
         # They count as of its end.
         starts = [it.start_ms for it in over if it.end_ms is None or it.end_ms >= earliest_ms]
-        return Span(
-            now_ms, min([earliest_ms, *(it - self.earlier_ms for it in starts)]), now_ms + self.later_ms
-        )
+        earliest_ms = min([earliest_ms, *(it - self.earlier_ms for it in starts)])
+        return Span(now_ms if had_room else watermark_ms, earliest_ms, now_ms + self.later_ms)
 
 
 def fitted(
@@ -156,7 +162,8 @@ def fitted(
     before = Shifts(shifts)
     counted: list[Shift] = []
     refused_ms: int | None = None
-    # No record came in later than the one after it, and the newest just before the batch was planned. But if
+    # No record came in later than the one after it, and the newest just before the batch was planned, or when
+    # the watermark says. But if
     # many are too old, because nobody saw them for a while, each would need a shift of its own that way.
     # That is only done for those of one clock, and if they are too many to be before the one after them.
     until_ms = span.now_ms

@@ -46,9 +46,9 @@ class Log:
             for number in ends
         }
 
-    def note(self, driver_ahead_ms: int = 0) -> list[Shift]:
+    def note(self, driver_ahead_ms: int = 0, most: int = 200) -> list[Shift]:
         guard = Guard(driver_ahead_ms, 3_500, 3_000)
-        return note_shifts(self.files, {}, "requests", guard, differ_ms=3_000, most=10)
+        return note_shifts(self.files, {}, "requests", guard, differ_ms=3_000, most=most)
 
 
 @pytest.fixture
@@ -58,11 +58,23 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Log:
 
 def test_the_batch_that_was_refused_counts_as_of_when_it_was_planned(log: Log) -> None:
     assert log.note() == [Shift(1, 100, -11_999)]
-    assert read_shifts(log.files) == [Shift(1, 90, -11_999)]
-    # From where the batch before ends, and no more than a batch has.
-    assert log.read == [({"requests": {0: 98, 1: 90}}, {"requests": {0: 100, 1: 100}})]
+    assert read_shifts(log.files) == [Shift(1, 0, -11_999)]
+    # From where the batch before ends.
+    assert log.read == [({"requests": {0: 98, 1: 0}}, {"requests": {0: 100, 1: 100}})]
     # So it is accepted.
     assert log.note() == []
+
+
+@pytest.mark.parametrize(("most", "first"), [(10, 90), (102, 0), (105, 0)])
+def test_a_batch_that_had_no_room_for_all_counts_as_of_the_watermark(log: Log, most: int, first: int) -> None:
+    """Its records may have waited, and time has waited for them. Spark rounds for each partition."""
+    assert log.note(most=most) == [Shift(1, 100, -12_999)]
+    assert read_shifts(log.files) == [Shift(1, first, -12_999)]
+    assert log.note(most=most) == []
+
+
+def test_a_batch_that_had_room_for_one_more_had_room(log: Log) -> None:
+    assert log.note(most=106) == [Shift(1, 100, -11_999)]
 
 
 def test_nothing_is_noted_if_it_was_the_drivers_clock_that_jumped(log: Log) -> None:
@@ -73,7 +85,7 @@ def test_nothing_is_noted_if_it_was_the_drivers_clock_that_jumped(log: Log) -> N
 
 def test_a_first_batch_is_read_as_far_back_as_one_may_be(log: Log) -> None:
     log.newest = batch(0, None, 100, 5)
-    log.note()
+    log.note(most=10)
     assert log.read[0][0] == {"requests": {0: 90, 1: 0}}
 
 

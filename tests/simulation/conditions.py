@@ -86,6 +86,8 @@ class Conditions:
     """How likely each member goes when the storm ends. Without that, nothing helps one that hangs."""
     has_jumps: bool
     """Whether clocks of brokers jump."""
+    room: int | None
+    """How many records a batch has at most, in a storm; None: all that there are."""
     longest_standstill_ms: int | None
     """How long the log takes no requests at most; None: it always does."""
 
@@ -154,6 +156,7 @@ def draw(rng: random.Random) -> Conditions:
         shares_client_id=rng.random() < 0.1,
         parting=pick([0, 0, 0, 0, 0.2, 0.2, 0.2, 1]),
         has_jumps=pick([False, True, True, True]),
+        room=pick([None, None, 1, 3]),
         # A group is in one partition where it matters.
         longest_standstill_ms=pick([None, 20_000, 60_000]) if partitions == 1 else None,
     )

@@ -3,7 +3,8 @@
 As Spark does it: what a batch consists of (its records and its watermark) is fixed before it runs, so a
 batch whose commit was lost runs again with just that, from the snapshot before it. The watermark of a batch
 is the newest tick of the batches before it, less some slack, and ticks are written only while the process is
-up: so nothing that is still to come is earlier than the watermark, clocks that are set back aside.
+up. So nothing that is still to come is earlier than the watermark, but for clocks that are set back, and for
+batches that have no room for all there is. Then time goes on by a gap.
 
 When it comes back it notes the outage: since the newest record that a batch was planned with, a tick or a
 request.
@@ -72,6 +73,7 @@ class Planned(NamedTuple):
     records: list[Record]
     watermark: int
     at_ms: int
+    had_room: bool
 
 
 class Coordinator:
@@ -97,6 +99,7 @@ class Coordinator:
         """The newest request of other groups."""
         self._started = world.now
         self._newest_tick = 0
+        self._all_read_ms = world.now
         self._shifts: list[Shift] = []
         self._decided: list[Batch] = []
         """All batches, each once."""
@@ -116,14 +119,18 @@ class Coordinator:
         if self._is_in_doubt() or (self._stands and log.stuck_since is None and rng.random() < 0.5):
             self._begin_soon()
             return
-        records = log.records[self._read :]
+        records = log.records[self._read :][: self._room]
         self._read += len(records)
-        if rng.random() < 0.5:
+        had_room = self._read == len(log.records)
+        if had_room:
+            self._all_read_ms = self._world.now
+        # Spark takes the same part of what there is of each partition.
+        if rng.random() < 0.5 and had_room:
             self._others_read = self._world.now
         self.watermark = max(self.watermark, self._newest_tick - self._conditions.clock_slack_ms)
         if not self._catches_up:
             self._newest_tick = max(self._newest_tick, self._tick())
-        planned = Planned(records, self.watermark, self._world.now)
+        planned = Planned(records, self.watermark, self._world.now, had_room)
         if self._refuses(planned) or self._stands_no_more(planned):
             self._begin_soon(planned)
             return
@@ -139,10 +146,15 @@ class Coordinator:
             self._note_outage(GAP_MS if self._catches_up else 0)
             self._note_standstill()
 
+    @property
+    def _room(self) -> int | None:
+        # What came before it was up is read in full, and in the calm nobody sends as much.
+        return None if self._catches_up or self._world.is_calm else self._conditions.room
+
     def _tick(self) -> int:
         """The time up to which the newest tick lets time come."""
         now, away_since = self._world.now, self._world.log.away_since
-        tick = now - (now - self._started) % TICK_MS
+        tick = min(now - (now - self._started) % TICK_MS, self._all_read_ms + GAP_MS)
         # When time stands still, it does so for this group alone.
         return tick if away_since is None or self._stands else min(tick, away_since + GAP_MS)
 
@@ -237,12 +249,12 @@ class Coordinator:
 
     def _refuses(self, planned: Planned) -> bool:
         """Whether a record's time cannot be right; then shifts are noted with which all are."""
-        records, watermark, planned_ms = planned
+        records, watermark, planned_ms, had_room = planned
         outage = self._outages[-1] if self._outages else None
         earlier_ms = self._earlier_ms()
         later_ms = GAP_MS + self._conditions.clock_slack_ms
         guard = Guard(0, later_ms, earlier_ms, outage, tuple(self.standstills[-1:]))
-        span = guard.span(planned_ms, watermark, 0)
+        span = guard.span(planned_ms, watermark, 0, had_room=had_room)
         before = self._shifts
         for number in range(self._conditions.partitions):
             times = [(it.offset, it.timestamp_ms) for it in records if it.partition == number]
