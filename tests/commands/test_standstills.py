@@ -115,14 +115,16 @@ def test_time_stands_still_for_groups_of_a_partition_that_takes_no_requests(
             join(requests, ON_ONE, session_timeout_ms=DEAD_FOR_MS)
             beats = join(others, BEATS, "c2", session_timeout_ms=6_000)
             stack.enter_context(beating(others, stands.topic, BEATS, beats))
+            holding = stack.enter_context(closing(KafkaProducer(bootstrap_servers=servers, **UNASKED)))
+            # So that it does not ask the one that hangs.
+            assert holding.partitions_for(stands.topic)
             assert second.pid is not None
             os.kill(second.pid, signal.SIGSTOP)
             try:
                 # The leader has this, of this time, and nobody can read it.
                 beat = {"api": "heartbeat", "request_id": "held", "client_id": "c1", "group_id": ON_BOTH}
                 value = json.dumps(beat | member).encode()
-                with closing(KafkaProducer(bootstrap_servers=servers, **UNASKED)) as producer:
-                    producer.send(stands.topic, key=ON_BOTH.encode(), value=value).get(PATIENCE_S)
+                holding.send(stands.topic, key=ON_BOTH.encode(), value=value).get(PATIENCE_S)
                 if is_killed:
                     job.wait_for("restarting the query: request partition 0 takes no requests")
                     job.kill()

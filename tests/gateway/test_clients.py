@@ -175,7 +175,7 @@ def test_kafkas_own_tool_cannot_tell_the_difference(running: Running) -> None:
         told = groups_tool(running.gateway, "--describe", "--group", "tools", "--state")
         host, _, _ = running.gateway.partition(":")
         assert re.search(rf"^tools +{host}:\d+ +\(\d+\) +range +Stable +1", told, re.MULTILINE), told
-    assert {"python", "tools"} <= set(groups_tool(running.gateway, "--list").split())
+    assert "tools" in groups_tool(running.gateway, "--list").split()
     told = groups_tool(running.gateway, "--describe", "--group", "tools")
     assert re.findall(rf"^tools +{TOPIC} +(\d) +(\d+) +(\d+) +(\d+)", told, re.MULTILINE) == [
         (str(partition), "10", "10", "0") for partition in range(4)

@@ -33,6 +33,8 @@ pytestmark = pytest.mark.spark
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 COUNT = 40
+# Other examples have written to the topic that they have by default.
+TOPIC = "watched-orders"
 
 
 @pytest.fixture
@@ -116,7 +118,7 @@ class Example:
     def __init__(self, servers: str, directory: Path) -> None:
         self.said = directory / "said"
         self._checkpoint = directory / "orders" / "_checkpoint"
-        words = ("--topic", "orders", "--path", str(directory / "orders"), "--bootstrap-servers", servers)
+        words = ("--topic", TOPIC, "--path", str(directory / "orders"), "--bootstrap-servers", servers)
         with self.said.open("ab") as output:
             self._process = subprocess.Popen(
                 [sys.executable, EXAMPLES / "spark_query.py", *words, "--seconds", "5"],
@@ -139,7 +141,7 @@ class Example:
             int(file.name) for file in (self._checkpoint / "commits").iterdir() if file.name.isdigit()
         )
         logs = [(self._checkpoint / "offsets" / str(batch)).read_text().splitlines()[-1] for batch in done]
-        return [{int(p): at for p, at in json.loads(log)["orders"].items()} for log in logs]
+        return [{int(p): at for p, at in json.loads(log)[TOPIC].items()} for log in logs]
 
 
 class Watched:
@@ -197,7 +199,7 @@ class Watched:
 def test_the_example_that_is_killed_and_its_group_differ_by_no_more_than_a_batch(
     coordinator: Harness, bootstrap_servers: str, tmp_path: Path
 ) -> None:
-    produce(bootstrap_servers, "orders")
+    produce(bootstrap_servers, TOPIC)
     total = COUNT
     group = "orders-to-delta"
     with (
@@ -208,14 +210,14 @@ def test_the_example_that_is_killed_and_its_group_differ_by_no_more_than_a_batch
 
         def produce_more(count: int) -> None:
             for number in range(count):
-                producer.send("orders", str(number).encode()).get(PATIENCE_S)
+                producer.send(TOPIC, str(number).encode()).get(PATIENCE_S)
 
         def committed() -> int:
             return sum(offsets_of(admin, group).values())
 
         def lag() -> dict[int, int]:
             offsets = offsets_of(admin, group)
-            specs = {TopicPartition("orders", it): OffsetSpec.LATEST for it in offsets}
+            specs = {TopicPartition(TOPIC, it): OffsetSpec.LATEST for it in offsets}
             ends = admin.list_partition_offsets(specs)
             return {where.partition: each.offset - offsets[where.partition] for where, each in ends.items()}
 
