@@ -25,6 +25,7 @@ def note_shifts(
     *,
     differ_ms: int,
     most: int,
+    ahead_ms: Mapping[int, float],
 ) -> list[Shift]:
     """Note the shifts with which `guard` accepts the batch that is planned and not committed.
 
@@ -38,6 +39,7 @@ def note_shifts(
         guard: the one that has refused a record of the batch, by today's clock of the driver.
         differ_ms: by how much clocks may differ.
         most: how many records a batch has at most.
+        ahead_ms: by how much the clock of a partition's leader is ahead of log time, where that was measured.
 
     Raises `CheckpointError`, and `KafkaError` if the batch cannot be read.
     """
@@ -53,7 +55,8 @@ def note_shifts(
     noted = []
     for partition, times in append_times(client_config, request_topic, begins, ends).items():
         span = guard.span(planned.timestamp_ms, planned.watermark_ms, partition, had_room=had_room)
-        after = fitted(shifts, partition, times, ends[partition], span, differ_ms)
+        measured_ms = -round(ahead_ms[partition]) if partition in ahead_ms else None
+        after = fitted(shifts, partition, times, ends[partition], span, differ_ms, measured_ms)
         if after is not None:
             shifts = after
             noted.append(Shift(partition, ends[partition], Shifts(after).at(partition, ends[partition])))

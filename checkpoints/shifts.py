@@ -3,9 +3,9 @@
 Each partition's leader stamps its records by a clock of its own. If that clock jumps, or another broker with
 another clock becomes the leader, its requests seem to come from the future or from the past. Members of their
 groups would expire. So the stateful function refuses records whose times cannot be right, by `Guard`. The
-supervision notes a shift, and the batch runs again. From that record on, the shift is added to the append
-times of the partition. Once the clock is right, the guard refuses the records that are shifted, and a shift
-of 0 is noted.
+supervision notes a shift, and the batch runs again. Probes have shown how large it has to be, or else the
+record counts as of now. From that record on, the shift is added to the append times of the partition. Once
+the clock is right, the guard refuses the records that are shifted, and a shift of 0 is noted.
 
 A record that is not refused counts as it did before. So the same log with the same outages and shifts gives
 the same decisions. The checkpoint keeps the shifts.
@@ -89,12 +89,13 @@ NO_SHIFTS = Shifts()
 class Span(NamedTuple):
     """The times, in ms of log time, that records of a batch can have.
 
-    `now_ms`: the newest came shortly before that, if its clock does not tell.
+    `now_ms`: when it was planned. `newest_ms`: when the newest of a partition came, as far as anybody knows.
     """
 
     now_ms: float
     earliest_ms: float
     latest_ms: float
+    newest_ms: float
 
     def has(self, time_ms: int) -> bool:
         """Whether a record can be of that time."""
@@ -142,7 +143,7 @@ class Guard(NamedTuple):
         # They count as of its end.
         starts = [it.start_ms for it in over if it.end_ms is None or it.end_ms >= earliest_ms]
         earliest_ms = min([earliest_ms, *(it - self.earlier_ms for it in starts)])
-        return Span(now_ms if had_room else watermark_ms, earliest_ms, now_ms + self.later_ms)
+        return Span(now_ms, earliest_ms, now_ms + self.later_ms, now_ms if had_room else watermark_ms)
 
 
 def fitted(
@@ -152,18 +153,19 @@ def fitted(
     end: int,
     span: Span,
     differ_ms: int,
+    measured_ms: int | None = None,
 ) -> list[Shift] | None:
     """All shifts, the new ones last, with which a batch's records of a partition are in `span`.
 
     None if they are with `shifts`. A record that is counts as before, because a group that has only such
     records may have been answered. `times`: offset and append time of each, in their order. `end`: the batch
-    ends before that offset. `differ_ms`: by how much clocks may differ.
+    ends before that offset. `differ_ms`: by how much clocks may differ. `measured_ms`: the shift that would
+    be right for what the partition takes now.
     """
     before = Shifts(shifts)
     counted: list[Shift] = []
     refused_ms: int | None = None
-    # No record came in later than the one after it, and the newest just before the batch was planned, or when
-    # the watermark says. But if
+    # No record came in later than the one after it, and the newest just before the batch was planned. But if
     # many are too old, because nobody saw them for a while, each would need a shift of its own that way.
     # That is only done for those of one clock, and if they are too many to be before the one after them.
     until_ms = span.now_ms
@@ -176,10 +178,11 @@ def fitted(
             newest_ms = max(until_ms, middle_ms)
             if after_ms is not None and span.shows_jump(time_ms, after_ms, differ_ms):
                 newest_ms = max(until_ms, min(middle_ms, span.earliest_ms + lasted_ms))
-            fitting = Span(newest_ms, span.earliest_ms, newest_ms + differ_ms)
+            fitting = span._replace(latest_ms=newest_ms + differ_ms)
             if refused_ms is None or not fitting.has(time_ms + refused_ms):
-                # A clock that can be right is right.
-                refused_ms = 0 if fitting.has(time_ms) else round(newest_ms) - time_ms
+                # A clock that can be right is right. Or else it is the one that was measured, if it can be.
+                known = [it for it in (0, measured_ms) if it is not None and fitting.has(time_ms + it)]
+                refused_ms = known[0] if known else round(min(newest_ms, span.newest_ms)) - time_ms
             shift_ms = refused_ms
         until_ms, after_ms = min(until_ms, time_ms + shift_ms), time_ms
         counted.append(Shift(partition, offset, shift_ms))

@@ -213,7 +213,8 @@ class StatefulFunction:
             if guard is not None and partition != spans_of:
                 # Both are in the plan of the batch: they are the same if it runs again.
                 planned_ms, watermark_ms = state.getCurrentProcessingTimeMs(), state.getCurrentWatermarkMs()
-                _, earliest_ms, latest_ms = guard.span(planned_ms, watermark_ms, partition)
+                span = guard.span(planned_ms, watermark_ms, partition)
+                earliest_ms, latest_ms = span.earliest_ms, span.latest_ms
                 spans_of = partition
             time_ms = timestamp_ms if shift_at is None else timestamp_ms + shift_at(partition, offset)
             if not earliest_ms <= time_ms <= latest_ms:

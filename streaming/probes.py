@@ -10,6 +10,9 @@ connection in their order, and a request for several partitions when it knows of
 that takes nothing would hold up the others. The broker is to wait for half a second only. After that it says
 which were written. A second producer asks a partition that was not from then on. Brokers may take as long for
 its requests as is of use, because the partition may be slow and nothing worse.
+
+The leader stamps a probe as it stamps requests. So probes also show by how much its clock is wrong, which is
+of use when a shift is noted (`group_coordinator.checkpoints.shifts`).
 """
 
 from __future__ import annotations
@@ -43,6 +46,8 @@ _LINGER_MS = 5
 """For the probes of one moment. They are sent one after the other."""
 _WRITE_MS = 500
 """The time that a broker has to write a probe. Longer would hold up others until they are in doubt."""
+_MEASURED_MS = 10_000
+"""For how long it is of use what a leader's clock was found to be. It may jump again."""
 _SETTLING_S = 60
 """The least time between two restarts because of partitions that have begun to stand still."""
 
@@ -224,6 +229,8 @@ class Probes:
         """By the time that a broker has to write what they send."""
         self._slow: set[int] = set()
         """The partitions that have not taken the newest probe as soon as they should."""
+        self._clocks: dict[int, tuple[float, float]] = {}
+        """How far the clock of a partition's leader is ahead of `_now_ms`, and when that was measured."""
         self._futures: dict[int, Any] = {}
         self._restarted_s = -float(_SETTLING_S)
         self._is_restarting = False
@@ -303,6 +310,20 @@ class Probes:
         with self._lock:
             return self._times.healed()
 
+    def ahead_ms(self, log_time_ms: int) -> dict[int, float]:
+        """Return by how much the clocks of partitions' leaders are ahead of log time.
+
+        Log time is `log_time_ms` now. Clocks are left out that were not measured lately.
+        """
+        now_ms = _now_ms()
+        with self._lock:
+            clocks = list(self._clocks.items())
+        return {
+            partition: ahead_ms + now_ms - log_time_ms
+            for partition, (ahead_ms, at_ms) in clocks
+            if now_ms - at_ms <= _MEASURED_MS
+        }
+
     def _check(self) -> None:
         """Raise what has ended the thread, if anything has: time would wait for ever."""
         if self._failure is not None:
@@ -337,8 +358,12 @@ class Probes:
                 continue
             del self._futures[partition]
             if future.succeeded():
+                now_ms = _now_ms()
                 with self._lock:
-                    took_ms = self._times.taken(partition, _now_ms())
+                    took_ms = self._times.taken(partition, now_ms)
+                    if took_ms < _WRITE_MS:
+                        # Its append time is that of the leader's clock.
+                        self._clocks[partition] = future.value.timestamp - (now_ms - took_ms / 2), now_ms
                 if took_ms < _WRITE_MS:
                     self._slow.discard(partition)
             else:

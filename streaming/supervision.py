@@ -325,6 +325,7 @@ class Supervision:
             self._guard._replace(ahead_ms=clock.ahead_of_driver_ms),
             differ_ms=self._settings.clock_max_gap_ms,
             most=self._settings.max_batch_records,
+            ahead_ms=self._probes.ahead_ms(clock.now_ms),
         )
         for partition, _, shift_ms in noted:
             self._metrics.clock_shifts.inc()

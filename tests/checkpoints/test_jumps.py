@@ -46,9 +46,13 @@ class Log:
             for number in ends
         }
 
-    def note(self, driver_ahead_ms: int = 0, most: int = 200) -> list[Shift]:
+    def note(
+        self, driver_ahead_ms: int = 0, most: int = 200, ahead_ms: dict[int, float] | None = None
+    ) -> list[Shift]:
         guard = Guard(driver_ahead_ms, 3_500, 3_000)
-        return note_shifts(self.files, {}, "requests", guard, differ_ms=3_000, most=most)
+        return note_shifts(
+            self.files, {}, "requests", guard, differ_ms=3_000, most=most, ahead_ms=ahead_ms or {}
+        )
 
 
 @pytest.fixture
@@ -75,6 +79,10 @@ def test_a_batch_that_had_no_room_for_all_counts_as_of_the_watermark(log: Log, m
 
 def test_a_batch_that_had_room_for_one_more_had_room(log: Log) -> None:
     assert log.note(most=106) == [Shift(1, 100, -11_999)]
+
+
+def test_a_partition_whose_clock_was_measured_counts_by_that(log: Log) -> None:
+    assert log.note(ahead_ms={0: 0.2, 1: 12_004.4}) == [Shift(1, 100, -12_004)]
 
 
 def test_nothing_is_noted_if_it_was_the_drivers_clock_that_jumped(log: Log) -> None:

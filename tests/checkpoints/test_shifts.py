@@ -21,7 +21,7 @@ from group_coordinator.coordinator_state.standstills import Standstill
 
 DIFFER_MS = 3_000
 NOW = 100_000
-SPAN = Span(NOW, NOW - 4_000, NOW + 3_500)
+SPAN = Span(NOW, NOW - 4_000, NOW + 3_500, NOW)
 END = 10
 
 
@@ -41,8 +41,15 @@ class Files:
         return name
 
 
-def fit(*times: int, before: list[Shift] | None = None, first: int = 0) -> list[Shift] | None:
-    return fitted(before or [], 0, list(enumerate(times, first)), first + len(times), SPAN, DIFFER_MS)
+def fit(
+    *times: int,
+    before: list[Shift] | None = None,
+    first: int = 0,
+    span: Span = SPAN,
+    measured_ms: int | None = None,
+) -> list[Shift] | None:
+    records, end = list(enumerate(times, first)), first + len(times)
+    return fitted(before or [], 0, records, end, span, DIFFER_MS, measured_ms)
 
 
 # -- which times count -------------------------------------------------------------------------------------
@@ -60,7 +67,7 @@ def test_a_shift_holds_until_the_next_one_of_its_partition() -> None:
 def test_a_plan_is_not_before_its_own_watermark() -> None:
     """Log time was an hour ahead of the driver's clock when the batch was planned, and is less so now."""
     span = Guard(ahead_ms=3_500_000, later_ms=3_500, earlier_ms=3_000).span(NOW, NOW + 3_600_000, 0)
-    assert span == Span(NOW + 3_600_000, NOW + 3_597_000, NOW + 3_603_500)
+    assert span == Span(NOW + 3_600_000, NOW + 3_597_000, NOW + 3_603_500, NOW + 3_600_000)
     shifted = fitted([], 0, [(0, NOW - 2_000), (1, NOW)], 2, span, DIFFER_MS)
     assert shifted is not None
     assert span.has(NOW - 2_000 + Shifts(shifted).at(0, 0))
@@ -68,7 +75,12 @@ def test_a_plan_is_not_before_its_own_watermark() -> None:
 
 def test_times_are_right_around_the_plan_and_after_the_watermark() -> None:
     guard = Guard(ahead_ms=50, later_ms=3_500, earlier_ms=3_000)
-    assert guard.span(10_000, 9_000, 0) == Span(10_050, 6_000, 13_550)
+    assert guard.span(10_000, 9_000, 0) == Span(10_050, 6_000, 13_550, 10_050)
+
+
+def test_requests_that_there_was_no_room_for_came_when_time_has_waited() -> None:
+    guard = Guard(ahead_ms=50, later_ms=3_500, earlier_ms=3_000)
+    assert guard.span(10_000, 9_000, 0, had_room=False) == Span(10_050, 6_000, 13_550, 9_000)
 
 
 def test_requests_of_an_outage_may_be_unread_until_time_has_come_further_than_its_end() -> None:
@@ -105,6 +117,21 @@ def test_a_clock_that_is_set_back_counts_as_of_now() -> None:
 def test_a_clock_that_is_right_again_needs_none() -> None:
     before = [Shift(0, 3, -12_000)]
     assert fit(NOW - 50, before=before, first=7) == [*before, Shift(0, 7, 0)]
+
+
+def test_a_clock_that_was_measured_counts_as_it_was_found() -> None:
+    assert fit(NOW - 200, NOW + 11_300, NOW + 11_900, measured_ms=-12_100) == [Shift(0, 1, -12_100)]
+    # Also where nobody knows when the request came.
+    span = SPAN._replace(newest_ms=NOW - 3_000)
+    assert fit(NOW - 12_700, span=span, measured_ms=12_100) == [Shift(0, 0, 12_100)]
+    assert fit(NOW - 12_700, span=span) == [Shift(0, 0, 9_700)]
+
+
+def test_what_was_measured_does_not_count_where_it_cannot_be() -> None:
+    """The clock has jumped again since, or is right."""
+    assert fit(NOW + 12_000, measured_ms=50_000) == [Shift(0, 0, -12_000)]
+    before = [Shift(0, 3, -12_000)]
+    assert fit(NOW - 50, before=before, first=7, measured_ms=40) == [*before, Shift(0, 7, 0)]
 
 
 def test_records_that_fit_count_as_before() -> None:

@@ -28,6 +28,8 @@ GAP_MS = 3_000
 LONGEST_SLACK_MS = 500
 # How long the coordinator takes to begin again when it has refused one.
 LONGEST_BEGIN_MS = 5_000
+# How long it may be behind before that is an outage.
+LONGEST_BEHIND_MS = 3 * GAP_MS
 # How long after its last request the log is found to take none.
 NOTICED_MS = 5_500
 # How often the leader looks whether what there is to share has changed.
@@ -97,7 +99,8 @@ class Conditions:
         if not self.has_jumps:
             return None
         # A smaller one may be over, or look right, before a batch is planned that could show it.
-        return 4_000 + (21_000 if self.slow_batch else 0) + (self.longest_standstill_ms or 0)
+        behind_ms = 0 if self.room is None else LONGEST_BEHIND_MS + LONGEST_BEGIN_MS
+        return 4_000 + behind_ms + (21_000 if self.slow_batch else 0) + (self.longest_standstill_ms or 0)
 
     @property
     def nobody_survives(self) -> bool:

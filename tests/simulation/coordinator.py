@@ -12,6 +12,7 @@ request.
 If nobody can read what is appended to the log, time goes on by a gap only. It begins again, and lets time
 stand still: whatever is due, nothing is decided. When there is a record again, this was an outage, and it
 begins again with that one. If the log has taken records again before that was noted, it begins again as well.
+So it does if it has not read all there is for too long.
 
 It refuses a batch with a record whose time cannot be right, notes shifts, and begins again with that batch.
 
@@ -31,6 +32,7 @@ from group_coordinator.checkpoints.late import late_times
 from group_coordinator.checkpoints.shifts import Guard, Shift, Shifts, fitted
 from group_coordinator.checkpoints.standing import undecided_from
 from group_coordinator.coordinator_state.deadlines import LATEST_MS
+from group_coordinator.coordinator_state.events import GroupDeleted
 from group_coordinator.coordinator_state.outages import Outage
 from group_coordinator.coordinator_state.standstills import PartitionOutages, Standstill
 from group_coordinator.coordinator_state.step import Channel
@@ -40,6 +42,7 @@ from tests.simulation.conditions import (
     GAP_MS,
     KEY,
     LONGEST_BEGIN_MS,
+    LONGEST_BEHIND_MS,
     NOTICED_MS,
     SECRET,
     TICK_MS,
@@ -116,7 +119,12 @@ class Coordinator:
             self._run_again(self._to_run_again.popleft())
             return
         log, rng = self._world.log, self._world.rng
-        if self._is_in_doubt() or (self._stands and log.stuck_since is None and rng.random() < 0.5):
+        behind_ms = 0 if self._catches_up else self._world.now - self._all_read_ms
+        if (
+            self._is_in_doubt()
+            or (self._stands and log.stuck_since is None and rng.random() < 0.5)
+            or (behind_ms > LONGEST_BEHIND_MS and log.stuck_since is None)
+        ):
             self._begin_soon()
             return
         records = log.records[self._read :][: self._room]
@@ -259,7 +267,8 @@ class Coordinator:
         for number in range(self._conditions.partitions):
             times = [(it.offset, it.timestamp_ms) for it in records if it.partition == number]
             end = max(times)[0] + 1 if times else 0
-            after = fitted(self._shifts, number, times, end, span, GAP_MS)
+            measured_ms = self._world.log.measured_ms(number)
+            after = fitted(self._shifts, number, times, end, span, GAP_MS, measured_ms)
             self._shifts = self._shifts if after is None else after
         if self._shifts is before:
             return False
@@ -284,6 +293,8 @@ class Coordinator:
 
     def replay(self) -> None:
         """Decide all at once, as a replay does: nothing may be decided otherwise."""
+        if self._was_late_for_a_group_that_is_gone():
+            return
         events = (event for batch in self._decided for event in batch.result.events)
         late = late_times(map(msgspec.to_builtins, events))
         records = [
@@ -299,6 +310,16 @@ class Coordinator:
             for number, (one, other) in enumerate(zip_longest(lived, again)):
                 if one != other:
                     raise Violation(f"a replay decides otherwise, from {number} on: {other} and not {one}")
+
+    def _was_late_for_a_group_that_is_gone(self) -> bool:
+        """Whether a request was late for a group of which nothing was kept (docs/contract.md, Time)."""
+        gone_ms = 0
+        for batch in self._decided:
+            if any(time_ms < gone_ms for time_ms in self._times(batch.records)):
+                return True
+            deleted = (it for it in batch.result.events if isinstance(it, GroupDeleted))
+            gone_ms = max([gone_ms, *(it.at_ms for it in deleted if it.request_id is None)])
+        return False
 
     def _run_again(self, batch: Batch) -> None:
         self.reruns += 1

@@ -64,13 +64,20 @@ class Log:
         """Let some broker's clock jump, or put it right again."""
         rng = self._world.rng
         partition = rng.randrange(len(self._jumps_ms))
-        jump = rng.choice([0, 1, -1]) * rng.randint(smallest_ms, 90_000)
+        jump = rng.choice([0, 1, -1]) * (smallest_ms + rng.randrange(60_000))
         # Neither from where it is, nor from where it was: one batch may have requests of all three times.
         near = (self._jumps_ms[partition], self._jumped_from_ms[partition])
         if any(abs(jump - it) < smallest_ms for it in near):
             jump = 0
         self._jumped_from_ms[partition], self._jumps_ms[partition] = self._jumps_ms[partition], jump
         self._world.note("broker", "partition {} is {} ms ahead", partition, jump)
+
+    def measured_ms(self, partition: int) -> int | None:
+        """The shift that would be right for what a partition takes now, as a probe finds out, if it does."""
+        if self.stuck_since is not None or self._world.rng.random() < 0.2:
+            return None
+        error_ms = self._world.rng.randint(-20, 20)
+        return self._setbacks_ms[partition] - self._jumps_ms[partition] + error_ms
 
     def put_right(self) -> None:
         """Put all brokers' clocks right."""

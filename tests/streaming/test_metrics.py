@@ -121,7 +121,7 @@ def test_what_is_known_beforehand_is_there_from_the_start() -> None:
     assert series == {
         "requests_total": 10,
         "requests_rejected_total": 1,
-        "events_total": 14,
+        "events_total": 15,
         "state_changes_total": 5,
         "rebalances_total": 7,
         "rebalance_duration_seconds_bucket": 7 * 13,

@@ -72,6 +72,19 @@ def test_they_come_again_and_again(topic: str, config: dict[str, Any]) -> None:
     assert max(each.values()) - min(each.values()) <= 1
 
 
+def test_they_show_how_far_the_leaders_clocks_are_ahead(
+    bootstrap_servers: str, config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = create_topic(bootstrap_servers, PARTITIONS, **{"message.timestamp.type": "LogAppendTime"})
+    with Probes(topic, PARTITIONS, config, interval_ms=50, harmless_ms=60_000, patience_ms=60_000) as asked:
+        wait_for(lambda: len(asked.ahead_ms(0)) == PARTITIONS)
+        ahead_ms = asked.ahead_ms(round(time.time() * 1_000) - 7_000)
+    # A probe that takes longer than half a second says nothing.
+    assert ahead_ms == dict.fromkeys(range(PARTITIONS), pytest.approx(7_000, abs=600))
+    monkeypatch.setattr(probes, "_MEASURED_MS", 0)
+    assert asked.ahead_ms(0) == {}
+
+
 def test_partitions_that_take_nothing_are_told_and_when_they_do_again(
     refusing: str, admin: KafkaAdminClient, config: dict[str, Any]
 ) -> None:

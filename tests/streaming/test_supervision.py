@@ -117,6 +117,9 @@ class FakeProbes:
     def tick(self) -> None:
         pass
 
+    def ahead_ms(self, log_time_ms: int) -> dict[int, float]:
+        return {7: 3.5}
+
     def healed(self) -> set[int]:
         return self.healed_now
 
@@ -242,7 +245,8 @@ class Stage:
         self.counted_ms.append(counts_ms)
         return []
 
-    def note_shifts(self, *arguments: Any, **_: Any) -> list[Shift]:
+    def note_shifts(self, *arguments: Any, ahead_ms: dict[int, float], **_: Any) -> list[Shift]:
+        assert ahead_ms == {7: 3.5}
         self.refused_by.append(arguments[3])
         self.now_s += self.shifting_s
         return next(self.shifts, [])
