@@ -15,6 +15,7 @@ from group_coordinator.coordinator_state.deadlines import DeadlineKind, Deadline
 from group_coordinator.coordinator_state.events import GroupCreated
 from group_coordinator.coordinator_state.group import Group
 from group_coordinator.coordinator_state.layout import UNMEASURED, Layout
+from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.offsets.committed import CommittedOffsets
 from group_coordinator.coordinator_state.outages import NO_OUTAGES
 
@@ -22,12 +23,16 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.config import GroupConfig
     from group_coordinator.coordinator_state.events import Event
     from group_coordinator.coordinator_state.group import HasSession
-    from group_coordinator.coordinator_state.log import Record
     from group_coordinator.coordinator_state.outages import Outages
     from group_coordinator.coordinator_state.requests import AnyRequest
     from group_coordinator.coordinator_state.responses import InvalidRequestResponse, ReplyTo, Response
 
 __all__ = ["Reply", "Turn"]
+
+_OFFSET_BITS = 21
+"""Two million offsets. Until the year 2109 a place has 63 bits, which a stored state can hold."""
+_OFFSET_MASK = (1 << _OFFSET_BITS) - 1
+_LATEST_PLACE = 1 << 62
 
 GroupT_co = TypeVar("GroupT_co", bound=Group, covariant=True)
 
@@ -168,10 +173,14 @@ class Turn(Generic[GroupT_co]):
     def place(self) -> int:
         """The place of the cause in the log, to be published with what it changes (`newest.py`).
 
-        Microseconds of log time, or one more than the place of the group's change before.
+        Log time, with the offset of the request behind it, or one more than the place of the change before.
+        A backlog of an outage is all of one time. The offset is for groups that are deleted and made again
+        in it, because nothing is kept of the place of the former one.
         """
         if self._place is None:
-            self._place = self.group.place = max(self.now_ms * 1000, self.group.place + 1)
+            offset = self._cause.offset if isinstance(self._cause, Record) else 0
+            at = min(self.now_ms << _OFFSET_BITS | offset & _OFFSET_MASK, _LATEST_PLACE)
+            self._place = self.group.place = max(at, self.group.place + 1)
         return self._place
 
     def reply(self, reply_to: ReplyTo, response: Response, member_id: str = "") -> None:
