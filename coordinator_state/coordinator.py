@@ -70,7 +70,8 @@ class GroupCoordinator:
         turn = self._turn
         to_ms, late_ms = record.timestamp_ms, record.late_ms
         if turn.exists and turn.group.is_ahead:
-            if to_ms < turn.now_ms:
+            # A request in an outage counts as of its end.
+            if max([to_ms, *(it.end_ms for it in turn.outages.between(to_ms, to_ms))]) < turn.now_ms:
                 late_ms = turn.now_ms
             turn.group.is_ahead = False
         turn.set_time(self._let_pass(to_ms if late_ms is None else late_ms))

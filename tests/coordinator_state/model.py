@@ -297,7 +297,8 @@ class Model:
     def _late_ms(self, record: Record) -> int | None:
         """When a record counts that is earlier than what has happened by itself; None if it is not."""
         is_ahead, self._is_ahead = self._is_ahead, False
-        is_late = self.exists and is_ahead and record.timestamp_ms < self.log_ms
+        counts_ms = max([record.timestamp_ms, *self._ends_before(record.timestamp_ms)])
+        is_late = self.exists and is_ahead and counts_ms < self.log_ms
         return self.log_ms if is_late else record.late_ms
 
     def up(self, log_ms: int) -> int:
@@ -314,8 +315,11 @@ class Model:
     def _read_at(self, log_ms: int) -> int:
         """When what is in the log at that time counts: not before the group, nor in an outage."""
         log_ms = max(log_ms, self.log_ms) if self.exists else log_ms
-        ends = [end_ms for start_ms, end_ms, _ in self.outages if start_ms < log_ms]
-        return max([log_ms, *ends])
+        return max([log_ms, *self._ends_before(log_ms)])
+
+    def _ends_before(self, log_ms: int) -> list[int]:
+        """When the outages were over that began before."""
+        return [end_ms for start_ms, end_ms, _ in self.outages if start_ms < log_ms]
 
     def _happen(self, event: AnyEvent) -> None:
         at_ms = self.up(event.at_ms)
@@ -346,7 +350,7 @@ class Model:
         """The same, but no request is of that time: the group is where it was last heard of, or was away."""
         self._waited_until_ms = self._read_at(watermark_ms)
         self._nothing_happens(self.up(self._waited_until_ms))
-        self.log_ms = max([self.log_ms, *(end for start, end, _ in self.outages if start < watermark_ms)])
+        self.log_ms = max([self.log_ms, *self._ends_before(watermark_ms)])
         self.now = self.up(self.log_ms)
         self._is_ahead |= self.log_ms > requests_until_ms
 

@@ -137,6 +137,15 @@ def test_record_that_an_outage_has_passed_is_late():
     assert (late.appended_ms, late.at_ms) == (5_400, 6_500)
 
 
+@pytest.mark.parametrize(("at_ms", "is_late"), [(5_500, True), (5_501, False), (6_499, False)])
+def test_record_in_an_outage_that_is_over_is_not_late(at_ms: int, *, is_late: bool):
+    outages = Outages([Outage(5_500, 6_500)])
+    first = call(None, join(0, 5_000), watermark_ms=6_000, outages=outages)
+    result = call(first.state, join(1, at_ms, client_id="c2"), outages=outages)
+    assert bool(late_ones(result)) is is_late
+    assert result.events[-1].at_ms == 6_500
+
+
 def test_replay_that_is_told_of_late_records_decides_the_same():
     log = [join(0, 5_000), request(1, 7_500, api="heartbeat", generation_id=1, member_id="gone")]
     log.append(join(2, 7_700, client_id="c2"))
