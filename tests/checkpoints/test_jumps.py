@@ -74,6 +74,8 @@ def test_a_batch_that_had_no_room_for_all_counts_as_of_the_watermark(log: Log, m
     """Its records may have waited, and time has waited for them. Spark rounds for each partition."""
     assert log.note(most=most) == [Shift(1, 100, -12_999)]
     assert read_shifts(log.files) == [Shift(1, first, -12_999)]
+    # From where the batch before ends, and no more than a batch has.
+    assert log.read == [({"requests": {0: 98, 1: first}}, {"requests": {0: 100, 1: 100}})]
     assert log.note(most=most) == []
 
 
