@@ -15,7 +15,7 @@ from group_coordinator.checkpoints.notes import read_notes, write_notes
 from group_coordinator.checkpoints.offset_log import newest_planned, read_before
 from group_coordinator.checkpoints.shifts import Shifts, read_shifts
 from group_coordinator.checkpoints.standstills import read_standstills
-from group_coordinator.checkpoints.times import append_times
+from group_coordinator.checkpoints.times import counted_times
 from group_coordinator.coordinator_state.outages import Outage
 
 if TYPE_CHECKING:
@@ -108,11 +108,4 @@ def newest_ms(
     for. `begins`: none before these can be the latest. Without one it is taken to be among the last 100.
     """
     begins = {partition: min(begins.get(partition, end), end - _LOOK_BACK) for partition, end in ends.items()}
-    return max(
-        (
-            time_ms + shifts.at(partition, offset)
-            for partition, times in append_times(client_config, topic, begins, ends).items()
-            for offset, time_ms in times
-        ),
-        default=0,
-    )
+    return max(counted_times(client_config, topic, begins, ends, shifts), default=0)

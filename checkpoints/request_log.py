@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from kafka.consumer.fetcher import ConsumerRecord
 
-    from group_coordinator.checkpoints.late import LateTimes
     from group_coordinator.checkpoints.shifts import Shifts
 
 __all__ = ["read_requests"]
@@ -31,12 +30,11 @@ def read_requests(
     start: Mapping[int, int],
     end: Mapping[int, int],
     shifts: Shifts = NO_SHIFTS,
-    late: LateTimes | None = None,
 ) -> Iterator[Record]:
     """Records from `start` to before `end`, by partition, in the order in which the core reads them.
 
-    Their times are as they count, with `shifts`, and those in `late` say that they were
-    late. Raises `CheckpointError` if some of them are gone, and `KafkaError`.
+    Their times are as they count, with `shifts`. Raises `CheckpointError` if some of them are gone, and
+    `KafkaError`.
     """
     with ExitStack() as stack:
         partitions = []
@@ -53,8 +51,7 @@ def read_requests(
                 )
             partitions.append(_timed(consumer, partition, first, end[number], shifts))
         for *_, record in merge(*partitions, key=lambda entry: entry[:3]):
-            late_ms = late.get((record.partition, record.offset)) if late else None
-            yield record if late_ms is None else record._replace(late_ms=late_ms)
+            yield record
 
 
 def _timed(

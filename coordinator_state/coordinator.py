@@ -74,7 +74,7 @@ class GroupCoordinator:
             if max([to_ms, *(it.end_ms for it in turn.outages.between(to_ms, to_ms))]) < turn.now_ms:
                 late_ms = turn.now_ms
             turn.group.is_ahead = False
-        turn.set_time(self._let_pass(to_ms if late_ms is None else late_ms))
+        turn.set_time(self._pass_until(to_ms if late_ms is None else late_ms))
         if late_ms is not None and turn.exists:
             turn.begin(f"{record}-late")
             late = RequestLate(partition=record.partition, offset=record.offset, appended_ms=to_ms)
@@ -88,11 +88,11 @@ class GroupCoordinator:
         """
         turn = self._turn
         before_ms = turn.now_ms
-        self._let_pass(watermark_ms)
+        self._pass_until(watermark_ms)
         if turn.exists and turn.now_ms > before_ms:
             turn.group.is_ahead = True
 
-    def _let_pass(self, to_ms: int) -> int:
+    def _pass_until(self, to_ms: int) -> int:
         """Fire deadlines up to `to_ms`, in order; return what it is, at least the group's time.
 
         In an outage no time passes: it is over at once, and what lies in it comes at its end. Time stays

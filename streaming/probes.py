@@ -364,8 +364,7 @@ class Probes:
                     if took_ms < _WRITE_MS:
                         # Its append time is that of the leader's clock.
                         self._clocks[partition] = future.value.timestamp - (now_ms - took_ms / 2), now_ms
-                if took_ms < _WRITE_MS:
-                    self._slow.discard(partition)
+                        self._slow.discard(partition)
             else:
                 self._slow.add(partition)
                 self._lost(partition, future.exception)

@@ -10,7 +10,7 @@ import msgspec
 
 from group_coordinator.checkpoints.errors import CheckpointError
 from group_coordinator.checkpoints.identity import secret_sha256
-from group_coordinator.checkpoints.late import read_late_times
+from group_coordinator.checkpoints.late import read_late_times, told_late
 from group_coordinator.checkpoints.places import offsets_at, parse_time
 from group_coordinator.checkpoints.replay import replay
 from group_coordinator.checkpoints.request_log import read_requests
@@ -79,7 +79,7 @@ def events(  # noqa: PLR0913 - as many as there are options
     first = offsets_at(client_config, topic, start) if start else header.offsets.get(topic, {})
     last = offsets_at(client_config, topic, end)
     late = read_late_times(client_config, topic, first, last, settings.topics_events, shifted)
-    records = read_requests(client_config, topic, first, last, shifted, late)
+    records = told_late(read_requests(client_config, topic, first, last, shifted), late)
     if wanted:
         records = (record for record in records if record.key in wanted)
         stored = {key: state for key, state in stored.items() if key in wanted}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from group_coordinator.checkpoints.late import late_times
+from group_coordinator.checkpoints.late import late_times, told_late
 from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.events import AnyEvent, GroupDeleted
 from group_coordinator.coordinator_state.log import Record, in_log_order
@@ -148,9 +148,9 @@ def check_cuts(
         # Nothing is kept of the group that a request was late for.
         ahead_ms = 0
         in_many = play(_cut(in_order, end_ms, ahead_ms, rng), config, outages, step)
-    told = late_times(msgspec.json.decode(output.value or b"") for output in in_many.events)
-    assert ahead_ms or not told, "the requests that are late differ"
-    in_order = [it._replace(late_ms=told.get((it.partition, it.offset))) for it in in_order]
+    late = late_times(msgspec.json.decode(output.value or b"") for output in in_many.events)
+    assert ahead_ms or not late, "the requests that are late differ"
+    in_order = list(told_late(in_order, late))
     in_one = play([Batch(in_order, end_ms)], config, outages, step)
     for field, one, many in zip(Outcome._fields, in_one, in_many, strict=True):
         assert many == one, f"{field} differ"

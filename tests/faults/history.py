@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from group_coordinator.checkpoints.identity import Identity
-from group_coordinator.checkpoints.late import late_times
+from group_coordinator.checkpoints.late import late_times, told_late
 from group_coordinator.checkpoints.shifts import Shift, Shifts
 from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.layout import Layout
@@ -88,20 +88,13 @@ def collect(settings: Settings, requests: list[Any], notes: list[AnyNote], table
 
     events = written(settings.topics_events)
     late = late_times(msgspec.json.decode(it.value or b"") for it in events)
+    asked = [
+        Record(it.topic, it.partition, it.offset, counts_at(it), it.key, it.value)
+        for it in requests
+        if not is_probe(it.key, it.value)
+    ]
     return History(
-        requests=[
-            Record(
-                it.topic,
-                it.partition,
-                it.offset,
-                counts_at(it),
-                it.key,
-                it.value,
-                late.get((it.partition, it.offset)),
-            )
-            for it in requests
-            if not is_probe(it.key, it.value)
-        ],
+        requests=list(told_late(asked, late)),
         responses=written(settings.topics_responses),
         events=events,
         groups=written(settings.topics_groups),

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from group_coordinator.checkpoints.late import late_times
+from group_coordinator.checkpoints.late import late_times, told_late
 from group_coordinator.checkpoints.shifts import Guard, Shift, Shifts, fitted
 from group_coordinator.checkpoints.standing import undecided_from
 from group_coordinator.coordinator_state.deadlines import LATEST_MS
@@ -297,11 +297,7 @@ class Coordinator:
             return
         events = (event for batch in self._decided for event in batch.result.events)
         late = late_times(map(msgspec.to_builtins, events))
-        records = [
-            record._replace(late_ms=late.get((record.partition, record.offset)))
-            for batch in self._decided
-            for record in batch.records
-        ]
+        records = list(told_late((it for batch in self._decided for it in batch.records), late))
         watermark = max((batch.watermark for batch in self._decided), default=0)
         replayed = self._call_step(None, records, watermark)
         for channel in Channel.RESPONSES, Channel.EVENTS, Channel.REJECTED:
