@@ -64,18 +64,18 @@ class GroupCoordinator:
     def advance(self, record: Record) -> None:
         """Advance time to the append time of `record`. Each deadline up to then fires at its own time.
 
-        Time does not go back: an earlier record changes nothing. That holds while there is a group; without
-        one nothing is kept between two batches, so nothing may be kept within one.
+        Time does not go back: an earlier record changes nothing. That holds while a group is known. Of others
+        nothing is kept between two batches, so nothing may be kept within one.
         """
         turn = self._turn
         to_ms, late_ms = record.timestamp_ms, record.late_ms
-        if turn.exists and turn.group.is_ahead:
+        if turn.is_known and turn.group.is_ahead:
             # A request in an outage counts as of its end.
             if max([to_ms, *(it.end_ms for it in turn.outages.between(to_ms, to_ms))]) < turn.now_ms:
                 late_ms = turn.now_ms
             turn.group.is_ahead = False
         turn.set_time(self._pass_until(to_ms if late_ms is None else late_ms))
-        if late_ms is not None and turn.exists:
+        if late_ms is not None and turn.is_known:
             turn.begin(f"{record}-late")
             late = RequestLate(partition=record.partition, offset=record.offset, appended_ms=to_ms)
             turn.emit(late)
@@ -89,7 +89,7 @@ class GroupCoordinator:
         turn = self._turn
         before_ms = turn.now_ms
         self._pass_until(watermark_ms)
-        if turn.exists and turn.now_ms > before_ms:
+        if turn.is_known and turn.now_ms > before_ms:
             turn.group.is_ahead = True
 
     def _pass_until(self, to_ms: int) -> int:
@@ -100,12 +100,12 @@ class GroupCoordinator:
         """
         turn = self._turn
         to_ms = min(to_ms, LATEST_MS - 1)
-        from_ms = turn.now_ms if turn.exists else to_ms
+        from_ms = turn.now_ms if turn.is_known else to_ms
         to_ms = max(from_ms, to_ms)
         for outage in turn.outages.between(from_ms, to_ms):
             self._fire(outage.start_ms)
             end_ms = min(outage.end_ms, LATEST_MS - 1)
-            if turn.exists:
+            if turn.is_known:
                 turn.deadlines.put_off(outage.end_ms - outage.start_ms)
                 turn.set_time(end_ms)
             to_ms = max(to_ms, end_ms)
@@ -115,7 +115,7 @@ class GroupCoordinator:
     def _fire(self, to_ms: int) -> None:
         turn = self._turn
         fired_at = None
-        while turn.exists and (deadline := turn.deadlines.pop(to_ms)) is not None:
+        while turn.is_known and (deadline := turn.deadlines.pop(to_ms)) is not None:
             if deadline.at_ms != fired_at:
                 fired_at = deadline.at_ms
                 turn.set_time(deadline.at_ms)
@@ -174,5 +174,5 @@ class GroupCoordinator:
         # A deadline may be due at once (no initial delay, a timeout of 0). It is part of what the record did,
         # so its events have ids of the record. After this every deadline lies in the future.
         turn = self._turn
-        while turn.exists and (deadline := turn.deadlines.pop(turn.now_ms)) is not None:
+        while turn.is_known and (deadline := turn.deadlines.pop(turn.now_ms)) is not None:
             self._expire(deadline)

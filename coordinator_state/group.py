@@ -55,6 +55,10 @@ class Group(Protocol):
     # -- what a tool asks --------------------------------------------------------------------------
 
     @property
+    def is_dead(self) -> bool:
+        """Whether it is deleted. Then it is only there for its time and its place."""
+
+    @property
     def is_empty(self) -> bool:
         """Whether it has no members."""
 
@@ -66,7 +70,7 @@ class Group(Protocol):
         """The group as tools show it."""
 
     def die(self) -> None:
-        """Move to the state Dead. Only an empty group can."""
+        """Move to the state Dead, and drop all deadlines. Only an empty group can."""
 
     # -- what offsets depend on --------------------------------------------------------------------
 

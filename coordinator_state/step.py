@@ -74,10 +74,11 @@ class Output(NamedTuple):
 class StepResult(NamedTuple):
     """The result of one call, or a part of it.
 
-    `state`: the group to be stored, None if there is none (any more). `deadline_ms`: when to call again if
-    nothing comes; later than everything the call has seen. `requests`: the requests that were read.
-    `replies`, `events`, `rejections`: the decisions, which are in `outputs` as bytes. `was_due_ms`: the
-    deadline of the call before. `read_bytes`: of the answers so far that change nothing.
+    `state`: the group to be stored, None if nothing is known of one. One that was deleted lately is stored as
+    Dead. `deadline_ms`: when to call again if nothing comes; later than everything the call has seen.
+    `requests`: the requests that were read. `replies`, `events`, `rejections`: the decisions, which are in
+    `outputs` as bytes. `was_due_ms`: the deadline of the call before. `read_bytes`: of the answers so far
+    that change nothing.
     """
 
     state: bytes | None
@@ -137,7 +138,7 @@ def steps(
     """
     group = decode_group(state) if state is not None else None
     turn = Turn(_group_id(key), group, config, outages, layout)
-    was_due_ms = turn.deadlines.next_ms() if turn.exists else None
+    was_due_ms = turn.deadlines.next_ms() if turn.is_known else None
     coordinator = GroupCoordinator(turn, secret)
     part = _Part(turn, config)
 
@@ -173,8 +174,8 @@ def steps(
         outputs.append(Output(Channel.GROUPS, key, value, place=turn.picture_place))
     outputs += _offset_pictures(turn)
     yield part.end(
-        encode_group(turn.stored_group()) if turn.exists else None,
-        turn.deadlines.next_ms() if turn.exists else None,
+        encode_group(turn.stored_group()) if turn.is_known else None,
+        turn.deadlines.next_ms() if turn.is_known else None,
         was_due_ms,
     )
 

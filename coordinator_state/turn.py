@@ -29,10 +29,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Reply", "Turn"]
 
-_OFFSET_BITS = 21
-"""Two million offsets. Until the year 2109 a place has 63 bits, which a stored state can hold."""
-_OFFSET_MASK = (1 << _OFFSET_BITS) - 1
+_PLACE_BITS = 21
+"""Two million changes in a millisecond. Until the year 2109 a place has 63 bits, which a state can hold."""
 _LATEST_PLACE = 1 << 62
+_REMEMBERED_MS = 60_000
+"""No request is late by so much, because the stream refuses it (`checkpoints/shifts.py`)."""
 
 GroupT_co = TypeVar("GroupT_co", bound=Group, covariant=True)
 
@@ -90,11 +91,16 @@ class Turn(Generic[GroupT_co]):
     @property
     def exists(self) -> bool:
         """Whether there is a group."""
+        return self._group is not None and not self._group.is_dead
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there is a group, or one was deleted lately. So its time is known."""
         return self._group is not None
 
     @property
     def group(self) -> GroupT_co:
-        """The group, where a rule has made sure that there is one."""
+        """The group, where a rule has made sure that it exists, or is known."""
         assert self._group is not None  # noqa: S101 - a bug of ours if it is
         return cast("GroupT_co", self._group)
 
@@ -111,6 +117,8 @@ class Turn(Generic[GroupT_co]):
 
     def create_group(self, group: Group) -> None:
         """Create `group`, which has this turn's group id. Not if `is_closed`."""
+        if self._group is not None:
+            group.place = self._group.place
         self._group = group
         self._deadlines = Deadlines(group)
         self.await_cleanup()
@@ -120,6 +128,10 @@ class Turn(Generic[GroupT_co]):
         """The group with its offsets as they are now."""
         self.group.offsets = self.offsets.encode()
         return self.group
+
+    def await_oblivion(self) -> None:
+        """Forget the group, which is deleted, when no request can be late for it any more."""
+        self.deadlines.set(DeadlineKind.CLEANUP, self.now_ms + _REMEMBERED_MS)
 
     def forget_group(self) -> None:
         """Forget the group, which is deleted."""
@@ -173,13 +185,11 @@ class Turn(Generic[GroupT_co]):
     def place(self) -> int:
         """The place of the cause in the log, to be published with what it changes (`newest.py`).
 
-        Log time, with the offset of the request behind it, or one more than the place of the change before.
-        A backlog of an outage is all of one time. The offset is for groups that are deleted and made again
-        in it, because nothing is kept of the place of the former one.
+        Log time, or one more than the place of the change before: a backlog of an outage is all of one time.
+        A group that is deleted and made again goes on from the places of the former one.
         """
         if self._place is None:
-            offset = self._cause.offset if isinstance(self._cause, Record) else 0
-            at = min(self.now_ms << _OFFSET_BITS | offset & _OFFSET_MASK, _LATEST_PLACE)
+            at = min(self.now_ms << _PLACE_BITS, _LATEST_PLACE)
             self._place = self.group.place = max(at, self.group.place + 1)
         return self._place
 

@@ -99,8 +99,10 @@ class ClassicGroup(msgspec.Struct, kw_only=True, array_like=True):
         self.state_timestamp_ms = self.now_ms
 
     def die(self) -> None:
-        """Move to Dead."""
+        """Move to Dead, and drop what only a group needs that goes on."""
         self.move_to(GroupState.DEAD)
+        self.pending_members.clear()
+        self.cleanup_deadline_ms = self.subscribed_topics = None
 
     # -- members ---------------------------------------------------------------------------------
 
@@ -187,6 +189,11 @@ class ClassicGroup(msgspec.Struct, kw_only=True, array_like=True):
         self.bytes_held += sign * member.size
 
     # -- questions that are asked of every kind of group -----------------------------------------
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether it is deleted."""
+        return self.state is GroupState.DEAD
 
     @property
     def is_empty(self) -> bool:

@@ -46,6 +46,9 @@ def await_expiry(turn: Turn[Group], topic: str, offset: CommittedOffset) -> None
 def clean_up(turn: Turn[Group]) -> None:
     """Delete the offsets that have expired, and the group if nothing is left of it."""
     group, offsets = turn.group, turn.offsets
+    if group.is_dead:
+        turn.forget_group()
+        return
     expired, awaited = [], []
     for topic, partition, offset in offsets:
         due_ms = _due_ms(turn, topic, offset)
@@ -97,7 +100,7 @@ def end_group(turn: Turn[Group], reason: str) -> None:
     turn.group.die()
     turn.emit(StateChanged(from_=str(before), to=str(turn.group.state), reason=reason))
     turn.emit(GroupDeleted())
-    turn.forget_group()
+    turn.await_oblivion()
 
 
 def _delete(

@@ -50,7 +50,8 @@ def test_the_query_goes_on(spark: SparkSession, bootstrap_servers: str, tmp_path
     assert batch is not None
     export = export_checkpoint(spark, checkpoint)
     before = {group.group_id: decode_group(group.state) for group in export.groups}
-    assert {"rebalancing", "stable"} | ({"offsets"} if version > 1 else set()) == before.keys()
+    since = {"rebalancing": 1, "stable": 1, "offsets": 2, "deleted": 4}
+    assert {group_id for group_id, first in since.items() if first <= version} == before.keys()
 
     settings = settings_for(bootstrap_servers, checkpoint, version)
     topics = (settings.topics_requests, settings.topics_clock)
@@ -87,6 +88,10 @@ def test_the_query_goes_on(spark: SparkSession, bootstrap_servers: str, tmp_path
             if version > 1:
                 (topic,) = log.call("offsets", "c3-fetch", 6_000, api="offset_fetch")["topics"]
                 assert [41] == [each["committed_offset"] for each in topic["partitions"]]
+            if version > 3:
+                assert before["deleted"].is_dead
+                fetched = log.call("deleted", "c5-fetch", 6_000, api="offset_fetch")
+                assert ("NONE", []) == (fetched["error"], fetched["topics"])
             # And then nobody is heard of any more: its session began with the heartbeat.
             log.tick(5_000 + 30_000 + 1_000)
             query.processAllAvailable()

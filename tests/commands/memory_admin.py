@@ -75,7 +75,8 @@ class MemoryAdmin(AdminClient):
         self.closes += 1
 
     def list_groups(self, states_filter: Collection[str] | None = None) -> list[GroupListing]:
-        pictures = [decode_group(state).picture() for state in self._coordinator.states.values()]
+        groups = map(decode_group, self._coordinator.states.values())
+        pictures = [group.picture() for group in groups if not group.is_dead]
         listed = [GroupListing(each.group_id, each.state, each.protocol_type or "") for each in pictures]
         states = {state.lower() for state in states_filter or ()}
         return sorted(

@@ -84,7 +84,7 @@ class Core:
     def group(self) -> ClassicGroup | None:
         """One of the possible groups."""
         state = self.states[0]
-        return None if state is None else decode_group(state)
+        return None if state is None or decode_group(state).is_dead else decode_group(state)
 
     def next_deadline(self) -> int | None:
         """When the first deadline is due; None if there is none."""
@@ -203,8 +203,8 @@ def _listed(state: bytes | None, request: dict[str, Any]) -> dict[str, Any]:
     """What a reader of `coordinator.groups` makes of the group's newest picture, in Kafka's terms."""
     groups = []
     states = [each.lower() for each in request.get("states_filter", ())]
-    if state is not None:
-        picture = decode_group(state).picture()
+    if state is not None and not (group := decode_group(state)).is_dead:
+        picture = group.picture()
         if not states or picture.state.lower() in states:
             version = request["api_version"]
             groups.append(

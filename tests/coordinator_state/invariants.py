@@ -97,9 +97,6 @@ def _places_go_forward(old: ClassicGroup | None, new: ClassicGroup | None, resul
     places = {output.place for output in result.outputs if output.channel in compacted}
     assert not {output.place for output in result.outputs if output.channel not in compacted} - {None}
     assert None not in places
-    if any(b'"group_created"' in (it.value or b"") for it in result.outputs):
-        # Nothing is known any more of the group before, which may have been deleted in the same millisecond.
-        return
     if old is not None:
         assert all(place is not None and place > old.place for place in places)
     if new is not None and places:
@@ -163,8 +160,7 @@ def _time_is_limited(group: ClassicGroup) -> None:
 
 def _members_fit_the_state(group: ClassicGroup) -> None:
     members = group.members.values()
-    assert group.state is not GroupState.DEAD, "a dead group is not stored"
-    if group.state is GroupState.EMPTY:
+    if group.state in (GroupState.EMPTY, GroupState.DEAD):
         assert not group.members
     if group.state in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
         assert group.members
@@ -210,6 +206,13 @@ def _what_is_not_used_is_looked_for(
     look_ms, interval_ms = new.cleanup_deadline_ms, config.offsets_retention_check_interval_ms
     if new.state in (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE):
         assert look_ms is None, "a group that rebalances loses nothing"
+        return
+    if new.state is GroupState.DEAD:
+        # Nothing is left but its time and its place, and that for a while only.
+        assert (new.pending_members, new.offsets, new.subscribed_topics) == ({}, b"", None)
+        forgotten_ms = new.state_timestamp_ms + 60_000
+        assert look_ms is not None
+        assert min(forgotten_ms, LATEST_MS) <= look_ms <= forgotten_ms + _length(outages)
         return
     kept = committed(new)
     ends = [_end_of(new, topic, offset, config) for (topic, _), offset in kept.items()]

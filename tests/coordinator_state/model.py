@@ -207,6 +207,8 @@ class Model:
         self._told_late: tuple[int, int, int] | None = None
         self._is_ahead = False
         """Whether something has happened by itself since the newest request."""
+        self._forgotten_ms: int | None = None
+        """When nothing is known any more of a group that is deleted."""
         self.state = DEAD
         self.generation = 0
         self.protocol_type: str | None = None
@@ -220,11 +222,10 @@ class Model:
         """Since when the group is in its state ..."""
         self.unused_since_ms: int | None = None
         """... and, if it is Empty, since when nothing else is left of it."""
-        # The running join phase: whether it is the first since Empty, and when its time is over.
+        # The running join phase: whether it is the first since Empty, and when its time is over. What may be
+        # added to the first one, how long its round takes, and whether somebody came meanwhile.
         self.is_initial = False
-        self.phase_until_ms = 0
-        # What may be added to the first one, how long its round takes, and whether somebody came meanwhile.
-        self.spare_ms = self.round_ms = 0
+        self.phase_until_ms = self.spare_ms = self.round_ms = 0
         self.somebody_came = False
         self.owners: dict[bytes, str] = {}
         """Who was told in this generation that a work unit is its own."""
@@ -252,6 +253,11 @@ class Model:
     def exists(self) -> bool:
         return self.state != DEAD
 
+    @property
+    def is_known(self) -> bool:
+        """Whether its time is known: that it exists, or was deleted lately."""
+        return self.exists or self._forgotten_ms is not None
+
     # -- one call ------------------------------------------------------------------------------------
 
     def see(
@@ -274,7 +280,7 @@ class Model:
             own = []
             while left and left[0].event_id.startswith(f"{record}-"):
                 own.append(left.popleft())
-            if late_ms is not None and self.exists:
+            if late_ms is not None and self.is_known:
                 self._happen(own.pop(0))
                 assert (record.partition, record.offset, record.timestamp_ms) == self._told_late
             assert not any(isinstance(it, told.RequestLate) for it in own), "nothing had passed"
@@ -289,7 +295,7 @@ class Model:
             assert event.event_id.startswith(f"{self._group_id}@"), f"nothing caused this: {event}"
             self._happen(event)
         self._all_is_told()
-        if self.exists:
+        if self.is_known:
             self._wait(watermark_ms, requests_until_ms)
         assert {} == {name: it for name, it in self._answers.items() if it}, "answers that nobody waited for"
         self._no_phase_goes_on_without_need()
@@ -298,7 +304,7 @@ class Model:
         """When a record counts that is earlier than what has happened by itself; None if it is not."""
         is_ahead, self._is_ahead = self._is_ahead, False
         counts_ms = max([record.timestamp_ms, *self._ends_before(record.timestamp_ms)])
-        is_late = self.exists and is_ahead and counts_ms < self.log_ms
+        is_late = self.is_known and is_ahead and counts_ms < self.log_ms
         return self.log_ms if is_late else record.late_ms
 
     def up(self, log_ms: int) -> int:
@@ -314,7 +320,7 @@ class Model:
 
     def _read_at(self, log_ms: int) -> int:
         """When what is in the log at that time counts: not before the group, nor in an outage."""
-        log_ms = max(log_ms, self.log_ms) if self.exists else log_ms
+        log_ms = max(log_ms, self.log_ms) if self.is_known else log_ms
         return max([log_ms, *self._ends_before(log_ms)])
 
     def _ends_before(self, log_ms: int) -> list[int]:
@@ -359,6 +365,8 @@ class Model:
         self._begin_rounds(to_ms)
         self._forget_pending(to_ms)
         self._nothing_was_due_before(to_ms + 1)
+        if self._forgotten_ms is not None and self._forgotten_ms <= to_ms:
+            self._forgotten_ms = None
 
     def _nothing_was_due_before(self, at_ms: int) -> None:
         assert all(it >= at_ms for it in self._gone_by_ms()), "an Empty group or offsets should be gone"
@@ -772,6 +780,7 @@ class Model:
             assert isinstance(ask, JoinGroupRequest)
             assert "" == ask.member_id
         self.state, self.generation = EMPTY, 0
+        self._forgotten_ms = None
         self.since_ms, self.since_log_ms = self.now, event.at_ms
         self.protocol_type = self.protocol_name = self.leader = None
         self.offsets.read = None
@@ -1049,6 +1058,7 @@ class Model:
     def _group_deleted(self, event: told.GroupDeleted) -> None:
         assert (DEAD, {}, {}) == (self.state, self.members, self.pending)
         self.somebody_came = False
+        self._forgotten_ms = self.now + 60_000
 
     def _request_late(self, event: told.RequestLate) -> None:
         self._told_late = (event.partition, event.offset, event.appended_ms)
@@ -1075,7 +1085,7 @@ class Model:
 
     def agrees_with_group(self, group: ClassicGroup | None, deadline_ms: int | None) -> None:
         """The stored group keeps the promises that the model knows of, and no others."""
-        assert self.exists == (group is not None)
+        assert self.is_known == (group is not None)
         self.offsets.agrees_with_stored(committed(group))
         if group is None:
             return
@@ -1127,7 +1137,7 @@ class Model:
     def _deadlines(self) -> list[int]:
         deadlines = [it.heard_until_ms for it in self.members.values() if not it.is_safe]
         deadlines += [*self.pending.values(), *self._gone_by_ms()]
-        deadlines += [] if self.sync_until_ms is None else [self.sync_until_ms]
+        deadlines += [it for it in (self.sync_until_ms, self._forgotten_ms) if it is not None]
         return deadlines + ([self.phase_until_ms] if self.state == PREPARING else [])
 
     def agrees_with_description(self, answer: DescribeGroupResponse, version: int) -> None:

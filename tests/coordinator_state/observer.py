@@ -10,7 +10,7 @@ import msgspec
 
 from group_coordinator.checkpoints.late import late_times, told_late
 from group_coordinator.coordinator_state.config import GroupConfig
-from group_coordinator.coordinator_state.events import AnyEvent, GroupDeleted
+from group_coordinator.coordinator_state.events import AnyEvent
 from group_coordinator.coordinator_state.log import Record, in_log_order
 from group_coordinator.coordinator_state.outages import Outage, Outages
 from group_coordinator.coordinator_state.responses import AnyResponse, GroupPicture, InvalidRequestResponse
@@ -144,22 +144,12 @@ def check_cuts(
     end_ms += rng.choice([0, 1, 7_000, 50_000, 70_000, 86_400_000])
     ahead_ms = rng.choice([0, 0, 500, 5_000])
     in_many = play(_cut(in_order, end_ms, ahead_ms, rng), config, outages, step)
-    if any(it - ahead_ms <= record.timestamp_ms < it for record in log for it in _gone_ms(in_many)):
-        # Nothing is kept of the group that a request was late for.
-        ahead_ms = 0
-        in_many = play(_cut(in_order, end_ms, ahead_ms, rng), config, outages, step)
     late = late_times(msgspec.json.decode(output.value or b"") for output in in_many.events)
     assert ahead_ms or not late, "the requests that are late differ"
     in_order = list(told_late(in_order, late))
     in_one = play([Batch(in_order, end_ms)], config, outages, step)
     for field, one, many in zip(Outcome._fields, in_one, in_many, strict=True):
         assert many == one, f"{field} differ"
-
-
-def _gone_ms(outcome: Outcome) -> list[int]:
-    """When time alone has deleted the group."""
-    events = [_events.decode(output.value or b"") for output in outcome.events]
-    return [it.at_ms for it in events if isinstance(it, GroupDeleted) and "@" in it.event_id]
 
 
 def _cut(log: list[Record], end_ms: int, ahead_ms: int, rng: Random) -> list[Batch]:

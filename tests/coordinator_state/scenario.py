@@ -285,6 +285,11 @@ class Scenario:
     # -- questions ---------------------------------------------------------------------------------
 
     @property
+    def exists(self) -> bool:
+        """Whether there is a group; one that was deleted lately is stored as well."""
+        return self.state is not None and not self.group.is_dead
+
+    @property
     def group(self) -> ClassicGroup:
         """The stored group."""
         assert self.state is not None

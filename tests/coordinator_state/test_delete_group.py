@@ -8,6 +8,7 @@ import pytest
 from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.step import Channel, step
+from group_coordinator.coordinator_state.stored import decode_group
 from tests.coordinator_state.scenario import Scenario, errors, only
 
 
@@ -34,7 +35,7 @@ def test_empty_group_goes_with_its_offsets():
     s.commit("tool", {"t": {0: 5, 1: 6}, "u": {0: 7}})
     s.at(1_000)
     assert errors(s.send("delete_group", "admin")) == {"admin": "NONE"}
-    assert (s.state, s.picture(), s.published()) == (None, None, {})
+    assert (s.exists, s.picture(), s.published()) == (False, None, {})
     assert [event["event"] for event in s.events[2:]] == ["offsets_deleted", "state_changed", "group_deleted"]
     assert s.happened("offsets_deleted")[0]["topics"] == [
         {"name": "t", "partition_indexes": [0, 1]},
@@ -85,4 +86,4 @@ def test_what_can_be_done_without_a_group_id():
     refused, state = call(state, "offset_delete", topics=[])
     assert (refused["error"], refused["error_message"]) == ("INVALID_GROUP_ID", "group_id must not be empty")
     deleted, state = call(state, "delete_group")
-    assert (deleted["error"], state) == ("NONE", None)
+    assert (deleted["error"], decode_group(state).is_dead) == ("NONE", True)

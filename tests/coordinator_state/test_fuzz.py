@@ -17,6 +17,7 @@ from group_coordinator.coordinator_state.layout import Layout
 from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.requests import Request
 from group_coordinator.coordinator_state.step import Channel, StepResult, step
+from group_coordinator.coordinator_state.stored import decode_group
 from group_coordinator.coordinator_state.wire import Rejection, read_request
 from tests.coordinator_state import invariants
 from tests.coordinator_state.scenario import Scenario
@@ -451,6 +452,6 @@ def fill_and_empty(config: GroupConfig, filler: Filler) -> None:
         # Asked when all is there, and then it goes.
         assert ask(msgspec.json.encode({"api": api, **filler.head}), 10**10).state is None
     delete = msgspec.json.encode({"api": "delete_group", **filler.head})
-    assert ask(delete).state is None
+    assert decode_group(ask(delete).state or b"").is_dead
     state = None
     ask(delete)

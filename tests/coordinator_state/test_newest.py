@@ -4,49 +4,36 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
 
-from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.deadlines import LATEST_MS
-from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.newest import Newest, header, place_in
 from group_coordinator.coordinator_state.outages import Outage, Outages
-from group_coordinator.coordinator_state.step import Channel, step
+from group_coordinator.coordinator_state.step import Channel
 from tests.coordinator_state.scenario import Scenario
-
-COMMIT = msgspec.json.encode(
-    {
-        "api": "offset_commit",
-        "request_id": "r",
-        "client_id": "c",
-        "group_id": "orders",
-        "topics": [{"name": "t", "partitions": [{"partition_index": 0, "committed_offset": 5}]}],
-    }
-)
 
 
 def places(s: Scenario, channel: Channel = Channel.GROUPS) -> list[Any]:
     return [output.place for output in s.outputs if output.channel is channel]
 
 
-def at(time_ms: int, offset: int) -> int:
-    return time_ms * 2**21 + offset
+def at(time_ms: int, changes: int = 0) -> int:
+    return time_ms * 2**21 + changes
 
 
 # -- where a record is from ------------------------------------------------------------------------------
 
 
-def test_a_place_is_log_time_and_an_offset_and_each_change_has_its_own():
+def test_a_place_is_log_time_and_each_change_has_its_own():
     s = Scenario()
     s.now = 1_000
     s.commit("tool", {"t": {0: 5}})
     s.commit("tool", {"t": {0: 6}})
     s.now = 1_001
     s.delete_offsets({"t": [0]})
-    assert places(s, Channel.OFFSETS) == [at(1_000, 0), at(1_000, 1), at(1_001, 2)]
+    assert places(s, Channel.OFFSETS) == [at(1_000), at(1_000, 1), at(1_001)]
     # What its picture shows has not changed since it was made.
-    assert places(s) == [at(1_000, 0)]
+    assert places(s) == [at(1_000)]
 
 
 def test_a_deadline_and_a_tombstone_have_places():
@@ -54,10 +41,10 @@ def test_a_deadline_and_a_tombstone_have_places():
     s.now = 1_000
     s.commit("tool", {"t": {0: 5}})
     s.wait(s.config.offsets_retention_ms + s.config.offsets_retention_check_interval_ms)
-    assert s.state is None
+    assert not s.exists
     (_, expired), (made, ended) = places(s, Channel.OFFSETS), places(s)
-    assert made == at(1_000, 0)
-    assert expired == ended == at(1_000 + s.config.offsets_retention_ms, 0)
+    assert made == at(1_000)
+    assert expired == ended == at(1_000 + s.config.offsets_retention_ms)
 
 
 def test_places_go_on_where_a_clock_was_set_back_and_after_an_outage():
@@ -65,14 +52,17 @@ def test_places_go_on_where_a_clock_was_set_back_and_after_an_outage():
     s.outages = Outages([Outage(2_000, 9_000)])
     for s.now in (1_000, 500, 3_000, 4_000):
         s.commit("tool", {"t": {0: s.now}})
-    assert places(s, Channel.OFFSETS) == [at(1_000, 0), at(1_000, 1), at(9_000, 2), at(9_000, 3)]
+    assert places(s, Channel.OFFSETS) == [at(1_000), at(1_000, 1), at(9_000), at(9_000, 1)]
 
 
-def test_a_group_that_is_deleted_and_made_again_in_an_outage_has_later_places():
-    """All of it counts as of one time, and nothing is kept of a group that is deleted."""
+@pytest.mark.parametrize(
+    "times", [(3_000, 4_000, 5_000), (1_900, 1_100, 1_000)], ids=["outage", "clock set back"]
+)
+def test_a_group_that_is_deleted_and_made_again_has_later_places(times: tuple[int, ...]):
+    """In an outage all of it counts as of one time."""
     s = Scenario()
     s.outages = Outages([Outage(2_000, 9_000)])
-    for s.now in (3_000, 4_000, 5_000):
+    for s.now in times:
         s.commit("tool", {"t": {0: s.now}})
         s.commit("tool", {"t": {0: s.now + 1}})
         s.send("delete_group", "admin")
@@ -89,12 +79,6 @@ def test_the_latest_places_can_be_stored(now_ms: int):
     s.commit("tool", {"t": {0: 6}})
     first, second = places(s, Channel.OFFSETS)
     assert first < second < 1 << 63
-
-
-def test_the_largest_offset_leaves_the_time_as_it_is():
-    record = Record("requests", 0, (1 << 40) + 7, 5_000, b"orders", COMMIT)
-    result = step(b"orders", None, [record], 0, GroupConfig(), b"secret")
-    assert {output.place for output in result.outputs} - {None} == {at(5_000, 7)}
 
 
 # -- what a reader makes of it ---------------------------------------------------------------------------

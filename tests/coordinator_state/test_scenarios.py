@@ -34,7 +34,7 @@ def close_application(s: Scenario) -> None:
     assert s.states() == [*before, "PreparingRebalance", "Empty"]
     s.wait(s.config.offsets_retention_check_interval_ms)
     assert s.states() == [*before, "PreparingRebalance", "Empty", "Dead"]
-    assert s.state is None
+    assert not s.exists
 
 
 # -- three consumers -------------------------------------------------------------------------------

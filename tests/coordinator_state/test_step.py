@@ -159,6 +159,38 @@ def test_replay_that_is_told_of_late_records_decides_the_same():
     assert told.state == second.state
 
 
+def commit(offset: int, at_ms: int) -> Record:
+    partitions = [{"partition_index": 0, "committed_offset": 5}]
+    return request(offset, at_ms, api="offset_commit", topics=[{"name": "t", "partitions": partitions}])
+
+
+@pytest.mark.parametrize("late_api", ["offset_commit", "offset_fetch", "delete_group"])
+def test_request_that_is_late_for_a_group_which_a_deadline_has_deleted(late_api: str):
+    """Its time is known for a minute more. So a replay that is told decides the same."""
+    config = GroupConfig(offsets_retention_minutes=1, offsets_retention_check_interval_ms=1)
+    gone_ms = 1_000 + 60_000
+    late = request(1, gone_ms - 1, api=late_api) if late_api != "offset_commit" else commit(1, gone_ms - 1)
+    log = [commit(0, 1_000), late, commit(2, gone_ms + 5)]
+    first = call(None, log[0], watermark_ms=gone_ms + 3_000, config=config)
+    assert decode_group(first.state).is_dead
+    second = call(first.state, *log[1:], watermark_ms=gone_ms + 3_000, config=config)
+    assert [(it.appended_ms, it.at_ms) for it in late_ones(second)] == [(gone_ms - 1, gone_ms)]
+    log[1] = late._replace(late_ms=gone_ms)
+    told = call(None, *log, watermark_ms=gone_ms + 3_000, config=config)
+    assert told.events == first.events + second.events
+    assert told.replies == first.replies + second.replies
+    assert (told.state, told.deadline_ms) == (second.state, second.deadline_ms)
+
+
+def test_a_group_that_is_deleted_is_forgotten_after_a_minute():
+    deleted = call(None, commit(0, 1_000), request(1, 2_000, api="delete_group"))
+    assert deleted.deadline_ms == 62_000
+    assert call(deleted.state, watermark_ms=61_999).state == deleted.state
+    assert (None, None, []) == call(deleted.state, watermark_ms=62_000)[:3]
+    # A request that comes later finds as much as one that never had a group.
+    assert call(deleted.state, commit(2, 62_000)).state == call(None, commit(2, 62_000)).state
+
+
 def test_without_a_group_there_is_no_time_to_go_back_from():
     # Nothing is stored between two batches then, so one batch must forget as well as two.
     refused = request(0, 9_000, api="heartbeat", generation_id=1, member_id="gone")
@@ -382,7 +414,7 @@ def test_stored_state_round_trips():
 def test_state_of_a_newer_version_is_refused():
     version, *group = msgspec.msgpack.decode(call(None, join(0, 0)).state)
     newer = msgspec.msgpack.encode((version + 1, *group))
-    with pytest.raises(ValueError, match=r"^stored state has schema version 4, this program reads 1 to 3$"):
+    with pytest.raises(ValueError, match=r"^stored state has schema version 5, this program reads 1 to 4$"):
         decode_group(newer)
 
 
@@ -395,10 +427,10 @@ def test_state_written_before_a_field_was_added_is_read():
 
 
 def test_state_of_version_2_is_that_of_a_classic_group():
-    version_3 = call(None, join(0, 0)).state
-    _, group, kind = msgspec.msgpack.decode(version_3)
+    newest = call(None, join(0, 0)).state
+    _, group, kind = msgspec.msgpack.decode(newest)
     assert kind == "classic"
-    assert encode_group(decode_group(msgspec.msgpack.encode((2, group)))) == version_3
+    assert encode_group(decode_group(msgspec.msgpack.encode((2, group)))) == newest
 
 
 def test_state_of_version_1_is_read_and_written_anew():

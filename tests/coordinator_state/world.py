@@ -343,7 +343,8 @@ class World:
         """What is described and fetched is what the model knows."""
         for version in (3, 6):
             answer = self._answer_that_changes_nothing("describe_group", version)
-            assert ("GROUP_ID_NOT_FOUND" if not self.state and version == 6 else NONE) == answer.error
+            is_gone = not self.model.exists and version == 6
+            assert ("GROUP_ID_NOT_FOUND" if is_gone else NONE) == answer.error
             self.model.agrees_with_description(answer, version)
         answer = self._answer_that_changes_nothing("offset_fetch", NEWEST["offset_fetch"])
         self.model.offsets.agrees_with_fetch(answer, NEWEST["offset_fetch"])

@@ -32,7 +32,6 @@ from group_coordinator.checkpoints.late import late_times, told_late
 from group_coordinator.checkpoints.shifts import Guard, Shift, Shifts, fitted
 from group_coordinator.checkpoints.standing import undecided_from
 from group_coordinator.coordinator_state.deadlines import LATEST_MS
-from group_coordinator.coordinator_state.events import GroupDeleted
 from group_coordinator.coordinator_state.outages import Outage
 from group_coordinator.coordinator_state.standstills import PartitionOutages, Standstill
 from group_coordinator.coordinator_state.step import Channel
@@ -293,8 +292,6 @@ class Coordinator:
 
     def replay(self) -> None:
         """Decide all at once, as a replay does: nothing may be decided otherwise."""
-        if self._was_late_for_a_group_that_is_gone():
-            return
         events = (event for batch in self._decided for event in batch.result.events)
         late = late_times(map(msgspec.to_builtins, events))
         records = list(told_late((it for batch in self._decided for it in batch.records), late))
@@ -306,16 +303,6 @@ class Coordinator:
             for number, (one, other) in enumerate(zip_longest(lived, again)):
                 if one != other:
                     raise Violation(f"a replay decides otherwise, from {number} on: {other} and not {one}")
-
-    def _was_late_for_a_group_that_is_gone(self) -> bool:
-        """Whether a request was late for a group of which nothing was kept (docs/contract.md, Time)."""
-        gone_ms = 0
-        for batch in self._decided:
-            if any(time_ms < gone_ms for time_ms in self._times(batch.records)):
-                return True
-            deleted = (it for it in batch.result.events if isinstance(it, GroupDeleted))
-            gone_ms = max([gone_ms, *(it.at_ms for it in deleted if it.request_id is None)])
-        return False
 
     def _run_again(self, batch: Batch) -> None:
         self.reruns += 1

@@ -279,7 +279,9 @@ def test_groups_that_have_timed_out_are_given_no_rows() -> None:
     assert timed_out["oldTimeoutTimestamp"] == 11_000
 
 
-def test_a_group_that_is_gone_leaves_no_state() -> None:
+@pytest.mark.parametrize(("watermark_ms", "is_forgotten"), [(62_000, False), (62_001, True)])
+def test_a_group_that_is_gone_leaves_no_state(watermark_ms: int, *, is_forgotten: bool) -> None:
+    """After a minute, in which requests can be late for it."""
     kept = stored("c1")
     member_id = json.loads(read(both_ways(FUNCTION, [Chunk(b"orders", rows("c1"))])[0])[0][0][2])["member_id"]
     leave = {"api": "leave_group", "request_id": "r", "client_id": "c1", "group_id": "orders"}
@@ -287,11 +289,11 @@ def test_a_group_that_is_gone_leaves_no_state() -> None:
         (b"orders", 0, 9, 2_000, json.dumps(leave | {"members": [{"member_id": member_id}]}).encode(), None),
         (b"orders", 0, 10, 2_001, json.dumps(leave | {"api": "delete_group"}).encode(), None),
     ]
-    (batch,) = both_ways(FUNCTION, [Chunk(b"orders", gone, kept)])
+    (batch,) = both_ways(FUNCTION, [Chunk(b"orders", gone, kept, watermark_ms=watermark_ms)])
 
     _, (state,) = read(batch)
-    assert state["object"] is None
-    assert json.loads(state["properties"])["removed"] is True
+    assert (state["object"] is None) is is_forgotten
+    assert json.loads(state["properties"])["removed"] is is_forgotten
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 7])

@@ -120,7 +120,7 @@ def test_group_is_deleted_ten_minutes_after_it_became_empty():
     s.at(5_000 + TEN_MINUTES - 1)
     assert s.group.state == "Empty"
     s.at(5_000 + TEN_MINUTES)
-    assert (s.state, s.deadline) == (None, None)
+    assert (s.exists, s.deadline) == (False, 5_000 + TEN_MINUTES + 60_000)
     assert s.states()[-1] == "Dead"
     assert s.events[-1]["event"] == "group_deleted"
     assert s.events[-1]["generation_id"] == 2
@@ -131,7 +131,7 @@ def test_group_that_was_only_asked_for_ids_is_deleted_too():
     s = Scenario()
     s.ask("c1")
     s.at(TEN_MINUTES)
-    assert s.state is None
+    assert not s.exists
 
 
 def test_group_is_not_deleted_under_a_pending_id():

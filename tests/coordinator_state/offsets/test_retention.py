@@ -62,7 +62,7 @@ def test_with_its_last_offset_a_simple_group_goes():
     s = scenario()
     s.commit("tool", {"t": {0: 5}})
     s.at(MINUTE)
-    assert s.state is None
+    assert not s.exists
     assert [event["event"] for event in s.events[2:]] == ["offsets_expired", "state_changed", "group_deleted"]
     assert (s.events[3]["from"], s.events[3]["to"]) == ("Empty", "Dead")
     assert s.picture() is None
@@ -111,9 +111,9 @@ def test_group_whose_last_offset_is_deleted_goes_at_the_next_check(at):
     s.wait(CHECK)
     s.delete_offsets({"t": [1]})
     s.wait(CHECK - 1)
-    assert s.state is not None
+    assert s.exists
     s.wait(1)
-    assert s.state is None
+    assert not s.exists
 
 
 # -- groups that have had members ------------------------------------------------------------------
@@ -129,16 +129,16 @@ def test_empty_group_of_a_state_that_knew_no_subscriptions():
     s.state = encode_group(group)
     s.commit("tool", {"t": {0: 5}})
     s.at(MINUTE)
-    assert s.state is None
+    assert not s.exists
 
 
 def test_ids_that_were_handed_out_keep_a_group_without_offsets():
     s = scenario()
     s.ask("c1")
     s.at(9_999)
-    assert s.state is not None
+    assert s.exists
     s.at(10_000 + CHECK)
-    assert s.state is None
+    assert not s.exists
 
 
 def test_ids_that_were_handed_out_do_not_keep_offsets():
@@ -179,7 +179,7 @@ def test_a_time_that_is_over_is_over_at_the_next_check(retention):
     s.wait(CHECK - 1)
     assert s.fetch() == {"t": {0: (5, -1, "")}}
     s.wait(1)
-    assert s.state is None
+    assert not s.exists
 
 
 def test_the_shortest_time_of_all():
