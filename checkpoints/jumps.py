@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from group_coordinator.checkpoints.offset_log import newest_planned, read_batch
-from group_coordinator.checkpoints.shifts import Shift, Shifts, fitted, read_shifts, write_shifts
+from group_coordinator.checkpoints.shifts import (
+    Shift,
+    Shifts,
+    fitted,
+    put_right,
+    read_shifts,
+    write_shifts,
+)
 from group_coordinator.checkpoints.times import append_times
 
 if TYPE_CHECKING:
@@ -14,7 +21,7 @@ if TYPE_CHECKING:
     from group_coordinator.checkpoints.files import CheckpointFiles
     from group_coordinator.checkpoints.shifts import Guard
 
-__all__ = ["note_shifts"]
+__all__ = ["note_measured_shifts", "note_shifts"]
 
 
 def note_shifts(
@@ -60,6 +67,29 @@ def note_shifts(
         if after is not None:
             shifts = after
             noted.append(Shift(partition, ends[partition], Shifts(after).at(partition, ends[partition])))
+    if noted:
+        write_shifts(files, shifts)
+    return noted
+
+
+def note_measured_shifts(
+    files: CheckpointFiles, request_topic: str, *, differ_ms: int, ahead_ms: Mapping[int, float]
+) -> list[Shift]:
+    """Note the shifts of clocks that were measured to be wrong, for the requests that are not planned yet.
+
+    Returns them. The arguments are those of `note_shifts`. Raises `CheckpointError`.
+    """
+    planned = newest_planned(files)
+    if planned is None:
+        return []
+    ends = planned.offsets.get(request_topic, {})
+    shifts = read_shifts(files)
+    noted = []
+    for partition in sorted(ends.keys() & ahead_ms.keys()):
+        after = put_right(shifts, partition, ends[partition], -round(ahead_ms[partition]), differ_ms)
+        if after is not None:
+            shifts = after
+            noted.append(after[-1])
     if noted:
         write_shifts(files, shifts)
     return noted

@@ -7,6 +7,9 @@ supervision notes a shift, and the batch runs again. Probes have shown how large
 record counts as of now. From that record on, the shift is added to the append times of the partition. Once
 the clock is right, the guard refuses the records that are shifted, and a shift of 0 is noted.
 
+A clock that is set back by little makes no record that cannot be right, but probes find it out (`is_off`).
+Then the query restarts, and a shift is noted for the records that are not planned yet.
+
 A record that is not refused counts as it did before. So the same log with the same outages and shifts gives
 the same decisions. The checkpoint keeps the shifts.
 """
@@ -34,6 +37,8 @@ __all__ = [
     "Shifts",
     "Span",
     "fitted",
+    "is_off",
+    "put_right",
     "read_shifts",
     "write_shifts",
 ]
@@ -77,6 +82,11 @@ class Shifts:
         offsets, all_ms = places
         before = bisect_right(offsets, offset)
         return all_ms[before - 1] if before else 0
+
+    def newest_ms(self, partition: int) -> int:
+        """Return the shift that holds for what the partition takes now."""
+        places = self._places.get(partition)
+        return places[1][-1] if places is not None else 0
 
     def __bool__(self) -> bool:
         """Whether there is any."""
@@ -212,6 +222,30 @@ def _lasted_ms(times: Sequence[tuple[int, int]], span: Span, differ_ms: int) -> 
         lasted_ms.append(max(time_ms - first_ms, 0))
         before_ms = time_ms
     return lasted_ms
+
+
+def is_off(shift_ms: int, measured_ms: int, differ_ms: int) -> bool:
+    """Whether what a partition takes counts as of a wrong time.
+
+    The guard does not see a clock that is set back by less than time may be ahead of the reader. `shift_ms`:
+    the shift that holds. `measured_ms`: the one that would be right. `differ_ms`: by how much clocks may
+    differ.
+    """
+    return abs(measured_ms - shift_ms) > differ_ms
+
+
+def put_right(
+    shifts: list[Shift], partition: int, end: int, measured_ms: int, differ_ms: int
+) -> list[Shift] | None:
+    """All shifts, the newest of which is right for what a partition takes now; None if it is with `shifts`.
+
+    It holds from the offset `end` on, before which the newest batch ends: nothing was decided of what comes
+    after it. A clock that can be right is right.
+    """
+    if not is_off(Shifts(shifts).newest_ms(partition), measured_ms, differ_ms):
+        return None
+    right = Shift(partition, end, measured_ms if is_off(0, measured_ms, differ_ms) else 0)
+    return [*(it for it in shifts if it[:2] != right[:2]), right]
 
 
 def read_shifts(files: CheckpointFiles) -> list[Shift]:

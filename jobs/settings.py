@@ -189,6 +189,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid
         return self.trigger_interval_ms + 3 * self.clock_max_gap_ms
 
     @property
+    def clocks_differ_ms(self) -> int:
+        """The clocks of request partitions' leaders may differ by so much, besides `clock.slack.ms`.
+
+        A request came before its batch was planned, and nobody knows how long before. So a clock that jumps
+        ahead moves time by as much more. That is a gap in all if batches are short.
+        """
+        return self.clock_max_gap_ms // 2
+
+    @property
     def look_back_ms(self) -> int:
         """The time after which a batch no longer has requests that are later than all of the newest batch.
 

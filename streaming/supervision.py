@@ -26,10 +26,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafka.errors import AuthorizationError, KafkaError, SaslAuthenticationFailedError
 from pyspark.errors import PySparkException
 
-from group_coordinator.checkpoints.jumps import note_shifts
+from group_coordinator.checkpoints.jumps import note_measured_shifts, note_shifts
 from group_coordinator.checkpoints.offset_log import newest_planned
 from group_coordinator.checkpoints.outages import note_outage, reached_ms, read_outages
-from group_coordinator.checkpoints.shifts import CLOCK_JUMPED, Guard
+from group_coordinator.checkpoints.shifts import CLOCK_JUMPED, NO_SHIFTS, Guard, Shifts, is_off, read_shifts
 from group_coordinator.checkpoints.standing import note_standstills
 from group_coordinator.checkpoints.standstills import (
     STOOD_STILL,
@@ -137,7 +137,9 @@ class Supervision:
         self._conflicts = 0
         """How often the query has ended by a conflict or a jump since the last batch that ended."""
         self._guard: Guard | None = None
-        """The guard of the newest query."""
+        """The guard of the newest query ..."""
+        self._shifts = NO_SHIFTS
+        """... and the shifts."""
         self._broker_is_off = False
         """Whether it was told that the clock of the ticks' broker is wrong."""
         self._met: set[int] = set()
@@ -303,7 +305,7 @@ class Supervision:
         ahead_ms = gap_ms + self._settings.trigger_interval_ms
         return Guard(
             ahead_ms=clock.ahead_of_driver_ms,
-            later_ms=self._settings.clock_slack_ms + gap_ms,
+            later_ms=self._settings.clock_slack_ms + self._settings.clocks_differ_ms,
             # It may have been so far ahead when the reader stopped, and clocks differ besides.
             earlier_ms=ahead_ms if until is Until.STOPPED else ahead_ms + gap_ms,
             outage=outages[-1] if outages else None,
@@ -318,15 +320,19 @@ class Supervision:
         """
         if self._guard is None:
             return
+        topic, differ_ms = self._settings.topics_requests, self._settings.clocks_differ_ms
+        ahead_ms = self._probes.ahead_ms(clock.now_ms)
         noted = note_shifts(
             self._files,
             self._client_config,
-            self._settings.topics_requests,
+            topic,
             self._guard._replace(ahead_ms=clock.ahead_of_driver_ms),
-            differ_ms=self._settings.clock_max_gap_ms,
+            differ_ms=differ_ms,
             most=self._settings.max_batch_records,
-            ahead_ms=self._probes.ahead_ms(clock.now_ms),
+            ahead_ms=ahead_ms,
         )
+        noted += note_measured_shifts(self._files, topic, differ_ms=differ_ms, ahead_ms=ahead_ms)
+        self._shifts = Shifts(read_shifts(self._files))
         for partition, _, shift_ms in noted:
             self._metrics.clock_shifts.inc()
             if shift_ms:
@@ -339,6 +345,14 @@ class Supervision:
                     f"the clock of request partition {partition}'s leader is right again: its requests count "
                     "as of their append times"
                 )
+
+    def _is_clock_off(self, clock: Clock) -> bool:
+        """Whether requests of a partition count as of a wrong time."""
+        differ_ms = self._settings.clocks_differ_ms
+        return any(
+            is_off(self._shifts.newest_ms(partition), -round(ahead_ms), differ_ms)
+            for partition, ahead_ms in self._probes.ahead_ms(clock.now_ms).items()
+        )
 
     def _begin_standstills(self, silent: Collection[int]) -> None:
         """Note that these partitions take no requests, before anything more of their groups is decided."""
@@ -421,11 +435,8 @@ class Supervision:
                     # Given more time again and again, the longest of first batches ends some day.
                     self._patience_ms[self._activity] *= 2
                 return str(failure)
-            if not is_catching_up and (stuck := self._probes.stuck()):
-                self._probes.restarted()
-                return f"{_partitions(stuck)} no requests"
-            if healed := self._probes.healed():
-                return f"{_partitions(healed)} requests again"
+            if (reason := self._shown_by_probes(clock, is_catching_up=is_catching_up)) is not None:
+                return reason
             # The JVM is asked after that, since it may stand still.
             if not query.isActive:
                 return self._why_ended(query, may_end=is_catching_up)
@@ -433,6 +444,18 @@ class Supervision:
                 self._is_closed = not self._is_closed
                 what = "no new ones are created" if self._is_closed else "new ones are created again"
                 return f"there are {self._batches.groups} groups, so {what}"
+        return None
+
+    def _shown_by_probes(self, clock: Clock, *, is_catching_up: bool) -> str | None:
+        """Return why the query has to restart, by what the request partitions do with probes."""
+        if not is_catching_up and (stuck := self._probes.stuck()):
+            self._probes.restarted()
+            return f"{_partitions(stuck)} no requests"
+        if healed := self._probes.healed():
+            return f"{_partitions(healed)} requests again"
+        has_planned = self._batches.groups is not None
+        if not is_catching_up and has_planned and self._is_clock_off(clock):
+            return "a clock has jumped"
         return None
 
     def _why_ended(self, query: StreamingQuery, *, may_end: bool) -> str | None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from group_coordinator.checkpoints import jumps
-from group_coordinator.checkpoints.jumps import note_shifts
+from group_coordinator.checkpoints.jumps import note_measured_shifts, note_shifts
 from group_coordinator.checkpoints.offset_log import PlannedBatch
 from group_coordinator.checkpoints.shifts import Guard, Shift, read_shifts
 from tests.checkpoints.test_shifts import Files
@@ -97,6 +97,43 @@ def test_a_first_batch_is_read_as_far_back_as_one_may_be(log: Log) -> None:
     log.newest = batch(0, None, 100, 5)
     log.note(most=10)
     assert log.read[0][0] == {"requests": {0: 90, 1: 0}}
+
+
+# -- what was measured -------------------------------------------------------------------------------------
+
+
+def note_measured(log: Log, **ahead_ms: float) -> list[Shift]:
+    measured = {int(partition[1:]): it for partition, it in ahead_ms.items()}
+    return note_measured_shifts(log.files, "requests", differ_ms=1_500, ahead_ms=measured)
+
+
+@pytest.mark.parametrize("next_watermark_ms", [None, 99_500])
+def test_what_is_not_planned_counts_as_it_was_measured(log: Log, next_watermark_ms: int | None) -> None:
+    log.newest = batch(5, next_watermark_ms, 100, 70)
+    assert note_measured(log, p0=1_500.4, p1=-2_500.4) == [Shift(1, 70, 2_500)]
+    assert read_shifts(log.files) == [Shift(1, 70, 2_500)]
+    assert note_measured(log, p0=-1_500.4, p1=-1_000) == []
+    # Of a partition that is new the batch knows nothing.
+    assert note_measured(log, p2=9_000) == []
+
+
+def test_a_clock_that_was_measured_to_be_right_again_needs_no_shift(log: Log) -> None:
+    note_measured(log, p0=9_000, p1=9_000)
+    log.newest = batch(6, 99_500, 100, 120)
+    # Nothing was decided of what comes after offset 100 of partition 0.
+    assert note_measured(log, p0=-1_400, p1=1_400) == [Shift(0, 100, 0), Shift(1, 120, 0)]
+    assert read_shifts(log.files) == [Shift(1, 100, -9_000), Shift(0, 100, 0), Shift(1, 120, 0)]
+
+
+def test_what_was_noted_for_a_batch_that_was_refused_holds_for_it(log: Log) -> None:
+    assert log.note(ahead_ms={1: 12_004}) == [Shift(1, 100, -12_004)]
+    assert note_measured(log, p1=0) == [Shift(1, 100, 0)]
+    assert read_shifts(log.files) == [Shift(1, 0, -12_004), Shift(1, 100, 0)]
+
+
+def test_without_a_batch_nothing_is_noted(log: Log) -> None:
+    log.newest = None
+    assert note_measured(log, p0=9_000) == []
 
 
 @pytest.mark.parametrize("newest", [None, batch(5, 99_500, 100, 100)])

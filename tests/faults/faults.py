@@ -36,7 +36,7 @@ _PAUSES_S = ((1.5, 4), (7, 14))
 _FOUND_WITHIN_S = 20
 # The first batch of a new log needs more than that, the checkpoint's files are smaller.
 _QUOTA_BYTES = 100
-_JUMPS_MS = (8_000, 60_000)
+_JUMPS_MS = (2_000, 60_000)
 """No smaller ones, which may move the time of a partition's groups: `docs/contract.md` says why."""
 _PILE = 20_000
 _QUESTIONS = 300

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from kafka import KafkaAdminClient
 
@@ -18,9 +18,16 @@ if TYPE_CHECKING:
     from kafka import TopicPartition
 
 
+BrokerT = TypeVar("BrokerT", bound=EmbeddedBroker)
+
+
 def another_of(
-    directory: Path, first: EmbeddedBroker, node_id: int, more: Mapping[str, str] | None = None
-) -> EmbeddedBroker:
+    directory: Path,
+    first: EmbeddedBroker,
+    node_id: int,
+    more: Mapping[str, str] | None = None,
+    kind: type[BrokerT] = EmbeddedBroker,
+) -> BrokerT:
     """Another broker of the cluster of `first`, which is at `directory / "1"`. It is no controller.
 
     `more`: settings of its own.
@@ -37,9 +44,7 @@ def another_of(
         "controller.quorum.voters": voters,
         **(more or {}),
     }
-    return EmbeddedBroker(
-        directory / str(node_id), port=port, overrides=overrides, cluster_id=first.cluster_id
-    )
+    return kind(directory / str(node_id), port=port, overrides=overrides, cluster_id=first.cluster_id)
 
 
 def hiding_listeners(port: int) -> dict[str, str]:

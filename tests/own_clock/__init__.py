@@ -30,13 +30,19 @@ class BrokerWithOwnClock(EmbeddedBroker):
         port: int = 0,
         heap_mb: int = 512,
         overrides: Mapping[str, str] | None = None,
+        cluster_id: str | None = None,
     ) -> None:
         directory.mkdir()
         self._ahead = directory / "ahead-ms"
         self.set_clock(0)
         agent = f"-javaagent:{_agent(directory)}={self._ahead}"
         super().__init__(
-            directory, port=port, heap_mb=heap_mb, jvm_flags=(*SHORT_LIVED, agent), overrides=overrides
+            directory,
+            port=port,
+            heap_mb=heap_mb,
+            jvm_flags=(*SHORT_LIVED, agent),
+            overrides=overrides,
+            cluster_id=cluster_id,
         )
 
     def set_clock(self, ahead_ms: int) -> None:

@@ -23,8 +23,12 @@ CALM_BATCH_MS = 250
 CALM_THINK_MS = 20
 TICK_MS = 500
 LARGEST_SETBACK_MS = 2_000
-# By how much a record's time may be off before it is refused, and so how far log time may be ahead.
+# How far log time may be ahead.
 GAP_MS = 3_000
+# Time between two probes.
+PROBE_MS = 2_000
+# By how much clocks may differ: a record whose time is off by more is refused, if that can be seen.
+DIFFER_MS = GAP_MS // 2
 LONGEST_SLACK_MS = 500
 # How long the coordinator takes to begin again when it has refused one.
 LONGEST_BEGIN_MS = 5_000
@@ -100,7 +104,7 @@ class Conditions:
             return None
         # A smaller one may be over, or look right, before a batch is planned that could show it.
         behind_ms = 0 if self.room is None else LONGEST_BEHIND_MS + LONGEST_BEGIN_MS
-        return 4_000 + behind_ms + (21_000 if self.slow_batch else 0) + (self.longest_standstill_ms or 0)
+        return 2_000 + behind_ms + (21_000 if self.slow_batch else 0) + (self.longest_standstill_ms or 0)
 
     @property
     def nobody_survives(self) -> bool:

@@ -15,6 +15,7 @@ begins again with that one. If the log has taken records again before that was n
 So it does if it has not read all there is for too long.
 
 It refuses a batch with a record whose time cannot be right, notes shifts, and begins again with that batch.
+It begins again as well if a probe shows that a clock is wrong.
 
 When it begins it reads all there is first, and what it has read of other groups meanwhile let time pass.
 """
@@ -29,7 +30,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from group_coordinator.checkpoints.late import late_times, told_late
-from group_coordinator.checkpoints.shifts import Guard, Shift, Shifts, fitted
+from group_coordinator.checkpoints.shifts import Guard, Shift, Shifts, fitted, is_off, put_right
 from group_coordinator.checkpoints.standing import undecided_from
 from group_coordinator.coordinator_state.deadlines import LATEST_MS
 from group_coordinator.coordinator_state.outages import Outage
@@ -38,11 +39,13 @@ from group_coordinator.coordinator_state.step import Channel
 from tests.simulation.checks import Violation
 from tests.simulation.conditions import (
     CALM_BATCH_MS,
+    DIFFER_MS,
     GAP_MS,
     KEY,
     LONGEST_BEGIN_MS,
     LONGEST_BEHIND_MS,
     NOTICED_MS,
+    PROBE_MS,
     SECRET,
     TICK_MS,
 )
@@ -103,6 +106,7 @@ class Coordinator:
         self._newest_tick = 0
         self._all_read_ms = world.now
         self._shifts: list[Shift] = []
+        self._probed_ms = world.now
         self._decided: list[Batch] = []
         """All batches, each once."""
         self._crash_at: int | None = None
@@ -123,6 +127,7 @@ class Coordinator:
             self._is_in_doubt()
             or (self._stands and log.stuck_since is None and rng.random() < 0.5)
             or (behind_ms > LONGEST_BEHIND_MS and log.stuck_since is None)
+            or self._finds_clock_off()
         ):
             self._begin_soon()
             return
@@ -211,12 +216,14 @@ class Coordinator:
             self._begin_soon()
             return
         if planned is None:
+            self._put_right()
             self._world.after(self._pause(), self._next_batch)
         elif self._refuses(planned) or self._stands_no_more(planned):
             self._begin_soon(planned)
             return
         else:
             self._newest_read = max([self._newest_read, *self._times(planned.records)])
+            self._put_right()
             self._run(planned.records, planned.watermark)
         self._newest_tick = 0
         self._note_outage()
@@ -259,7 +266,7 @@ class Coordinator:
         records, watermark, planned_ms, had_room = planned
         outage = self._outages[-1] if self._outages else None
         earlier_ms = self._earlier_ms()
-        later_ms = GAP_MS + self._conditions.clock_slack_ms
+        later_ms = DIFFER_MS + self._conditions.clock_slack_ms
         guard = Guard(0, later_ms, earlier_ms, outage, tuple(self.standstills[-1:]))
         span = guard.span(planned_ms, watermark, 0, had_room=had_room)
         before = self._shifts
@@ -267,7 +274,7 @@ class Coordinator:
             times = [(it.offset, it.timestamp_ms) for it in records if it.partition == number]
             end = max(times)[0] + 1 if times else 0
             measured_ms = self._world.log.measured_ms(number)
-            after = fitted(self._shifts, number, times, end, span, GAP_MS, measured_ms)
+            after = fitted(self._shifts, number, times, end, span, DIFFER_MS, measured_ms)
             self._shifts = self._shifts if after is None else after
         if self._shifts is before:
             return False
@@ -276,6 +283,25 @@ class Coordinator:
         if not all(map(span.has, self._times(records))):
             raise Violation(f"with {self._shifts} there are still wrong times in {records}")
         return True
+
+    def _finds_clock_off(self) -> bool:
+        """Whether a probe shows that requests count as of a wrong time."""
+        world = self._world
+        if self._catches_up or self._stands or world.now < self._probed_ms + PROBE_MS:
+            return False
+        self._probed_ms = world.now
+        shifts = Shifts(self._shifts)
+        measured = ((it, world.log.measured_ms(it)) for it in range(self._conditions.partitions))
+        return any(ms is not None and is_off(shifts.newest_ms(it), ms, DIFFER_MS) for it, ms in measured)
+
+    def _put_right(self) -> None:
+        """Note the shifts of clocks that were measured to be wrong."""
+        read = self._world.log.records[: self._read]
+        for number in range(self._conditions.partitions):
+            if (measured_ms := self._world.log.measured_ms(number)) is not None:
+                end = max((it.offset + 1 for it in read if it.partition == number), default=0)
+                after = put_right(self._shifts, number, end, measured_ms, DIFFER_MS)
+                self._shifts = self._shifts if after is None else after
 
     def _run(self, records: list[Record], watermark: int) -> None:
         self.batches += 1

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from group_coordinator.coordinator_state.log import Record
-from tests.simulation.conditions import CALM_DELAY_MS, GAP_MS, LARGEST_SETBACK_MS, LONGEST_DELAY_MS
+from tests.simulation.conditions import CALM_DELAY_MS, DIFFER_MS, GAP_MS, LARGEST_SETBACK_MS, LONGEST_DELAY_MS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,10 +64,12 @@ class Log:
         """Let some broker's clock jump, or put it right again."""
         rng = self._world.rng
         partition = rng.randrange(len(self._jumps_ms))
-        jump = rng.choice([0, 1, -1]) * (smallest_ms + rng.randrange(60_000))
+        jump = rng.choice([0, 1, -1]) * (smallest_ms + rng.randrange(rng.choice([4_000, 60_000])))
+        if rng.random() < 0.3:
+            jump = rng.randrange(DIFFER_MS)
         # Neither from where it is, nor from where it was: one batch may have requests of all three times.
         near = (self._jumps_ms[partition], self._jumped_from_ms[partition])
-        if any(abs(jump - it) < smallest_ms for it in near):
+        if any(DIFFER_MS < abs(jump - it) < smallest_ms for it in near):
             jump = 0
         self._jumped_from_ms[partition], self._jumps_ms[partition] = self._jumps_ms[partition], jump
         self._world.note("broker", "partition {} is {} ms ahead", partition, jump)

@@ -24,6 +24,7 @@ from tests.simulation.conditions import (
     CALM_BATCH_MS,
     CALM_DELAY_MS,
     CALM_THINK_MS,
+    DIFFER_MS,
     GAP_MS,
     LARGEST_SETBACK_MS,
     LONGEST_BEGIN_MS,
@@ -341,7 +342,7 @@ class World:
                 case _:
                     continue
             if conditions.smallest_jump_ms is not None:
-                allowed_ms += GAP_MS + conditions.clock_slack_ms
+                allowed_ms += DIFFER_MS + conditions.clock_slack_ms
             if works_since < event.at_ms - allowed_ms:
                 raise Violation(f"{client.name} was put out although it works: {event}")
 

@@ -95,6 +95,7 @@ class FakeProbes:
     def __init__(self) -> None:
         self.stuck_now: set[int] = set()
         self.healed_now: set[int] = set()
+        self.ahead_now = {7: 3.5}
         self.begun: list[set[int]] = []
         self.unsettled = 0
         self.silent: Iterator[set[int]] = iter(())
@@ -118,7 +119,7 @@ class FakeProbes:
         pass
 
     def ahead_ms(self, log_time_ms: int) -> dict[int, float]:
-        return {7: 3.5}
+        return self.ahead_now
 
     def healed(self) -> set[int]:
         return self.healed_now
@@ -167,6 +168,8 @@ class Stage:
         self.guards: list[Guard] = []
         self.refused_by: list[Guard] = []
         self.shifts: Iterator[list[Shift]] = iter(())
+        self.measured: Iterator[list[Shift]] = iter(())
+        self.noted: list[Shift] = []
         self.shifting_s = 0
         self.stopping = StopEvent()
         self.script: Callable[[], None] = lambda: None
@@ -195,6 +198,8 @@ class Stage:
         monkeypatch.setattr(supervision, "read_outages", lambda _: [])
         monkeypatch.setattr(supervision, "reached_ms", lambda _: 0)
         monkeypatch.setattr(supervision, "note_shifts", self.note_shifts)
+        monkeypatch.setattr(supervision, "note_measured_shifts", self.note_measured_shifts)
+        monkeypatch.setattr(supervision, "read_shifts", lambda _: self.noted)
         monkeypatch.setattr(supervision, "stop_after_batch", lambda *_: True)
         self.polls_often: list[bool] = []
         polling = SimpleNamespace(set=lambda *, often: self.polls_often.append(often))
@@ -246,10 +251,16 @@ class Stage:
         return []
 
     def note_shifts(self, *arguments: Any, ahead_ms: dict[int, float], **_: Any) -> list[Shift]:
-        assert ahead_ms == {7: 3.5}
+        assert ahead_ms == self.probes.ahead_now
         self.refused_by.append(arguments[3])
         self.now_s += self.shifting_s
-        return next(self.shifts, [])
+        self.noted = next(self.shifts, [])
+        return self.noted
+
+    def note_measured_shifts(self, *_: Any, differ_ms: int, ahead_ms: dict[int, float]) -> list[Shift]:
+        assert (differ_ms, ahead_ms) == (1_500, self.probes.ahead_now)
+        self.noted = [*self.noted, *(more := next(self.measured, []))]
+        return more
 
     def note_standstills(
         self,
@@ -453,10 +464,41 @@ def test_a_clock_that_has_jumped_is_noted_before_the_batch_runs_again(stage: Sta
         *running,
         *[*refused, *running] * 2,
     ]
-    assert [guard.later_ms for guard in stage.guards] == [3_500] * 8
+    assert [guard.later_ms for guard in stage.guards] == [2_000] * 8
     # While a backlog is read, clocks may differ besides.
     assert [guard.earlier_ms for guard in stage.guards] == [6_000, 3_000] * 4
     assert {guard.earlier_ms for guard in stage.refused_by} == {3_000}
+
+
+@pytest.mark.parametrize(
+    ("ahead_ms", "told"),
+    [(-2_500.2, "has jumped by -2.5 s: its requests count as of now"), (-1_500.4, None), (1_500.4, None)],
+)
+def test_a_clock_that_probes_find_wrong_restarts_the_query(
+    stage: Stage, ahead_ms: float, told: str | None
+) -> None:
+    """Once, and not before a batch has ended: from its end on requests count otherwise."""
+    stage.planned_now = planned
+    stage.measured = iter([[Shift(7, 100, 2_500)]])
+    looks = iter(range(9))
+
+    def script() -> None:
+        newest = stage.queries[-1]
+        if newest.until is not Until.STOPPED:
+            newest.isActive = False
+            return
+        stage.probes.ahead_now = {7: ahead_ms}
+        if next(looks) > 0:
+            stage.batches.groups = 1
+        if next(looks, None) is None:
+            stage.stopping.set()
+
+    stage.script = script
+    stage.under_test.run()
+    running = ["catching up with the log", "the coordinator is running"]
+    whose = "the clock of request partition 7's leader"
+    restarted = ["restarting the query: a clock has jumped", f"{whose} {told}", *running]
+    assert stage.said == [*running, *(restarted if told else []), "stopping after the running batch"]
 
 
 def test_log_time_is_told_to_the_guard_as_it_goes_on(stage: Stage) -> None:
