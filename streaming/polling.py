@@ -7,6 +7,7 @@ of a core in the driver, and as much in a broker. No setting lets it ask less of
 from __future__ import annotations
 
 import logging
+from enum import IntEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +16,22 @@ from py4j.protocol import Py4JError
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["Polling"]
+__all__ = ["Pause", "Polling"]
 
 _log = logging.getLogger(__name__)
 
-_SELDOM_MS = 50
 _FIELD = "pollingDelayMs"
+
+
+class Pause(IntEnum):
+    """The least time in ms between two polls."""
+
+    NONE = 0
+    """As Spark polls."""
+    SHORT = 50
+    """When nothing has come lately."""
+    LONG = 100
+    """When nothing has come for a while: members of a group would have sent heartbeats."""
 
 
 class Polling:
@@ -31,15 +42,15 @@ class Polling:
 
     def __init__(self, query: StreamingQuery) -> None:
         self._query = query
-        self._is_often = True
+        self._pause = Pause.NONE
 
-    def set(self, *, often: bool) -> None:
-        """Poll at the query's own pace from now on, or less often."""
-        if often is not self._is_often:
-            self._is_often = often
+    def set(self, pause: Pause) -> None:
+        """Let as much time pass between two polls from now on, or more if the query's own pace is slower."""
+        if pause is not self._pause:
+            self._pause = pause
             if self._delay is not None:
-                field, execution, often_ms = self._delay
-                field.setLong(execution, often_ms if often else max(often_ms, _SELDOM_MS))
+                field, execution, own_ms = self._delay
+                field.setLong(execution, max(own_ms, pause.value))
 
     @cached_property
     def _delay(self) -> tuple[Any, Any, int] | None:

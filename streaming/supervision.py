@@ -43,7 +43,7 @@ from group_coordinator.jobs.stopping import stop_after_batch
 from group_coordinator.streaming.clock import Clock, ClockStoppedError, Progress
 from group_coordinator.streaming.corrections import Corrections
 from group_coordinator.streaming.errors import CoordinatorError
-from group_coordinator.streaming.polling import Polling
+from group_coordinator.streaming.polling import Pause, Polling
 from group_coordinator.streaming.query import Until
 from group_coordinator.streaming.ticks import TickReader
 
@@ -318,19 +318,19 @@ class Supervision:
         Whatever has ended the query: Spark tries a task again that has refused a record, and the clock may
         have stopped first.
         """
-        if self._guard is None:
-            return
         topic, differ_ms = self._settings.topics_requests, self._settings.clocks_differ_ms
         ahead_ms = self._probes.ahead_ms(clock.now_ms)
-        noted = note_shifts(
-            self._files,
-            self._client_config,
-            topic,
-            self._guard._replace(ahead_ms=clock.ahead_of_driver_ms),
-            differ_ms=differ_ms,
-            most=self._settings.max_batch_records,
-            ahead_ms=ahead_ms,
-        )
+        noted = []
+        if self._guard is not None:
+            noted = note_shifts(
+                self._files,
+                self._client_config,
+                topic,
+                self._guard._replace(ahead_ms=clock.ahead_of_driver_ms),
+                differ_ms=differ_ms,
+                most=self._settings.max_batch_records,
+                ahead_ms=ahead_ms,
+            )
         noted += note_measured_shifts(self._files, topic, differ_ms=differ_ms, ahead_ms=ahead_ms)
         self._shifts = Shifts(read_shifts(self._files))
         for partition, _, shift_ms in noted:
@@ -421,7 +421,7 @@ class Supervision:
         while not self._stopping.wait(_LOOK_WHILE_CATCHING_UP_S if is_catching_up else _LOOK_S):
             self._health.does(self._activity, self._patience_ms[self._activity])
             self._tell_skew(clock)
-            polling.set(often=self._has_heard() or is_catching_up)
+            polling.set(self._pause(is_catching_up=is_catching_up))
             if self._batches.groups is not None:
                 self._conflicts = 0
                 self._patience_ms[self._activity] = self._least_ms[self._activity]
@@ -496,6 +496,11 @@ class Supervision:
         if self._heard != before:
             self._heard_at = time.monotonic()
         return self._heard != before
+
+    def _pause(self, *, is_catching_up: bool) -> Pause:
+        if self._has_heard() or is_catching_up:
+            return Pause.NONE
+        return Pause.LONG if self._is_quiet() else Pause.SHORT
 
     def _is_quiet(self) -> bool:
         return self._activity is Activity.COORDINATING and time.monotonic() - self._heard_at > _QUIET_S

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from group_coordinator.streaming.polling import Polling
+from group_coordinator.streaming.polling import Pause, Polling
 
 if TYPE_CHECKING:
     from tests.streaming.harness import Harness
@@ -19,15 +19,15 @@ def test_a_query_polls_less_often_when_it_is_told_to(harness: Harness) -> None:
     execution = query._jsq.streamingQuery()
     polling = Polling(query)
     delays = [execution.pollingDelayMs()]
-    for often in (False, False, True):
-        polling.set(often=often)
+    for pause in (Pause.SHORT, Pause.SHORT, Pause.LONG, Pause.NONE):
+        polling.set(pause)
         delays.append(execution.pollingDelayMs())
-    assert delays == [10, 50, 50, 10]
+    assert delays == [10, 50, 50, 100, 10]
     harness.call("heartbeat", "again", member_id="m", generation_id=0)
 
 
 def test_with_another_spark_it_stays_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
     query: Any = SimpleNamespace()
     polling = Polling(query)
-    polling.set(often=False)
+    polling.set(Pause.SHORT)
     assert "this Spark cannot be made to poll less often while nothing comes" in caplog.text

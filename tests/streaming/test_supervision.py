@@ -25,6 +25,7 @@ from group_coordinator.streaming.clock import ClockStoppedError
 from group_coordinator.streaming.counts import Counts
 from group_coordinator.streaming.errors import CoordinatorError
 from group_coordinator.streaming.metrics import JobMetrics, Watch
+from group_coordinator.streaming.polling import Pause
 from group_coordinator.streaming.query import Until
 from group_coordinator.streaming.supervision import Supervision
 from tests.jobs.progress import progress
@@ -201,8 +202,8 @@ class Stage:
         monkeypatch.setattr(supervision, "note_measured_shifts", self.note_measured_shifts)
         monkeypatch.setattr(supervision, "read_shifts", lambda _: self.noted)
         monkeypatch.setattr(supervision, "stop_after_batch", lambda *_: True)
-        self.polls_often: list[bool] = []
-        polling = SimpleNamespace(set=lambda *, often: self.polls_often.append(often))
+        self.pauses: list[Pause] = []
+        polling = SimpleNamespace(set=self.pauses.append)
         monkeypatch.setattr(supervision, "Polling", lambda _: polling)
         self.told: list[str] = []
         monkeypatch.setattr(supervision.Corrections, "of", lambda *_: FakeCorrections(self.told))
@@ -479,7 +480,7 @@ def test_a_clock_that_probes_find_wrong_restarts_the_query(
 ) -> None:
     """Once, and not before a batch has ended: from its end on requests count otherwise."""
     stage.planned_now = planned
-    stage.measured = iter([[Shift(7, 100, 2_500)]])
+    stage.measured = iter([[], [Shift(7, 100, 2_500)]])
     looks = iter(range(9))
 
     def script() -> None:
@@ -499,6 +500,26 @@ def test_a_clock_that_probes_find_wrong_restarts_the_query(
     whose = "the clock of request partition 7's leader"
     restarted = ["restarting the query: a clock has jumped", f"{whose} {told}", *running]
     assert stage.said == [*running, *(restarted if told else []), "stopping after the running batch"]
+
+
+def test_a_clock_that_is_noted_to_be_wrong_restarts_no_query(stage: Stage) -> None:
+    """Another process has noted it."""
+    stage.noted = [Shift(7, 100, 12_000)]
+    stage.probes.ahead_now = {7: -12_000}
+
+    def script() -> None:
+        stage.batches.groups = 1
+        stage.queries[-1].isActive = stage.queries[-1].until is Until.STOPPED
+        if stage.queries[-1].isActive:
+            stage.stopping.set()
+
+    stage.script = script
+    stage.under_test.run()
+    assert stage.said == [
+        "catching up with the log",
+        "the coordinator is running",
+        "stopping after the running batch",
+    ]
 
 
 def test_log_time_is_told_to_the_guard_as_it_goes_on(stage: Stage) -> None:
@@ -600,7 +621,7 @@ def test_a_clock_that_stops_is_noticed_while_partitions_are_asked(stage: Stage) 
 
 def test_kafka_is_asked_often_while_requests_come(stage: Stage) -> None:
     """Ticks and probes are read besides, and change nothing."""
-    heard = iter([1, 0, 1, 0, 0])
+    heard = iter([1, 0, 1, 0, 0, 0])
 
     def script() -> None:
         if stage.queries[-1].until is not Until.STOPPED:
@@ -609,11 +630,16 @@ def test_kafka_is_asked_often_while_requests_come(stage: Stage) -> None:
             stage.stopping.set()
         else:
             stage.counts.rejected += requests
+            if len(stage.pauses) == 6:
+                # Nothing has come for longer than members leave between two heartbeats.
+                stage.now_s += 5
             read = int(stage.now_s)
             stage.batches.read = {"coordinator.requests": {0: read}, "coordinator.clock": {0: read}}
 
     stage.script = script
     stage.under_test.run()
-    catching_up, *coordinating = stage.polls_often
-    assert catching_up
-    assert coordinating == [True, False, True, False, False]
+    assert stage.pauses == [
+        Pause.NONE,
+        *(Pause.NONE, Pause.SHORT, Pause.NONE, Pause.SHORT, Pause.SHORT),
+        Pause.LONG,
+    ]
