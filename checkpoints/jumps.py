@@ -21,78 +21,63 @@ if TYPE_CHECKING:
     from group_coordinator.checkpoints.files import CheckpointFiles
     from group_coordinator.checkpoints.shifts import Guard
 
-__all__ = ["note_measured_shifts", "note_shifts"]
+__all__ = ["note_shifts"]
 
 
 def note_shifts(
     files: CheckpointFiles,
     client_config: Mapping[str, Any],
     request_topic: str,
-    guard: Guard,
+    guard: Guard | None,
     *,
     differ_ms: int,
     most: int,
     ahead_ms: Mapping[int, float],
-) -> list[Shift]:
+) -> tuple[Shifts, list[Shift]]:
     """Note the shifts with which `guard` accepts the batch that is planned and not committed.
 
-    Returns, for each partition that has new ones, the shift that holds after the batch. There are none if the
-    guard accepts the batch now, because it was the driver's clock that had jumped.
+    Then note those of clocks that were measured to be wrong, for the requests that are not planned yet.
+    Returns all shifts, and the new ones that hold from the end of the newest batch on. There are none for a
+    partition whose records the guard accepts now, because it was the driver's clock that had jumped.
 
     Args:
         files: of the checkpoint.
         client_config: for kafka-python.
         request_topic: the one that the batch reads.
-        guard: the one that has refused a record of the batch, by today's clock of the driver.
+        guard: that of the batch, by today's clock of the driver; None if there was no query yet.
         differ_ms: by how much clocks may differ.
         most: how many records a batch has at most.
         ahead_ms: by how much the clock of a partition's leader is ahead of log time, where that was measured.
 
     Raises `CheckpointError`, and `KafkaError` if the batch cannot be read.
     """
-    planned = newest_planned(files)
-    if planned is None or planned.is_committed:
-        return []
-    before = read_batch(files, planned.batch_id - 1).offsets if planned.batch_id else {}
-    read = before.get(request_topic, {})
-    ends = planned.offsets.get(request_topic, {})
-    had_room = _size(before, planned.offsets) < most - sum(map(len, planned.offsets.values()))
-    begins = {it: max(read.get(it, 0), end - most) for it, end in ends.items()}
     shifts = read_shifts(files)
-    noted = []
-    for partition, times in append_times(client_config, request_topic, begins, ends).items():
-        span = guard.span(planned.timestamp_ms, planned.watermark_ms, partition, had_room=had_room)
-        measured_ms = -round(ahead_ms[partition]) if partition in ahead_ms else None
-        after = fitted(shifts, partition, times, ends[partition], span, differ_ms, measured_ms)
-        if after is not None:
-            shifts = after
-            noted.append(Shift(partition, ends[partition], Shifts(after).at(partition, ends[partition])))
-    if noted:
-        write_shifts(files, shifts)
-    return noted
-
-
-def note_measured_shifts(
-    files: CheckpointFiles, request_topic: str, *, differ_ms: int, ahead_ms: Mapping[int, float]
-) -> list[Shift]:
-    """Note the shifts of clocks that were measured to be wrong, for the requests that are not planned yet.
-
-    Returns them. The arguments are those of `note_shifts`. Raises `CheckpointError`.
-    """
     planned = newest_planned(files)
     if planned is None:
-        return []
+        return Shifts(shifts), []
     ends = planned.offsets.get(request_topic, {})
-    shifts = read_shifts(files)
+    measured = {it: -round(ahead_ms[it]) for it in sorted(ends.keys() & ahead_ms.keys())}
     noted = []
-    for partition in sorted(ends.keys() & ahead_ms.keys()):
-        after = put_right(shifts, partition, ends[partition], -round(ahead_ms[partition]), differ_ms)
+    if guard is not None and not planned.is_committed:
+        before = read_batch(files, planned.batch_id - 1).offsets if planned.batch_id else {}
+        read = before.get(request_topic, {})
+        had_room = _size(before, planned.offsets) < most - sum(map(len, planned.offsets.values()))
+        begins = {it: max(read.get(it, 0), end - most) for it, end in ends.items()}
+        for partition, times in append_times(client_config, request_topic, begins, ends).items():
+            span = guard.span(planned.timestamp_ms, planned.watermark_ms, partition, had_room=had_room)
+            end = ends[partition]
+            after = fitted(shifts, partition, times, end, span, differ_ms, measured.get(partition))
+            if after is not None:
+                shifts = after
+                noted.append(Shift(partition, end, Shifts(after).at(partition, end)))
+    for partition, measured_ms in measured.items():
+        after = put_right(shifts, partition, ends[partition], measured_ms, differ_ms)
         if after is not None:
             shifts = after
             noted.append(after[-1])
     if noted:
         write_shifts(files, shifts)
-    return noted
+    return Shifts(shifts), noted
 
 
 def _size(before: Mapping[str, Mapping[int, int]], after: Mapping[str, Mapping[int, int]]) -> int:

@@ -15,7 +15,6 @@ from group_coordinator.coordinator_state.deadlines import DeadlineKind, Deadline
 from group_coordinator.coordinator_state.events import GroupCreated
 from group_coordinator.coordinator_state.group import Group
 from group_coordinator.coordinator_state.layout import UNMEASURED, Layout
-from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.offsets.committed import CommittedOffsets
 from group_coordinator.coordinator_state.outages import NO_OUTAGES
 
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.config import GroupConfig
     from group_coordinator.coordinator_state.events import Event
     from group_coordinator.coordinator_state.group import HasSession
+    from group_coordinator.coordinator_state.log import Record
     from group_coordinator.coordinator_state.outages import Outages
     from group_coordinator.coordinator_state.requests import AnyRequest
     from group_coordinator.coordinator_state.responses import InvalidRequestResponse, ReplyTo, Response

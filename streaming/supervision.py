@@ -26,10 +26,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafka.errors import AuthorizationError, KafkaError, SaslAuthenticationFailedError
 from pyspark.errors import PySparkException
 
-from group_coordinator.checkpoints.jumps import note_measured_shifts, note_shifts
+from group_coordinator.checkpoints.jumps import note_shifts
 from group_coordinator.checkpoints.offset_log import newest_planned
 from group_coordinator.checkpoints.outages import note_outage, reached_ms, read_outages
-from group_coordinator.checkpoints.shifts import CLOCK_JUMPED, NO_SHIFTS, Guard, Shifts, is_off, read_shifts
+from group_coordinator.checkpoints.shifts import CLOCK_JUMPED, NO_SHIFTS, Guard, is_off
 from group_coordinator.checkpoints.standing import note_standstills
 from group_coordinator.checkpoints.standstills import (
     STOOD_STILL,
@@ -318,21 +318,16 @@ class Supervision:
         Whatever has ended the query: Spark tries a task again that has refused a record, and the clock may
         have stopped first.
         """
-        topic, differ_ms = self._settings.topics_requests, self._settings.clocks_differ_ms
-        ahead_ms = self._probes.ahead_ms(clock.now_ms)
-        noted = []
-        if self._guard is not None:
-            noted = note_shifts(
-                self._files,
-                self._client_config,
-                topic,
-                self._guard._replace(ahead_ms=clock.ahead_of_driver_ms),
-                differ_ms=differ_ms,
-                most=self._settings.max_batch_records,
-                ahead_ms=ahead_ms,
-            )
-        noted += note_measured_shifts(self._files, topic, differ_ms=differ_ms, ahead_ms=ahead_ms)
-        self._shifts = Shifts(read_shifts(self._files))
+        guard = self._guard and self._guard._replace(ahead_ms=clock.ahead_of_driver_ms)
+        self._shifts, noted = note_shifts(
+            self._files,
+            self._client_config,
+            self._settings.topics_requests,
+            guard,
+            differ_ms=self._settings.clocks_differ_ms,
+            most=self._settings.max_batch_records,
+            ahead_ms=self._probes.ahead_ms(clock.now_ms),
+        )
         for partition, _, shift_ms in noted:
             self._metrics.clock_shifts.inc()
             if shift_ms:
@@ -421,7 +416,7 @@ class Supervision:
         while not self._stopping.wait(_LOOK_WHILE_CATCHING_UP_S if is_catching_up else _LOOK_S):
             self._health.does(self._activity, self._patience_ms[self._activity])
             self._tell_skew(clock)
-            polling.set(self._pause(is_catching_up=is_catching_up))
+            polling.set(self._pause())
             if self._batches.groups is not None:
                 self._conflicts = 0
                 self._patience_ms[self._activity] = self._least_ms[self._activity]
@@ -435,7 +430,7 @@ class Supervision:
                     # Given more time again and again, the longest of first batches ends some day.
                     self._patience_ms[self._activity] *= 2
                 return str(failure)
-            if (reason := self._shown_by_probes(clock, is_catching_up=is_catching_up)) is not None:
+            if (reason := self._shown_by_probes(clock)) is not None:
                 return reason
             # The JVM is asked after that, since it may stand still.
             if not query.isActive:
@@ -446,15 +441,16 @@ class Supervision:
                 return f"there are {self._batches.groups} groups, so {what}"
         return None
 
-    def _shown_by_probes(self, clock: Clock, *, is_catching_up: bool) -> str | None:
+    def _shown_by_probes(self, clock: Clock) -> str | None:
         """Return why the query has to restart, by what the request partitions do with probes."""
-        if not is_catching_up and (stuck := self._probes.stuck()):
+        is_coordinating = self._activity is Activity.COORDINATING
+        if is_coordinating and (stuck := self._probes.stuck()):
             self._probes.restarted()
             return f"{_partitions(stuck)} no requests"
         if healed := self._probes.healed():
             return f"{_partitions(healed)} requests again"
         has_planned = self._batches.groups is not None
-        if not is_catching_up and has_planned and self._is_clock_off(clock):
+        if is_coordinating and has_planned and self._is_clock_off(clock):
             return "a clock has jumped"
         return None
 
@@ -497,8 +493,8 @@ class Supervision:
             self._heard_at = time.monotonic()
         return self._heard != before
 
-    def _pause(self, *, is_catching_up: bool) -> Pause:
-        if self._has_heard() or is_catching_up:
+    def _pause(self) -> Pause:
+        if self._has_heard() or self._activity is Activity.CATCHING_UP:
             return Pause.NONE
         return Pause.LONG if self._is_quiet() else Pause.SHORT
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from group_coordinator.checkpoints import jumps
-from group_coordinator.checkpoints.jumps import note_measured_shifts, note_shifts
+from group_coordinator.checkpoints.jumps import note_shifts
 from group_coordinator.checkpoints.offset_log import PlannedBatch
 from group_coordinator.checkpoints.shifts import Guard, Shift, read_shifts
 from tests.checkpoints.test_shifts import Files
@@ -50,9 +50,10 @@ class Log:
         self, driver_ahead_ms: int = 0, most: int = 200, ahead_ms: dict[int, float] | None = None
     ) -> list[Shift]:
         guard = Guard(driver_ahead_ms, 3_500, 3_000)
-        return note_shifts(
+        _, noted = note_shifts(
             self.files, {}, "requests", guard, differ_ms=3_000, most=most, ahead_ms=ahead_ms or {}
         )
+        return noted
 
 
 @pytest.fixture
@@ -104,7 +105,9 @@ def test_a_first_batch_is_read_as_far_back_as_one_may_be(log: Log) -> None:
 
 def note_measured(log: Log, **ahead_ms: float) -> list[Shift]:
     measured = {int(partition[1:]): it for partition, it in ahead_ms.items()}
-    return note_measured_shifts(log.files, "requests", differ_ms=1_500, ahead_ms=measured)
+    shifts, noted = note_shifts(log.files, {}, "requests", None, differ_ms=1_500, most=200, ahead_ms=measured)
+    assert all(shifts.newest_ms(partition) == shift_ms for partition, _, shift_ms in noted)
+    return noted
 
 
 @pytest.mark.parametrize("next_watermark_ms", [None, 99_500])

@@ -83,8 +83,7 @@ class Core:
     @property
     def group(self) -> ClassicGroup | None:
         """One of the possible groups."""
-        state = self.states[0]
-        return None if state is None or decode_group(state).is_dead else decode_group(state)
+        return _existing(self.states[0])
 
     def next_deadline(self) -> int | None:
         """When the first deadline is due; None if there is none."""
@@ -199,11 +198,17 @@ class Core:
         return answer
 
 
+def _existing(state: bytes | None) -> ClassicGroup | None:
+    """The group, unless it is deleted."""
+    group = None if state is None else decode_group(state)
+    return None if group is None or group.is_dead else group
+
+
 def _listed(state: bytes | None, request: dict[str, Any]) -> dict[str, Any]:
     """What a reader of `coordinator.groups` makes of the group's newest picture, in Kafka's terms."""
     groups = []
     states = [each.lower() for each in request.get("states_filter", ())]
-    if state is not None and not (group := decode_group(state)).is_dead:
+    if (group := _existing(state)) is not None:
         picture = group.picture()
         if not states or picture.state.lower() in states:
             version = request["api_version"]

@@ -14,7 +14,7 @@ from kafka.errors import KafkaConnectionError, KafkaError
 from prometheus_client import CollectorRegistry
 
 from group_coordinator.checkpoints.errors import CheckpointError
-from group_coordinator.checkpoints.shifts import Guard, Shift
+from group_coordinator.checkpoints.shifts import Guard, Shift, Shifts
 from group_coordinator.coordinator_state.standstills import Standstill
 from group_coordinator.jobs.batches import BatchWatch
 from group_coordinator.jobs.health import Health
@@ -199,8 +199,6 @@ class Stage:
         monkeypatch.setattr(supervision, "read_outages", lambda _: [])
         monkeypatch.setattr(supervision, "reached_ms", lambda _: 0)
         monkeypatch.setattr(supervision, "note_shifts", self.note_shifts)
-        monkeypatch.setattr(supervision, "note_measured_shifts", self.note_measured_shifts)
-        monkeypatch.setattr(supervision, "read_shifts", lambda _: self.noted)
         monkeypatch.setattr(supervision, "stop_after_batch", lambda *_: True)
         self.pauses: list[Pause] = []
         polling = SimpleNamespace(set=self.pauses.append)
@@ -251,17 +249,17 @@ class Stage:
         self.counted_ms.append(counts_ms)
         return []
 
-    def note_shifts(self, *arguments: Any, ahead_ms: dict[int, float], **_: Any) -> list[Shift]:
-        assert ahead_ms == self.probes.ahead_now
-        self.refused_by.append(arguments[3])
-        self.now_s += self.shifting_s
-        self.noted = next(self.shifts, [])
-        return self.noted
-
-    def note_measured_shifts(self, *_: Any, differ_ms: int, ahead_ms: dict[int, float]) -> list[Shift]:
+    def note_shifts(
+        self, *arguments: Any, differ_ms: int, ahead_ms: dict[int, float], **_: Any
+    ) -> tuple[Shifts, list[Shift]]:
         assert (differ_ms, ahead_ms) == (1_500, self.probes.ahead_now)
-        self.noted = [*self.noted, *(more := next(self.measured, []))]
-        return more
+        noted = next(self.measured, [])
+        if (guard := arguments[3]) is not None:
+            self.refused_by.append(guard)
+            self.now_s += self.shifting_s
+            noted = [*next(self.shifts, []), *noted]
+        self.noted = [*self.noted, *noted]
+        return Shifts(self.noted), noted
 
     def note_standstills(
         self,
