@@ -16,6 +16,7 @@ the same decisions. The checkpoint keeps the shifts.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -181,6 +182,8 @@ def fitted(
     until_ms = span.now_ms
     middle_ms = (span.earliest_ms + span.now_ms) / 2
     after_ms = None
+    counts = [time_ms + before.at(partition, offset) for offset, time_ms in times]
+    behind_ms = None if measured_ms is not None else _behind_ms(counts, span, differ_ms)
     lasted = reversed(_lasted_ms(times, span, differ_ms))
     for (offset, time_ms), lasted_ms in zip(reversed(times), lasted, strict=True):
         shift_ms = before.at(partition, offset)
@@ -191,7 +194,10 @@ def fitted(
             fitting = span._replace(latest_ms=newest_ms + differ_ms)
             if refused_ms is None or not fitting.has(time_ms + refused_ms):
                 # A clock that can be right is right. Or else it is the one that was measured, if it can be.
-                known = [it for it in (0, measured_ms) if it is not None and fitting.has(time_ms + it)]
+                # A clock that nobody has measured may differ a little from the one that was.
+                near_ms = None if behind_ms is None else shift_ms + behind_ms
+                candidates = (0, measured_ms, near_ms)
+                known = [it for it in candidates if it is not None and fitting.has(time_ms + it)]
                 refused_ms = known[0] if known else round(min(newest_ms, span.newest_ms)) - time_ms
             shift_ms = refused_ms
         until_ms, after_ms = min(until_ms, time_ms + shift_ms), time_ms
@@ -211,6 +217,16 @@ def fitted(
             after.append(each)
             noted_ms = each.shift_ms
     return after
+
+
+def _behind_ms(counts: Sequence[int], span: Span, differ_ms: int) -> int | None:
+    """By how much a clock is behind at least, if it has not jumped: no more than clocks may differ.
+
+    None where "now" says more: when records did not have to wait, they have just come. `counts`: the times
+    of a partition's records as they count, in ms.
+    """
+    behind_ms = math.ceil(span.earliest_ms) - min(counts, default=0)
+    return behind_ms if span.newest_ms < span.now_ms and 0 < behind_ms <= differ_ms else None
 
 
 def _lasted_ms(times: Sequence[tuple[int, int]], span: Span, differ_ms: int) -> list[int]:

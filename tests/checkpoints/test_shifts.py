@@ -127,6 +127,24 @@ def test_a_clock_that_was_measured_counts_as_it_was_found() -> None:
     assert fit(NOW - 12_700, span=span) == [Shift(0, 0, 9_700)]
 
 
+def test_a_clock_that_nobody_has_measured_may_differ_a_little() -> None:
+    """Requests that had to wait are as early as they can be, and their clock is behind by a second."""
+    span = SPAN._replace(newest_ms=NOW - 1_000)
+    before = [Shift(0, 2, -40_000)]
+    late = [NOW + 40_000 + it for it in (-5_000, -4_900, -3_000)]
+    assert fit(*late, before=before, first=5, span=span) == [
+        *before,
+        Shift(0, 5, -39_000),
+        Shift(0, 7, -40_000),
+        Shift(0, 8, -39_000),
+    ]
+    # One that was measured to be right has jumped since.
+    assert fit(NOW - 5_000, span=span, measured_ms=0) == [Shift(0, 0, 4_000)]
+    # So has one that differs by more, and requests that did not wait came now.
+    assert fit(NOW - 4_000 - DIFFER_MS - 1, span=span) == [Shift(0, 0, 6_001)]
+    assert fit(NOW - 5_000) == [Shift(0, 0, 5_000)]
+
+
 def test_what_was_measured_does_not_count_where_it_cannot_be() -> None:
     """The clock has jumped again since, or is right."""
     assert fit(NOW + 12_000, measured_ms=50_000) == [Shift(0, 0, -12_000)]

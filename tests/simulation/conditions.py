@@ -104,7 +104,11 @@ class Conditions:
             return None
         # A smaller one may be over, or look right, before a batch is planned that could show it.
         behind_ms = 0 if self.room is None else LONGEST_BEHIND_MS + LONGEST_BEGIN_MS
-        return 2_000 + behind_ms + (21_000 if self.slow_batch else 0) + (self.longest_standstill_ms or 0)
+        standstill_ms = self.longest_standstill_ms or 0
+        if standstill_ms and self.slow_batch:
+            # What comes after it may wait for the one batch in which it was noted, and for the one after it.
+            standstill_ms += LONGEST_BEGIN_MS + 21_000
+        return 2_000 + behind_ms + (21_000 if self.slow_batch else 0) + standstill_ms
 
     @property
     def nobody_survives(self) -> bool:
