@@ -6,6 +6,9 @@ Then an older record of `coordinator.groups` or `coordinator.offsets` comes afte
 read on ignore it, by the place in its header (`newest.py`). A program that begins to read sees the older
 state. Only keys of that batch can be concerned. So the one that has taken over reads for some minutes what is
 written to them. When an older record has come after the newest one, it writes the newest again.
+
+It may die within these minutes. Then the next one goes on with what it was watching: from where its watch
+began, as the checkpoint says, all keys may be concerned.
 """
 
 from __future__ import annotations
@@ -19,12 +22,14 @@ from typing import TYPE_CHECKING, Any, Self
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaError
 
+from group_coordinator.checkpoints.watches import Watch, begin_watch, open_watches
 from group_coordinator.coordinator_state.newest import header
 from group_coordinator.streaming.overtaken import Overtaken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from group_coordinator.checkpoints.files import CheckpointFiles
     from group_coordinator.jobs.settings import Settings
     from group_coordinator.streaming.overtaken import Correction
 
@@ -43,11 +48,14 @@ _SEND_MS = 10_000
 class Corrections:
     """Watches and corrects in a thread, while the context is open.
 
-    `topics`: the compacted ones. `largest`: bytes that a record may have.
+    `files`: of the checkpoint. `topics`: the compacted ones. `largest`: bytes that a record may have.
     """
 
-    def __init__(self, topics: Sequence[str], client_config: Mapping[str, Any], largest: int) -> None:
-        self._topics, self._client_config, self._largest = topics, client_config, largest
+    def __init__(
+        self, files: CheckpointFiles, topics: Sequence[str], client_config: Mapping[str, Any], largest: int
+    ) -> None:
+        self._files, self._topics = files, topics
+        self._client_config, self._largest = client_config, largest
         self._is_active: Callable[[], bool] = _never
         self._lock = threading.Lock()
         self._wanted = threading.Event()
@@ -58,13 +66,16 @@ class Corrections:
         """When the watch is over; None: the batch has not been run again yet."""
         self._ends: dict[TopicPartition, int] | None = None
         """Where the topics ended when it had been."""
+        self._has_begun = False
+        self._begins: dict[str, dict[int, int]] = {}
+        """Where this coordinator's newest watch began."""
         self._thread = threading.Thread(target=self._run, name="corrections", daemon=True)
 
     @classmethod
-    def of(cls, settings: Settings, client_config: Mapping[str, Any]) -> Self:
+    def of(cls, settings: Settings, client_config: Mapping[str, Any], files: CheckpointFiles) -> Self:
         """Make the corrections of the coordinator with these settings."""
         topics = settings.topics_groups, settings.topics_offsets
-        return cls(topics, client_config, settings.group.max_record_bytes)
+        return cls(files, topics, client_config, settings.group.max_record_bytes)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -84,25 +95,31 @@ class Corrections:
         finally:
             self._is_active = _never
 
-    def expect(self) -> None:
-        """Watch from here on, before the batch that is planned runs again.
+    def begin(self, now_ms: int, *, runs_again: bool) -> None:
+        """Take in that a query begins, at log time `now_ms`.
 
-        Raises `KafkaError` if Kafka does not say where the topics end.
+        Watch from here on if the batch that is planned runs again. Otherwise it has been run, and what is
+        written from here on is of other batches. Where a coordinator before this one was watching, go on with
+        that. Raises `CheckpointError`, and `KafkaError` if Kafka does not say where the topics end.
         """
         with self._lock:
-            self._until = self._ends = None
-            if self._consumer is None:
-                self._consumer = self._at_the_ends()
-        self._wanted.set()
-
-    def batch_done(self) -> None:
-        """The batch has been run again: what is written from here on is of other batches."""
-        with self._lock:
-            if self._consumer is not None and self._until is None:
+            before = [] if self._has_begun else open_watches(self._files, now_ms)
+            if runs_again:
+                self._until = self._ends = None
+            if self._consumer is None and (runs_again or before):
+                self._consumer, self._begins = self._at_the_ends()
+                _go_back(self._consumer, before)
+            if runs_again:
+                begin_watch(self._files, Watch(now_ms, self._begins))
+            elif self._consumer is not None and self._until is None:
                 self._until = time.monotonic() + _WATCH_S
+            self._has_begun = True
+            if self._consumer is not None:
+                self._wanted.set()
 
-    def _at_the_ends(self) -> KafkaConsumer:
+    def _at_the_ends(self) -> tuple[KafkaConsumer, dict[str, dict[int, int]]]:
         consumer = KafkaConsumer(**self._client_config, group_id=None, enable_auto_commit=False)
+        ends: dict[str, dict[int, int]] = {topic: {} for topic in self._topics}
         try:
             partitions = [
                 TopicPartition(topic, number)
@@ -112,10 +129,11 @@ class Corrections:
             consumer.assign(partitions)
             for partition, end in consumer.end_offsets(partitions).items():
                 consumer.seek(partition, end)
+                ends[partition.topic][partition.partition] = end
         except KafkaError:
             consumer.close()
             raise
-        return consumer
+        return consumer, ends
 
     # -- in the thread -------------------------------------------------------------------------------
 
@@ -134,11 +152,19 @@ class Corrections:
         while not self._is_over():
             try:
                 self._read(consumer, overtaken)
-                if self._is_active() and (due := overtaken.due(time.monotonic())):
-                    self._write(due)
+                # Of what was there before, a record may be the newest only until it is all read.
+                if self._has_caught_up(consumer) and self._is_active():
+                    self._write(overtaken.due(time.monotonic()))
             except KafkaError as error:
                 _log.warning("records that came late cannot be corrected, trying again: %s", error)
                 self._stopping.wait(_PAUSE_S)
+
+    def _has_caught_up(self, consumer: KafkaConsumer) -> bool:
+        return all(
+            consumer.position(TopicPartition(topic, number)) >= end
+            for topic, ends in self._begins.items()
+            for number, end in ends.items()
+        )
 
     def _is_over(self) -> bool:
         with self._lock:
@@ -162,9 +188,7 @@ class Corrections:
                 is_of_batch = ends is None or record.offset < ends[partition]
                 late += overtaken.take(record, is_of_batch=is_of_batch)
         if overtaken.is_full and not was_full:
-            _log.warning(
-                "one batch has changed so much that not all of it is watched for records that come late"
-            )
+            _log.warning("so much has changed that not all of it is watched for records that come late")
         if late:
             _log.warning(
                 "%d records of a coordinator that was superseded came late: the newer ones are written again",
@@ -174,7 +198,9 @@ class Corrections:
                 if self._until is not None:
                     self._until = time.monotonic() + _WATCH_S
 
-    def _write(self, due: Iterable[Correction]) -> None:
+    def _write(self, due: Sequence[Correction]) -> None:
+        if not due:
+            return
         producer = KafkaProducer(
             **{"bootstrap_timeout_ms": _SEND_MS, **self._client_config},
             acks="all",
@@ -201,6 +227,16 @@ class Corrections:
                 each.get(_SEND_MS / 1000)
         finally:
             producer.close(timeout=_SEND_MS / 1000)
+
+
+def _go_back(consumer: KafkaConsumer, watches: Iterable[Watch]) -> None:
+    """Read from where the first of `watches` began."""
+    for watch in watches:
+        for topic, ends in watch.ends.items():
+            for number, end in ends.items():
+                partition = TopicPartition(topic, number)
+                if end < consumer.position(partition):
+                    consumer.seek(partition, end)
 
 
 def _never() -> bool:

@@ -121,7 +121,7 @@ class Supervision:
         self._batches, self._health, self._metrics, self._counts = watch
         self._topics = topics
         self._probes = probes
-        self._corrections = Corrections.of(settings, self._client_config)
+        self._corrections = Corrections.of(settings, self._client_config, files)
         self._say = say
         self._stopping = leadership.stopping
         self._resumed_ms = 0
@@ -210,10 +210,7 @@ class Supervision:
                 self._note_shifts(clock)
                 self._end_standstills(clock)
                 for reading in self._readings():
-                    if reading.until is Until.PLANNED:
-                        self._corrections.expect()
-                    else:
-                        self._corrections.batch_done()
+                    self._corrections.begin(clock.now_ms, runs_again=reading.until is Until.PLANNED)
                     silent = self._silent(reading, clock)
                     outages = self._outages(reading, clock)
                     self._begin_standstills(silent)

@@ -8,7 +8,7 @@ from group_coordinator.checkpoints import jumps
 from group_coordinator.checkpoints.jumps import note_shifts
 from group_coordinator.checkpoints.offset_log import PlannedBatch
 from group_coordinator.checkpoints.shifts import Guard, Shift, read_shifts
-from tests.checkpoints.test_shifts import Files
+from tests.checkpoints.in_memory import Files
 
 PLANNED_MS = 100_000
 

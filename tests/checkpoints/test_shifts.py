@@ -18,27 +18,12 @@ from group_coordinator.checkpoints.shifts import (
 )
 from group_coordinator.coordinator_state.outages import Outage
 from group_coordinator.coordinator_state.standstills import Standstill
+from tests.checkpoints.in_memory import Files
 
 DIFFER_MS = 3_000
 NOW = 100_000
 SPAN = Span(NOW, NOW - 4_000, NOW + 3_500, NOW)
 END = 10
-
-
-class Files:
-    """A checkpoint's, in memory."""
-
-    def __init__(self) -> None:
-        self.written: dict[str, bytes] = {}
-
-    def read(self, name: str) -> str | None:
-        return self.written[name].decode() if name in self.written else None
-
-    def write(self, name: str, content: bytes) -> None:
-        self.written[name] = content
-
-    def name(self, name: str) -> str:
-        return name
 
 
 def fit(

@@ -13,8 +13,8 @@ from group_coordinator.checkpoints.standing import note_standstills
 from group_coordinator.checkpoints.standstills import end_standstills, read_standstills, write_standstills
 from group_coordinator.coordinator_state.outages import Outage
 from group_coordinator.coordinator_state.standstills import Standstill
+from tests.checkpoints.in_memory import Files
 from tests.checkpoints.test_jumps import batch
-from tests.checkpoints.test_shifts import Files
 
 WATERMARK_MS = 50_000
 

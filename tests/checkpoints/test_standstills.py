@@ -9,7 +9,7 @@ from group_coordinator.checkpoints.standstills import (
     write_standstills,
 )
 from group_coordinator.coordinator_state.standstills import Standstill
-from tests.checkpoints.test_shifts import Files
+from tests.checkpoints.in_memory import Files
 
 
 def test_a_standstill_is_kept_from_its_begin_to_its_end() -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kafka import KafkaProducer
+from kafka import KafkaProducer, TopicPartition
 
 from group_coordinator.coordinator_state.newest import header, place_in
 from group_coordinator.streaming import corrections
 from group_coordinator.streaming.corrections import Corrections
+from tests.checkpoints.in_memory import Files
 from tests.patience import PATIENCE_S, wait_for
 from tests.streaming.registry import create_topic
 from tests.topics import Reader
@@ -18,6 +20,8 @@ from tests.topics import Reader
 pytestmark = pytest.mark.spark
 
 Write = Callable[..., None]
+
+NOW_MS = 1_700_000_000_000
 
 
 @pytest.fixture
@@ -38,8 +42,15 @@ def write(topics: list[str], bootstrap_servers: str) -> Iterator[Write]:
 
 
 @pytest.fixture
-def watching(topics: list[str], bootstrap_servers: str) -> Iterator[Corrections]:
-    with Corrections(topics, {"bootstrap_servers": bootstrap_servers}, 1 << 20) as watching:
+def make(topics: list[str], bootstrap_servers: str) -> Callable[[], Corrections]:
+    """Makes those of one coordinator after the other, with one checkpoint."""
+    files: Any = Files()
+    return lambda: Corrections(files, topics, {"bootstrap_servers": bootstrap_servers}, 1 << 20)
+
+
+@pytest.fixture
+def watching(make: Callable[[], Corrections]) -> Iterator[Corrections]:
+    with make() as watching:
         yield watching
 
 
@@ -65,12 +76,12 @@ def test_late_records_of_the_batch_are_followed_by_the_newest(
     groups, offsets = topics
     write(4, b"before")
     with watching.during(yes):
-        watching.expect()
+        watching.begin(NOW_MS, runs_again=True)
         # The batch that runs again, and then others.
         for number in (0, 1):
             write(5, b"batch", number=number)
         write(5, b"batch", b"deleted")
-        watching.batch_done()
+        watching.begin(NOW_MS, runs_again=False)
         for number in (0, 1):
             write(6, b"newer", number=number)
         write(6, None, b"deleted")
@@ -101,7 +112,7 @@ def test_one_that_is_not_active_itself_corrects_nothing(
 
     seen: list[Any] = []
     with watching.during(lambda: bool(seen.append(None)) or is_active):
-        watching.expect()
+        watching.begin(NOW_MS, runs_again=True)
         late()
         # The first and the last of the three look alike.
         wait_for(lambda: standing(reader) == {(topics[0], b"g"): (5, b"5")} and len(reader.records) == 3)
@@ -119,14 +130,83 @@ def test_it_watches_for_some_time_and_again_when_another_batch_is_expected(
     monkeypatch.setattr(corrections, "_WATCH_S", 0.0)
 
     def once(written: int) -> None:
-        watching.expect()
+        watching.begin(NOW_MS, runs_again=True)
         for place in (5, 6, 5):
             write(place)
         wait_for(lambda: standing(reader) and len(reader.records) == written)
         assert standing(reader) == {(topics[0], b"g"): (6, b"v")}
-        watching.batch_done()
+        watching.begin(NOW_MS, runs_again=False)
         wait_for(lambda: watching._consumer is None)
 
     with watching.during(yes):
         once(written=4)
         once(written=8)
+
+
+def test_the_third_coordinator_goes_on_with_what_the_second_one_was_watching(
+    make: Callable[[], Corrections], topics: list[str], write: Write, reader: Reader
+) -> None:
+    write(4)
+    with make() as second, second.during(yes):
+        second.begin(NOW_MS, runs_again=True)
+        for place in (5, 6, 7):
+            write(place)
+        second.begin(NOW_MS, runs_again=False)
+    write(8)
+    with make() as third, third.during(yes):
+        third.begin(NOW_MS + 599_999, runs_again=False)
+        # One of the batch of the first one. What the second one has written to the key is no correction.
+        write(5)
+        wait_for(lambda: standing(reader) == {(topics[0], b"g"): (8, b"v")} and len(reader.records) == 7)
+        # Keys of later batches are not concerned.
+        for place in (9, 8):
+            write(place, key=b"later")
+        write(5)
+        wait_for(lambda: len(reader.records) == 11, meanwhile=reader.poll)
+        newest = standing(reader)
+        assert newest == {(topics[0], b"g"): (8, b"v"), (topics[0], b"later"): (8, b"v")}
+
+
+def test_nothing_is_written_before_all_is_read_that_was_there(
+    make: Callable[[], Corrections], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The record that is the newest so far may be older than the one that stands in the topic."""
+    partition = TopicPartition("groups", 0)
+    records = [
+        SimpleNamespace(
+            topic="groups", partition=0, key=b"g", value=b"v", offset=offset, headers=[header(place)]
+        )
+        for offset, place in enumerate((7, 5, 9, 6))
+    ]
+    written: list[int] = []
+    third = make()
+    third._begins = {"groups": {0: 3}}
+    third._is_active = yes
+    monkeypatch.setattr(third, "_write", lambda due: written.append(len(due)))
+
+    class Consumer:
+        read = 0
+
+        def position(self, _: TopicPartition) -> int:
+            return self.read
+
+        def poll(self, timeout_ms: int) -> dict[TopicPartition, list[Any]]:
+            assert timeout_ms
+            self.read += 1
+            if self.read == len(records):
+                third._stopping.set()
+            return {partition: [records[self.read - 1]]}
+
+    third._watch(Consumer())
+    # With the third record nothing is late, and with the fourth one is again.
+    assert written == [0, 1]
+
+
+def test_ten_minutes_after_a_takeover_nothing_is_watched(
+    make: Callable[[], Corrections], write: Write
+) -> None:
+    with make() as second, second.during(yes):
+        second.begin(NOW_MS, runs_again=True)
+    with make() as third, third.during(yes):
+        third.begin(NOW_MS + 600_000, runs_again=False)
+        assert third._consumer is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from itertools import pairwise
+from itertools import count, pairwise
 from types import SimpleNamespace
 from typing import Any, Self
 
@@ -50,11 +50,11 @@ class Query:
 
 
 class FakeClock:
-    """Fails as soon as batches have stalled. `now_ms` goes on with each look."""
+    """Fails as soon as batches have stalled. `now_ms` goes on with each look, from `times` on."""
 
-    def __init__(self, stalled: Callable[[], str | None]) -> None:
+    def __init__(self, stalled: Callable[[], str | None], times: Iterator[int]) -> None:
         self._stalled = stalled
-        self._now_ms = 1_000
+        self._times = times
         self.ahead_of_driver_ms = 0
         self.skew_ms = 0
         self.broker_is_off = False
@@ -76,8 +76,7 @@ class FakeClock:
     def now_ms(self) -> int:
         if self.failure is not None:
             raise self.failure
-        self._now_ms += 1_000
-        return self._now_ms
+        return next(self._times)
 
     def hold(self, at_ms: int) -> int:
         self.held.append((at_ms, self.now_ms))
@@ -150,11 +149,8 @@ class FakeCorrections:
     def during(self, _is_active: Callable[[], bool]) -> AbstractContextManager[None]:
         return nullcontext()
 
-    def expect(self) -> None:
-        self._told.append("expect")
-
-    def batch_done(self) -> None:
-        self._told.append("batch_done")
+    def begin(self, _now_ms: int, *, runs_again: bool) -> None:
+        self._told.append("runs again" if runs_again else "has run")
 
 
 class Stage:
@@ -192,7 +188,8 @@ class Stage:
         monkeypatch.setattr(supervision, "read_standstills", lambda _: self.standstills)
         self.topics: Any = SimpleNamespace(failure=None)
         monkeypatch.setattr(supervision.Clock, "of", self.make_clock)
-        monkeypatch.setattr(supervision, "TickReader", lambda *_: FakeClock(lambda: None))
+        self.times = count(2_000, 1_000)
+        monkeypatch.setattr(supervision, "TickReader", lambda *_: FakeClock(lambda: None, self.times))
         self.planned_now: Callable[[], Any] = lambda: None
         monkeypatch.setattr(supervision, "newest_planned", lambda _: self.planned_now())
         monkeypatch.setattr(supervision, "note_outage", self.note)
@@ -218,7 +215,7 @@ class Stage:
         )
 
     def make_clock(self, *arguments: Any) -> FakeClock:
-        self.clock = FakeClock(arguments[3].stalled)
+        self.clock = FakeClock(arguments[3].stalled, self.times)
         return self.clock
 
     def wait(self, timeout_s: float) -> bool:
@@ -386,7 +383,7 @@ def test_the_batch_that_another_one_may_still_write_is_watched_from_before_it_ru
     stage.script = script
     stage.planned_now = lambda: planned(7, is_committed=False)
     stage.under_test.run()
-    assert seen[:2] == [(Until.PLANNED, ["expect"]), (Until.PRESENT, ["expect", "batch_done"])]
+    assert seen[:2] == [(Until.PLANNED, ["runs again"]), (Until.PRESENT, ["runs again", "has run"])]
 
 
 def test_requests_that_come_faster_than_they_are_read_are_an_outage(stage: Stage) -> None:
@@ -575,8 +572,7 @@ def test_a_partition_that_takes_no_requests_stands_still_until_it_does(stage: St
     stands = "request partition 7 takes no requests"
     begins = [f"restarting the query: {stands}", f"{stands}: time stands still for its groups", *running]
     again = "request partition 7 takes requests again"
-    ends = [f"restarting the query: {again}", f"{again}, after 0.0 s", *running]
-    # The time of this clock begins anew with each query.
+    ends = [f"restarting the query: {again}", f"{again}, after 4.0 s", *running]
     assert stage.said == [*running, *[*begins, *ends] * 2, "stopping after the running batch"]
     assert stage.probes.begun == [set()] * 2 + ([{7}] * 2 + [set()] * 2) * 2
     # Its requests of that time are no signs of a clock that has jumped.
