@@ -48,8 +48,8 @@ _WRITE_MS = 500
 """The time that a broker has to write a probe. Longer would hold up others until they are in doubt."""
 _MEASURED_MS = 10_000
 """For how long it is of use what a leader's clock was found to be. It may jump again."""
-_SETTLING_S = 60
-"""The least time between two restarts because of partitions that have begun to stand still."""
+_SETTLING_MS = 60_000
+"""The least time between a restart because of partitions that are stuck and one that is not urgent."""
 
 
 class WriteTimes:
@@ -86,7 +86,10 @@ class WriteTimes:
         """When the first probe since then was sent. Each is asked at once."""
         self._standing: dict[int, float] = {}
         """The partitions that stand still, as is noted, and since when."""
+        self._harmed: set[int] = set()
+        """Those in doubt that took requests only after longer than `patience_ms`."""
         self._patient_from_ms = now_ms
+        self._restarted_ms = now_ms - _SETTLING_MS
 
     def __len__(self) -> int:
         """The number of partitions that are asked."""
@@ -117,6 +120,8 @@ class WriteTimes:
         written_ms = self._written_ms[partition]
         if now_ms - written_ms > self._harmless_ms:
             self._doubted_ms.setdefault(partition, written_ms)
+        if partition in self._silent(now_ms):
+            self._harmed.add(partition)
         sent_ms = self._written_ms[partition] = self._sent_ms.pop(partition)
         del self._asked_ms[partition]
         return now_ms - sent_ms
@@ -144,6 +149,7 @@ class WriteTimes:
         if unknown & self._asked_ms.keys() & self._doubted_ms.keys():
             return None
         self._doubted_ms = {it: at for it, at in self._doubted_ms.items() if it in known}
+        self._harmed &= known
         return silent
 
     def be_patient(self, now_ms: float) -> None:
@@ -166,9 +172,19 @@ class WriteTimes:
             default=0,
         )
 
+    def restarted(self, now_ms: float) -> None:
+        """Take in that the query restarts because of partitions that were stuck."""
+        self._restarted_ms = now_ms
+
     def stuck(self, now_ms: float) -> set[int]:
-        """The partitions that took no requests for too long, or take none still. It is not noted yet."""
+        """The partitions that took no requests for too long, or take none still. It is not noted yet.
+
+        Time waits for those that were away for no longer than `patience_ms`. So if the query has restarted
+        lately they can wait. Requests of others move the time of their groups, and members would expire.
+        """
         answered = self._doubted_ms.keys() - self._asked_ms.keys() - self._standing.keys()
+        if now_ms - self._restarted_ms < _SETTLING_MS:
+            answered &= self._harmed
         return answered | self._silent(now_ms)
 
     def healed(self) -> set[int]:
@@ -232,7 +248,6 @@ class Probes:
         self._clocks: dict[int, tuple[float, float]] = {}
         """How far the clock of a partition's leader is ahead of `_now_ms`, and when that was measured."""
         self._futures: dict[int, Any] = {}
-        self._restarted_s = -float(_SETTLING_S)
         self._is_restarting = False
         self._stopping = False
         self._failure: Exception | None = None
@@ -294,15 +309,15 @@ class Probes:
             return self._times.settle(standing, _now_ms())
 
     def stuck(self) -> set[int]:
-        """The partitions that took no requests for too long, as is not noted; none shortly after others."""
+        """The partitions that took no requests for too long, as is not noted. See `WriteTimes`."""
         self._check()
         with self._lock:
-            stuck = self._times.stuck(_now_ms())
-        return stuck if time.monotonic() - self._restarted_s >= _SETTLING_S else set()
+            return self._times.stuck(_now_ms())
 
     def restarted(self) -> None:
         """Take in that the query restarts because of `stuck`."""
-        self._restarted_s = time.monotonic()
+        with self._lock:
+            self._times.restarted(_now_ms())
         self._is_restarting = True
 
     def healed(self) -> set[int]:

@@ -60,6 +60,35 @@ def test_time_waits_for_a_partition_that_was_away_for_too_long_until_that_is_an_
     assert times.settle([], 8_000) is None
 
 
+def test_the_query_restarts_once_a_minute_for_partitions_that_were_away_for_less_than_is_harmful() -> None:
+    times = times_of(0)
+    write(times, 0, 1_500, taken_ms=5_000)
+    assert times.stuck(5_000) == {0}
+    times.restarted(5_000)
+    write(times, 0, 5_000)
+    assert times.settle([], 5_000) == set()
+    write(times, 0, 6_500, taken_ms=10_500)
+    assert times.stuck(64_999) == set()
+    assert times.unwritten_ms(64_999) == 59_999
+    assert times.stuck(65_000) == {0}
+
+
+def test_the_query_restarts_at_once_for_partitions_whose_members_would_expire() -> None:
+    times = times_of(0, 1)
+    times.restarted(0)
+    times.sent(0, 1_500)
+    times.sent(1, 1_500)
+    assert times.stuck(5_500) == set()
+    assert times.stuck(5_501) == {0, 1}
+    # Nor may it be over before anybody has looked.
+    times.taken(0, 5_501)
+    assert times.stuck(5_600) == {0, 1}
+    write(times, 0, 5_600)
+    assert times.settle([], 5_600) == {1}
+    times.begin([1], 5_600)
+    assert times.stuck(5_600) == set()
+
+
 def test_a_standstill_that_is_over_was_an_outage() -> None:
     times = times_of(0)
     times.sent(0, 1_500)
