@@ -48,7 +48,7 @@ _WRITE_MS = 500
 """The time that a broker has to write a probe. Longer would hold up others until they are in doubt."""
 _MEASURED_MS = 10_000
 """For how long it is of use what a leader's clock was found to be. It may jump again."""
-_SETTLING_MS = 60_000
+_SETTLING_MS = 20_000
 """The least time between a restart because of partitions that are stuck and one that is not urgent."""
 
 
