@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from group_coordinator.checkpoints.files import CheckpointFiles
-    from group_coordinator.checkpoints.shifts import Guard
+    from group_coordinator.checkpoints.shifts import Guard, Measured
 
 __all__ = ["note_shifts"]
 
@@ -32,7 +32,7 @@ def note_shifts(
     *,
     differ_ms: int,
     most: int,
-    ahead_ms: Mapping[int, float],
+    measured: Mapping[int, Measured],
 ) -> tuple[Shifts, list[Shift]]:
     """Note the shifts with which `guard` accepts the batch that is planned and not committed.
 
@@ -47,7 +47,7 @@ def note_shifts(
         guard: that of the batch, by today's clock of the driver; None if there was no query yet.
         differ_ms: by how much clocks may differ.
         most: how many records a batch has at most.
-        ahead_ms: by how much the clock of a partition's leader is ahead of log time, where that was measured.
+        measured: by how much the clocks of partitions' leaders are wrong, where that was measured lately.
 
     Raises `CheckpointError`, and `KafkaError` if the batch cannot be read.
     """
@@ -56,7 +56,7 @@ def note_shifts(
     if planned is None:
         return Shifts(shifts), []
     ends = planned.offsets.get(request_topic, {})
-    measured = {it: -round(ahead_ms[it]) for it in sorted(ends.keys() & ahead_ms.keys())}
+    known = {it: measured[it] for it in sorted(ends.keys() & measured.keys())}
     noted = []
     if guard is not None and not planned.is_committed:
         before = read_batch(files, planned.batch_id - 1).offsets if planned.batch_id else {}
@@ -66,12 +66,16 @@ def note_shifts(
         for partition, times in append_times(client_config, request_topic, begins, ends).items():
             span = guard.span(planned.timestamp_ms, planned.watermark_ms, partition, had_room=had_room)
             end = ends[partition]
-            after = fitted(shifts, partition, times, end, span, differ_ms, measured.get(partition))
+            right_ms = known[partition].shift_ms if partition in known else None
+            after = fitted(shifts, partition, times, end, span, differ_ms, right_ms)
             if after is not None:
                 shifts = after
                 noted.append(Shift(partition, end, Shifts(after).at(partition, end)))
-    for partition, measured_ms in measured.items():
-        after = put_right(shifts, partition, ends[partition], measured_ms, differ_ms)
+                if partition in known and known[partition].at_ms < span.now_ms:
+                    # The clock may have jumped since then.
+                    del known[partition]
+    for partition, each in known.items():
+        after = put_right(shifts, partition, ends[partition], each.shift_ms, differ_ms)
         if after is not None:
             shifts = after
             noted.append(after[-1])

@@ -34,6 +34,7 @@ __all__ = [
     "NO_SHIFTS",
     "ClockJumpedError",
     "Guard",
+    "Measured",
     "Shift",
     "Shifts",
     "Span",
@@ -95,6 +96,18 @@ class Shifts:
 
 
 NO_SHIFTS = Shifts()
+
+
+class Measured(NamedTuple):
+    """The clock of a partition's leader was ahead by `ahead_ms` at log time `at_ms`, as a probe has shown."""
+
+    ahead_ms: float
+    at_ms: float
+
+    @property
+    def shift_ms(self) -> int:
+        """The shift that would be right."""
+        return -round(self.ahead_ms)
 
 
 class Span(NamedTuple):

@@ -27,6 +27,7 @@ from kafka import KafkaProducer
 from kafka.errors import AuthorizationError, KafkaError
 from kafka.net.compat import KafkaNetClient
 
+from group_coordinator.checkpoints.shifts import Measured
 from group_coordinator.coordinator_state.log import PROBE
 from group_coordinator.jobs.producers import close_producer
 from group_coordinator.streaming.schedule import Pace
@@ -325,7 +326,7 @@ class Probes:
         with self._lock:
             return self._times.healed()
 
-    def ahead_ms(self, log_time_ms: int) -> dict[int, float]:
+    def measured(self, log_time_ms: int) -> dict[int, Measured]:
         """Return by how much the clocks of partitions' leaders are ahead of log time.
 
         Log time is `log_time_ms` now. Clocks are left out that were not measured lately.
@@ -334,7 +335,7 @@ class Probes:
         with self._lock:
             clocks = list(self._clocks.items())
         return {
-            partition: ahead_ms + now_ms - log_time_ms
+            partition: Measured(ahead_ms + now_ms - log_time_ms, log_time_ms - (now_ms - at_ms))
             for partition, (ahead_ms, at_ms) in clocks
             if now_ms - at_ms <= _MEASURED_MS
         }

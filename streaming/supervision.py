@@ -323,7 +323,7 @@ class Supervision:
             guard,
             differ_ms=self._settings.clocks_differ_ms,
             most=self._settings.max_batch_records,
-            ahead_ms=self._probes.ahead_ms(clock.now_ms),
+            measured=self._probes.measured(clock.now_ms),
         )
         for partition, _, shift_ms in noted:
             self._metrics.clock_shifts.inc()
@@ -339,11 +339,12 @@ class Supervision:
                 )
 
     def _is_clock_off(self, clock: Clock) -> bool:
-        """Whether requests of a partition count as of a wrong time."""
+        """Whether requests of a partition count as of a wrong time, as was measured since the query began."""
         differ_ms = self._settings.clocks_differ_ms
         return any(
-            is_off(self._shifts.newest_ms(partition), -round(ahead_ms), differ_ms)
-            for partition, ahead_ms in self._probes.ahead_ms(clock.now_ms).items()
+            is_off(self._shifts.newest_ms(partition), each.shift_ms, differ_ms)
+            for partition, each in self._probes.measured(clock.now_ms).items()
+            if each.at_ms > self._resumed_ms
         )
 
     def _begin_standstills(self, silent: Collection[int]) -> None:

@@ -7,7 +7,7 @@ import pytest
 from group_coordinator.checkpoints import jumps
 from group_coordinator.checkpoints.jumps import note_shifts
 from group_coordinator.checkpoints.offset_log import PlannedBatch
-from group_coordinator.checkpoints.shifts import Guard, Shift, read_shifts
+from group_coordinator.checkpoints.shifts import Guard, Measured, Shift, read_shifts
 from tests.checkpoints.in_memory import Files
 
 PLANNED_MS = 100_000
@@ -47,11 +47,16 @@ class Log:
         }
 
     def note(
-        self, driver_ahead_ms: int = 0, most: int = 200, ahead_ms: dict[int, float] | None = None
+        self,
+        driver_ahead_ms: int = 0,
+        most: int = 200,
+        ahead_ms: dict[int, float] | None = None,
+        measured_at_ms: int = PLANNED_MS,
     ) -> list[Shift]:
         guard = Guard(driver_ahead_ms, 3_500, 3_000)
+        measured = {it: Measured(each, measured_at_ms) for it, each in (ahead_ms or {}).items()}
         _, noted = note_shifts(
-            self.files, {}, "requests", guard, differ_ms=3_000, most=most, ahead_ms=ahead_ms or {}
+            self.files, {}, "requests", guard, differ_ms=3_000, most=most, measured=measured
         )
         return noted
 
@@ -88,6 +93,14 @@ def test_a_partition_whose_clock_was_measured_counts_by_that(log: Log) -> None:
     assert log.note(ahead_ms={0: 0.2, 1: 12_004.4}) == [Shift(1, 100, -12_004)]
 
 
+def test_a_clock_that_was_measured_before_it_has_jumped_is_not_put_right_by_that(log: Log) -> None:
+    assert log.note(ahead_ms={1: 0}, measured_at_ms=PLANNED_MS - 1) == [Shift(1, 100, -11_999)]
+
+
+def test_a_clock_that_was_measured_to_be_right_again_since_is_put_right_by_that(log: Log) -> None:
+    assert log.note(ahead_ms={1: 0}) == [Shift(1, 100, -11_999), Shift(1, 100, 0)]
+
+
 def test_nothing_is_noted_if_it_was_the_drivers_clock_that_jumped(log: Log) -> None:
     log.note(driver_ahead_ms=12_000)
     # Of partition 0 the clock is behind then, by less than it may be earlier than the watermark.
@@ -104,8 +117,8 @@ def test_a_first_batch_is_read_as_far_back_as_one_may_be(log: Log) -> None:
 
 
 def note_measured(log: Log, **ahead_ms: float) -> list[Shift]:
-    measured = {int(partition[1:]): it for partition, it in ahead_ms.items()}
-    shifts, noted = note_shifts(log.files, {}, "requests", None, differ_ms=1_500, most=200, ahead_ms=measured)
+    measured = {int(partition[1:]): Measured(it, PLANNED_MS) for partition, it in ahead_ms.items()}
+    shifts, noted = note_shifts(log.files, {}, "requests", None, differ_ms=1_500, most=200, measured=measured)
     assert all(shifts.newest_ms(partition) == shift_ms for partition, _, shift_ms in noted)
     return noted
 

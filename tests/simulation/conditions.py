@@ -27,6 +27,8 @@ LARGEST_SETBACK_MS = 2_000
 GAP_MS = 3_000
 # Time between two probes.
 PROBE_MS = 2_000
+# For how long it is of use what a probe has found out.
+MEASURED_MS = 10_000
 # By how much clocks may differ: a record whose time is off by more is refused, if that can be seen.
 DIFFER_MS = GAP_MS // 2
 LONGEST_SLACK_MS = 500

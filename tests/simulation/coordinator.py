@@ -106,6 +106,8 @@ class Coordinator:
         self._newest_tick = 0
         self._all_read_ms = world.now
         self._shifts: list[Shift] = []
+        self._refused_ms: dict[int, int] = {}
+        """The partitions of which a batch was refused, and when that was planned, until a query begins."""
         self._probed_ms = world.now
         self._decided: list[Batch] = []
         """All batches, each once."""
@@ -273,9 +275,12 @@ class Coordinator:
         for number in range(self._conditions.partitions):
             times = [(it.offset, it.timestamp_ms) for it in records if it.partition == number]
             end = max(times)[0] + 1 if times else 0
-            measured_ms = self._world.log.measured_ms(number)
-            after = fitted(self._shifts, number, times, end, span, DIFFER_MS, measured_ms)
-            self._shifts = self._shifts if after is None else after
+            measured = self._world.log.measured(number)
+            right_ms = None if measured is None else measured.shift_ms
+            after = fitted(self._shifts, number, times, end, span, DIFFER_MS, right_ms)
+            if after is not None:
+                self._shifts = after
+                self._refused_ms[number] = planned_ms
         if self._shifts is before:
             return False
         self.refusals += 1
@@ -291,17 +296,25 @@ class Coordinator:
             return False
         self._probed_ms = world.now
         shifts = Shifts(self._shifts)
-        measured = ((it, world.log.measured_ms(it)) for it in range(self._conditions.partitions))
-        return any(ms is not None and is_off(shifts.newest_ms(it), ms, DIFFER_MS) for it, ms in measured)
+        measured = ((it, world.log.measured(it)) for it in range(self._conditions.partitions))
+        return any(
+            each is not None
+            and each.at_ms > self._started
+            and is_off(shifts.newest_ms(it), each.shift_ms, DIFFER_MS)
+            for it, each in measured
+        )
 
     def _put_right(self) -> None:
         """Note the shifts of clocks that were measured to be wrong."""
         read = self._world.log.records[: self._read]
         for number in range(self._conditions.partitions):
-            if (measured_ms := self._world.log.measured_ms(number)) is not None:
+            measured = self._world.log.measured(number)
+            # Or else its clock may have jumped since then.
+            if measured is not None and measured.at_ms >= self._refused_ms.get(number, 0):
                 end = max((it.offset + 1 for it in read if it.partition == number), default=0)
-                after = put_right(self._shifts, number, end, measured_ms, DIFFER_MS)
+                after = put_right(self._shifts, number, end, measured.shift_ms, DIFFER_MS)
                 self._shifts = self._shifts if after is None else after
+        self._refused_ms.clear()
 
     def _run(self, records: list[Record], watermark: int) -> None:
         self.batches += 1

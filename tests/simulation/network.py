@@ -6,8 +6,17 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from group_coordinator.checkpoints.shifts import Measured
 from group_coordinator.coordinator_state.log import Record
-from tests.simulation.conditions import CALM_DELAY_MS, DIFFER_MS, GAP_MS, LARGEST_SETBACK_MS, LONGEST_DELAY_MS
+from tests.simulation.conditions import (
+    CALM_DELAY_MS,
+    DIFFER_MS,
+    GAP_MS,
+    LARGEST_SETBACK_MS,
+    LONGEST_DELAY_MS,
+    MEASURED_MS,
+    PROBE_MS,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +37,7 @@ class Log:
         self._setbacks_ms = [0] * partitions
         self._jumps_ms = [0] * partitions
         self._jumped_from_ms = [0] * partitions
+        self._measured: dict[int, Measured] = {}
         self.stuck_since: int | None = None
         """Since when nobody can read what is appended."""
         self.doubted_since: int | None = None
@@ -74,12 +84,15 @@ class Log:
         self._jumped_from_ms[partition], self._jumps_ms[partition] = self._jumps_ms[partition], jump
         self._world.note("broker", "partition {} is {} ms ahead", partition, jump)
 
-    def measured_ms(self, partition: int) -> int | None:
-        """The shift that would be right for what a partition takes now, as a probe finds out, if it does."""
-        if self.stuck_since is not None or self._world.rng.random() < 0.2:
-            return None
-        error_ms = self._world.rng.randint(-20, 20)
-        return self._setbacks_ms[partition] - self._jumps_ms[partition] + error_ms
+    def measured(self, partition: int) -> Measured | None:
+        """What the newest probe of a partition has shown. None: that was long ago."""
+        now, rng = self._world.now, self._world.rng
+        newest = self._measured.get(partition)
+        is_due = newest is None or now >= newest.at_ms + PROBE_MS
+        if is_due and self.stuck_since is None and rng.random() < 0.8:
+            ahead_ms = self._jumps_ms[partition] - self._setbacks_ms[partition]
+            newest = self._measured[partition] = Measured(ahead_ms + rng.randint(-20, 20), now)
+        return newest if newest is not None and now < newest.at_ms + MEASURED_MS else None
 
     def put_right(self) -> None:
         """Put all brokers' clocks right."""

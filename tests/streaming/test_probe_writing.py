@@ -77,12 +77,15 @@ def test_they_show_how_far_the_leaders_clocks_are_ahead(
 ) -> None:
     topic = create_topic(bootstrap_servers, PARTITIONS, **{"message.timestamp.type": "LogAppendTime"})
     with Probes(topic, PARTITIONS, config, interval_ms=50, harmless_ms=60_000, patience_ms=60_000) as asked:
-        wait_for(lambda: len(asked.ahead_ms(0)) == PARTITIONS)
-        ahead_ms = asked.ahead_ms(round(time.time() * 1_000) - 7_000)
+        wait_for(lambda: len(asked.measured(0)) == PARTITIONS)
+        log_time_ms = round(time.time() * 1_000) - 7_000
+        measured = asked.measured(log_time_ms)
     # A probe that takes longer than half a second says nothing.
-    assert ahead_ms == dict.fromkeys(range(PARTITIONS), pytest.approx(7_000, abs=600))
+    assert measured.keys() == set(range(PARTITIONS))
+    assert [it.ahead_ms for it in measured.values()] == [pytest.approx(7_000, abs=600)] * PARTITIONS
+    assert all(log_time_ms - 10_000 <= it.at_ms <= log_time_ms for it in measured.values())
     monkeypatch.setattr(probes, "_MEASURED_MS", 0)
-    assert asked.ahead_ms(0) == {}
+    assert asked.measured(0) == {}
 
 
 def test_partitions_that_take_nothing_are_told_and_when_they_do_again(

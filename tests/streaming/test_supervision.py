@@ -14,7 +14,7 @@ from kafka.errors import KafkaConnectionError, KafkaError
 from prometheus_client import CollectorRegistry
 
 from group_coordinator.checkpoints.errors import CheckpointError
-from group_coordinator.checkpoints.shifts import Guard, Shift, Shifts
+from group_coordinator.checkpoints.shifts import Guard, Measured, Shift, Shifts
 from group_coordinator.coordinator_state.standstills import Standstill
 from group_coordinator.jobs.batches import BatchWatch
 from group_coordinator.jobs.health import Health
@@ -96,6 +96,8 @@ class FakeProbes:
         self.stuck_now: set[int] = set()
         self.healed_now: set[int] = set()
         self.ahead_now = {7: 3.5}
+        self.measured_at_ms: int | None = None
+        """None: now."""
         self.begun: list[set[int]] = []
         self.unsettled = 0
         self.silent: Iterator[set[int]] = iter(())
@@ -118,8 +120,9 @@ class FakeProbes:
     def tick(self) -> None:
         pass
 
-    def ahead_ms(self, log_time_ms: int) -> dict[int, float]:
-        return self.ahead_now
+    def measured(self, log_time_ms: int) -> dict[int, Measured]:
+        at_ms = log_time_ms if self.measured_at_ms is None else self.measured_at_ms
+        return {partition: Measured(ahead_ms, at_ms) for partition, ahead_ms in self.ahead_now.items()}
 
     def healed(self) -> set[int]:
         return self.healed_now
@@ -247,8 +250,9 @@ class Stage:
         return []
 
     def note_shifts(
-        self, *arguments: Any, differ_ms: int, ahead_ms: dict[int, float], **_: Any
+        self, *arguments: Any, differ_ms: int, measured: dict[int, Measured], **_: Any
     ) -> tuple[Shifts, list[Shift]]:
+        ahead_ms = {partition: it.ahead_ms for partition, it in measured.items()}
         assert (differ_ms, ahead_ms) == (1_500, self.probes.ahead_now)
         noted = next(self.measured, [])
         if (guard := arguments[3]) is not None:
@@ -497,10 +501,15 @@ def test_a_clock_that_probes_find_wrong_restarts_the_query(
     assert stage.said == [*running, *(restarted if told else []), "stopping after the running batch"]
 
 
-def test_a_clock_that_is_noted_to_be_wrong_restarts_no_query(stage: Stage) -> None:
-    """Another process has noted it."""
-    stage.noted = [Shift(7, 100, 12_000)]
-    stage.probes.ahead_now = {7: -12_000}
+@pytest.mark.parametrize(
+    ("noted", "measured_at_ms"), [([Shift(7, 100, 12_000)], None), ([], 2_000)], ids=["noted", "long ago"]
+)
+def test_a_clock_that_is_noted_to_be_wrong_or_was_before_the_query_began_restarts_none(
+    stage: Stage, noted: list[Shift], measured_at_ms: int | None
+) -> None:
+    """Another process has noted it, or it may have jumped again since it was measured."""
+    stage.noted = noted
+    stage.probes.ahead_now, stage.probes.measured_at_ms = {7: -12_000}, measured_at_ms
 
     def script() -> None:
         stage.batches.groups = 1
