@@ -9,6 +9,7 @@ from group_coordinator.checkpoints.shifts import (
     Shift,
     Shifts,
     fitted,
+    is_off,
     put_right,
     read_shifts,
     write_shifts,
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from group_coordinator.checkpoints.shifts import Guard, Measured
 
 __all__ = ["note_shifts"]
+
+_MOST_SEARCHED = 1_000
+"""Requests that are looked at to find the first one after a clock has jumped. Probes are a second apart."""
 
 
 def note_shifts(
@@ -37,7 +41,7 @@ def note_shifts(
     """Note the shifts with which `guard` accepts the batch that is planned and not committed.
 
     Then note those of clocks that were measured to be wrong, for the requests that are not planned yet.
-    Returns all shifts, and the new ones that hold from the end of the newest batch on. There are none for a
+    Returns all shifts, and of each partition the new one that holds for what comes. There are none for a
     partition whose records the guard accepts now, because it was the driver's clock that had jumped.
 
     Args:
@@ -74,11 +78,15 @@ def note_shifts(
                 if partition in known and known[partition].at_ms < span.now_ms:
                     # The clock may have jumped since then.
                     del known[partition]
+    planned_ms = planned.timestamp_ms + guard.ahead_ms if guard is not None else planned.watermark_ms
     for partition, each in known.items():
-        after = put_right(shifts, partition, ends[partition], each.shift_ms, differ_ms)
-        if after is not None:
-            shifts = after
-            noted.append(after[-1])
+        if is_off(Shifts(shifts).newest_ms(partition), each.shift_ms, differ_ms):
+            # Requests that no batch has read may have come before the clock jumped.
+            begins = {partition: max(ends[partition], each.offset - _MOST_SEARCHED)}
+            unread = append_times(client_config, request_topic, begins, {partition: each.offset})
+            begin = max(ends[partition], each.first_offset(unread.get(partition, []), planned_ms, differ_ms))
+            shifts = put_right(shifts, partition, begin, each.shift_ms, differ_ms)
+            noted.append(shifts[-1])
     if noted:
         write_shifts(files, shifts)
     return Shifts(shifts), noted

@@ -8,7 +8,8 @@ record counts as of now. From that record on, the shift is added to the append t
 the clock is right, the guard refuses the records that are shifted, and a shift of 0 is noted.
 
 A clock that is set back by little makes no record that cannot be right, but probes find it out (`is_off`).
-Then the query restarts, and a shift is noted for the records that are not planned yet.
+Then the query restarts, and a shift is noted for the records that this clock has stamped and no batch has
+read.
 
 A record that is not refused counts as it did before. So the same log with the same outages and shifts gives
 the same decisions. The checkpoint keeps the shifts.
@@ -99,15 +100,34 @@ NO_SHIFTS = Shifts()
 
 
 class Measured(NamedTuple):
-    """The clock of a partition's leader was ahead by `ahead_ms` at log time `at_ms`, as a probe has shown."""
+    """The clock of a partition's leader was ahead by `ahead_ms` at log time `at_ms`, as a probe has shown.
+
+    `offset`: of the first probe that has shown the same. It was sent at log time `since_ms`.
+    """
 
     ahead_ms: float
     at_ms: float
+    offset: int
+    since_ms: float
 
     @property
     def shift_ms(self) -> int:
         """The shift that would be right."""
         return -round(self.ahead_ms)
+
+    def first_offset(self, times: Sequence[tuple[int, int]], planned_ms: float, differ_ms: int) -> int:
+        """Return the first offset that this clock has stamped, as far as it can be told.
+
+        `times`: offset and append time of the requests that came after a batch was planned, at log time
+        `planned_ms`, and before the first probe. `differ_ms`: by how much clocks may differ.
+        """
+        first, next_ms = self.offset, self.since_ms + self.ahead_ms
+        longest_ms = self.since_ms - planned_ms + differ_ms
+        for offset, time_ms in reversed(times):
+            if not -differ_ms <= next_ms - time_ms <= longest_ms:
+                break
+            first, next_ms = offset, time_ms
+        return first
 
 
 class Span(NamedTuple):
@@ -264,17 +284,14 @@ def is_off(shift_ms: int, measured_ms: int, differ_ms: int) -> bool:
 
 
 def put_right(
-    shifts: list[Shift], partition: int, end: int, measured_ms: int, differ_ms: int
-) -> list[Shift] | None:
-    """All shifts, the newest of which is right for what a partition takes now; None if it is with `shifts`.
+    shifts: list[Shift], partition: int, begin: int, measured_ms: int, differ_ms: int
+) -> list[Shift]:
+    """All shifts, the last of which is right for what a partition takes now, from the offset `begin` on.
 
-    It holds from the offset `end` on, before which the newest batch ends: nothing was decided of what comes
-    after it. A clock that can be right is right.
+    Nothing may have been decided of what comes after that. A clock that can be right is right.
     """
-    if not is_off(Shifts(shifts).newest_ms(partition), measured_ms, differ_ms):
-        return None
-    right = Shift(partition, end, measured_ms if is_off(0, measured_ms, differ_ms) else 0)
-    return [*(it for it in shifts if it[:2] != right[:2]), right]
+    right = Shift(partition, begin, measured_ms if is_off(0, measured_ms, differ_ms) else 0)
+    return [*(it for it in shifts if it.partition != partition or it.first_offset < begin), right]
 
 
 def read_shifts(files: CheckpointFiles) -> list[Shift]:

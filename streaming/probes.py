@@ -246,8 +246,8 @@ class Probes:
         """By the time that a broker has to write what they send."""
         self._slow: set[int] = set()
         """The partitions that have not taken the newest probe as soon as they should."""
-        self._clocks: dict[int, tuple[float, float]] = {}
-        """How far the clock of a partition's leader is ahead of `_now_ms`, and when that was measured."""
+        self._clocks: dict[int, Measured] = {}
+        """The clocks of partitions' leaders, with times by `_now_ms`."""
         self._futures: dict[int, Any] = {}
         self._is_restarting = False
         self._stopping = False
@@ -332,12 +332,15 @@ class Probes:
         Log time is `log_time_ms` now. Clocks are left out that were not measured lately.
         """
         now_ms = _now_ms()
+        ahead_ms = log_time_ms - now_ms
         with self._lock:
             clocks = list(self._clocks.items())
         return {
-            partition: Measured(ahead_ms + now_ms - log_time_ms, log_time_ms - (now_ms - at_ms))
-            for partition, (ahead_ms, at_ms) in clocks
-            if now_ms - at_ms <= _MEASURED_MS
+            partition: Measured(
+                each.ahead_ms - ahead_ms, each.at_ms + ahead_ms, each.offset, each.since_ms + ahead_ms
+            )
+            for partition, each in clocks
+            if now_ms - each.at_ms <= _MEASURED_MS
         }
 
     def _check(self) -> None:
@@ -378,12 +381,22 @@ class Probes:
                 with self._lock:
                     took_ms = self._times.taken(partition, now_ms)
                     if took_ms < _WRITE_MS:
-                        # Its append time is that of the leader's clock.
-                        self._clocks[partition] = future.value.timestamp - (now_ms - took_ms / 2), now_ms
+                        self._measure(partition, future.value, now_ms, took_ms)
                         self._slow.discard(partition)
             else:
                 self._slow.add(partition)
                 self._lost(partition, future.exception)
+
+    def _measure(self, partition: int, written: Any, now_ms: float, took_ms: float) -> None:
+        """Take in when the leader has written a probe, by its own clock."""
+        sent_ms = now_ms - took_ms / 2
+        ahead_ms = written.timestamp - sent_ms
+        newest = self._clocks.get(partition)
+        since = (written.offset, sent_ms)
+        if newest is not None and abs(newest.ahead_ms - ahead_ms) < _WRITE_MS:
+            # It is the same clock, as far as can be measured.
+            since = (newest.offset, newest.since_ms)
+        self._clocks[partition] = Measured(ahead_ms, now_ms, *since)
 
     def _send(self, partition: int) -> None:
         # Before the producer looks for Kafka.

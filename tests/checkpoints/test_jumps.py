@@ -54,7 +54,7 @@ class Log:
         measured_at_ms: int = PLANNED_MS,
     ) -> list[Shift]:
         guard = Guard(driver_ahead_ms, 3_500, 3_000)
-        measured = {it: Measured(each, measured_at_ms) for it, each in (ahead_ms or {}).items()}
+        measured = {it: Measured(each, measured_at_ms, 0, 0) for it, each in (ahead_ms or {}).items()}
         _, noted = note_shifts(
             self.files, {}, "requests", guard, differ_ms=3_000, most=most, measured=measured
         )
@@ -117,7 +117,7 @@ def test_a_first_batch_is_read_as_far_back_as_one_may_be(log: Log) -> None:
 
 
 def note_measured(log: Log, **ahead_ms: float) -> list[Shift]:
-    measured = {int(partition[1:]): Measured(it, PLANNED_MS) for partition, it in ahead_ms.items()}
+    measured = {int(partition[1:]): Measured(it, PLANNED_MS, 0, 0) for partition, it in ahead_ms.items()}
     shifts, noted = note_shifts(log.files, {}, "requests", None, differ_ms=1_500, most=200, measured=measured)
     assert all(shifts.newest_ms(partition) == shift_ms for partition, _, shift_ms in noted)
     return noted
@@ -131,6 +131,24 @@ def test_what_is_not_planned_counts_as_it_was_measured(log: Log, next_watermark_
     assert note_measured(log, p0=-1_500.4, p1=-1_000) == []
     # Of a partition that is new the batch knows nothing.
     assert note_measured(log, p2=9_000) == []
+
+
+def test_requests_that_no_batch_has_read_count_as_before_if_they_came_before_the_jump(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 3,000 in partition 1, and with a clock that jumps ahead by 12 s at offset 2,950."""
+
+    def append_times(_config: Any, _topic: str, begins: Any, ends: Any) -> Any:
+        log.read.append((begins, ends))
+        times = [(it, PLANNED_MS + it + 12_000 * (it >= 2_950)) for it in range(3_000)]
+        return {1: times[begins[1] : ends[1]]}
+
+    monkeypatch.setattr(jumps, "append_times", append_times)
+    measured = {1: Measured(12_000, PLANNED_MS + 4_000, 3_000, PLANNED_MS + 3_000)}
+    _, noted = note_shifts(log.files, {}, "requests", None, differ_ms=1_500, most=200, measured=measured)
+    assert noted == read_shifts(log.files) == [Shift(1, 2_950, -12_000)]
+    # However many wait there.
+    assert log.read == [({1: 2_000}, {1: 3_000})]
 
 
 def test_a_clock_that_was_measured_to_be_right_again_needs_no_shift(log: Log) -> None:

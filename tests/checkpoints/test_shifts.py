@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 from group_coordinator.checkpoints.errors import CheckpointError
 from group_coordinator.checkpoints.shifts import (
     Guard,
+    Measured,
     Shift,
     Shifts,
     Span,
     fitted,
+    put_right,
     read_shifts,
     write_shifts,
 )
@@ -128,6 +130,29 @@ def test_a_clock_that_nobody_has_measured_may_differ_a_little() -> None:
     # So has one that differs by more, and requests that did not wait came now.
     assert fit(NOW - 4_000 - DIFFER_MS - 1, span=span) == [Shift(0, 0, 6_001)]
     assert fit(NOW - 5_000) == [Shift(0, 0, 5_000)]
+
+
+def test_a_clock_has_stamped_what_is_near_the_first_probe_that_has_shown_it() -> None:
+    """The batch was planned 2 s before that probe, and clocks may differ by 3 s."""
+    measured = Measured(ahead_ms=12_000, at_ms=NOW, offset=9, since_ms=NOW - 1_000)
+
+    def first(*times: int) -> int:
+        return measured.first_offset(list(enumerate(times, 5)), NOW - 3_000, DIFFER_MS)
+
+    assert first() == 9
+    assert first(NOW - 2_000, NOW + 10_000, NOW + 10_900) == 6
+    # It is not this clock's if it has jumped again in between.
+    assert first(NOW + 9_000, NOW - 1_500, NOW + 10_900) == 7
+    assert first(NOW + 14_001) == 9
+    assert first(NOW + 14_000) == first(NOW + 6_000) == 5
+    assert first(NOW + 5_999) == 9
+
+
+def test_a_clock_that_is_put_right_counts_so_from_there_on() -> None:
+    """It was put right before, and no batch has read what came since."""
+    before = [Shift(1, 70, 0), Shift(0, 50, -500), Shift(0, 60, -12_000), Shift(0, 65, 0)]
+    assert put_right(before, 0, 60, 4_000, 1_500) == [*before[:2], Shift(0, 60, 4_000)]
+    assert put_right(before, 0, 61, 1_500, 1_500) == [*before[:3], Shift(0, 61, 0)]
 
 
 def test_what_was_measured_does_not_count_where_it_cannot_be() -> None:

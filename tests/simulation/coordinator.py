@@ -106,6 +106,8 @@ class Coordinator:
         self._newest_tick = 0
         self._all_read_ms = world.now
         self._shifts: list[Shift] = []
+        self._planned_ms = world.now
+        """When the newest batch was planned."""
         self._refused_ms: dict[int, int] = {}
         """The partitions of which a batch was refused, and when that was planned, until a query begins."""
         self._probed_ms = world.now
@@ -145,6 +147,7 @@ class Coordinator:
         if not self._catches_up:
             self._newest_tick = max(self._newest_tick, self._tick())
         planned = Planned(records, self.watermark, self._world.now, had_room)
+        self._planned_ms = planned.at_ms
         if self._refuses(planned) or self._stands_no_more(planned):
             self._begin_soon(planned)
             return
@@ -310,10 +313,19 @@ class Coordinator:
         for number in range(self._conditions.partitions):
             measured = self._world.log.measured(number)
             # Or else its clock may have jumped since then.
-            if measured is not None and measured.at_ms >= self._refused_ms.get(number, 0):
+            if (
+                measured is not None
+                and measured.at_ms >= self._refused_ms.get(number, 0)
+                and is_off(Shifts(self._shifts).newest_ms(number), measured.shift_ms, DIFFER_MS)
+            ):
                 end = max((it.offset + 1 for it in read if it.partition == number), default=0)
-                after = put_right(self._shifts, number, end, measured.shift_ms, DIFFER_MS)
-                self._shifts = self._shifts if after is None else after
+                unread = [
+                    (it.offset, it.timestamp_ms)
+                    for it in self._world.log.records[self._read :]
+                    if it.partition == number and it.offset < measured.offset
+                ]
+                begin = max(end, measured.first_offset(unread, self._planned_ms, DIFFER_MS))
+                self._shifts = put_right(self._shifts, number, begin, measured.shift_ms, DIFFER_MS)
         self._refused_ms.clear()
 
     def _run(self, records: list[Record], watermark: int) -> None:

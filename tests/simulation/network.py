@@ -90,8 +90,11 @@ class Log:
         newest = self._measured.get(partition)
         is_due = newest is None or now >= newest.at_ms + PROBE_MS
         if is_due and self.stuck_since is None and rng.random() < 0.8:
-            ahead_ms = self._jumps_ms[partition] - self._setbacks_ms[partition]
-            newest = self._measured[partition] = Measured(ahead_ms + rng.randint(-20, 20), now)
+            ahead_ms = self._jumps_ms[partition] - self._setbacks_ms[partition] + rng.randint(-20, 20)
+            since = (self._offsets[partition], now)
+            if newest is not None and abs(newest.ahead_ms - ahead_ms) < 500:
+                since = (newest.offset, int(newest.since_ms))
+            newest = self._measured[partition] = Measured(ahead_ms, now, *since)
         return newest if newest is not None and now < newest.at_ms + MEASURED_MS else None
 
     def put_right(self) -> None:

@@ -78,12 +78,16 @@ def test_they_show_how_far_the_leaders_clocks_are_ahead(
     topic = create_topic(bootstrap_servers, PARTITIONS, **{"message.timestamp.type": "LogAppendTime"})
     with Probes(topic, PARTITIONS, config, interval_ms=50, harmless_ms=60_000, patience_ms=60_000) as asked:
         wait_for(lambda: len(asked.measured(0)) == PARTITIONS)
+        first = asked.measured(0)
+        wait_for(lambda: all(asked.measured(0)[it].at_ms > first[it].at_ms for it in range(PARTITIONS)))
         log_time_ms = round(time.time() * 1_000) - 7_000
         measured = asked.measured(log_time_ms)
     # A probe that takes longer than half a second says nothing.
     assert measured.keys() == set(range(PARTITIONS))
     assert [it.ahead_ms for it in measured.values()] == [pytest.approx(7_000, abs=600)] * PARTITIONS
-    assert all(log_time_ms - 10_000 <= it.at_ms <= log_time_ms for it in measured.values())
+    assert all(log_time_ms - 10_000 <= it.since_ms < it.at_ms <= log_time_ms for it in measured.values())
+    # The first probes have shown the same.
+    assert {it.offset for it in measured.values()} == {0}
     monkeypatch.setattr(probes, "_MEASURED_MS", 0)
     assert asked.measured(0) == {}
 

@@ -122,7 +122,9 @@ class FakeProbes:
 
     def measured(self, log_time_ms: int) -> dict[int, Measured]:
         at_ms = log_time_ms if self.measured_at_ms is None else self.measured_at_ms
-        return {partition: Measured(ahead_ms, at_ms) for partition, ahead_ms in self.ahead_now.items()}
+        return {
+            partition: Measured(ahead_ms, at_ms, 0, at_ms) for partition, ahead_ms in self.ahead_now.items()
+        }
 
     def healed(self) -> set[int]:
         return self.healed_now
