@@ -131,9 +131,14 @@ def test_answers_as_large_as_a_group_may_be_arrive_unharmed(running: Running) ->
 
 def test_librdkafka_is_static_and_cooperative_beside_java(running: Running) -> None:
     def static() -> Librdkafka:
-        strategy = "cooperative-sticky"
+        # Kafka's tool may take ten seconds to start, and the session is not to end meanwhile.
         return Librdkafka(
-            running.gateway, [TOPIC], "c", partition_assignment_strategy=strategy, group_instance_id="one"
+            running.gateway,
+            [TOPIC],
+            "c",
+            partition_assignment_strategy="cooperative-sticky",
+            group_instance_id="one",
+            session_timeout_ms=60_000,
         )
 
     every = {0, 1, 2, 3}

@@ -29,6 +29,8 @@ GAP_MS = 3_000
 PROBE_MS = 2_000
 # For how long it is of use what a probe has found out.
 MEASURED_MS = 10_000
+# Two probes that differ by less have shown the same clock.
+SAME_CLOCK_MS = 500
 # By how much clocks may differ: a record whose time is off by more is refused, if that can be seen.
 DIFFER_MS = GAP_MS // 2
 LONGEST_SLACK_MS = 500

@@ -45,7 +45,6 @@ from tests.simulation.conditions import (
     LONGEST_BEGIN_MS,
     LONGEST_BEHIND_MS,
     NOTICED_MS,
-    PROBE_MS,
     SECRET,
     TICK_MS,
 )
@@ -110,7 +109,6 @@ class Coordinator:
         """When the newest batch was planned."""
         self._refused_ms: dict[int, int] = {}
         """The partitions of which a batch was refused, and when that was planned, until a query begins."""
-        self._probed_ms = world.now
         self._decided: list[Batch] = []
         """All batches, each once."""
         self._crash_at: int | None = None
@@ -294,12 +292,10 @@ class Coordinator:
 
     def _finds_clock_off(self) -> bool:
         """Whether a probe shows that requests count as of a wrong time."""
-        world = self._world
-        if self._catches_up or self._stands or world.now < self._probed_ms + PROBE_MS:
+        if self._catches_up or self._stands:
             return False
-        self._probed_ms = world.now
         shifts = Shifts(self._shifts)
-        measured = ((it, world.log.measured(it)) for it in range(self._conditions.partitions))
+        measured = ((it, self._world.log.measured(it)) for it in range(self._conditions.partitions))
         return any(
             each is not None
             and each.at_ms > self._started

@@ -16,6 +16,7 @@ from tests.simulation.conditions import (
     LONGEST_DELAY_MS,
     MEASURED_MS,
     PROBE_MS,
+    SAME_CLOCK_MS,
 )
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class Log:
         self.doubted_since: int | None = None
         """The same if everybody can again, but could not for longer than is harmless; until that is noted."""
         self._held: list[Record] = []
+        world.after(PROBE_MS, self._probe)
 
     def stick(self) -> None:
         """Let nobody read what is appended from now on."""
@@ -84,18 +86,23 @@ class Log:
         self._jumped_from_ms[partition], self._jumps_ms[partition] = self._jumps_ms[partition], jump
         self._world.note("broker", "partition {} is {} ms ahead", partition, jump)
 
+    def _probe(self) -> None:
+        """A probe comes to each partition, and shows by how much its clock is wrong. Some take too long."""
+        rng, now = self._world.rng, self._world.now
+        for partition, offset in enumerate(self._offsets):
+            if self.stuck_since is None and rng.random() < 0.8:
+                ahead_ms = self._jumps_ms[partition] - self._setbacks_ms[partition] + rng.randint(-20, 20)
+                newest = self._measured.get(partition)
+                if newest is not None and abs(newest.ahead_ms - ahead_ms) < SAME_CLOCK_MS:
+                    self._measured[partition] = newest._replace(ahead_ms=ahead_ms, at_ms=now)
+                else:
+                    self._measured[partition] = Measured(ahead_ms, now, offset, now)
+        self._world.after(PROBE_MS, self._probe)
+
     def measured(self, partition: int) -> Measured | None:
         """What the newest probe of a partition has shown. None: that was long ago."""
-        now, rng = self._world.now, self._world.rng
         newest = self._measured.get(partition)
-        is_due = newest is None or now >= newest.at_ms + PROBE_MS
-        if is_due and self.stuck_since is None and rng.random() < 0.8:
-            ahead_ms = self._jumps_ms[partition] - self._setbacks_ms[partition] + rng.randint(-20, 20)
-            since = (self._offsets[partition], now)
-            if newest is not None and abs(newest.ahead_ms - ahead_ms) < 500:
-                since = (newest.offset, int(newest.since_ms))
-            newest = self._measured[partition] = Measured(ahead_ms, now, *since)
-        return newest if newest is not None and now < newest.at_ms + MEASURED_MS else None
+        return newest if newest is not None and self._world.now < newest.at_ms + MEASURED_MS else None
 
     def put_right(self) -> None:
         """Put all brokers' clocks right."""
