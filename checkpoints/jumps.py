@@ -79,13 +79,16 @@ def note_shifts(
                     # The clock may have jumped since then.
                     del known[partition]
     planned_ms = planned.timestamp_ms + guard.ahead_ms if guard is not None else planned.watermark_ms
-    for partition, each in known.items():
-        if is_off(Shifts(shifts).newest_ms(partition), each.shift_ms, differ_ms):
-            # Requests that no batch has read may have come before the clock jumped.
-            begins = {partition: max(ends[partition], each.offset - _MOST_SEARCHED)}
-            unread = append_times(client_config, request_topic, begins, {partition: each.offset})
-            begin = max(ends[partition], each.first_offset(unread.get(partition, []), planned_ms, differ_ms))
-            shifts = put_right(shifts, partition, begin, each.shift_ms, differ_ms)
+    newest_ms = Shifts(shifts).newest_ms
+    off = {it: each for it, each in known.items() if is_off(newest_ms(it), each.shift_ms, differ_ms)}
+    if off:
+        # Requests that no batch has read may have come before the clock jumped.
+        begins = {it: max(ends[it], each.offset - _MOST_SEARCHED) for it, each in off.items()}
+        until = {it: each.offset for it, each in off.items()}
+        unread = append_times(client_config, request_topic, begins, until)
+        for partition, each in off.items():
+            first = each.first_offset(unread.get(partition, []), planned_ms, differ_ms)
+            shifts = put_right(shifts, partition, max(ends[partition], first), each.shift_ms, differ_ms)
             noted.append(shifts[-1])
     if noted:
         write_shifts(files, shifts)

@@ -115,6 +115,12 @@ class Measured(NamedTuple):
         """The shift that would be right."""
         return -round(self.ahead_ms)
 
+    def after(self, before: Measured | None, same_ms: float) -> Measured:
+        """Return the same with the first probe of `before`, if that has shown a clock within `same_ms`."""
+        if before is None or abs(before.ahead_ms - self.ahead_ms) >= same_ms:
+            return self
+        return self._replace(offset=before.offset, since_ms=before.since_ms)
+
     def first_offset(self, times: Sequence[tuple[int, int]], planned_ms: float, differ_ms: int) -> int:
         """Return the first offset that this clock has stamped, as far as it can be told.
 

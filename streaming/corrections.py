@@ -67,7 +67,7 @@ class Corrections:
         self._ends: dict[TopicPartition, int] | None = None
         """Where the topics ended when it had been."""
         self._has_begun = False
-        self._begins: dict[str, dict[int, int]] = {}
+        self._begins: dict[TopicPartition, int] = {}
         """Where this coordinator's newest watch began."""
         self._thread = threading.Thread(target=self._run, name="corrections", daemon=True)
 
@@ -110,16 +110,15 @@ class Corrections:
                 self._consumer, self._begins = self._at_the_ends()
                 _go_back(self._consumer, before)
             if runs_again:
-                begin_watch(self._files, Watch(now_ms, self._begins))
+                begin_watch(self._files, Watch(now_ms, _by_topic(self._begins)))
             elif self._consumer is not None and self._until is None:
                 self._until = time.monotonic() + _WATCH_S
             self._has_begun = True
             if self._consumer is not None:
                 self._wanted.set()
 
-    def _at_the_ends(self) -> tuple[KafkaConsumer, dict[str, dict[int, int]]]:
+    def _at_the_ends(self) -> tuple[KafkaConsumer, dict[TopicPartition, int]]:
         consumer = KafkaConsumer(**self._client_config, group_id=None, enable_auto_commit=False)
-        ends: dict[str, dict[int, int]] = {topic: {} for topic in self._topics}
         try:
             partitions = [
                 TopicPartition(topic, number)
@@ -127,9 +126,9 @@ class Corrections:
                 for number in consumer.partitions_for_topic(topic) or ()
             ]
             consumer.assign(partitions)
-            for partition, end in consumer.end_offsets(partitions).items():
+            ends = consumer.end_offsets(partitions)
+            for partition, end in ends.items():
                 consumer.seek(partition, end)
-                ends[partition.topic][partition.partition] = end
         except KafkaError:
             consumer.close()
             raise
@@ -160,11 +159,7 @@ class Corrections:
                 self._stopping.wait(_PAUSE_S)
 
     def _has_caught_up(self, consumer: KafkaConsumer) -> bool:
-        return all(
-            consumer.position(TopicPartition(topic, number)) >= end
-            for topic, ends in self._begins.items()
-            for number, end in ends.items()
-        )
+        return all(consumer.position(partition) >= end for partition, end in self._begins.items())
 
     def _is_over(self) -> bool:
         with self._lock:
@@ -237,6 +232,13 @@ def _go_back(consumer: KafkaConsumer, watches: Iterable[Watch]) -> None:
                 partition = TopicPartition(topic, number)
                 if end < consumer.position(partition):
                     consumer.seek(partition, end)
+
+
+def _by_topic(ends: Mapping[TopicPartition, int]) -> dict[str, dict[int, int]]:
+    by_topic: dict[str, dict[int, int]] = {}
+    for partition, end in ends.items():
+        by_topic.setdefault(partition.topic, {})[partition.partition] = end
+    return by_topic
 
 
 def _never() -> bool:

@@ -121,7 +121,7 @@ class WriteTimes:
         written_ms = self._written_ms[partition]
         if now_ms - written_ms > self._harmless_ms:
             self._doubted_ms.setdefault(partition, written_ms)
-        if partition in self._silent(now_ms):
+        if self._is_silent(partition, now_ms):
             self._harmed.add(partition)
         sent_ms = self._written_ms[partition] = self._sent_ms.pop(partition)
         del self._asked_ms[partition]
@@ -196,11 +196,11 @@ class WriteTimes:
 
     def _silent(self, now_ms: float) -> set[int]:
         """The partitions that have not taken a probe for too long, and of which it is not noted yet."""
-        return {
-            it
-            for it, asked_ms in self._asked_ms.items()
-            if it not in self._standing and now_ms - max(asked_ms, self._patient_from_ms) > self._patience_ms
-        }
+        return {it for it in self._asked_ms if self._is_silent(it, now_ms)}
+
+    def _is_silent(self, partition: int, now_ms: float) -> bool:
+        since_ms = max(self._asked_ms[partition], self._patient_from_ms)
+        return partition not in self._standing and now_ms - since_ms > self._patience_ms
 
 
 class Probes:
@@ -390,13 +390,9 @@ class Probes:
     def _measure(self, partition: int, written: Any, now_ms: float, took_ms: float) -> None:
         """Take in when the leader has written a probe, by its own clock."""
         sent_ms = now_ms - took_ms / 2
-        ahead_ms = written.timestamp - sent_ms
-        newest = self._clocks.get(partition)
-        since = (written.offset, sent_ms)
-        if newest is not None and abs(newest.ahead_ms - ahead_ms) < _WRITE_MS:
-            # It is the same clock, as far as can be measured.
-            since = (newest.offset, newest.since_ms)
-        self._clocks[partition] = Measured(ahead_ms, now_ms, *since)
+        measured = Measured(written.timestamp - sent_ms, now_ms, written.offset, sent_ms)
+        # As exactly as can be measured.
+        self._clocks[partition] = measured.after(self._clocks.get(partition), _WRITE_MS)
 
     def _send(self, partition: int) -> None:
         # Before the producer looks for Kafka.

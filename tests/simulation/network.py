@@ -92,11 +92,8 @@ class Log:
         for partition, offset in enumerate(self._offsets):
             if self.stuck_since is None and rng.random() < 0.8:
                 ahead_ms = self._jumps_ms[partition] - self._setbacks_ms[partition] + rng.randint(-20, 20)
-                newest = self._measured.get(partition)
-                if newest is not None and abs(newest.ahead_ms - ahead_ms) < SAME_CLOCK_MS:
-                    self._measured[partition] = newest._replace(ahead_ms=ahead_ms, at_ms=now)
-                else:
-                    self._measured[partition] = Measured(ahead_ms, now, offset, now)
+                measured = Measured(ahead_ms, now, offset, now)
+                self._measured[partition] = measured.after(self._measured.get(partition), SAME_CLOCK_MS)
         self._world.after(PROBE_MS, self._probe)
 
     def measured(self, partition: int) -> Measured | None:

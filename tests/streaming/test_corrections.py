@@ -180,7 +180,7 @@ def test_nothing_is_written_before_all_is_read_that_was_there(
     ]
     written: list[int] = []
     third = make()
-    third._begins = {"groups": {0: 3}}
+    third._begins = {partition: 3}
     third._is_active = yes
     monkeypatch.setattr(third, "_write", lambda due: written.append(len(due)))
 
