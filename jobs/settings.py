@@ -89,19 +89,20 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid
     """For topics that are created; -1 is the broker's default."""
 
     clock_interval_ms: Positive = 1_000
-    """Time between two ticks while no deadline is due that is known. It may be up to twice as long, above all
-    while no requests come."""
+    """Time between two ticks while no deadline is due that is known. It may be half as long again, or three
+    times as long while no requests come."""
     clock_slack_ms: Annotated[int, msgspec.Meta(ge=0)] = 500
     """How far behind the newest tick the watermark stays. It has to cover the difference of brokers' clocks,
     and the time from a record's append until it can be read."""
     clock_max_gap_ms: Positive = 3_000
     """Time without a tick that may pass at once; more is an outage, and does not count for any deadline. It
     must be less than half of the shortest session timeout. Otherwise a pause of Kafka may expire a member
-    that sends heartbeats."""
+    that sends heartbeats. While no requests come it is half as long again."""
     probe_interval_ms: Annotated[int, msgspec.Meta(ge=0)] = 2_000
     """Most time between two probes of a request partition, which show that it takes requests; 0: none are
     written, and members expire whose partition takes none. It must be less than `clock.max.gap.ms`. With
-    twice the time between two ticks each probe is written beside a tick, and makes no batch more."""
+    twice the time between two ticks each probe is written beside a tick, and makes no batch more. While no
+    requests come, probes are as seldom as ticks."""
     trigger_interval_ms: Annotated[int, msgspec.Meta(ge=0)] = 0
     """Time between the starts of two batches; 0: each begins as soon as the one before is done."""
 

@@ -11,7 +11,7 @@ from group_coordinator.streaming.ticks import read_tick
 __all__ = ["SILENT", "Pulse"]
 
 SILENT = timedelta(seconds=10)
-"""Two ticks are 1.5 s apart at most, and a batch or a takeover may be between them."""
+"""Two ticks are 3 s apart at most, and a batch or a takeover may be between them."""
 
 
 class Pulse:

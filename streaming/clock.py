@@ -59,15 +59,16 @@ class Progress(NamedTuple):
     `stalled`: why batches are of no use any more, if so. Then the clock stops: nobody could be answered.
     `caught_up`: the offset of the first tick of which it is not sure that all requests before it were read.
     Without it time does not wait for the reader. `timers`: the deadlines that are known. `unwritten_ms`: how
-    long ago, in ms, members could surely send heartbeats. Time waits for that as well. `is_quiet`: whether no
-    requests come, so that regular ticks need not come as often.
+    long ago, in ms, members could surely send heartbeats. Time waits for that as well. `ticks`: called before
+    each tick, with the leeway in ms that it gives the next one. `is_quiet`: whether no requests come, so that
+    ticks need not come as often.
     """
 
     stalled: Callable[[], str | None] = lambda: None
     caught_up: Callable[[], int] | None = None
     timers: Timers | None = None
     unwritten_ms: Callable[[], float] = lambda: 0
-    ticks: Callable[[], None] = lambda: None
+    ticks: Callable[[int], None] = lambda _: None
     is_quiet: Callable[[], bool] = lambda: False
 
 
@@ -108,6 +109,8 @@ class Clock:
         self._log_time = LogTime(pace.max_gap_ms, reached_ms)
         self._schedule = Schedule(pace, Timers() if timers is None else timers)
         self._newest_ms: int | None = None
+        self._leeway_ms = 0
+        """By so much the next tick may be later than the greatest gap."""
         self._counts = False
         self._read_ms = 0
         """The time up to which all requests were read, while time counts."""
@@ -272,13 +275,13 @@ class Clock:
         begun = self._begun()
         if begun is not None:
             raise ClockStoppedError(f"another coordinator of these topics has begun, {begun.coordinator}")
-        before_ms = self.newest_ms
+        before_ms, most_ms = self.newest_ms, self._pace.max_gap_ms + self._leeway_ms
         appended = self._write()
         self._schedule.ticked(self.newest_ms, appended.offset, self._read_to())
         gap_ms = self.newest_ms - before_ms
         if self._caught_up is not None:
             self._unread.append((appended.offset, self.newest_ms))
-        if self._counts and gap_ms > self._pace.max_gap_ms:
+        if self._counts and gap_ms > most_ms:
             raise ClockStoppedError(f"the clock stood still for {gap_ms} ms")
 
     def _begun(self) -> Beginning | None:
@@ -302,7 +305,8 @@ class Clock:
 
     def _write(self, *, last: bool = False, timeout_s: float | None = None) -> RecordMetadata:
         """Write a tick, and wait until it is appended."""
-        self._ticks()
+        leeway_ms = self._pace.leeway_ms if self._is_quiet() else 0
+        self._ticks(leeway_ms)
         self._number += 1
         self._writing_since = time.monotonic() if timeout_s is None else None
         sent = _now()
@@ -312,7 +316,9 @@ class Clock:
             tick=self._number,
             coordinator=self._coordinator,
             at_ms=at_ms,
+            leeway_ms=leeway_ms,
             previous_ms=self._newest_ms,
+            previous_leeway_ms=self._leeway_ms,
             until_ms=self._until_ms(),
             alive_at=self._alive_at,
             last=last,
@@ -323,6 +329,7 @@ class Clock:
         self._writing_since = None
         self._log_time.appended(sent, appended.timestamp, known)
         self._newest_ms = self._log_time.at(known) if at_ms is None else at_ms
+        self._leeway_ms = leeway_ms
         return appended
 
     def _close(self) -> None:

@@ -27,7 +27,8 @@ __all__ = ["Leadership", "check_alone"]
 
 _LOOK_S = 0.2
 _SILENT_S = 2.0
-"""For so long a process on this machine has not ticked if it has died. Most that live tick twice in it."""
+"""For so long a process on this machine has not ticked if it has died. Most that live tick twice in it,
+or once while no requests come, when it is longer."""
 _BOOTSTRAP_MS = 3_000
 
 

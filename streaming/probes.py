@@ -58,7 +58,8 @@ class WriteTimes:
 
     Time waits for a partition that has not taken a probe for `harmless_ms`. If it takes one after that, its
     members were without it for too long. So it stays in doubt, and time waits, until a query begins for which
-    that time is an outage.
+    that time is an outage. While no requests come probes are as seldom as ticks are. Then a partition is in
+    doubt only after the leeway that these have (`Tick.leeway_ms`).
 
     Args:
         partitions: their numbers. All of them are in doubt at first.
@@ -77,8 +78,11 @@ class WriteTimes:
         now_ms: float,
     ) -> None:
         self._interval_ms, self._harmless_ms, self._patience_ms = interval_ms, harmless_ms, patience_ms
+        self._leeway_ms = 0.0
         self._written_ms = dict.fromkeys(partitions, now_ms)
         """When the newest probe that was taken was sent."""
+        self._harmless_until_ms = dict.fromkeys(partitions, now_ms + harmless_ms)
+        """When the next one is to be taken."""
         self._doubted_ms = dict(self._written_ms)
         """Since when a partition is in doubt."""
         self._sent_ms: dict[int, float] = {}
@@ -101,12 +105,20 @@ class WriteTimes:
 
         `ticks`: the clock writes now. A probe beside a tick makes no batch more, so it may come much earlier.
         """
-        interval_ms = self._interval_ms / 4 if ticks else self._interval_ms
+        if not ticks:
+            interval_ms = self._interval_ms + self._leeway_ms
+        else:
+            # The next tick may be too late.
+            interval_ms = 0 if self._leeway_ms else self._interval_ms / 4
         return [
             it
             for it, written_ms in self._written_ms.items()
             if it not in self._sent_ms and (it in self._asked_ms or now_ms - written_ms >= interval_ms)
         ]
+
+    def ticks(self, leeway_ms: float) -> None:
+        """Take in that the clock writes a tick, which gives the next one so much leeway."""
+        self._leeway_ms = leeway_ms
 
     def sent(self, partition: int, now_ms: float) -> None:
         """Take in that a probe was sent."""
@@ -118,12 +130,12 @@ class WriteTimes:
 
         Returns the time that it took.
         """
-        written_ms = self._written_ms[partition]
-        if now_ms - written_ms > self._harmless_ms:
-            self._doubted_ms.setdefault(partition, written_ms)
+        if now_ms > self._harmless_until_ms[partition]:
+            self._doubted_ms.setdefault(partition, self._written_ms[partition])
         if self._is_silent(partition, now_ms):
             self._harmed.add(partition)
         sent_ms = self._written_ms[partition] = self._sent_ms.pop(partition)
+        self._harmless_until_ms[partition] = sent_ms + self._harmless_ms + self._leeway_ms
         del self._asked_ms[partition]
         return now_ms - sent_ms
 
@@ -145,7 +157,7 @@ class WriteTimes:
         silent = self._silent(now_ms)
         known = silent | set(self._standing)
         unknown = self._written_ms.keys() - known
-        if any(now_ms - self._written_ms[it] > self._harmless_ms for it in unknown):
+        if any(now_ms > self._harmless_until_ms[it] for it in unknown):
             return None
         if unknown & self._asked_ms.keys() & self._doubted_ms.keys():
             return None
@@ -187,6 +199,14 @@ class WriteTimes:
         if now_ms - self._restarted_ms < _SETTLING_MS:
             answered &= self._harmed
         return answered | self._silent(now_ms)
+
+    def answers(self, now_ms: float) -> bool:
+        """Whether every partition takes probes as soon as it should, but for those that stand still."""
+        return all(
+            now_ms - asked_ms <= _WRITE_MS
+            for it, asked_ms in self._asked_ms.items()
+            if it not in self._standing
+        )
 
     def healed(self) -> set[int]:
         """The partitions that stand still, as is noted, and have taken a probe since."""
@@ -281,8 +301,10 @@ class Probes:
         for producer in self._producers.values():
             close_producer(producer)
 
-    def tick(self) -> None:
-        """Take in that the clock writes a tick."""
+    def tick(self, leeway_ms: int) -> None:
+        """Take in that the clock writes a tick, which gives the next one so much leeway."""
+        with self._lock:
+            self._times.ticks(leeway_ms)
         self._ticks = True
         self._woken.set()
 
@@ -302,6 +324,11 @@ class Probes:
         """The time in ms since every partition has surely taken requests, without those that stand still."""
         with self._lock:
             return self._times.unwritten_ms(_now_ms())
+
+    def answers(self) -> bool:
+        """Whether every partition takes probes as soon as it should, but for those that stand still."""
+        with self._lock:
+            return self._times.answers(_now_ms())
 
     def settle(self, standing: Collection[int]) -> set[int] | None:
         """The partitions that take no requests, besides `standing`. See `WriteTimes`."""

@@ -139,7 +139,8 @@ def tick_time(max_gap_ms: int) -> Column:
         return F.get_json_object(F.col("value").cast("string"), f"$.{name}").cast("long")
 
     at_ms = F.coalesce(field("at_ms"), F.unix_millis("timestamp"))
-    is_late = at_ms - field("previous_ms") > max_gap_ms
+    gap_ms = F.lit(max_gap_ms) + F.coalesce(field("previous_leeway_ms"), F.lit(0))
+    is_late = at_ms - field("previous_ms") > gap_ms
     # Not null, which would make it a request, but long ago, which moves nothing.
     late = F.timestamp_millis(F.lit(0))
     # A bound that is not given is none.

@@ -19,10 +19,10 @@ __all__ = ["Pace", "Schedule"]
 class Pace(NamedTuple):
     """The times of a clock, in ms.
 
-    `interval_ms`: between two regular ticks. `quiet_ms`: between them while no requests come. `max_gap_ms`:
-    by which no tick may be later than the one before, once time counts; then the clock stops. `ahead_ms`: by
-    which time may be ahead of the newest tick before which all requests were read. `slack_ms`: by which the
-    watermark is behind the newest tick.
+    `interval_ms`: between two regular ticks. `max_gap_ms`: by which no tick may be later than the one before,
+    once time counts; then the clock stops. `ahead_ms`: by which time may be ahead of the newest tick before
+    which all requests were read. `slack_ms`: by which the watermark is behind the newest tick. `quiet_ms`: at
+    most between two ticks while no requests come. `leeway_ms`: by how much later they may be then.
     """
 
     interval_ms: int
@@ -30,6 +30,7 @@ class Pace(NamedTuple):
     ahead_ms: int
     slack_ms: int = 0
     quiet_ms: int = 0
+    leeway_ms: int = 0
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
@@ -38,15 +39,17 @@ class Pace(NamedTuple):
         # Between two triggers nothing is read.
         ahead_ms = max_gap_ms + settings.trigger_interval_ms
         interval_ms = settings.clock_interval_ms
-        # A tick may be late by as much as two in a row, or a busy machine would have outages.
-        quiet_ms = max(interval_ms, min(interval_ms * 3 // 2, max_gap_ms // 2))
-        return cls(interval_ms, max_gap_ms, ahead_ms, settings.clock_slack_ms, quiet_ms)
+        # With more, time would wait for the reader, which has read no newer tick.
+        quiet_ms = max(interval_ms, min(3 * interval_ms, max_gap_ms))
+        # Or a busy machine, on which ticks are late, would have outages.
+        leeway_ms = max_gap_ms // 2
+        return cls(interval_ms, max_gap_ms, ahead_ms, settings.clock_slack_ms, quiet_ms, leeway_ms)
 
 
 class Schedule:
     """Says when the next tick is to be written, in ms of log time.
 
-    Regular ticks are at multiples of the interval, which is longer while no requests come. Those for
+    Regular ticks are at multiples of the interval, and fewer of them while no requests come. Those for
     deadlines keep half of it after any other. `timers`: the deadlines that are known.
     """
 
@@ -84,9 +87,12 @@ class Schedule:
         """
         if self._follows(read):
             return self._newest_ms
-        half_ms = self._pace.interval_ms // 2
-        interval_ms = self._pace.quiet_ms if is_quiet else self._pace.interval_ms
+        interval_ms = self._pace.interval_ms
+        half_ms = interval_ms // 2
         regular_ms = -(-(self._newest_ms + half_ms) // interval_ms) * interval_ms
+        if is_quiet:
+            latest_ms = (self._newest_ms + self._pace.quiet_ms) // interval_ms * interval_ms
+            regular_ms = max(regular_ms, latest_ms)
         due_ms = None if self._passed_ms is None else self._timers.next_ms(self._passed_ms)
         if due_ms is None:
             return regular_ms

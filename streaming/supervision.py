@@ -71,6 +71,8 @@ _LOOK_S = 0.2
 _LOOK_WHILE_CATCHING_UP_S = 0.05
 _QUIET_S = 5
 """With no request for so long none is expected soon."""
+_KNOWN_S = 60
+"""After so long no session ends of which nothing was heard in that time, but for those that are longer."""
 _CATCH_UP_MS = 120_000
 """A batch that takes longer, while no time passes, may be stuck: it runs again, with twice the time."""
 _CONFLICT = "[CONCURRENT_STREAM_LOG_UPDATE]"
@@ -147,7 +149,9 @@ class Supervision:
         self._heard = 0
         """How much of requests was heard at the last look. Probes are not among them."""
         self._heard_at = time.monotonic()
-        """When that was more than before, by the machine's monotonic clock in seconds."""
+        """When that was more than before, by the machine's monotonic clock in seconds ..."""
+        self._running_since = self._heard_at
+        """... and when the query began that goes on for good."""
 
     def run(self) -> None:
         """Coordinate until asked to stop; it is this process's turn."""
@@ -196,7 +200,7 @@ class Supervision:
                     self._counts.timers,
                     self._probes.unwritten_ms,
                     self._probes.tick,
-                    self._is_quiet,
+                    self._needs_few_ticks,
                 ),
                 reached_ms(self._files),
                 self._leadership.alive_at,
@@ -395,6 +399,7 @@ class Supervision:
         except PySparkException as error:
             raise CoordinatorError(f"the query cannot start: {first_line(error)}") from error
         self._has_begun = True
+        self._running_since = time.monotonic()
         match until:
             case Until.PLANNED:
                 self._say("finishing the batch that was running")
@@ -498,6 +503,12 @@ class Supervision:
 
     def _is_quiet(self) -> bool:
         return self._activity is Activity.COORDINATING and time.monotonic() - self._heard_at > _QUIET_S
+
+    def _needs_few_ticks(self) -> bool:
+        """Whether no requests come, and deadlines are known, which have ticks of their own."""
+        knows_deadlines = time.monotonic() - self._running_since > _KNOWN_S
+        # If Kafka is away the clock has to notice before the probes do, or partitions would stand still.
+        return self._is_quiet() and knows_deadlines and self._probes.answers()
 
     def _ticks_caught_up(self) -> int:
         return self._batches.caught_up.get(self._settings.topics_clock, {}).get(0, 0)

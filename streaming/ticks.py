@@ -34,8 +34,12 @@ class Tick(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The coordinator that wrote it: host and process id."""
     at_ms: int | None = None
     """Its log time. None: the time at which the broker has appended it."""
+    leeway_ms: int = 0
+    """The next one may be later than `clock.max.gap.ms` by so much, because no requests come."""
     previous_ms: int | None = None
     """The log time of the tick before; None for the first one."""
+    previous_leeway_ms: int = 0
+    """The leeway that the tick before gave this one. If it comes later than that it does not count."""
     until_ms: int | None = None
     """This tick lets time pass up to then at most, because the coordinator has not read all that came later.
     None: up to this tick."""
@@ -113,12 +117,14 @@ class TickReader:
     def running(self, quiet_s: float) -> Tick | None:
         """The newest tick, if more may follow: it was not the last, and came less than `quiet_s` ago.
 
-        One that is there and was not read yet, because this process itself stood still, counts as well.
+        The leeway that it gives the next one is added to that. A tick that is there and was not read yet,
+        because this process itself stood still, counts as well.
         """
         newest = self._newest
         if newest is None or newest.last:
             return None
-        return newest if time.monotonic() - self._heard_at <= quiet_s or self._is_behind() else None
+        silent_s = time.monotonic() - self._heard_at - newest.leeway_ms / 1000
+        return newest if silent_s <= quiet_s or self._is_behind() else None
 
     def _is_behind(self) -> bool:
         (end,) = self._consumer.end_offsets([self._partition]).values()

@@ -233,6 +233,38 @@ def test_a_clock_that_stood_still_stops(topic: str, config: dict[str, Any]) -> N
     assert [tick.previous_ms for tick in late] == [None, first_ms]
 
 
+def test_a_clock_that_is_quiet_gives_its_next_tick_leeway(topic: str, config: dict[str, Any]) -> None:
+    """And stops if that is later still; nor does it have leeway when it is quiet no more."""
+    quiet = True
+    told: list[int] = []
+    progress = Progress(ticks=told.append, is_quiet=lambda: quiet)
+    pace = Pace(50, 1_000, 60_000, quiet_ms=1_500, leeway_ms=5_000)
+    with Clock(topic, pace, config, "me", progress) as clock:
+        clock.resume()
+        seen = len(read(topic, config, at_least=3))
+        assert clock.failure is None
+        quiet = False
+        records = ticks(read(topic, config, at_least=seen + 3))
+    first, second, third = records[:3]
+    assert (first.leeway_ms, first.previous_leeway_ms) == (5_000, 0)
+    assert (second.leeway_ms, second.previous_leeway_ms) == (5_000, 5_000)
+    assert third.at_ms - third.previous_ms > 1_000
+    assert told[0] == 5_000
+    assert records[-1].previous_leeway_ms == 0
+    assert told[-1] == 0
+
+
+def test_a_clock_that_stood_still_for_longer_than_its_leeway_stops(
+    topic: str, config: dict[str, Any]
+) -> None:
+    progress = Progress(is_quiet=lambda: True)
+    pace = Pace(4_000, 1_000, 60_000, quiet_ms=4_000, leeway_ms=500)
+    with Clock(topic, pace, config, "me", progress) as clock:
+        clock.resume()
+        wait_for(lambda: clock.failure)
+        assert str(clock.failure).startswith("the clock stood still for ")
+
+
 def test_before_time_counts_a_late_tick_stops_nobody(topic: str, config: dict[str, Any]) -> None:
     with make(topic, 2_500, config, max_gap_ms=1_000) as clock:
         records = read(topic, config, at_least=3)

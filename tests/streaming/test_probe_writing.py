@@ -137,7 +137,7 @@ def test_what_ends_the_thread_is_raised(config: dict[str, Any], monkeypatch: pyt
 
 def test_without_an_interval_there_are_none(topic: str, config: dict[str, Any]) -> None:
     with Probes(topic, PARTITIONS, config, interval_ms=0, harmless_ms=500, patience_ms=1_000) as asked:
-        asked.tick()
+        asked.tick(0)
         assert asked.settle([]) == set()
         assert asked.unwritten_ms() == 0
     with Reader(config, topic) as reader:

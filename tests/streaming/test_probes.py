@@ -117,6 +117,36 @@ def test_a_probe_is_due_an_interval_after_the_last_or_when_that_was_lost() -> No
     assert times.due(3_000) == [1]
 
 
+def test_probes_are_as_seldom_as_ticks_are() -> None:
+    times = times_of(0)
+    times.ticks(500)
+    # The next tick may be later than a probe is harmless that was written before this one.
+    assert times.due(100, ticks=True) == [0]
+    write(times, 0, 100, taken_ms=150)
+    assert [times.due(at_ms) for at_ms in (2_099, 2_100)] == [[], [0]]
+    # It has had that leeway, although requests come again.
+    times.ticks(0)
+    write(times, 0, 3_600, taken_ms=3_700)
+    assert times.stuck(3_700) == set()
+    assert times.unwritten_ms(3_700) == 100
+    assert times.due(5_100) == [0]
+    write(times, 0, 6_700, taken_ms=6_701)
+    assert times.stuck(6_701) == {0}
+
+
+def test_who_lets_a_probe_wait_does_not_answer() -> None:
+    times = times_of(0, 1)
+    assert times.answers(10_000)
+    times.sent(0, 1_500)
+    assert [times.answers(at_ms) for at_ms in (2_000, 2_001)] == [True, False]
+    # Nor if it has refused one, and is asked again.
+    times.lost(0)
+    times.sent(0, 2_001)
+    assert not times.answers(2_002)
+    times.begin([0], 2_003)
+    assert times.answers(2_003)
+
+
 def test_time_is_behind_the_partition_that_was_written_first() -> None:
     times = times_of(0, 1)
     write(times, 0, 1_500)

@@ -106,6 +106,9 @@ def test_time_comes_as_far_as_ticks_let_it(spark: SparkSession) -> None:
         # One that is late moves nothing.
         '{"tick":2,"at_ms":5000,"previous_ms":1999}': 0,
         '{"tick":1,"coordinator":"me","until_ms":0}': 0,
+        # The one before has said that it may be later.
+        '{"tick":2,"at_ms":5000,"previous_ms":1499,"previous_leeway_ms":500}': 0,
+        '{"tick":2,"at_ms":5000,"previous_ms":1500,"previous_leeway_ms":500,"leeway_ms":9}': 5_000,
         # Of an older version, or anybody's.
         f'{{"tick":2,"previous_ms":{appended_ms - gap_ms}}}': appended_ms,
         f'{{"tick":2,"previous_ms":{appended_ms - gap_ms - 1}}}': 0,

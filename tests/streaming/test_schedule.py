@@ -10,7 +10,7 @@ from group_coordinator.jobs.settings import Settings
 from group_coordinator.streaming.schedule import Pace, Schedule
 from group_coordinator.streaming.timers import Timers
 
-PACE = Pace(interval_ms=1_000, max_gap_ms=3_000, ahead_ms=3_000, slack_ms=500, quiet_ms=1_500)
+PACE = Pace(interval_ms=1_000, max_gap_ms=3_000, ahead_ms=3_000, slack_ms=500, quiet_ms=3_000)
 NOW_MS = 100_000
 
 
@@ -52,31 +52,38 @@ def test_regular_ticks_are_at_multiples_of_the_interval(newest_ms: int, next_ms:
 
 
 def test_regular_ticks_are_fewer_while_no_requests_come() -> None:
-    scene = Scene(101_900)
-    assert [scene.under_test.next_ms(scene.offset + 1, is_quiet=quiet) for quiet in (True, False)] == [
-        100_500,
-        101_000,
-    ]
-    scene.tick(100_500)
-    assert scene.under_test.next_ms(scene.offset + 1, is_quiet=True) == 102_000
-    scene.tick(102_000)
+    scene = Scene(104_900)
+    due = []
+    for newest_ms in (NOW_MS, 100_500, 100_999, 103_004):
+        scene.tick(newest_ms)
+        due.append(scene.under_test.next_ms(scene.offset + 1, is_quiet=True))
     # But for deadlines.
-    assert scene.under_test.next_ms(scene.offset + 1, is_quiet=True) == 102_500
+    assert due == [103_000, 103_000, 103_000, 105_401]
+    assert scene.next_ms() == 104_000
+
+
+@given(st.integers(0, 10**9))
+def test_time_need_not_wait_for_the_reader_of_a_quiet_clock(newest_ms: int) -> None:
+    scene = Scene()
+    scene.tick(newest_ms)
+    due_ms = scene.under_test.next_ms(scene.offset + 1, is_quiet=True)
+    assert PACE.interval_ms // 2 <= due_ms - newest_ms <= PACE.ahead_ms
 
 
 @pytest.mark.parametrize(
-    ("settings", "quiet_ms"),
+    ("settings", "quiet_ms", "leeway_ms"),
     [
-        ({}, 1_500),
-        ({"clock.interval.ms": 200}, 300),
-        # It is late for longer than a tick takes, as before.
-        ({"clock.interval.ms": 1_200}, 1_500),
-        ({"clock.interval.ms": 2_000}, 2_000),
+        ({}, 3_000, 1_500),
+        ({"clock.interval.ms": 200}, 600, 1_500),
+        ({"clock.interval.ms": 2_000}, 3_000, 1_500),
+        ({"clock.max.gap.ms": 2_500}, 2_500, 1_250),
+        ({"clock.max.gap.ms": 6_000}, 3_000, 3_000),
     ],
 )
-def test_a_quiet_clock_leaves_half_a_gap(settings: dict[str, object], quiet_ms: int) -> None:
+def test_a_quiet_clock_has_leeway(settings: dict[str, object], quiet_ms: int, leeway_ms: int) -> None:
     given = {"bootstrap.servers": "b:9092", "checkpoint": "c"} | settings
-    assert Pace.of(Settings.load(None, {}, given)).quiet_ms == quiet_ms
+    pace = Pace.of(Settings.load(None, {}, given))
+    assert (pace.quiet_ms, pace.leeway_ms) == (quiet_ms, leeway_ms)
 
 
 def test_a_tick_comes_when_the_watermark_can_pass_a_deadline() -> None:

@@ -21,7 +21,7 @@ from group_coordinator.jobs.health import Health
 from group_coordinator.jobs.settings import Settings
 from group_coordinator.jobs.signals import StopEvent
 from group_coordinator.streaming import supervision
-from group_coordinator.streaming.clock import ClockStoppedError
+from group_coordinator.streaming.clock import ClockStoppedError, Progress
 from group_coordinator.streaming.counts import Counts
 from group_coordinator.streaming.errors import CoordinatorError
 from group_coordinator.streaming.metrics import JobMetrics, Watch
@@ -100,6 +100,7 @@ class FakeProbes:
         """None: now."""
         self.begun: list[set[int]] = []
         self.unsettled = 0
+        self.answers_now = True
         self.silent: Iterator[set[int]] = iter(())
 
     def unwritten_ms(self) -> float:
@@ -117,8 +118,11 @@ class FakeProbes:
     def clock_begins(self) -> None:
         pass
 
-    def tick(self) -> None:
+    def tick(self, leeway_ms: int) -> None:
         pass
+
+    def answers(self) -> bool:
+        return self.answers_now
 
     def measured(self, log_time_ms: int) -> dict[int, Measured]:
         at_ms = log_time_ms if self.measured_at_ms is None else self.measured_at_ms
@@ -220,7 +224,8 @@ class Stage:
         )
 
     def make_clock(self, *arguments: Any) -> FakeClock:
-        self.clock = FakeClock(arguments[3].stalled, self.times)
+        self.progress: Progress = arguments[3]
+        self.clock = FakeClock(self.progress.stalled, self.times)
         return self.clock
 
     def wait(self, timeout_s: float) -> bool:
@@ -648,3 +653,31 @@ def test_kafka_is_asked_often_while_requests_come(stage: Stage) -> None:
         *(Pause.NONE, Pause.SHORT, Pause.NONE, Pause.SHORT, Pause.SHORT),
         Pause.LONG,
     ]
+
+
+def test_ticks_are_few_while_no_requests_come_and_deadlines_are_known(stage: Stage) -> None:
+    quiet: list[tuple[float, bool]] = []
+    began_s = 0.0
+
+    def script() -> None:
+        nonlocal began_s
+        if stage.queries[-1].until is not Until.STOPPED:
+            stage.queries[-1].isActive = False
+            assert not stage.progress.is_quiet()
+            return
+        began_s = began_s or stage.now_s
+        stage.end_batch()
+        since_s = stage.now_s - began_s
+        if since_s > 90:
+            stage.stopping.set()
+        elif since_s > 80:
+            stage.probes.answers_now = False
+        elif 70 < since_s < 71:
+            stage.counts.rejected += 1
+        if not quiet or quiet[-1][1] is not stage.progress.is_quiet():
+            quiet.append((since_s, stage.progress.is_quiet()))
+
+    stage.script = script
+    stage.under_test.run()
+    assert [is_quiet for _, is_quiet in quiet] == [False, True, False, True, False]
+    assert [at_s for at_s, _ in quiet] == pytest.approx([0, 60, 70, 76, 80], abs=0.5)

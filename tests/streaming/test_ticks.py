@@ -8,7 +8,7 @@ from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient
 
 from group_coordinator.jobs.kafka_config import python_client_config
-from group_coordinator.streaming.clock import Clock
+from group_coordinator.streaming.clock import Clock, Progress
 from group_coordinator.streaming.schedule import Pace
 from group_coordinator.streaming.ticks import Beginning, Tick, TickReader
 
@@ -79,6 +79,14 @@ def test_who_falls_silent_is_taken_for_dead(topic: str, config: dict[str, Any]) 
         reader.poll(0.3)
         assert reader.running(0.2) is None
         assert not reader.is_live
+
+
+def test_who_has_leeway_is_taken_for_dead_later(topic: str, config: dict[str, Any]) -> None:
+    quiet = Progress(is_quiet=lambda: True)
+    pace = SELDOM._replace(leeway_ms=3_600_000)
+    with Clock(topic, pace, config, "somebody", quiet), TickReader(topic, config) as reader:
+        reader.poll(0.3)
+        assert reader.running(0.2) is not None
 
 
 @pytest.mark.parametrize("value", [b'{"tick":7}', b"?"])
