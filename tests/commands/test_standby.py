@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from group_coordinator import GroupMember
+from group_coordinator.streaming.ticks import Tick, read_tick
 from tests.commands.job import Job
 from tests.patience import wait_for
 from tests.topics import Reader
@@ -114,3 +115,40 @@ def test_one_of_several_is_the_coordinator(
     different = answers(bootstrap_servers, topics["responses"])
     ids = Counter(json.loads(value)["request_id"] for _, value in different)
     assert max(ids.values()) == 1, "an answer that is repeated is the same"
+
+
+def test_a_coordinator_that_nobody_asks_ticks_seldom_and_keeps_its_place(
+    start: Callable[..., Job], bootstrap_servers: str
+) -> None:
+    first = start(*GAP)
+    first.wait_for("the coordinator is running")
+    config = {"bootstrap_servers": bootstrap_servers}
+
+    def ticks() -> list[Tick]:
+        with Reader(config, first.topics["clock"]) as reader:
+            return [read_tick(record.value) for record in reader.read_to_end()]
+
+    # Deadlines of before are known after a minute.
+    wait_for(lambda: ticks()[-1].leeway_ms == GAP_MS // 2)
+    second = start(*GAP, "--standby")
+    second.wait_for("standing by: ")
+    seldom = len(ticks())
+    wait_for(lambda: len(ticks()) >= seldom + 5)
+    newest = ticks()[seldom:]
+    assert {tick.leeway_ms for tick in newest} == {GAP_MS // 2}
+    # A busy machine makes them later, and nothing makes them come sooner.
+    assert min(tick.at_ms - tick.previous_ms for tick in newest) >= 2_000
+
+    with GroupMember(
+        group_id="g",
+        bootstrap_servers=bootstrap_servers,
+        session_timeout_ms=SESSION_MS,
+        heartbeat_interval_ms=500,
+        request_topic=first.topics["requests"],
+        response_topic=first.topics["responses"],
+    ) as member:
+        member.subscribe(units=["north"])
+        wait_for(lambda: member.poll(timeout_ms=100))
+        wait_for(lambda: not ticks()[-1].leeway_ms)
+    assert not any(line.startswith(("restarting", "standing by")) for line in first.said)
+    assert not any("taking over" in line for line in second.said)
