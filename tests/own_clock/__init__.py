@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
 import zipfile
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 from group_coordinator.deploy.broker import SHORT_LIVED, EmbeddedBroker
@@ -17,6 +19,7 @@ from group_coordinator.deploy.jars import fetch
 from tests.jdk import find_javac
 
 _SOURCES = sorted(Path(__file__).parent.glob("*.java"))
+_JAR = "own-clock.jar"
 _MANIFEST = "Manifest-Version: 1.0\nPremain-Class: OwnClock\n"
 
 
@@ -35,7 +38,7 @@ class BrokerWithOwnClock(EmbeddedBroker):
         directory.mkdir()
         self._ahead = directory / "ahead-ms"
         self.set_clock(0)
-        agent = f"-javaagent:{_agent(directory)}={self._ahead}"
+        agent = f"-javaagent:{Path(_agent().name, _JAR)}={self._ahead}"
         super().__init__(
             directory,
             port=port,
@@ -52,13 +55,15 @@ class BrokerWithOwnClock(EmbeddedBroker):
         new.replace(self._ahead)
 
 
-def _agent(directory: Path) -> Path:
-    classes = directory / "classes"
+@cache
+def _agent() -> tempfile.TemporaryDirectory[str]:
+    """The directory with the agent, which is there until this process ends: the compiler takes seconds."""
+    directory = tempfile.TemporaryDirectory(prefix="own-clock-")
+    classes = Path(directory.name, "classes")
     classpath = os.pathsep.join(map(str, fetch("broker")))
     subprocess.run([find_javac(), "--release", "17", "-cp", classpath, "-d", classes, *_SOURCES], check=True)
-    agent = directory / "own-clock.jar"
-    with zipfile.ZipFile(agent, "w") as jar:
+    with zipfile.ZipFile(Path(directory.name, _JAR), "w") as jar:
         jar.writestr("META-INF/MANIFEST.MF", _MANIFEST)
         for each in classes.rglob("*.class"):
             jar.write(each, each.relative_to(classes))
-    return agent
+    return directory
