@@ -257,7 +257,9 @@ class Clock:
                 self._failure = error
 
     def _due_in_ms(self) -> int:
-        due_ms = self._schedule.next_ms(self._read_to(), is_quiet=self._is_quiet())
+        # The newest tick may have been written before it became quiet.
+        is_quiet = self._leeway_ms > 0 and self._is_quiet()
+        due_ms = self._schedule.next_ms(self._read_to(), is_quiet=is_quiet)
         return due_ms - self._log_time.at(_now())
 
     def _read_to(self) -> int:
