@@ -273,7 +273,7 @@ def idle(
     assignments: tuple[str, ...],
     file: Path | None,
 ) -> None:
-    """Measure what a coordinator costs that nobody asks anything: a quarter of an hour."""
+    """Measure what a coordinator costs that nobody asks anything: twenty minutes."""
     from benchmarks.idle import KINDS, Plan, run
 
     run(Plan(rounds, groups, warm_up, seconds, kinds or KINDS, _parsed(assignments)), file)

@@ -23,9 +23,8 @@ if TYPE_CHECKING:
 NOBODY = "no stream"
 KINDS = (PASS_THROUGH, NO_OP, COORDINATOR)
 _PER_SECOND = 100.0
-_CALM_S = 5
-_CALM_OF_COORDINATOR_S = 75
-"""It has restarted its query, because it was paused, and ticks less often when that has run for a minute."""
+_CALM_S = {PASS_THROUGH: 5, NO_OP: 5, COORDINATOR: 75, NOBODY: 5}
+"""In s. A coordinator restarts its query, because it was paused, and ticks less often a minute after that."""
 
 
 class Plan(NamedTuple):
@@ -59,12 +58,7 @@ def run(plan: Plan, file: Path | None) -> dict[str, Figures]:
                 flow(stream.load, members.beats(), Step(plan.groups, _PER_SECOND, plan.warm_up_s))
         turns = streams | {NOBODY: None}
         rounds = [
-            {
-                kind: _watch(
-                    stage, stream, _CALM_OF_COORDINATOR_S if kind == COORDINATOR else _CALM_S, plan.seconds
-                )
-                for kind, stream in turns.items()
-            }
+            {kind: _watch(stage, stream, _CALM_S[kind], plan.seconds) for kind, stream in turns.items()}
             for _ in range(plan.rounds)
         ]
     medians = {

@@ -89,8 +89,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid
     """For topics that are created; -1 is the broker's default."""
 
     clock_interval_ms: Positive = 1_000
-    """Time between two ticks while no deadline is due that is known. It may be half as long again, or three
-    times as long while no requests come."""
+    """Time between two ticks while no deadline is due that is known. It may be half as long again. While no
+    requests come it may be three times as long, up to `clock.max.gap.ms`."""
     clock_slack_ms: Annotated[int, msgspec.Meta(ge=0)] = 500
     """How far behind the newest tick the watermark stays. It has to cover the difference of brokers' clocks,
     and the time from a record's append until it can be read."""

@@ -105,10 +105,9 @@ class WriteTimes:
 
         `ticks`: the clock writes now. A probe beside a tick makes no batch more, so it may come much earlier.
         """
-        if not ticks:
-            interval_ms = self._interval_ms + self._leeway_ms
-        else:
-            # The next tick may be too late.
+        interval_ms = self._interval_ms + self._leeway_ms
+        if ticks:
+            # With leeway the next tick may be too late.
             interval_ms = 0 if self._leeway_ms else self._interval_ms / 4
         return [
             it

@@ -151,7 +151,7 @@ class Supervision:
         self._heard_at = time.monotonic()
         """When that was more than before, by the machine's monotonic clock in seconds ..."""
         self._running_since = self._heard_at
-        """... and when the query began that goes on for good."""
+        """... and when the newest query began."""
 
     def run(self) -> None:
         """Coordinate until asked to stop; it is this process's turn."""

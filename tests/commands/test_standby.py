@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from group_coordinator import GroupMember
-from group_coordinator.streaming.ticks import Tick, read_tick
 from tests.commands.job import Job
 from tests.patience import wait_for
 from tests.topics import Reader
@@ -122,33 +121,27 @@ def test_a_coordinator_that_nobody_asks_ticks_seldom_and_keeps_its_place(
 ) -> None:
     first = start(*GAP)
     first.wait_for("the coordinator is running")
-    config = {"bootstrap_servers": bootstrap_servers}
+    with Reader({"bootstrap_servers": bootstrap_servers}, first.topics["clock"]) as ticks:
+        # Deadlines of before are known after a minute.
+        ticks.until(lambda told: told and told[-1].get("leeway_ms") == GAP_MS // 2)
+        second = start(*GAP, "--standby")
+        second.wait_for("standing by: ")
+        seldom = len(ticks.read_to_end())
+        newest = ticks.until(lambda told: len(told) >= seldom + 5)[seldom:]
+        assert {tick.get("leeway_ms") for tick in newest} == {GAP_MS // 2}
+        # A busy machine makes them later, and nothing makes them come sooner.
+        assert min(tick["at_ms"] - tick["previous_ms"] for tick in newest) >= 2_000
 
-    def ticks() -> list[Tick]:
-        with Reader(config, first.topics["clock"]) as reader:
-            return [read_tick(record.value) for record in reader.read_to_end()]
-
-    # Deadlines of before are known after a minute.
-    wait_for(lambda: ticks()[-1].leeway_ms == GAP_MS // 2)
-    second = start(*GAP, "--standby")
-    second.wait_for("standing by: ")
-    seldom = len(ticks())
-    wait_for(lambda: len(ticks()) >= seldom + 5)
-    newest = ticks()[seldom:]
-    assert {tick.leeway_ms for tick in newest} == {GAP_MS // 2}
-    # A busy machine makes them later, and nothing makes them come sooner.
-    assert min(tick.at_ms - tick.previous_ms for tick in newest) >= 2_000
-
-    with GroupMember(
-        group_id="g",
-        bootstrap_servers=bootstrap_servers,
-        session_timeout_ms=SESSION_MS,
-        heartbeat_interval_ms=500,
-        request_topic=first.topics["requests"],
-        response_topic=first.topics["responses"],
-    ) as member:
-        member.subscribe(units=["north"])
-        wait_for(lambda: member.poll(timeout_ms=100))
-        wait_for(lambda: not ticks()[-1].leeway_ms)
+        with GroupMember(
+            group_id="g",
+            bootstrap_servers=bootstrap_servers,
+            session_timeout_ms=SESSION_MS,
+            heartbeat_interval_ms=500,
+            request_topic=first.topics["requests"],
+            response_topic=first.topics["responses"],
+        ) as member:
+            member.subscribe(units=["north"])
+            wait_for(lambda: member.poll(timeout_ms=100))
+            ticks.until(lambda told: "leeway_ms" not in told[-1])
     assert not any(line.startswith(("restarting", "standing by")) for line in first.said)
     assert not any("taking over" in line for line in second.said)
