@@ -16,7 +16,7 @@ from group_coordinator.client.channel import WITHOUT_GROUP
 from group_coordinator.client.messages import message_of
 from group_coordinator.client.since import offsets_since, partitions_of
 from group_coordinator.page.memory import LIMITS, Limits, Memory
-from group_coordinator.page.pulse import Pulse
+from group_coordinator.page.pulse import MAX_GAP, Pulse
 
 __all__ = ["Live"]
 
@@ -31,6 +31,8 @@ _END_S = 1.0
 class Live:
     """Reads while the context is open. `back`: how far back in the topic of events it begins.
 
+    `max_gap`: the coordinator's `clock.max.gap.ms`, without which nobody can tell whether it runs.
+
     Topics that are not there yet, and brokers that are away, are waited for; `problem` says so.
     """
 
@@ -42,6 +44,7 @@ class Live:
         client_config: Mapping[str, Any],
         *,
         back: timedelta = timedelta(hours=6),
+        max_gap: timedelta = MAX_GAP,
         limits: Limits = LIMITS,
     ) -> None:
         self._groups_topic = groups_topic
@@ -54,7 +57,7 @@ class Live:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="ui-live", daemon=True)
         self.memory = Memory(limits)
-        self.pulse = Pulse()
+        self.pulse = Pulse(max_gap)
         self.problem: str | None = "the topics are being read"
         """Why what is known may not be all there is; one line."""
         self.has_connected = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from group_coordinator.client.admin import AdminClient
@@ -40,7 +41,13 @@ def serving(settings: PageSettings, say: Callable[[str], None]) -> Iterator[Live
     client_config = python_client_config(settings.bootstrap_servers, settings.kafka)
     with ExitStack() as stack:
         past = _past(settings.history_path)
-        live = Live(settings.topics_groups, settings.topics_events, settings.topics_clock, client_config)
+        live = Live(
+            settings.topics_groups,
+            settings.topics_events,
+            settings.topics_clock,
+            client_config,
+            max_gap=timedelta(milliseconds=settings.clock_max_gap_ms),
+        )
         lags = Lags(
             lambda: AdminClient(
                 request_timeout_ms=_TIMEOUT_MS,

@@ -345,6 +345,27 @@ def test_while_no_coordinator_runs_the_groups_stand_still(live: Live) -> None:
     assert "2 min 1 s" in Page(get("/").body).words
 
 
+@pytest.mark.parametrize(
+    ("max_gap", "tick", "silent_after"),
+    [
+        (timedelta(seconds=3), {}, timedelta(seconds=10)),
+        # A coordinator that nobody asks says that its next tick may be later.
+        (timedelta(seconds=3), {"leeway_ms": 1_500}, timedelta(seconds=11.5)),
+        # It may be set to tick more seldom than once in ten seconds.
+        (timedelta(seconds=20), {"leeway_ms": 10_000}, timedelta(seconds=37)),
+    ],
+)
+def test_a_coordinator_is_silent_only_when_a_tick_and_a_takeover_are_overdue(
+    live: Live, max_gap: timedelta, tick: dict[str, int], silent_after: timedelta
+) -> None:
+    live.pulse = Pulse(max_gap)
+    ticked(live, silent_after, tick)
+    assert "no coordinator has run" not in getter(application(live))("/").body
+
+    ticked(live, silent_after + timedelta(seconds=1), tick)
+    assert "no coordinator has run" in getter(application(live))("/").body
+
+
 def test_a_coordinator_that_was_stopped_is_not_waited_for(live: Live) -> None:
     ticked(live, timedelta(seconds=1), {"last": True})
     assert "no coordinator has run since" in getter(application(live))("/").body
