@@ -134,12 +134,19 @@ class Process:
         return done.stdout.splitlines()
 
     def java(self) -> int:
-        """The process id of its JVM."""
+        """The process id of its JVM; in a cluster that of the driver."""
+        (pid,) = self._javas("--parent")
+        return pid
+
+    def executors(self) -> list[int]:
+        """The process ids of the JVMs that a cluster has besides."""
+        return [pid for pid in self._javas("--session") if pid != self.java()]
+
+    def _javas(self, of: str) -> list[int]:
         pids = subprocess.run(
-            ["pgrep", "--session", str(self._process.pid), "java"], capture_output=True, text=True, check=True
+            ["pgrep", of, str(self._process.pid), "java"], capture_output=True, text=True, check=True
         )
-        (pid,) = pids.stdout.split()
-        return int(pid)
+        return [int(pid) for pid in pids.stdout.split()]
 
     def kill_java(self) -> None:
         """Kill the JVM alone, as a machine short of memory does."""
@@ -177,7 +184,7 @@ class Job(Process):
             directory,
             *("run", "--bootstrap-servers", bootstrap_servers, "--checkpoint", str(self.checkpoint)),
             *("--create-topics", "--metrics-port", "0"),
-            *_set(settings),
+            *set_all(settings),
             *arguments,
             within=within,
         )
@@ -211,7 +218,7 @@ class HistoryJob(Process):
             directory,
             *("write-history", "--bootstrap-servers", bootstrap_servers),
             *("--history-path", str(directory / "history"), "--metrics-port", "0"),
-            *_set(settings),
+            *set_all(settings),
             *arguments,
         )
 
@@ -227,5 +234,5 @@ def gated_python(directory: Path) -> tuple[Path, Path]:
     return python, gate
 
 
-def _set(settings: Mapping[str, str]) -> list[str]:
+def set_all(settings: Mapping[str, str]) -> list[str]:
     return [word for name, it in settings.items() for word in ("--set", f"{name}={it}")]

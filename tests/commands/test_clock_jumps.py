@@ -15,6 +15,7 @@ from group_coordinator.deploy.broker import EmbeddedBroker
 from tests.commands.asking import requests_to
 from tests.commands.ending import end
 from tests.commands.job import Job
+from tests.deploy.prometheus import watched
 from tests.gateway.cluster import another_of, replicate
 from tests.own_clock import BrokerWithOwnClock
 from tests.patience import wait_for
@@ -71,7 +72,9 @@ def test_nobody_expires_because_a_request_partitions_leader_jumps(tmp_path: Path
         leader = stack.enter_context(another_of(tmp_path, first, 2, kind=BrokerWithOwnClock))
         replicate(servers, TopicPartition(job.topics["requests"], 0), [2])
         requests = stack.enter_context(requests_to(servers, job))
+        prometheus = stack.enter_context(watched(job, tmp_path / "prometheus"))
         member = Member(job, requests)
+        assert not prometheus.fires("CoordinatorClockJumps")
         for number, (ahead_ms, by) in enumerate(jumps, start=1):
             leader.set_clock(ahead_ms)
             member.beat_until(f"{REQUESTS} has jumped by {by}")
@@ -79,6 +82,7 @@ def test_nobody_expires_because_a_request_partitions_leader_jumps(tmp_path: Path
             member.beat_until(f"{REQUESTS} is right again", times=number)
         assert job.metrics()["group_coordinator_clock_shifts_total",] == 2 * len(jumps)
         assert job.metrics()["group_coordinator_clock_skew_seconds",] == pytest.approx(0, abs=3)
+        wait_for(lambda: prometheus.fires("CoordinatorClockJumps"))
         assert not any(b"member_removed" in event for event in end(job, servers))
 
 

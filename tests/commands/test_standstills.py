@@ -20,6 +20,7 @@ from group_coordinator.deploy.broker import EmbeddedBroker
 from tests.commands.asking import requests_to
 from tests.commands.ending import events_as_replayed
 from tests.commands.job import Job
+from tests.deploy.prometheus import watched
 from tests.faults.history import collect, read_topic
 from tests.gateway.cluster import another_of, hiding_listeners, replicate
 from tests.gateway.ports import ports_in_a_row
@@ -108,6 +109,7 @@ def test_time_stands_still_for_groups_of_a_partition_that_takes_no_requests(
             requests_to(servers, job) as others,
             Reader({"bootstrap_servers": servers}, job.topics["events"]) as events,
             another_of(tmp_path, first, 2) as second,
+            watched(job, tmp_path / "prometheus") as prometheus,
             ExitStack() as stack,
         ):
             replicate(second.bootstrap_servers, stands, [1, 2])
@@ -135,6 +137,9 @@ def test_time_stands_still_for_groups_of_a_partition_that_takes_no_requests(
                     lambda it: it["event"] == "member_removed" and it["group_id"] == ON_ONE
                 )
                 assert job.metrics()["group_coordinator_request_partitions_standing",] == 1, job.said
+                if not is_killed:
+                    # A coordinator that has died has other metrics' port.
+                    wait_for(lambda: prometheus.fires("CoordinatorPartitionStandsStill"))
             finally:
                 os.kill(second.pid, signal.SIGCONT)
             job.wait_for("request partition 0 takes requests again, after ")

@@ -5,20 +5,25 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from group_coordinator.coordinator_state.newest import Newest
+from group_coordinator.deploy.jars import fetch
 from tests.commands.asking import requests_to
-from tests.commands.job import Job, gated_python
+from tests.commands.job import Job, gated_python, set_all
+from tests.jdk import find_javac
 from tests.patience import wait_for
 from tests.topics import Reader
 
 pytestmark = [pytest.mark.spark, pytest.mark.verify]
 
 # Without probes, all that is planned is what a test has asked.
+# What loads classes beside the first batch takes two cores of its executor.
+CLUSTER = {"spark.master": "local-cluster[1,3,512]", "spark.executor.memory": "512m"}
 GAP = ("--set", "clock.max.gap.ms=10000", "--set", "probe.interval.ms=0")
 
 
@@ -31,12 +36,29 @@ def planned_requests(job: Job) -> int:
     return sum(json.loads(ends)[job.topics["requests"]].values())
 
 
+def waits_for_python(job: Job) -> bool:
+    """Whether the task of a batch has begun in its executor, and needs a Python worker next."""
+    (executor,) = job.executors()
+    done = subprocess.run(
+        [find_javac().with_name("jstack"), str(executor)], capture_output=True, text=True, check=True
+    )
+    threads = done.stdout.split("\n\n")
+    return any("FlatMapGroupsInPandasWithState" in it and "createPythonWorker" in it for it in threads)
+
+
+@pytest.mark.parametrize("in_cluster", [False, True], ids=["one-process", "cluster"])
 def test_what_its_executors_still_write_is_corrected_and_readers_never_go_back(
-    start: Callable[..., Job], bootstrap_servers: str, tmp_path: Path
+    start: Callable[..., Job], bootstrap_servers: str, tmp_path: Path, in_cluster: bool
 ) -> None:
+    """In one process its JVM is executor as well. In a cluster all of the driver is paused."""
     # Its Python workers begin when the gate is open, and its JVM waits for them in the first batch.
     python, gate = gated_python(tmp_path)
-    first = start(*GAP, "--set", f"spark.pyspark.python={python}")
+    more = {"spark.pyspark.python": str(python)}
+    if in_cluster:
+        # Executors do not have the driver's class path.
+        (jar,) = fetch("local")
+        more |= CLUSTER | {"spark.executor.extraClassPath": str(jar)}
+    first = start(*GAP, *set_all(more))
     first.wait_for("topics are ready at ")
     groups, offsets = first.topics["groups"], first.topics["offsets"]
     with (
@@ -47,6 +69,10 @@ def test_what_its_executors_still_write_is_corrected_and_readers_never_go_back(
         partitions = [{"partition_index": 0, "committed_offset": 5}]
         made = requests.send("offset_commit", "g", topics=[{"name": "t", "partitions": partitions}])
         first.wait_until(lambda: planned_requests(first) == 1)
+        if in_cluster:
+            # It asks the driver nothing more until it has written.
+            first.wait_until(lambda: waits_for_python(first))
+            os.kill(first.java(), signal.SIGSTOP)
         os.kill(first.pid, signal.SIGSTOP)
 
         second = start(*GAP)

@@ -8,13 +8,15 @@ import subprocess
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
 import yaml
 
 from group_coordinator.deploy.broker import _free_port
+from tests.commands.job import Process
 from tests.debian import unpacked
 from tests.patience import PATIENCE_S, wait_for
 
@@ -64,6 +66,16 @@ def configured(directory: Path, ports: Mapping[str, str], interval: str | None =
     return path
 
 
+@contextmanager
+def watched(job: Process, directory: Path) -> Iterator[Prometheus]:
+    """Have the shipped rules look at a coordinator, from before anything happens to it."""
+    directory.mkdir()
+    configuration = configured(directory, {"group-coordinator": job.metrics_port()}, interval="500ms")
+    with Prometheus(directory, configuration) as prometheus:
+        wait_for(lambda: prometheus.query("group_coordinator_clock_shifts_total"))
+        yield prometheus
+
+
 class Prometheus:
     """A server that scrapes as `configuration` says, while the context is open; data are in `directory`."""
 
@@ -110,6 +122,10 @@ class Prometheus:
                 return json.load(answer)["data"]
         except urllib.error.HTTPError as error:
             raise AssertionError(json.load(error)["error"]) from None
+
+    def fires(self, alert: str) -> bool:
+        """Whether the alert fires, and does not only wait for its time."""
+        return self.query(f'ALERTS{{alertname="{alert}", alertstate="firing"}}') != []
 
     def query(self, expression: str) -> list[tuple[dict[str, str], float]]:
         """Labels and values of a vector."""
