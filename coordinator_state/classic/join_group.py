@@ -35,6 +35,8 @@ __all__ = ["handle_join_group"]
 _MEMBER_ID_REQUIRED_VERSION = 4
 # From this version on a leader can be told that its group needs no new assignment (KIP-814).
 _SKIP_ASSIGNMENT_VERSION = 9
+_SOMEBODY = ""
+"""In the place of the former leader, which only the first answer can name."""
 
 
 def handle_join_group(turn: Turn[ClassicGroup], request: JoinGroupRequest, new_member_id: str) -> None:
@@ -121,6 +123,10 @@ def _rejoin(
     elif group.state is GroupState.STABLE and group.leader == member.member_id and not is_repeat:
         # A leader joins again when what it divides has changed, which only it can see.
         begins = RebalanceCause.LEADER_REJOINED, "leads and joined again"
+    elif group.state is GroupState.STABLE and group.leader == member.member_id:
+        # The first answer has told a leader that took over that there is nothing to divide. So must this one.
+        _answer_replaced(turn, request, member, _SOMEBODY)
+        return
     else:
         # It did not get the answer, or it would know.
         _tell_again(turn, request, member)

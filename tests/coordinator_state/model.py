@@ -521,7 +521,10 @@ class Model:
         elif not (ask.member_id or self._is_repeat(ask, known)):
             assert any(isinstance(it, told.MemberFenced) for it in self._own_events)
         elif self._is_told_again(ask, known):
-            self._tells_generation(self._take(ask), known, ask)
+            if self.state == STABLE and self.leader == known.member_id:
+                self._tells_restarted(ask, known, "")
+            else:
+                self._tells_generation(self._take(ask), known, ask)
         else:
             known.take_over(ask)
             self._park_again(known, ask)

@@ -284,6 +284,17 @@ def test_restart_that_is_in_the_log_twice_counts_once():
     assert errors(s.heartbeat("c1", member_id=reply.member_id, group_instance_id="i1")) == {"c1": "NONE"}
 
 
+@pytest.mark.parametrize("version", [8, 9])
+def test_leader_whose_restart_is_in_the_log_twice_is_told_twice_to_divide_nothing(version):
+    s = static_group()
+    (first,) = s.restart("c1", api_version=version)
+    (again,) = s.put(s.log[-1].value)
+    assert again.error == "NONE"
+    assert (again.member_id, again.generation_id) == (first.member_id, first.generation_id)
+    assert [it.leader == it.member_id and not it.skip_assignment for it in (first, again)] == [False, False]
+    assert [len(it.members) for it in (first, again)] == ([2, 2] if version == 9 else [0, 0])
+
+
 def test_a_program_that_uses_its_request_ids_again_is_answered_in_the_next_generation():
     s = Scenario()
     s.ask("c1", member_id="", group_instance_id="i1", request_id="1")
