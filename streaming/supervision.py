@@ -48,12 +48,13 @@ from group_coordinator.streaming.query import Until
 from group_coordinator.streaming.ticks import TickReader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
     from group_coordinator.checkpoints.files import CheckpointFiles
+    from group_coordinator.checkpoints.shifts import Measured
     from group_coordinator.coordinator_state.outages import Outage
     from group_coordinator.jobs.settings import Settings
     from group_coordinator.streaming.leadership import Leadership
@@ -211,9 +212,14 @@ class Supervision:
             reason: str | None = None
             try:
                 self._probes.clock_begins()
-                self._note_shifts(clock)
+                self._note_shifts(self._probes.measured(clock.now_ms), clock)
                 self._end_standstills(clock)
+                began_ms = clock.now_ms
                 for reading in self._readings():
+                    measured = self._measured(clock, began_ms)
+                    if reading.until is not Until.PLANNED and self._are_off(measured):
+                        # A clock has jumped since the batch before was planned.
+                        self._note_shifts(measured, clock)
                     self._corrections.begin(clock.now_ms, runs_again=reading.until is Until.PLANNED)
                     silent = self._silent(reading, clock)
                     outages = self._outages(reading, clock)
@@ -313,7 +319,12 @@ class Supervision:
             standstills=tuple({it.partition: it for it in read_standstills(self._files)}.values()),
         )
 
-    def _note_shifts(self, clock: Clock) -> None:
+    def _measured(self, clock: Clock, since_ms: float) -> dict[int, Measured]:
+        """By how much the clocks of partitions' leaders are wrong, as was measured since then."""
+        measured = self._probes.measured(clock.now_ms)
+        return {it: each for it, each in measured.items() if each.at_ms > since_ms}
+
+    def _note_shifts(self, measured: Mapping[int, Measured], clock: Clock) -> None:
         """Have the batch that was running run again with times that the guard accepts.
 
         Whatever has ended the query: Spark tries a task again that has refused a record, and the clock may
@@ -327,7 +338,7 @@ class Supervision:
             guard,
             differ_ms=self._settings.clocks_differ_ms,
             most=self._settings.max_batch_records,
-            measured=self._probes.measured(clock.now_ms),
+            measured=measured,
         )
         for partition, _, shift_ms in noted:
             self._metrics.clock_shifts.inc()
@@ -342,13 +353,12 @@ class Supervision:
                     "as of their append times"
                 )
 
-    def _is_clock_off(self, clock: Clock) -> bool:
-        """Whether requests of a partition count as of a wrong time, as was measured since the query began."""
+    def _are_off(self, measured: Mapping[int, Measured]) -> bool:
+        """Whether requests of a partition count as of a wrong time."""
         differ_ms = self._settings.clocks_differ_ms
         return any(
             is_off(self._shifts.newest_ms(partition), each.shift_ms, differ_ms)
-            for partition, each in self._probes.measured(clock.now_ms).items()
-            if each.at_ms > self._resumed_ms
+            for partition, each in measured.items()
         )
 
     def _begin_standstills(self, silent: Collection[int]) -> None:
@@ -453,7 +463,7 @@ class Supervision:
         if healed := self._probes.healed():
             return f"{_partitions(healed)} requests again"
         has_planned = self._batches.groups is not None
-        if is_coordinating and has_planned and self._is_clock_off(clock):
+        if is_coordinating and has_planned and self._are_off(self._measured(clock, self._resumed_ms)):
             return "a clock has jumped"
         return None
 

@@ -133,6 +133,9 @@ class Coordinator:
         ):
             self._begin_soon()
             return
+        if self._catches_up:
+            # The batches that have run again may have taken long enough for a clock to jump.
+            self._put_right(self._started)
         records = log.records[self._read :][: self._room]
         self._read += len(records)
         had_room = self._read == len(log.records)
@@ -303,14 +306,15 @@ class Coordinator:
             for it, each in measured
         )
 
-    def _put_right(self) -> None:
-        """Note the shifts of clocks that were measured to be wrong."""
+    def _put_right(self, since_ms: int = 0) -> None:
+        """Note the shifts of clocks that were measured to be wrong since then."""
         read = self._world.log.records[: self._read]
         for number in range(self._conditions.partitions):
             measured = self._world.log.measured(number)
             # Or else its clock may have jumped since then.
             if (
                 measured is not None
+                and measured.at_ms > since_ms
                 and measured.at_ms >= self._refused_ms.get(number, 0)
                 and is_off(Shifts(self._shifts).newest_ms(number), measured.shift_ms, DIFFER_MS)
             ):

@@ -447,6 +447,8 @@ def test_a_clock_that_has_jumped_is_noted_before_the_batch_runs_again(stage: Sta
     """As long as a batch ends some time: it is no failure of the query."""
     stage.planned_now = planned
     stage.shifts = iter([[Shift(7, 100, -12_000), Shift(8, 0, 0)]])
+    # No probe has measured it since.
+    stage.probes.measured_at_ms = 0
     # Together with the tries of the task this is longer than a batch may take.
     stage.shifting_s = 5
 
@@ -533,6 +535,37 @@ def test_a_clock_that_is_noted_to_be_wrong_or_was_before_the_query_began_restart
     ]
 
 
+@pytest.mark.parametrize(("measured_at_ms", "is_noted"), [(None, True), (1_000, False)])
+def test_a_clock_that_jumps_while_a_batch_is_finished_is_noted_before_the_next_one(
+    stage: Stage, measured_at_ms: int | None, is_noted: bool
+) -> None:
+    """The next one has requests that came meanwhile, and it may accept them with the shift of before.
+
+    When the coordinator began it has made use of what was measured before that.
+    """
+    stage.planned_now = lambda: planned(is_committed=bool(stage.queries))
+    stage.measured = iter([[], [Shift(7, 100, -12_000)]])
+
+    def script() -> None:
+        newest = stage.queries[-1]
+        if newest.until is Until.STOPPED:
+            stage.stopping.set()
+        else:
+            stage.probes.ahead_now, stage.probes.measured_at_ms = {7: 12_000}, measured_at_ms
+            newest.isActive = False
+
+    stage.script = script
+    stage.under_test.run()
+    jumped = "the clock of request partition 7's leader has jumped by +12.0 s: its requests count as of now"
+    assert stage.said == [
+        "finishing the batch that was running",
+        *([jumped] if is_noted else []),
+        "catching up with the log",
+        "the coordinator is running",
+        "stopping after the running batch",
+    ]
+
+
 def test_log_time_is_told_to_the_guard_as_it_goes_on(stage: Stage) -> None:
     def script() -> None:
         stage.queries[-1].isActive = False
@@ -588,7 +621,7 @@ def test_a_partition_that_takes_no_requests_stands_still_until_it_does(stage: St
     stands = "request partition 7 takes no requests"
     begins = [f"restarting the query: {stands}", f"{stands}: time stands still for its groups", *running]
     again = "request partition 7 takes requests again"
-    ends = [f"restarting the query: {again}", f"{again}, after 4.0 s", *running]
+    ends = [f"restarting the query: {again}", f"{again}, after 5.0 s", *running]
     assert stage.said == [*running, *[*begins, *ends] * 2, "stopping after the running batch"]
     assert stage.probes.begun == [set()] * 2 + ([{7}] * 2 + [set()] * 2) * 2
     # Its requests of that time are no signs of a clock that has jumped.
