@@ -30,7 +30,8 @@ rootLogger.appenderRef.out.ref = out
 logger.group.name = org.apache.kafka.clients.consumer.internals
 logger.group.level = info
 """
-_RECORD = re.compile(r"Partition:(\d+)\tOffset:(\d+)\t(.*)")
+_RECORD = re.compile(r"Partition:(\d+)\tOffset:(\d+)\t(\{.*\})")
+_LOGGED = "[Consumer clientId="
 _SYNCED = re.compile(
     r"\[.*\] Successfully synced group in generation Generation\{generationId=(\d+), memberId='([^']*)'"
 )
@@ -70,11 +71,19 @@ class ConsoleOutput:
         self._tail = Tail(log)
         self._store = store
         self._owner = Owner(name, "", -1)
+        self._begun = ""
+        """The beginning of a record, in the midst of which another thread has logged something."""
 
     def take(self) -> None:
         """Store what is new, in its order."""
         orders: list[tuple[int, int, int]] = []
-        for line in self._tail.lines():
+        for text in self._tail.lines():
+            record, logged, told = text.partition(_LOGGED)
+            self._begun += record
+            if logged:
+                line = logged + told
+            else:
+                line, self._begun = self._begun, ""
             if found := _RECORD.fullmatch(line):
                 orders.append((json.loads(found[3])["order"], int(found[1]), int(found[2])))
                 continue

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from group_coordinator.demo.console import ConsoleOutput
 from group_coordinator.demo.store import OrderStore
 
@@ -16,6 +18,8 @@ memberId='java-2-af', protocol='range'}
 [Consumer clientId=java-2, groupId=g] Adding newly assigned partitions: [orders-11]
 Partition:11\tOffset:3\t{"order": 16}
 Partition:11\tOff"""
+
+RECORD = 'Partition:0\tOffset:7\t{"order": 15}\n'
 
 
 def test_results_belong_to_the_generation_in_which_they_were_printed(tmp_path: Path) -> None:
@@ -39,4 +43,17 @@ def test_results_belong_to_the_generation_in_which_they_were_printed(tmp_path: P
         ("revoked", {0, 11}, "java-2-af", 1),
         ("assigned", {11}, "java-2-af", 2),
     ]
+    store.close()
+
+
+@pytest.mark.parametrize("at", range(len(RECORD)))
+def test_what_the_client_logs_within_a_record_is_taken_out_of_it(tmp_path: Path, at: int) -> None:
+    """The consumer writes a record in parts, and its other thread does not wait for the last one."""
+    log, store = tmp_path / "log", OrderStore(tmp_path / "orders")
+    revoked = "[Consumer clientId=java-2, groupId=g] Revoke previously assigned partitions [orders-0]\n"
+    log.write_text(f"{RECORD[:at]}{revoked}{RECORD[at:]}")
+    ConsoleOutput("java-2", log, store).take()
+
+    assert [each[:3] for each in store.orders()] == [(15, 0, 7)]
+    assert [(each.kind, each.partitions) for each in store.ownership()] == [("revoked", {0})]
     store.close()
