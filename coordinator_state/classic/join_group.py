@@ -123,10 +123,6 @@ def _rejoin(
     elif group.state is GroupState.STABLE and group.leader == member.member_id and not is_repeat:
         # A leader joins again when what it divides has changed, which only it can see.
         begins = RebalanceCause.LEADER_REJOINED, "leads and joined again"
-    elif group.state is GroupState.STABLE and group.leader == member.member_id:
-        # The first answer has told a leader that took over that there is nothing to divide. So must this one.
-        _answer_replaced(turn, request, member, _SOMEBODY)
-        return
     else:
         # It did not get the answer, or it would know.
         _tell_again(turn, request, member)
@@ -154,31 +150,29 @@ def _replace_static_member(
     is_same_vote = member.protocol_names == names_of(request.protocols)
     _update(turn, request, member)
     if group.state is GroupState.STABLE and (is_same_vote or group.select_protocol() == group.protocol_name):
-        _answer_replaced(turn, request, member, old_leader)
+        _tell_again(turn, request, member, old_leader)
     else:
         _park_again(turn, request, member)
         reason = _reason(request, new_member_id, f"replaced {old_member_id}")
         maybe_prepare_rebalance(turn, RebalanceCause.MEMBER_REPLACED, reason)
 
 
-def _answer_replaced(
-    turn: Turn[ClassicGroup], request: JoinGroupRequest, member: Member, old_leader: str | None
-) -> None:
-    if request.version >= _SKIP_ASSIGNMENT_VERSION:
-        _tell_again(turn, request, member, skip_assignment=turn.group.leader == member.member_id)
-    else:
-        # Were it told that it leads, it would divide the work again, and nobody would ask for it.
-        answer_join(turn, request.reply_to, member, leader=old_leader)
-
-
 def _tell_again(
-    turn: Turn[ClassicGroup], request: JoinGroupRequest, member: Member, *, skip_assignment: bool = False
+    turn: Turn[ClassicGroup],
+    request: JoinGroupRequest,
+    member: Member,
+    old_leader: str | None = _SOMEBODY,
 ) -> None:
     """Send the generation to a member that has been sent it, or that has taken over from one that has.
 
-    The leader's answer has all members. It asks again if that is too much at once.
+    The leader's answer has all members. It asks again if that is too much at once. In Stable it must not
+    think that it has to divide the work: nobody would ask for that.
     """
-    if turn.group.leader == member.member_id and not turn.may_tell(member.lasting_id):
+    leads = turn.group.leader == member.member_id
+    skip_assignment = leads and turn.group.state is GroupState.STABLE
+    if skip_assignment and request.version < _SKIP_ASSIGNMENT_VERSION:
+        answer_join(turn, request.reply_to, member, leader=old_leader)
+    elif leads and not turn.may_tell(member.lasting_id):
         message = "the members of this group were asked for too often at once: join again"
         _refuse(turn, request, Errors.COORDINATOR_NOT_AVAILABLE, message=message)
     else:

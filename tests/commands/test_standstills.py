@@ -139,7 +139,7 @@ def test_time_stands_still_for_groups_of_a_partition_that_takes_no_requests(
                 assert job.metrics()["group_coordinator_request_partitions_standing",] == 1, job.said
                 if not is_killed:
                     # A coordinator that has died has other metrics' port.
-                    wait_for(lambda: prometheus.fires("CoordinatorPartitionStandsStill"))
+                    wait_for(lambda: "CoordinatorPartitionStandsStill" in prometheus.firing())
             finally:
                 os.kill(second.pid, signal.SIGCONT)
             job.wait_for("request partition 0 takes requests again, after ")

@@ -21,9 +21,9 @@ from tests.topics import Reader
 
 pytestmark = [pytest.mark.spark, pytest.mark.verify]
 
-# Without probes, all that is planned is what a test has asked.
 # What loads classes beside the first batch takes two cores of its executor.
 CLUSTER = {"spark.master": "local-cluster[1,3,512]", "spark.executor.memory": "512m"}
+# Without probes, all that is planned is what a test has asked.
 GAP = ("--set", "clock.max.gap.ms=10000", "--set", "probe.interval.ms=0")
 
 

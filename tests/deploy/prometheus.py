@@ -123,9 +123,13 @@ class Prometheus:
         except urllib.error.HTTPError as error:
             raise AssertionError(json.load(error)["error"]) from None
 
-    def fires(self, alert: str) -> bool:
-        """Whether the alert fires, and does not only wait for its time."""
-        return self.query(f'ALERTS{{alertname="{alert}", alertstate="firing"}}') != []
+    def firing(self) -> dict[str, tuple[str | None, str]]:
+        """The group and the summary of each alert that fires, and does not only wait for its time."""
+        return {
+            alert["labels"]["alertname"]: (alert["labels"].get("group"), alert["annotations"]["summary"])
+            for alert in self.get("alerts")["alerts"]
+            if alert["state"] == "firing"
+        }
 
     def query(self, expression: str) -> list[tuple[dict[str, str], float]]:
         """Labels and values of a vector."""

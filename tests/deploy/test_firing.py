@@ -25,15 +25,6 @@ GROWING, STANDING, EMPTY = (TopicPartition("alerts", number) for number in range
 SHORTENED = ("GroupLagGrowing", "10m", "1m")
 
 
-def firing(prometheus: Prometheus) -> dict[str, tuple[str | None, str]]:
-    """The group and the summary of each alert that fires."""
-    return {
-        alert["labels"]["alertname"]: (alert["labels"].get("group"), alert["annotations"]["summary"])
-        for alert in prometheus.get("alerts")["alerts"]
-        if alert["state"] == "firing"
-    }
-
-
 # -- lag and offsets -------------------------------------------------------------------------------------
 
 
@@ -129,13 +120,13 @@ def test_alerts_about_lag_and_offsets_fire(prometheus: Prometheus, lag: Process,
     """
 
     wait_for(lambda: prometheus.query("group_coordinator_offsets_total"))
-    assert firing(prometheus) == {}
+    assert prometheus.firing() == {}
     groups.begin()
     for alert in ("OffsetsExpired", "GroupStalled", "GroupLagGrowing"):
         wait_for(
-            lambda alert=alert: alert in firing(prometheus), meanwhile=groups.go_on, said=lambda: lag.said
+            lambda alert=alert: alert in prometheus.firing(), meanwhile=groups.go_on, said=lambda: lag.said
         )
-    fired = firing(prometheus)
+    fired = prometheus.firing()
     expired, expired_summary = fired.pop("OffsetsExpired")
     assert expired is None
     assert expired_summary.endswith("committed offsets have expired in ten minutes.")
@@ -145,7 +136,7 @@ def test_alerts_about_lag_and_offsets_fire(prometheus: Prometheus, lag: Process,
         "GroupLagGrowing": ("etl-slow", "Group etl-slow falls behind further and further."),
     }
     # Nobody has expired whose group goes on, and what was told is over when both have caught up.
-    wait_for(lambda: set(firing(prometheus)) == {"OffsetsExpired"}, meanwhile=groups.catch_up)
+    wait_for(lambda: set(prometheus.firing()) == {"OffsetsExpired"}, meanwhile=groups.catch_up)
 
 
 # -- the disk --------------------------------------------------------------------------------------------
@@ -176,12 +167,12 @@ def test_an_alert_fires_when_the_disk_of_the_checkpoint_fills(job_with_disk: Job
     with Prometheus(tmp_path, configured(tmp_path, {"group-coordinator": job.metrics_port()})) as prometheus:
         name = "group_coordinator_checkpoint"
         wait_for(lambda: prometheus.query(f"{name}_bytes > 0 and {name}_free_bytes > 1e9"))
-        assert firing(prometheus) == {}
+        assert prometheus.firing() == {}
         with (disk / "somebody-elses").open("wb") as file:
             os.posix_fallocate(file.fileno(), 0, FILLED)
         wait_for(lambda: prometheus.query(f"{name}_free_bytes < 1e9"))
-        ((_, summary),) = wait_for(lambda: firing(prometheus), said=lambda: job.said).values()
-        assert firing(prometheus).keys() == {"CoordinatorDiskFills"}
+        ((_, summary),) = wait_for(prometheus.firing, said=lambda: job.said).values()
+        assert prometheus.firing().keys() == {"CoordinatorDiskFills"}
         assert summary.startswith("The checkpoint's disk has 8")
         (disk / "somebody-elses").unlink()
-        wait_for(lambda: firing(prometheus) == {})
+        wait_for(lambda: prometheus.firing() == {})

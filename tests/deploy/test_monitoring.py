@@ -416,14 +416,14 @@ def test_an_alert_fires_when_requests_wait_to_be_read(
     scraping: Prometheus, job: Job, bootstrap_servers: str
 ) -> None:
     """With the settings that a coordinator has by itself; its JVM stands still, so that nothing is read."""
-    assert not scraping.fires("CoordinatorLag")
+    assert "CoordinatorLag" not in scraping.firing()
     java = job.java()
     os.kill(java, signal.SIGSTOP)
     try:
         producer = KafkaProducer(bootstrap_servers=bootstrap_servers)
         producer.send(job.topics["requests"], key=b"g", value=b"nobody reads it")
         producer.close()
-        wait_for(lambda: scraping.fires("CoordinatorLag"))
+        wait_for(lambda: "CoordinatorLag" in scraping.firing())
     finally:
         os.kill(java, signal.SIGCONT)
-    wait_for(lambda: not scraping.fires("CoordinatorLag"))
+    wait_for(lambda: "CoordinatorLag" not in scraping.firing())
