@@ -38,7 +38,7 @@ from group_coordinator.gateway.login import Login
 from group_coordinator.gateway.rights import Rights
 from group_coordinator.gateway.security import Security
 from group_coordinator.gateway.slots import LocalSlot, Slots
-from group_coordinator.gateway.upstream import Upstream, set_reading
+from group_coordinator.gateway.upstream import Upstream, has_hung_up, set_reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -262,6 +262,11 @@ class ClientConnection(asyncio.BufferedProtocol):
     def expire(self, now_s: float) -> None:
         """End the connection if nothing has come for too long. A client that is owed something may wait."""
         if not self._may_ask:
+            if has_hung_up(self._transport):
+                # It may have sent again, elsewhere, all that is not read yet: an old commit would take its
+                # group back.
+                self.abort("client")
+                return
             # While the gateway does not read it, it cannot finish its request.
             self._unfinished_s = None if self._unfinished_s is None else now_s
         if self._stuck_s is not None:
@@ -275,6 +280,10 @@ class ClientConnection(asyncio.BufferedProtocol):
             if now_s - self._heard_s > limit_s:
                 self.close("idle")
                 return
+        self._keep_login(now_s)
+
+    def _keep_login(self, now_s: float) -> None:
+        """Ask a broker that has been silent for long for a sign of life, if a login would be lost with it."""
         if self._upstream is not None and now_s - self._upstream.heard_s > Limits.keep_alive_s:
             if self._login.may_be_kept(now_s) and not self.is_owed:
                 self._ask_broker(_SIGN_OF_LIFE, lambda _response, _now_s: None)

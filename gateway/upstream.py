@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import select
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +17,12 @@ if TYPE_CHECKING:
 
     from group_coordinator.gateway.slots import Slots
 
-__all__ = ["Upstream", "set_reading"]
+__all__ = ["Upstream", "has_hung_up", "set_reading"]
 
 _READ_BYTES = 256 * 1024
 """Most that is read at once. Each read and each write costs more than what is done between them."""
+_HUNG_UP = getattr(select, "POLLRDHUP", select.POLLHUP)
+"""Linux alone tells of a side that has only closed its half."""
 
 
 class Upstream(asyncio.BufferedProtocol):
@@ -154,6 +157,13 @@ class Upstream(asyncio.BufferedProtocol):
         if self._is_open:
             self._is_open = False
             self._on_lost(reason)
+
+
+def has_hung_up(transport: Any) -> bool:
+    """Whether the other side has gone. asyncio does not tell that of a transport that is not read."""
+    poll = select.poll()
+    poll.register(transport.get_extra_info("socket"), _HUNG_UP)
+    return bool(poll.poll(0))
 
 
 def set_reading(transport: Any, is_reading: bool) -> None:  # noqa: FBT001 - a switch

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import random
+import socket
 import ssl
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -150,6 +151,12 @@ def play(story: Story, security: Security = PLAIN, tls: ssl.SSLContext | None = 
     return asyncio.run(played())
 
 
+def server_of_tls(directory: Path) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(make_client_key(directory, PASSWORD), password=PASSWORD)
+    return context
+
+
 MOST_HELD = 2 * Limits.unwritten
 """Of one connection in one direction: what asyncio reads at a time comes on top of the limit."""
 
@@ -186,8 +193,6 @@ def test_answers_come_in_the_order_of_the_questions() -> None:
 
 
 def test_frames_of_many_tls_records_are_passed_unharmed(tmp_path: Path) -> None:
-    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    server.load_cert_chain(make_client_key(tmp_path, PASSWORD), password=PASSWORD)
     # A record has 16 kB at most.
     body = random.Random(1).randbytes(100_000)
 
@@ -198,7 +203,7 @@ def test_frames_of_many_tls_records_are_passed_unharmed(tmp_path: Path) -> None:
         to_gateway.write(response(1, body))
         assert await read(reader) == response(1, body)
 
-    play(story, Security(tls=client_of_tls()), server)
+    play(story, Security(tls=client_of_tls()), server_of_tls(tmp_path))
 
 
 def test_a_produce_without_acknowledgements_has_no_response() -> None:
@@ -363,6 +368,30 @@ def test_what_a_client_has_asked_that_has_gone_does_not_wait() -> None:
     play(story)
 
 
+@pytest.mark.parametrize("is_plain", [True, False])
+def test_a_client_that_goes_while_no_client_is_read_is_noticed(is_plain: bool, tmp_path: Path) -> None:
+    async def story(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"".join(map(beat, range(MOST_PENDING))))
+        await eventually(lambda: gateway.pending.is_full)
+        writer.write(beat(99))
+        gateway.connection.expire(time.monotonic())
+        assert gateway.pending.is_full
+        # With TLS, close() would wait for the gateway's word.
+        writer.transport.abort()
+
+        def has_gone() -> list[str]:
+            gateway.connection.expire(time.monotonic())
+            return gateway.reasons
+
+        await eventually(has_gone)
+        assert (gateway.pending.count, gateway.pending.is_full) == (0, False)
+
+    ends = () if is_plain else (Security(tls=client_of_tls()), server_of_tls(tmp_path))
+    gateway = play(story, *ends)
+    assert gateway.reasons == ["client"]
+    assert len(gateway.asked) == MOST_PENDING
+
+
 def test_responses_that_wait_for_one_before_them_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Limits, "held", 40)
 
@@ -431,7 +460,9 @@ def test_the_connection_goes_whose_request_has_been_unfinished_longest() -> None
 class Transport:
     """Takes what is written, and how the connection ended."""
 
-    ended = ""
+    def __init__(self, connected: socket.socket) -> None:
+        self.ended = ""
+        self._socket = connected
 
     def close(self) -> None:
         self.ended = "closed"
@@ -445,14 +476,22 @@ class Transport:
     def is_reading(self) -> bool:
         return True
 
-    def get_extra_info(self, _name: str) -> tuple[str, int]:
-        return "10.0.0.7", 1
+    def get_extra_info(self, name: str) -> Any:
+        return self._socket if name == "socket" else ("10.0.0.7", 1)
 
     def set_write_buffer_limits(self, high: int) -> None:
         assert high == Limits.unwritten
 
     def get_write_buffer_size(self) -> int:
         return 0
+
+
+@pytest.fixture
+def transport() -> Iterator[Transport]:
+    """Of a client that is there all the time."""
+    ours, clients = socket.socketpair()
+    with ours, clients:
+        yield Transport(ours)
 
 
 @pytest.mark.parametrize(
@@ -466,9 +505,9 @@ class Transport:
     ],
 )
 def test_a_connection_of_which_nothing_whole_comes_is_closed(
-    sent: bytes, silent_s: float, ended: str
+    transport: Transport, sent: bytes, silent_s: float, ended: str
 ) -> None:
-    connection, transport = ClientConnection(Gateway(PLAIN), 1, ("broker", 9092), PLAIN), Transport()
+    connection = ClientConnection(Gateway(PLAIN), 1, ("broker", 9092), PLAIN)
     connection.connection_made(transport)
     began_s = time.monotonic()
     for byte in sent:
@@ -479,8 +518,8 @@ def test_a_connection_of_which_nothing_whole_comes_is_closed(
     assert transport.ended == ended
 
 
-def test_a_client_that_does_not_read_goes_though_it_is_owed_something() -> None:
-    connection, transport = ClientConnection(Gateway(PLAIN), 1, ("broker", 9092), PLAIN), Transport()
+def test_a_client_that_does_not_read_goes_though_it_is_owed_something(transport: Transport) -> None:
+    connection = ClientConnection(Gateway(PLAIN), 1, ("broker", 9092), PLAIN)
     connection.connection_made(transport)
     connection._slots.await_local()
     now_s = time.monotonic()
@@ -492,8 +531,8 @@ def test_a_client_that_does_not_read_goes_though_it_is_owed_something() -> None:
     assert transport.ended == "aborted"
 
 
-def test_nothing_more_is_written_to_a_client_that_has_gone() -> None:
-    connection, transport = ClientConnection(Gateway(PLAIN), 1, ("broker", 9092), PLAIN), Transport()
+def test_nothing_more_is_written_to_a_client_that_has_gone(transport: Transport) -> None:
+    connection = ClientConnection(Gateway(PLAIN), 1, ("broker", 9092), PLAIN)
     connection.connection_made(transport)
     written: list[bytes] = []
 

@@ -90,7 +90,8 @@ def large_join(number: int) -> bytes:
     message = JoinGroupRequest(
         version=0,
         group_id=f"g{number}",
-        session_timeout_ms=30_000,
+        # It waits for an answer until the test is over.
+        session_timeout_ms=1_800_000,
         member_id="",
         protocol_type="consumer",
         protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=bytes(LARGE))],
@@ -138,6 +139,9 @@ def test_all_limits_at_their_ends_take_the_memory_that_they_name(small: Process)
     def closed(reason: str) -> float:
         return small.metrics()["group_coordinator_gateway_connections_closed_total", reason]
 
+    def joins() -> float:
+        return small.metrics()["group_coordinator_gateway_waiting", "JoinGroup"]
+
     async def fill(there: list[asyncio.StreamWriter]) -> tuple[int, int]:
         there += [await ask(address) for _ in range(100)]
         before = memory().rss
@@ -150,9 +154,11 @@ def test_all_limits_at_their_ends_take_the_memory_that_they_name(small: Process)
             there.append((await connect(address))[1])
             there[-1].write(fetch("limits.records"))
         await eventually(lambda: closed("unread responses") > 0)
-        for number in range(20):
+        for number in range(MOST["gateway.max.waiting.bytes"] // LARGE + 1):
             there.append((await connect(address))[1])
             there[-1].write(large_join(number))
+            # All at once they may be unfinished together, and the gateway would close most of them.
+            await eventually(lambda: joins() == number + 1)  # noqa: B023 - it is called before the next
         await eventually(lambda: any("clients are not read" in each for each in small.said))
         while len(there) < 450:
             there.append((await connect(address))[1])
