@@ -7,7 +7,7 @@ pyspark's own daemon only forks pyspark's own workers.
 from __future__ import annotations
 
 import gc
-from itertools import count
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pyspark.daemon
@@ -22,9 +22,6 @@ __all__ = ["TESTED_VERSIONS", "daemon_defaults", "why_not_short"]
 TESTED_VERSIONS = ("4.2.0",)
 """The versions of pyspark whose internals the short way uses. With others it is not taken."""
 
-_LOADING_TASKS = 1
-"""After so many tasks a worker has loaded all modules."""
-
 _ENDED = 1
 """The exit code by which pyspark's daemon ends the worker as well."""
 
@@ -33,7 +30,8 @@ _MODULE = "group_coordinator.streaming.daemon"
 
 _daemon: Any = pyspark.daemon
 _pysparks_worker = _daemon.worker
-_tasks = count()
+_frozen: set[int] = set()
+"""How many modules there were each time this worker has frozen them."""
 
 
 def daemon_defaults() -> dict[str, str]:
@@ -56,14 +54,23 @@ def _worker(connection: socket.socket, authenticated: bool) -> int:  # noqa: FBT
     from group_coordinator.streaming.worker import install  # noqa: PLC0415
 
     install()
-    if next(_tasks) <= _LOADING_TASKS:
-        # pyspark collects garbage after each task, and would look through all modules each time.
-        gc.freeze()
+    _freeze_modules()
     try:
         return _pysparks_worker(connection, authenticated)  # type: ignore[no-any-return]
     except BrokenPipeError:
         # Spark has ended the task, as when it is stopped, and reads no more: nothing to be looked into.
         return _ENDED
+
+
+def _freeze_modules() -> None:
+    """Keep pyspark, which collects garbage after each task, from looking through all modules each time.
+
+    A task of a kind that this worker has not had before may have loaded more of them.
+    """
+    modules = len(sys.modules)
+    if modules not in _frozen:
+        _frozen.add(modules)
+        gc.freeze()
 
 
 if __name__ == "__main__":

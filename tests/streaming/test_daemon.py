@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import gc
 import socket
+import sys
+from collections.abc import Iterator
+from types import ModuleType
 from typing import Any
 
 import pyspark
 import pytest
+from pyarrow import RecordBatch
 from pyspark import SparkConf
+from pyspark.sql import Row
 
 from group_coordinator.streaming import daemon, worker
+from group_coordinator.streaming.warmth import loading
+from tests.streaming.harness import Harness
 
 
 @pytest.fixture
@@ -20,7 +27,7 @@ def task(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(worker, "install", lambda: None)
     frozen: list[bool] = []
     monkeypatch.setattr(gc, "freeze", lambda: frozen.append(True))
-    monkeypatch.setattr(daemon, "_tasks", iter(range(10)))
+    monkeypatch.setattr(daemon, "_frozen", set())
 
     def run(pysparks: Any) -> tuple[int, int]:
         monkeypatch.setattr(daemon, "_pysparks_worker", pysparks)
@@ -48,10 +55,43 @@ def test_another_error_is_told(task: Any) -> None:
         task(worker)
 
 
-def test_what_the_first_task_has_loaded_is_frozen_too(task: Any) -> None:
-    told = [task(lambda _connection, _authenticated: 0) for _ in range(4)]
+def test_what_a_task_has_loaded_is_frozen_before_the_next(task: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not only what the first one has: that may be of another query."""
 
-    assert told == [(0, 1), (0, 2), (0, 2), (0, 2)]
+    def loads(_connection: socket.socket, _authenticated: bool) -> int:
+        monkeypatch.setitem(sys.modules, "loaded_late", ModuleType("loaded_late"))
+        return 0
+
+    def works(_connection: socket.socket, _authenticated: bool) -> int:
+        return 0
+
+    told = [task(each) for each in (works, works, works, loads, works, works)]
+
+    assert told == [(0, 1), (0, 1), (0, 1), (0, 1), (0, 2), (0, 2)]
+
+
+@pytest.mark.spark
+def test_a_coordinators_workers_have_all_frozen_that_they_loaded(harness: Harness) -> None:
+    """They begin with a task of another kind. After each task pyspark looks through what is not frozen."""
+
+    def look(batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
+        for _ in batches:
+            counts = {"loose": [len(gc.get_objects())], "frozen": [gc.get_freeze_count()]}
+            yield RecordBatch.from_pydict(counts)
+
+    def objects() -> list[Row]:
+        return harness.spark.range(0, 2, 1, 2).mapInArrow(look, "loose long, frozen long").collect()
+
+    with loading(harness.spark, harness.settings, harness.partitions):
+        pass
+    harness.start_and_warm_up()
+    for _ in range(3):
+        harness.call("heartbeat", "g", member_id="m", generation_id=0)
+    assert harness.stop()
+    # This way to a worker may load something by itself.
+    objects()
+
+    assert all(each.loose < each.frozen / 10 for each in objects())
 
 
 def test_it_is_told_why_a_session_has_pysparks_own_workers(monkeypatch: pytest.MonkeyPatch) -> None:
