@@ -216,10 +216,11 @@ class Supervision:
                 self._end_standstills(clock)
                 began_ms = clock.now_ms
                 for reading in self._readings():
-                    measured = self._measured(clock, began_ms)
-                    if reading.until is not Until.PLANNED and self._are_off(measured):
-                        # A clock has jumped since the batch before was planned.
-                        self._note_shifts(measured, clock)
+                    if reading.until is not Until.PLANNED:
+                        measured = self._measured(clock, began_ms)
+                        if self._are_off(measured):
+                            # A clock has jumped since the batch before was planned.
+                            self._note_shifts(measured, clock)
                     self._corrections.begin(clock.now_ms, runs_again=reading.until is Until.PLANNED)
                     silent = self._silent(reading, clock)
                     outages = self._outages(reading, clock)

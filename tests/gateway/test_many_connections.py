@@ -139,8 +139,8 @@ def test_all_limits_at_their_ends_take_the_memory_that_they_name(small: Process)
     def closed(reason: str) -> float:
         return small.metrics()["group_coordinator_gateway_connections_closed_total", reason]
 
-    def joins() -> float:
-        return small.metrics()["group_coordinator_gateway_waiting", "JoinGroup"]
+    async def joins_wait(count: int) -> None:
+        await eventually(lambda: small.metrics()["group_coordinator_gateway_waiting", "JoinGroup"] == count)
 
     async def fill(there: list[asyncio.StreamWriter]) -> tuple[int, int]:
         there += [await ask(address) for _ in range(100)]
@@ -158,7 +158,7 @@ def test_all_limits_at_their_ends_take_the_memory_that_they_name(small: Process)
             there.append((await connect(address))[1])
             there[-1].write(large_join(number))
             # All at once they may be unfinished together, and the gateway would close most of them.
-            await eventually(lambda: joins() == number + 1)  # noqa: B023 - it is called before the next
+            await joins_wait(number + 1)
         await eventually(lambda: any("clients are not read" in each for each in small.said))
         while len(there) < 450:
             there.append((await connect(address))[1])
