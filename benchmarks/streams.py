@@ -252,7 +252,7 @@ class RowsNoOp(StatefulProcessor):
     ) -> Iterator[Any]:
         self._decide(timerValues)
         for row in rows:
-            yield SparkRow(topic=self._topic, key=key[0], value=row.value, partition=_PARTITION, place=None)
+            yield SparkRow(topic=self._topic, key=key[0], value=row.value, partition=_PARTITION, headers=None)
 
     def _decide(self, times: Any) -> None:
         deadline_ms = max(0, times.getCurrentWatermarkInMs()) + LONG_MS
@@ -278,7 +278,9 @@ class FramesNoOp(RowsNoOp):
         self._decide(timerValues)
         for frame in rows:
             answers = [(self._topic, key[0], value, _PARTITION, None) for value in frame["value"]]
-            yield pd.DataFrame(answers, columns=["topic", "key", "value", "partition", "place"], dtype=object)
+            yield pd.DataFrame(
+                answers, columns=["topic", "key", "value", "partition", "headers"], dtype=object
+            )
 
 
 def _pass_on(spark: SparkSession, settings: Settings) -> DataFrame:

@@ -2,18 +2,16 @@
 
 `schedule.py` says when the next one is due.
 
-Each tick says its log time (`log_time.py`). A coordinator that is down makes no ticks, and so expires nobody.
-Neither must a clock that goes on after its process stood still or Kafka was away. Its next tick would let all
-that time pass at once, before anybody could be answered. So each tick says the time of the one before it as
-well, and one that is late does not count (`query.py`). Then this clock has stopped for good, as it does when
-batches do not end, or another coordinator begins (`ticks.py`). A new clock begins, and with it an outage is
-over.
+Each tick says how far log time (`log_time.py`) may come. A coordinator that is down makes no ticks, and so
+expires nobody. Neither must a clock that goes on after its process stood still or Kafka was away. Its next
+tick would let all that time pass at once, before anybody could be answered. So a tick that is late lets no
+time pass. Then this clock has stopped for good, as it does when batches do not end, or another coordinator
+begins (`ticks.py`). A new clock begins, and with it an outage is over.
 
 Until `resume` a clock only shows that its coordinator lives. Time stands still, and a late tick harms nobody.
 
 Time also waits for the reader. A request that nobody has read yet may be the heartbeat of a member that would
-expire. So each tick says how far time may come: a little further than the newest tick before which all
-requests were read.
+expire. So time comes only a little further than the newest tick before which all requests were read.
 """
 
 from __future__ import annotations
@@ -111,6 +109,8 @@ class Clock:
         self._newest_ms: int | None = None
         self._leeway_ms = 0
         """By so much the next tick may be later than the greatest gap."""
+        self._latest_ms = 0
+        """If the next tick is later than that, it lets no time pass."""
         self._counts = False
         self._read_ms = 0
         """The time up to which all requests were read, while time counts."""
@@ -277,33 +277,34 @@ class Clock:
         begun = self._begun()
         if begun is not None:
             raise ClockStoppedError(f"another coordinator of these topics has begun, {begun.coordinator}")
-        before_ms, most_ms = self.newest_ms, self._pace.max_gap_ms + self._leeway_ms
+        before_ms, latest_ms = self.newest_ms, self._latest_ms
         appended = self._write()
         self._schedule.ticked(self.newest_ms, appended.offset, self._read_to())
-        gap_ms = self.newest_ms - before_ms
         if self._caught_up is not None:
             self._unread.append((appended.offset, self.newest_ms))
-        if self._counts and gap_ms > most_ms:
-            raise ClockStoppedError(f"the clock stood still for {gap_ms} ms")
+        if self._counts and self.newest_ms > latest_ms:
+            raise ClockStoppedError(f"the clock stood still for {self.newest_ms - before_ms} ms")
 
     def _begun(self) -> Beginning | None:
         """Of somebody else, after this clock."""
         newest = self._reader.newest_beginning
         return newest if newest is not None and newest.offset > self._first_offset else None
 
-    def _until_ms(self) -> int | None:
-        """How far time may come; None: as far as the tick itself."""
+    def _time_ms(self, at_ms: int) -> int:
+        """The time that a tick of `at_ms` lets come; 0 for none."""
         if not self._counts:
             self._unread.clear()
-            return self._held_ms
+            return min(at_ms, self._held_ms)
+        if at_ms > self._latest_ms:
+            return 0
         if self._caught_up is None:
-            return None
+            return at_ms
         caught_up = self._caught_up()
         while self._unread and self._unread[0][0] < caught_up:
-            _, at_ms = self._unread.popleft()
-            self._read_ms = max(self._read_ms, at_ms)
+            _, read_ms = self._unread.popleft()
+            self._read_ms = max(self._read_ms, read_ms)
         written_ms = self._log_time.at(_now()) - round(self._unwritten_ms())
-        return min(self._read_ms, written_ms) + self._pace.ahead_ms
+        return min(at_ms, min(self._read_ms, written_ms) + self._pace.ahead_ms)
 
     def _write(self, *, last: bool = False, timeout_s: float | None = None) -> RecordMetadata:
         """Write a tick, and wait until it is appended."""
@@ -314,14 +315,13 @@ class Clock:
         sent = _now()
         # Log time begins with the first tick, which lets no time pass.
         at_ms = None if self._newest_ms is None else self._log_time.at(sent)
+        time_ms = 0 if at_ms is None else self._time_ms(at_ms)
         tick = Tick(
             tick=self._number,
             coordinator=self._coordinator,
-            at_ms=at_ms,
+            time_ms=time_ms,
+            until_ms=time_ms,
             leeway_ms=leeway_ms,
-            previous_ms=self._newest_ms,
-            previous_leeway_ms=self._leeway_ms,
-            until_ms=self._until_ms(),
             alive_at=self._alive_at,
             last=last,
         )
@@ -332,6 +332,7 @@ class Clock:
         self._log_time.appended(sent, appended.timestamp, known)
         self._newest_ms = self._log_time.at(known) if at_ms is None else at_ms
         self._leeway_ms = leeway_ms
+        self._latest_ms = self._newest_ms + self._pace.max_gap_ms + leeway_ms
         return appended
 
     def _close(self) -> None:

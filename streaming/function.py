@@ -12,6 +12,7 @@ from group_coordinator.checkpoints.standstills import STOOD_STILL, StoodStillErr
 from group_coordinator.checkpoints.timeouts import timeout_of
 from group_coordinator.coordinator_state.layout import Layout
 from group_coordinator.coordinator_state.log import Record
+from group_coordinator.coordinator_state.newest import header
 from group_coordinator.coordinator_state.outages import Outage
 from group_coordinator.coordinator_state.standstills import PartitionOutages, Standstill
 from group_coordinator.coordinator_state.step import Channel, steps
@@ -33,9 +34,12 @@ __all__ = ["INPUT_COLUMNS", "OUTPUT_SCHEMA", "STATE_SCHEMA", "FunctionArguments"
 # Few and narrow columns: each costs time for every group of every batch. The append time travels as a
 # number because a timestamp column costs more than twice as much.
 INPUT_COLUMNS = ("partition", "offset", "timestamp_ms", "value")
-OUTPUT_SCHEMA = "topic STRING, key BINARY, value BINARY, partition INT, place LONG"
-_OUTPUT_COLUMNS = ["topic", "key", "value", "partition", "place"]
-Row = tuple[str, bytes | None, bytes | None, int | None, int | None]
+# As Spark's sink wants them: another node of the plan above the stateful operator takes time in each batch.
+OUTPUT_SCHEMA = (
+    "topic STRING, key BINARY, value BINARY, partition INT, headers ARRAY<STRUCT<key STRING, value BINARY>>"
+)
+_OUTPUT_COLUMNS = ["topic", "key", "value", "partition", "headers"]
+Row = tuple[str, bytes | None, bytes | None, int | None, list[tuple[str, bytes]] | None]
 """A row of `OUTPUT_SCHEMA`."""
 STATE_SCHEMA = "group BINARY"
 _LOOK_AGAIN_MS = 3_000
@@ -178,7 +182,7 @@ class StatefulFunction:
             read_bytes = result.read_bytes
             self._log.write(result)
             yield [
-                (topics[channel], key, value, partition, place)
+                (topics[channel], key, value, partition, None if place is None else [header(place)])
                 for channel, key, value, partition, place in result.outputs
             ]
         self._read_bytes += read_bytes

@@ -20,7 +20,6 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.streaming.state import GroupStateTimeout
 
 from group_coordinator.coordinator_state.log import PROBE
-from group_coordinator.coordinator_state.newest import PLACE
 from group_coordinator.jobs.kafka_config import kafka_options
 from group_coordinator.streaming.function import INPUT_COLUMNS, OUTPUT_SCHEMA, STATE_SCHEMA, StatefulFunction
 
@@ -52,6 +51,8 @@ __all__ = [
 QUERY_NAME = "group-coordinator"
 _ANSWER_MS = 10_000
 """`request.timeout.ms` of Kafka's clients in Spark. They ask another broker then, if any can answer."""
+_LATEST_MS = 2**53
+"""Spark counts time in microseconds, and a later one would end the query."""
 _BUFFER_BYTES = 32 * 1024 * 1024
 """`buffer.memory` of Kafka's producer, unless records are larger than usual."""
 
@@ -108,9 +109,12 @@ def read_log(spark: SparkSession, settings: Settings) -> DataFrame:
 
 
 def requests_of(log: DataFrame, settings: Settings) -> DataFrame:
-    """Take probes out of the rows of Spark's source, and ticks once they moved the watermark."""
-    log = log.filter(~(F.col("key").isNull() & F.col("value").eqNullSafe(F.lit(PROBE))))
+    """Take out of the rows of Spark's source ticks, once they moved the watermark, and probes.
+
+    Spark makes the plan again for each batch. Each node of it, and of an expression, takes its time there.
+    """
     is_tick = F.col("topic") == settings.topics_clock
+    is_probe = F.col("key").isNull() & (F.col("value") == F.lit(PROBE))
     requests = (
         log.select(
             "key",
@@ -118,7 +122,8 @@ def requests_of(log: DataFrame, settings: Settings) -> DataFrame:
             "offset",
             F.unix_millis("timestamp").alias("timestamp_ms"),
             "value",
-            F.when(is_tick, tick_time(settings.clock_max_gap_ms)).alias("clock"),
+            # A probe is like a tick that lets no time pass.
+            F.when(is_tick | is_probe, tick_time()).alias("clock"),
         )
         .withWatermark("clock", f"{settings.clock_slack_ms} milliseconds")
         # On this very column, or Spark pushes the filter below the watermark and no tick ever reaches it.
@@ -129,22 +134,11 @@ def requests_of(log: DataFrame, settings: Settings) -> DataFrame:
     return requests.coalesce(1) if settings.state_partitions == 1 else requests
 
 
-def tick_time(max_gap_ms: int) -> Column:
-    """The time up to which a tick lets time come, of the columns `value` and `timestamp` of its record.
-
-    `Tick` says what its fields mean. Without `at_ms` it is the append time.
-    """
-
-    def field(name: str) -> Column:
-        return F.get_json_object(F.col("value").cast("string"), f"$.{name}").cast("long")
-
-    at_ms = F.coalesce(field("at_ms"), F.unix_millis("timestamp"))
-    gap_ms = F.lit(max_gap_ms) + F.coalesce(field("previous_leeway_ms"), F.lit(0))
-    is_late = at_ms - field("previous_ms") > gap_ms
-    # Not null, which would make it a request, but long ago, which moves nothing.
-    late = F.timestamp_millis(F.lit(0))
-    # A bound that is not given is none.
-    return F.when(is_late, late).otherwise(F.timestamp_millis(F.least(at_ms, field("until_ms"))))
+def tick_time() -> Column:
+    """The time that a tick lets come, of the column `value` of its record: the field `time_ms` of `Tick`."""
+    time_ms = F.get_json_object(F.col("value").cast("string"), "$.time_ms").try_cast("long")
+    # Without the field: not null, which would make it a request, but long ago, which moves nothing.
+    return F.timestamp_millis(F.least(F.greatest(time_ms, F.lit(0)), F.lit(_LATEST_MS)))
 
 
 def read_topics(
@@ -173,11 +167,7 @@ def read_topics(
 
 def decisions(log: DataFrame, arguments: FunctionArguments, count: Callable[[StepResult], None]) -> DataFrame:
     """Return the coordinator's decisions about `log`, as rows for Kafka's sink."""
-    place = F.col("place")
-    header = F.struct(F.lit(PLACE).alias("key"), place.cast("string").cast("binary").alias("value"))
-    return per_group(log, StatefulFunction(arguments, count)).select(
-        "topic", "key", "value", "partition", F.when(place.isNotNull(), F.array(header)).alias("headers")
-    )
+    return per_group(log, StatefulFunction(arguments, count))
 
 
 def per_group(log: DataFrame, function: Callable[..., Iterator[pd.DataFrame]]) -> DataFrame:

@@ -32,17 +32,12 @@ class Tick(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tick: int
     coordinator: str = _ANYBODY
     """The coordinator that wrote it: host and process id."""
-    at_ms: int | None = None
-    """Its log time. None: the time at which the broker has appended it."""
+    time_ms: int = 0
+    """This tick lets log time come up to then. One without it, as of an older version, lets no time pass."""
+    until_ms: int | None = None
+    """The same, for an older version that reads it."""
     leeway_ms: int = 0
     """The next one may be later than `clock.max.gap.ms` by so much, because no requests come."""
-    previous_ms: int | None = None
-    """The log time of the tick before; None for the first one."""
-    previous_leeway_ms: int = 0
-    """The leeway that the tick before gave this one. If it comes later than that it does not count."""
-    until_ms: int | None = None
-    """This tick lets time pass up to then at most, because the coordinator has not read all that came later.
-    None: up to this tick."""
     alive_at: str | None = None
     """Where this coordinator's Java process listens for as long as it lives (`lifeline.py`)."""
     last: bool = False

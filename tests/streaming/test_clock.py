@@ -86,15 +86,18 @@ def test_a_second_coordinator_is_told_of_the_first(
 
 def test_ticks_come_one_after_the_other(topic: str, config: dict[str, Any]) -> None:
     with make(topic, 50, config) as clock:
-        records = read(topic, config, at_least=5)
+        resumed_ms = clock.resume()
+        records = read(topic, config, at_least=6)
 
     first, *others = ticks(records)
     assert first == Tick(tick=1, coordinator="me", until_ms=0)
-    assert [tick.tick for tick in others[:4]] == [2, 3, 4, 5]
-    for before, tick, record in zip([first, *others], others, records[1:], strict=False):
-        assert tick.at_ms == pytest.approx(record.timestamp, abs=PATIENCE_S * 1000)
-        assert before.at_ms in {None, tick.previous_ms}
-        assert tick.previous_ms < tick.at_ms <= clock.newest_ms
+    assert [tick.tick for tick in others[:5]] == [2, 3, 4, 5, 6]
+    # One that was written before time counted moves nothing.
+    counting = others if others[0].time_ms else others[1:]
+    assert counting[0].time_ms >= resumed_ms
+    assert all(before.time_ms < tick.time_ms <= clock.newest_ms for before, tick in pairwise(counting))
+    for tick, record in zip(counting, records[-len(counting) :], strict=True):
+        assert tick.time_ms == tick.until_ms == pytest.approx(record.timestamp, abs=PATIENCE_S * 1000)
     assert {record.key for record in records} == {None}
 
 
@@ -130,13 +133,13 @@ def test_a_deadline_that_passes_has_a_tick_of_its_own(topic: str, config: dict[s
     timers = Timers()
     progress = Progress(caught_up=lambda: 1_000, timers=timers)
     with Clock(topic, Pace(4_000, 60_000, 60_000), config, "me", progress) as clock:
+        first_ms = clock.newest_ms
         told = Timers()
         told.move(None, clock.resume() + 300)
         timers.add(told)
         first, passing, following = ticks(read(topic, config, at_least=3))[:3]
-    assert passing.at_ms - following.previous_ms == 0
-    assert following.at_ms - passing.at_ms < 2_000 <= passing.at_ms - passing.previous_ms
-    assert first.tick == 1
+    assert following.time_ms - passing.time_ms < 2_000 <= passing.time_ms - first_ms
+    assert [first.tick, passing.tick, following.tick] == [1, 2, 3]
 
 
 def test_the_first_tick_is_there_at_once(topic: str, config: dict[str, Any]) -> None:
@@ -203,7 +206,7 @@ def test_the_tick_of_an_older_coordinator_stops_nobody(topic: str, config: dict[
     producer = KafkaProducer(**config)
     with make(topic, 50, config) as clock:
         # As one that was paused, and does not know yet.
-        producer.send(topic, b'{"tick":7,"coordinator":"older","previous_ms":1}').get(PATIENCE_S)
+        producer.send(topic, b'{"tick":7,"coordinator":"older"}').get(PATIENCE_S)
         seen = len(read(topic, config, at_least=2))
         read(topic, config, at_least=seen + 3)
         assert clock.failure is None
@@ -225,13 +228,15 @@ def test_a_clock_that_stood_still_stops(topic: str, config: dict[str, Any]) -> N
         first_ms = clock.newest_ms
         assert clock.resume() >= first_ms
         wait_for(lambda: clock.failure)
-        late = ticks(read(topic, config, at_least=2))
+        first, late = ticks(read(topic, config, at_least=2))
 
         assert str(clock.failure).startswith("the clock stood still for ")
         # Whoever asks for the time then is not told that of long ago.
         with pytest.raises(ClockStoppedError, match="stood still"):
             clock.resume()
-    assert [tick.previous_ms for tick in late] == [None, first_ms]
+    assert (first.tick, late.tick) == (1, 2)
+    # It lets nothing pass of the time in which the clock stood still.
+    assert late.time_ms == late.until_ms == 0
 
 
 def test_a_clock_that_is_quiet_gives_its_next_tick_leeway(topic: str, config: dict[str, Any]) -> None:
@@ -250,10 +255,12 @@ def test_a_clock_that_is_quiet_gives_its_next_tick_leeway(topic: str, config: di
         wait_for(lambda: told[-2:] == [0, 0])
     *written, _last = ticks(read(topic, config, at_least=1))
     assert [tick.leeway_ms for tick in written] == told[: len(written)]
-    for before, tick in pairwise(written):
-        assert tick.previous_leeway_ms == before.leeway_ms
-        assert tick.at_ms - tick.previous_ms <= 1_000 + before.leeway_ms
-    assert max(tick.at_ms - tick.previous_ms for tick in written[1:]) > 1_000
+    counting = written[2:]
+    gaps_ms = [tick.time_ms - before.time_ms for before, tick in pairwise(counting)]
+    assert all(
+        0 < gap_ms <= 1_000 + before.leeway_ms for before, gap_ms in zip(counting, gaps_ms, strict=False)
+    )
+    assert max(gaps_ms) > 1_000
 
 
 def test_a_clock_that_stood_still_for_longer_than_its_leeway_stops(
@@ -269,11 +276,12 @@ def test_a_clock_that_stood_still_for_longer_than_its_leeway_stops(
 
 def test_before_time_counts_a_late_tick_stops_nobody(topic: str, config: dict[str, Any]) -> None:
     with make(topic, 2_500, config, max_gap_ms=1_000) as clock:
-        records = read(topic, config, at_least=3)
+        first_ms = clock.newest_ms
+        read(topic, config, at_least=3)
         assert clock.failure is None
         # A tick can be read a little before its writer is told that it is appended.
-        newest_ms = ticks(records)[2].at_ms
-        wait_for(lambda: clock.newest_ms >= newest_ms)
+        wait_for(lambda: clock.newest_ms >= first_ms + 2_500)
+        newest_ms = clock.newest_ms
         # From the newest tick on, not from the first.
         assert clock.resume() >= newest_ms
         wait_for(lambda: clock.failure)
@@ -283,24 +291,26 @@ def test_before_time_counts_a_late_tick_stops_nobody(topic: str, config: dict[st
 def test_time_stands_still_until_it_counts(topic: str, config: dict[str, Any]) -> None:
     with make(topic, 50, config) as clock:
         records = read(topic, config, at_least=3)
-        assert {tick.until_ms for tick in ticks(records)} == {0}
-        held_ms = 1_000
-        assert clock.hold(held_ms) >= ticks(records)[1].at_ms
-        wait_for(lambda: ticks(read(topic, config, at_least=3))[-1].until_ms)
-        assert {tick.until_ms for tick in ticks(read(topic, config, at_least=3))} == {0, held_ms}
+        assert {tick.time_ms for tick in ticks(records)} == {0}
+        held_ms, newest_ms = 1_000, clock.newest_ms
+        assert clock.hold(held_ms) >= newest_ms
+        wait_for(lambda: ticks(read(topic, config, at_least=3))[-1].time_ms)
+        assert {tick.time_ms for tick in ticks(read(topic, config, at_least=3))} == {0, held_ms}
 
 
 def test_time_waits_for_the_reader(topic: str, config: dict[str, Any]) -> None:
     caught_up = 0
     progress = Progress(caught_up=lambda: caught_up)
-    with Clock(topic, CALM._replace(ahead_ms=700), config, "me", progress) as clock:
-        resumed_ms = clock.resume()
-        first = read(topic, config, at_least=5)
-        assert {tick.until_ms for tick in ticks(first)[1:]} <= {0, resumed_ms + 700}
-        # A batch has read all there was, among it the ticks before this one.
-        caught_up = first[3].offset
-        until_ms = max(ticks(first)[2].at_ms, resumed_ms) + 700
-        wait_for(lambda: ticks(read(topic, config, at_least=5))[-1].until_ms == until_ms)
+    ahead_ms = 2_000
+    with Clock(topic, CALM._replace(ahead_ms=ahead_ms), config, "me", progress) as clock:
+        until_ms = clock.resume() + ahead_ms
+        wait_for(lambda: ticks(read(topic, config, at_least=5))[-1].time_ms == until_ms)
+        records = read(topic, config, at_least=5)
+        assert max(tick.time_ms for tick in ticks(records)) == until_ms
+        # A batch has read all there was, among it the newest tick for which time had not to wait.
+        newest = max(tick for tick in enumerate(it.time_ms for it in ticks(records)) if tick[1] < until_ms)
+        caught_up, until_ms = records[newest[0]].offset + 1, newest[1] + ahead_ms
+        wait_for(lambda: ticks(read(topic, config, at_least=5))[-1].time_ms == until_ms)
 
 
 def test_a_clock_stops_when_batches_do_not_end(topic: str, config: dict[str, Any]) -> None:

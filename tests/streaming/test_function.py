@@ -80,7 +80,9 @@ def call(key: bytes | None, state: GroupState, *frames: pd.DataFrame) -> tuple[p
     made = list(function((key,), iter(frames), state))
     assert len(made) <= 1
     (result,) = counted
-    return made[0] if made else pd.DataFrame(columns=["topic", "key", "value", "partition", "place"]), result
+    return made[0] if made else pd.DataFrame(
+        columns=["topic", "key", "value", "partition", "headers"]
+    ), result
 
 
 def stepped(key: bytes | None, stored: bytes | None, watermark_ms: int, *rows: Any) -> StepResult:
@@ -90,7 +92,16 @@ def stepped(key: bytes | None, stored: bytes | None, watermark_ms: int, *rows: A
 
 
 def rows_of(result: StepResult) -> list[tuple[Any, ...]]:
-    return [(TOPICS[out.channel], out.key, out.value, out.partition, out.place) for out in result.outputs]
+    return [
+        (
+            TOPICS[out.channel],
+            out.key,
+            out.value,
+            out.partition,
+            None if out.place is None else [("place", str(out.place).encode())],
+        )
+        for out in result.outputs
+    ]
 
 
 def rows_in(made: pd.DataFrame) -> list[tuple[Any, ...]]:

@@ -6,10 +6,12 @@ import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from group_coordinator.streaming.query import tick_time
+from group_coordinator.streaming.ticks import Tick
 from tests.patience import PATIENCE_S
 from tests.topics import Reader
 
@@ -77,7 +79,7 @@ def test_a_deadline_fires_as_soon_as_the_watermark_has_come_to_it(harness: Harne
         (join,) = requests.read_to_end()
     at_ms = join.timestamp + 10_000 + settings.clock_slack_ms
 
-    tick = {"tick": 2, "at_ms": at_ms, "previous_ms": at_ms}
+    tick = {"tick": 2, "time_ms": at_ms}
     assert harness.query is not None
     # The next batch has the watermark that the first tick has moved.
     for _ in range(2):
@@ -97,26 +99,24 @@ def log_time(at_ms: int) -> str:
 
 
 def test_time_comes_as_far_as_ticks_let_it(spark: SparkSession) -> None:
-    appended_ms, gap_ms = 1_800_000_000_000, 3_000
+    now_ms = 1_800_000_000_000
     times = {
-        # What the tick says counts, and not when a broker whose clock may be off has appended it.
-        '{"tick":2,"at_ms":5000,"previous_ms":4500}': 5_000,
-        '{"tick":2,"at_ms":5000,"previous_ms":4500,"until_ms":4700}': 4_700,
-        '{"tick":2,"at_ms":5000,"previous_ms":2000,"until_ms":9000}': 5_000,
-        # One that is late moves nothing.
-        '{"tick":2,"at_ms":5000,"previous_ms":1999}': 0,
-        '{"tick":1,"coordinator":"me","until_ms":0}': 0,
-        # The one before has said that it may be later.
-        '{"tick":2,"at_ms":5000,"previous_ms":1499,"previous_leeway_ms":500}': 0,
-        '{"tick":2,"at_ms":5000,"previous_ms":1500,"previous_leeway_ms":500,"leeway_ms":9}': 5_000,
-        # Of an older version, or anybody's.
-        f'{{"tick":2,"previous_ms":{appended_ms - gap_ms}}}': appended_ms,
-        f'{{"tick":2,"previous_ms":{appended_ms - gap_ms - 1}}}': 0,
-        "no tick": appended_ms,
+        Tick(tick=2, coordinator="me", time_ms=now_ms, until_ms=now_ms, leeway_ms=9): now_ms,
+        Tick(tick=1, coordinator="me", until_ms=0): 0,
+        # Of an older version: it may have been late.
+        b'{"tick":2,"at_ms":5000,"previous_ms":4500,"until_ms":4700}': 0,
+        # Anybody's must not end the query.
+        b"no tick": 0,
+        b"\xff": 0,
+        b'{"tick":2,"time_ms":null}': 0,
+        b'{"tick":2,"time_ms":"soon"}': 0,
+        b'{"tick":2,"time_ms":5.5}': 0,
+        b'{"tick":2,"time_ms":-9223372036854775808}': 0,
+        b'{"tick":2,"time_ms":9223372036854775807}': 2**53,
+        b'{"tick":2,"time_ms":9223372036854775808}': 0,
+        None: 0,
     }
-    appended = datetime.fromtimestamp(appended_ms / 1000, UTC)
-    rows = spark.createDataFrame(
-        [(value.encode(), appended) for value in times], "value BINARY, timestamp TIMESTAMP"
-    )
-    found = rows.select(F.unix_millis(tick_time(gap_ms))).collect()
+    values = [msgspec.json.encode(tick) if isinstance(tick, Tick) else tick for tick in times]
+    rows = spark.createDataFrame([(value,) for value in values], "value BINARY")
+    found = rows.select(F.unix_millis(tick_time())).collect()
     assert dict(zip(times, (row[0] for row in found), strict=True)) == times

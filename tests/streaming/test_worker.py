@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from itertools import pairwise
@@ -20,7 +21,7 @@ from pyspark.cloudpickle import dumps
 from pyspark.serializers import CPickleSerializer, SpecialLengths, read_int, write_int
 from pyspark.serializers import write_with_length as write
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
-from pyspark.sql.types import BinaryType, IntegerType, LongType, Row, StringType, StructType
+from pyspark.sql.types import ArrayType, BinaryType, IntegerType, Row, StringType, StructType
 from pyspark.util import PythonEvalType
 
 from group_coordinator.checkpoints.timeouts import timeout_of
@@ -48,14 +49,21 @@ STATE = pa.struct(
 )
 
 
-TYPES_OF_DDL = {"STRING": StringType(), "BINARY": BinaryType(), "INT": IntegerType(), "LONG": LongType()}
+HEADER = StructType().add("key", StringType()).add("value", BinaryType())
+TYPES_OF_DDL = {
+    "STRING": StringType(),
+    "BINARY": BinaryType(),
+    "INT": IntegerType(),
+    "ARRAY<STRUCT<key STRING, value BINARY>>": ArrayType(HEADER),
+}
 
 
 def schema(ddl: str) -> StructType:
     """`StructType.fromDDL`, which needs a JVM."""
     made = StructType()
-    for field in ddl.split(", "):
-        name, type_ = field.split()
+    # Not at the comma within a type.
+    for field in re.split(r", (?![^<]*>)", ddl):
+        name, type_ = field.split(maxsplit=1)
         made.add(name, TYPES_OF_DDL[type_])
     return made
 
@@ -218,6 +226,9 @@ def read(batch: pa.RecordBatch) -> tuple[list[Any], list[Any]]:
     """Rows and states as the JVM takes them from a batch."""
     counts, data, states = (column.to_pylist() for column in batch.columns)
     (count,) = {tuple(each.values()) for each in counts}
+    for row in data[: count[0]]:
+        # Of Arrow's structs `to_pylist` makes dictionaries.
+        row["headers"] = row["headers"] and [tuple(header.values()) for header in row["headers"]]
     return [tuple(row.values()) for row in data[: count[0]]], states[: count[1]]
 
 
