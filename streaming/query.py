@@ -51,8 +51,6 @@ __all__ = [
 QUERY_NAME = "group-coordinator"
 _ANSWER_MS = 10_000
 """`request.timeout.ms` of Kafka's clients in Spark. They ask another broker then, if any can answer."""
-_LATEST_MS = 2**53
-"""Spark counts time in microseconds, and a later one would end the query."""
 _BUFFER_BYTES = 32 * 1024 * 1024
 """`buffer.memory` of Kafka's producer, unless records are larger than usual."""
 
@@ -136,9 +134,10 @@ def requests_of(log: DataFrame, settings: Settings) -> DataFrame:
 
 def tick_time() -> Column:
     """The time that a tick lets come, of the column `value` of its record: the field `time_ms` of `Tick`."""
-    time_ms = F.get_json_object(F.col("value").cast("string"), "$.time_ms").try_cast("long")
+    # Spark counts in microseconds. A number of more digits, which no coordinator writes, would end the query.
+    time_ms = F.get_json_object(F.col("value").cast("string"), "$.time_ms").try_cast("decimal(15, 0)")
     # Without the field: not null, which would make it a request, but long ago, which moves nothing.
-    return F.timestamp_millis(F.least(F.greatest(time_ms, F.lit(0)), F.lit(_LATEST_MS)))
+    return F.timestamp_millis(F.coalesce(time_ms.cast("long"), F.lit(0)))
 
 
 def read_topics(
