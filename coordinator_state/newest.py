@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["PLACE", "Newest", "header", "place_in"]
+__all__ = ["Newest", "header", "place_in"]
 
-PLACE = "place"
+_PLACE = "place"
 """The header's name. Its value is a decimal number."""
 _KEYS = 200_000
 """A record that comes late is of a batch, and its key has changed lately. By default a batch has so many
@@ -25,13 +25,13 @@ go back in those that it has forgotten, until the coordinator has written their 
 
 def header(place: int) -> tuple[str, bytes]:
     """The header of a record that is from `place`."""
-    return PLACE, str(place).encode()
+    return _PLACE, str(place).encode()
 
 
 def place_in(headers: Iterable[tuple[str, bytes]]) -> int | None:
     """The place that a record with these headers is from; None: an earlier version has written it."""
     for name, value in headers:
-        if name == PLACE:
+        if name == _PLACE:
             try:
                 return int(value)
             except ValueError:

@@ -92,8 +92,8 @@ def test_ticks_come_one_after_the_other(topic: str, config: dict[str, Any]) -> N
     first, *others = ticks(records)
     assert first == Tick(tick=1, coordinator="me", until_ms=0)
     assert [tick.tick for tick in others[:5]] == [2, 3, 4, 5, 6]
-    # One that was written before time counted moves nothing.
-    counting = others if others[0].time_ms else others[1:]
+    # Those that were written before time counted move nothing.
+    counting = [tick for tick in others if tick.time_ms]
     assert counting[0].time_ms >= resumed_ms
     assert all(before.time_ms < tick.time_ms <= clock.newest_ms for before, tick in pairwise(counting))
     for tick, record in zip(counting, records[-len(counting) :], strict=True):
@@ -255,7 +255,8 @@ def test_a_clock_that_is_quiet_gives_its_next_tick_leeway(topic: str, config: di
         wait_for(lambda: told[-2:] == [0, 0])
     *written, _last = ticks(read(topic, config, at_least=1))
     assert [tick.leeway_ms for tick in written] == told[: len(written)]
-    counting = written[2:]
+    # But for those that were written before time counted.
+    counting = [tick for tick in written if tick.time_ms]
     gaps_ms = [tick.time_ms - before.time_ms for before, tick in pairwise(counting)]
     assert all(
         0 < gap_ms <= 1_000 + before.leeway_ms for before, gap_ms in zip(counting, gaps_ms, strict=False)
@@ -303,13 +304,16 @@ def test_time_waits_for_the_reader(topic: str, config: dict[str, Any]) -> None:
     progress = Progress(caught_up=lambda: caught_up)
     ahead_ms = 2_000
     with Clock(topic, CALM._replace(ahead_ms=ahead_ms), config, "me", progress) as clock:
-        until_ms = clock.resume() + ahead_ms
+        resumed_ms = clock.resume()
+        until_ms = resumed_ms + ahead_ms
         wait_for(lambda: ticks(read(topic, config, at_least=5))[-1].time_ms == until_ms)
         records = read(topic, config, at_least=5)
         assert max(tick.time_ms for tick in ticks(records)) == until_ms
         # A batch has read all there was, among it the newest tick for which time had not to wait.
-        newest = max(tick for tick in enumerate(it.time_ms for it in ticks(records)) if tick[1] < until_ms)
-        caught_up, until_ms = records[newest[0]].offset + 1, newest[1] + ahead_ms
+        newest, time_ms = max(
+            (number, tick.time_ms) for number, tick in enumerate(ticks(records)) if tick.time_ms < until_ms
+        )
+        caught_up, until_ms = records[newest].offset + 1, max(time_ms, resumed_ms) + ahead_ms
         wait_for(lambda: ticks(read(topic, config, at_least=5))[-1].time_ms == until_ms)
 
 
