@@ -93,7 +93,7 @@ def _heartbeats(members: int) -> dict[str, float]:
         for record in records:
             request = read_request(record, CONFIG)
             assert not isinstance(request, Rejection)
-            coordinator.advance(record.timestamp_ms)
+            coordinator.advance(record)
             coordinator.handle(request, record)
         turn.replies.clear()
 

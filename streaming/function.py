@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import chain
+from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql.streaming.state import GroupState
 
+    from group_coordinator.checkpoints.shifts import Span
     from group_coordinator.coordinator_state.config import GroupConfig
     from group_coordinator.coordinator_state.step import StepResult
     from group_coordinator.jobs.settings import Settings
@@ -127,6 +129,7 @@ class StatefulFunction:
             arguments.outages, arguments.standstills, arguments.layout.request_partitions
         )
         self._shifts = Shifts(arguments.shifts)
+        self._spans: dict[tuple[int, int, int], Span] = {}
         self._read_bytes = 0
         """Bytes of all answers so far to requests that only read."""
         self._count = count
@@ -210,14 +213,12 @@ class StatefulFunction:
         """
         topic, guard = self._arguments.request_topic, self._arguments.guard
         shift_at = self._shifts.at if self._shifts else None
-        over_from_ms = float("inf") if stands is None else stands.start_ms
-        earliest_ms, latest_ms = float("-inf"), float("inf")
+        over_from_ms = inf if stands is None else stands.start_ms
+        earliest_ms, latest_ms = -inf, inf
         spans_of = -1
         for partition, offset, timestamp_ms, value in records:
             if guard is not None and partition != spans_of:
-                # Both are in the plan of the batch: they are the same if it runs again.
-                planned_ms, watermark_ms = state.getCurrentProcessingTimeMs(), state.getCurrentWatermarkMs()
-                span = guard.span(planned_ms, watermark_ms, partition)
+                span = self._span(guard, partition, state)
                 earliest_ms, latest_ms = span.earliest_ms, span.latest_ms
                 spans_of = partition
             time_ms = timestamp_ms if shift_at is None else timestamp_ms + shift_at(partition, offset)
@@ -226,6 +227,15 @@ class StatefulFunction:
             if time_ms > over_from_ms:
                 raise StoodStillError(f"{STOOD_STILL} partition {partition} takes requests again")
             yield Record(topic, partition, offset, time_ms, key, value)
+
+    def _span(self, guard: Guard, partition: int, state: GroupState) -> Span:
+        """The times that can be right in that partition."""
+        # Both times are in the plan of the batch: they are the same for all groups, and if it runs again.
+        asked = state.getCurrentProcessingTimeMs(), state.getCurrentWatermarkMs(), partition
+        span = self._spans.get(asked)
+        if span is None:
+            span = self._spans[asked] = guard.span(*asked)
+        return span
 
 
 def _look_again(state: GroupState) -> None:

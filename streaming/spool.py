@@ -23,11 +23,11 @@ _SMALL_BYTES = 1_000
 """A value of at most so many bytes is always held. A heartbeat is: to write and read it costs more."""
 
 
-def spooled_in_log_order(records: Iterable[Record]) -> Iterator[Record]:
-    """Do what `in_log_order` does, and hold at most 16 MB of values above 1 kB.
+def spooled_in_log_order(records: Iterable[Record]) -> Iterable[Record]:
+    """Read all records, and do what `in_log_order` does, but hold at most 16 MB of values above 1 kB.
 
-    The others are in a file without a name, which is gone when the iterator is closed or has ended. Raises
-    `OSError` if there is no room for it.
+    The others are in a file without a name, which is gone when the iterator over the records is closed or has
+    ended. Raises `OSError` if there is no room for it.
     """
     held: list[Record] = []
     held_bytes = 0
@@ -36,11 +36,11 @@ def spooled_in_log_order(records: Iterable[Record]) -> Iterator[Record]:
         held.append(record)
         held_bytes += len(record.value or b"")
         if held_bytes > _HELD_BYTES:
-            break
-    else:
-        yield from in_log_order(held)
-        return
+            return _spooled(held, waiting)
+    return in_log_order(held)
 
+
+def _spooled(held: list[Record], waiting: Iterator[Record]) -> Iterator[Record]:
     places: dict[tuple[int, int], tuple[int, int]] = {}
     with TemporaryFile(prefix="group-coordinator-") as file:
         for record in waiting:

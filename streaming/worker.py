@@ -134,7 +134,7 @@ class _Serializer:
             schema = decided.schema
             for part in decided.parts:
                 rows += part
-                size += sum([len(value or b"") for _, _, value, *_ in part])
+                size += sum([len(value or b"") for _, _, value, _, _ in part])
                 if part and (len(rows) > _BATCH_ROWS or size > _BATCH_BYTES):
                     yield self._batch(rows, states, schema)
                     rows, states, size = [], [], 0

@@ -284,10 +284,13 @@ class ClassicGroup(msgspec.Struct, kw_only=True, array_like=True):
                 yield member.session_deadline_ms, DeadlineKind.SESSION, member_id
         for member_id, at_ms in self.pending_members.items():
             yield at_ms, DeadlineKind.PENDING, member_id
-        for kind in (DeadlineKind.JOIN, DeadlineKind.SYNC, DeadlineKind.CLEANUP):
-            of_group = self.deadline(kind, "")
-            if of_group is not None:
-                yield of_group, kind, ""
+        # One by one, because every call of the stateful function asks for all of them.
+        if self.join_deadline_ms is not None:
+            yield self.join_deadline_ms, DeadlineKind.JOIN, ""
+        if self.sync_deadline_ms is not None:
+            yield self.sync_deadline_ms, DeadlineKind.SYNC, ""
+        if self.cleanup_deadline_ms is not None:
+            yield self.cleanup_deadline_ms, DeadlineKind.CLEANUP, ""
 
     def deadline(self, kind: DeadlineKind, member_id: str) -> int | None:
         """The time of one deadline; None if it is not set."""

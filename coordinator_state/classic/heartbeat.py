@@ -53,13 +53,14 @@ def _beat(turn: Turn[ClassicGroup], beating: BeatingMember) -> Errors:
     """In the sync phase it is as good as in Stable (KAFKA-10134)."""
     if not turn.exists:
         return Errors.UNKNOWN_MEMBER_ID
-    error = turn.group.validate_member(beating.member_id, beating.group_instance_id, beating.generation_id)
+    group = turn.group
+    error = group.validate_member(beating.member_id, beating.group_instance_id, beating.generation_id)
     if error is Errors.NONE:
-        member = turn.group.members[beating.member_id]
+        member = group.members[beating.member_id]
         member.is_behind = False
         turn.restart_session(member)
-        if turn.group.state is GroupState.PREPARING_REBALANCE:
+        if group.state is GroupState.PREPARING_REBALANCE:
             error = Errors.REBALANCE_IN_PROGRESS
-    elif error is Errors.ILLEGAL_GENERATION and turn.group.members[beating.member_id].is_behind:
-        turn.restart_session(turn.group.members[beating.member_id])
+    elif error is Errors.ILLEGAL_GENERATION and group.members[beating.member_id].is_behind:
+        turn.restart_session(group.members[beating.member_id])
     return error
