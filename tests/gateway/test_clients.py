@@ -222,7 +222,8 @@ def receive(connection: socket.socket) -> bytes:
     data = b""
     while len(data) < 4 or len(data) < 4 + int.from_bytes(data[:4]):
         more = connection.recv(65_536)
-        assert more, "the gateway has closed the connection"
+        if not more:
+            raise ConnectionError("the gateway has closed the connection")
         data += more
     return data
 
