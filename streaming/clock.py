@@ -290,7 +290,7 @@ class Clock:
         newest = self._reader.newest_beginning
         return newest if newest is not None and newest.offset > self._first_offset else None
 
-    def _time_ms(self, at_ms: int) -> int:
+    def _time_ms(self, at_ms: int, *, is_quiet: bool) -> int:
         """The time that a tick of `at_ms` lets come; 0 for none."""
         if not self._counts:
             self._unread.clear()
@@ -304,7 +304,8 @@ class Clock:
             _, read_ms = self._unread.popleft()
             self._read_ms = max(self._read_ms, read_ms)
         written_ms = self._log_time.at(_now()) - round(self._unwritten_ms())
-        return min(at_ms, min(self._read_ms, written_ms) + self._pace.ahead_ms)
+        ahead_ms = self._pace.quiet_ahead_ms if is_quiet else self._pace.ahead_ms
+        return min(at_ms, min(self._read_ms, written_ms) + ahead_ms)
 
     def _write(self, *, last: bool = False, timeout_s: float | None = None) -> RecordMetadata:
         """Write a tick, and wait until it is appended."""
@@ -315,7 +316,7 @@ class Clock:
         sent = _now()
         # Log time begins with the first tick, which lets no time pass.
         at_ms = None if self._newest_ms is None else self._log_time.at(sent)
-        time_ms = 0 if at_ms is None else self._time_ms(at_ms)
+        time_ms = 0 if at_ms is None else self._time_ms(at_ms, is_quiet=leeway_ms > 0)
         tick = Tick(
             tick=self._number,
             coordinator=self._coordinator,

@@ -45,6 +45,7 @@ from group_coordinator.streaming.corrections import Corrections
 from group_coordinator.streaming.errors import CoordinatorError
 from group_coordinator.streaming.polling import Pause, Polling
 from group_coordinator.streaming.query import Until
+from group_coordinator.streaming.schedule import Pace
 from group_coordinator.streaming.ticks import TickReader
 
 if TYPE_CHECKING:
@@ -308,14 +309,13 @@ class Supervision:
         return outages
 
     def _make_guard(self, until: Until, outages: list[Outage], clock: Clock) -> Guard:
-        gap_ms = self._settings.clock_max_gap_ms
-        # As far as the clock lets time be ahead of the reader.
-        ahead_ms = gap_ms + self._settings.trigger_interval_ms
+        pace = Pace.of(self._settings)
         return Guard(
             ahead_ms=clock.ahead_of_driver_ms,
             later_ms=self._settings.clock_slack_ms + self._settings.clocks_differ_ms,
-            # It may have been so far ahead when the reader stopped, and clocks differ besides.
-            earlier_ms=ahead_ms if until is Until.STOPPED else ahead_ms + gap_ms,
+            # As far as the clock lets time be ahead of the reader. It may have been farther when the reader
+            # stopped, and clocks differ besides.
+            earlier_ms=pace.ahead_ms if until is Until.STOPPED else pace.quiet_ahead_ms + pace.max_gap_ms,
             outage=outages[-1] if outages else None,
             standstills=tuple({it.partition: it for it in read_standstills(self._files)}.values()),
         )

@@ -172,9 +172,9 @@ class Coordinator:
     def _tick(self) -> int:
         """The time up to which the newest tick lets time come."""
         now, away_since = self._world.now, self._world.log.away_since
-        tick = min(now - (now - self._started) % TICK_MS, self._all_read_ms + GAP_MS)
+        tick = min(now - (now - self._started) % TICK_MS, self._all_read_ms + DIFFER_MS)
         # When time stands still, it does so for this group alone.
-        return tick if away_since is None or self._stands else min(tick, away_since + GAP_MS)
+        return tick if away_since is None or self._stands else min(tick, away_since + DIFFER_MS)
 
     # -- standstills -------------------------------------------------------------------------------
 
@@ -265,7 +265,7 @@ class Coordinator:
         return [it._replace(timestamp_ms=it.timestamp_ms + at(it.partition, it.offset)) for it in records]
 
     def _earlier_ms(self) -> int:
-        return 2 * GAP_MS if self._catches_up else GAP_MS
+        return 2 * GAP_MS if self._catches_up else DIFFER_MS
 
     def _refuses(self, planned: Planned) -> bool:
         """Whether a record's time cannot be right; then shifts are noted with which all are."""

@@ -299,11 +299,14 @@ def test_time_stands_still_until_it_counts(topic: str, config: dict[str, Any]) -
         assert {tick.time_ms for tick in ticks(read(topic, config, at_least=3))} == {0, held_ms}
 
 
-def test_time_waits_for_the_reader(topic: str, config: dict[str, Any]) -> None:
+@pytest.mark.parametrize("is_quiet", [False, True])
+def test_time_waits_for_the_reader(topic: str, config: dict[str, Any], is_quiet: bool) -> None:
+    """Ticks that come less often leave more to the reader."""
     caught_up = 0
-    progress = Progress(caught_up=lambda: caught_up)
-    ahead_ms = 2_000
-    with Clock(topic, CALM._replace(ahead_ms=ahead_ms), config, "me", progress) as clock:
+    progress = Progress(caught_up=lambda: caught_up, is_quiet=lambda: is_quiet)
+    pace = CALM._replace(ahead_ms=2_000, quiet_ahead_ms=3_000, leeway_ms=100)
+    ahead_ms = 3_000 if is_quiet else 2_000
+    with Clock(topic, pace, config, "me", progress) as clock:
         resumed_ms = clock.resume()
         until_ms = resumed_ms + ahead_ms
         wait_for(lambda: ticks(read(topic, config, at_least=5))[-1].time_ms == until_ms)

@@ -475,8 +475,13 @@ def test_a_clock_that_has_jumped_is_noted_before_the_batch_runs_again(stage: Sta
     ]
     assert [guard.later_ms for guard in stage.guards] == [2_000] * 8
     # While a backlog is read, clocks may differ besides.
-    assert [guard.earlier_ms for guard in stage.guards] == [6_000, 3_000] * 4
-    assert {guard.earlier_ms for guard in stage.refused_by} == {3_000}
+    assert [guard.earlier_ms for guard in stage.guards] == [6_000, 1_500] * 4
+    assert {guard.earlier_ms for guard in stage.refused_by} == {1_500}
+    # No jump moves time by more than a gap, if the newest tick that was read is no older than a second.
+    planned_ms = 1_000_000
+    span = stage.guards[-1].span(planned_ms, planned_ms - 1_500, 7)
+    assert planned_ms - span.earliest_ms <= 3_000
+    assert span.latest_ms - planned_ms <= 3_000
 
 
 @pytest.mark.parametrize(
