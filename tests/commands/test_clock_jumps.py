@@ -88,7 +88,7 @@ def test_nobody_expires_because_a_request_partitions_leader_jumps(tmp_path: Path
 
 def test_a_replay_knows_of_requests_that_were_late(start: Callable[..., Job], bootstrap_servers: str) -> None:
     """A member syncs when the join phase has ended, and by the clock that stamps its sync it has not."""
-    settings = ("requests.partitions=1", "clock.max.gap.ms=10000", "group.initial.rebalance.delay.ms=1000")
+    settings = ("requests.partitions=1", "clock.max.gap.ms=20000", "group.initial.rebalance.delay.ms=1000")
     job = start(*(word for it in settings for word in ("--set", it)))
     job.wait_for("the coordinator is running")
     stamp_by_sender(bootstrap_servers, job.topics["requests"])
