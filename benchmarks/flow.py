@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import multiprocessing
+import queue
 import time
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -60,6 +61,9 @@ def flow(load: Load, beats: list[Beat], step: Step) -> Measured:
         schedule.listening.wait(_PATIENCE_S)
         sender.start()
         trips, error = told.get(timeout=step.seconds + _PATIENCE_S)
+    except queue.Empty:
+        answered, sent = schedule.answered.value, schedule.sent.value
+        raise TimeoutError(f"{answered} of {sent} requests are answered") from None
     finally:
         schedule.stop.set()
         for process in (sender, receiver):
@@ -76,13 +80,15 @@ class _Schedule(NamedTuple):
     """By number of the request, in s of the machine's monotonic clock."""
     sent: Any
     """How many were sent; -1 until the last is."""
+    answered: Any
     listening: Any
     stop: Any
 
     @classmethod
     def of(cls, step: Step) -> _Schedule:
         most = math.ceil(step.per_second * step.seconds) + 1
-        return cls(_SPAWN.RawArray("d", most), _SPAWN.RawValue("q", -1), _SPAWN.Event(), _SPAWN.Event())
+        sent, answered = _SPAWN.RawValue("q", -1), _SPAWN.RawValue("q", 0)
+        return cls(_SPAWN.RawArray("d", most), sent, answered, _SPAWN.Event(), _SPAWN.Event())
 
 
 def _send(load: Load, beats: list[Beat], step: Step, schedule: _Schedule) -> None:
@@ -114,6 +120,7 @@ def _receive(load: Load, schedule: _Schedule, told: Any) -> None:
                     told.put(([], answer.error))
                     return
                 trips.append((now - schedule.due[int(answer.request_id)]) * 1000)
+            schedule.answered.value = len(trips)
             if len(trips) == schedule.sent.value:
                 told.put((trips, None))
                 return

@@ -124,6 +124,11 @@ class Stage:
             for other in self._streams:
                 if other is not stream:
                     stack.enter_context(other.paused())
-            yield
+            try:
+                yield
+            except Exception as error:
+                if stream is not None:
+                    error.add_note(f"{stream.kind}: {stream.log()}")
+                raise
             if stream is not None:
                 stream.check()

@@ -78,6 +78,7 @@ class Stream:
     def __init__(
         self, kind: str, bootstrap_servers: str, directory: Path, settings: dict[str, Any], cores: list[int]
     ) -> None:
+        self.kind = kind
         prefix = directory.name
         self.checkpoint = directory / "checkpoint"
         given: dict[str, Any] = {
@@ -142,12 +143,16 @@ class Stream:
         told.wait(_START_S)
         if not self._beginnings:
             self.close()
-            raise RuntimeError(f"not up within {_START_S} s:\n{self._log_file.read_text()}")
+            raise RuntimeError(f"not up within {_START_S} s:\n{self.log()}")
 
     def check(self) -> None:
         """Raise `RuntimeError` if it does not run any more, or has begun anew."""
         if self._process.poll() is not None or self._beginnings > 1:
-            raise RuntimeError(f"it did not go on as it was:\n{self._log_file.read_text()}")
+            raise RuntimeError(f"it did not go on as it was:\n{self.log()}")
+
+    def log(self) -> str:
+        """What it has said."""
+        return self._log_file.read_text()
 
     def cpu_seconds(self) -> float:
         """CPU time of all its processes so far: driver, JVM, Python workers."""

@@ -38,7 +38,8 @@ from group_coordinator.gateway.login import Login
 from group_coordinator.gateway.rights import Rights
 from group_coordinator.gateway.security import Security
 from group_coordinator.gateway.slots import LocalSlot, Slots
-from group_coordinator.gateway.upstream import Upstream, has_hung_up, set_reading
+from group_coordinator.gateway.transports import has_hung_up, set_reading
+from group_coordinator.gateway.upstream import Upstream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import select
 import time
 from typing import TYPE_CHECKING, Any
 
 from group_coordinator.gateway.errors import FrameError
 from group_coordinator.gateway.frames import RESPONSE_HEAD_BYTES, Frames
 from group_coordinator.gateway.limits import Limits
+from group_coordinator.gateway.transports import set_reading
 
 if TYPE_CHECKING:
     import ssl
@@ -17,12 +17,10 @@ if TYPE_CHECKING:
 
     from group_coordinator.gateway.slots import Slots
 
-__all__ = ["Upstream", "has_hung_up", "set_reading"]
+__all__ = ["Upstream"]
 
 _READ_BYTES = 256 * 1024
 """Most that is read at once. Each read and each write costs more than what is done between them."""
-_HUNG_UP = getattr(select, "POLLRDHUP", select.POLLHUP)
-"""Linux alone tells of a side that has only closed its half."""
 
 
 class Upstream(asyncio.BufferedProtocol):
@@ -157,20 +155,3 @@ class Upstream(asyncio.BufferedProtocol):
         if self._is_open:
             self._is_open = False
             self._on_lost(reason)
-
-
-def has_hung_up(transport: Any) -> bool:
-    """Whether the other side has gone. asyncio does not tell that of a transport that is not read."""
-    poll = select.poll()
-    poll.register(transport.get_extra_info("socket"), _HUNG_UP)
-    return bool(poll.poll(0))
-
-
-def set_reading(transport: Any, is_reading: bool) -> None:  # noqa: FBT001 - a switch
-    """Read from a transport or not."""
-    if transport.is_closing() or transport.is_reading() == is_reading:
-        return
-    if is_reading:
-        transport.resume_reading()
-    else:
-        transport.pause_reading()
