@@ -38,6 +38,11 @@ def test_storms_do_no_harm(first):
         World(seed).run()
 
 
+def test_program_that_is_about_to_be_started_again_survives():
+    # The only one left is fenced by a request of the storm, just before anybody looks who is there.
+    World(7569801).run()
+
+
 def test_storms_are_storms():
     worlds = [World(seed) for seed in range(40)]
     outcomes = [world.run() for world in worlds]

@@ -173,7 +173,8 @@ class World:
         self.note("simulation", "calm: {} survive", [client.name for client in self.clients])
         # What the storm has sent may still arrive, and disturb.
         self._run_until(self.storm_ends + LONGEST_DELAY_MS + LOOK_MS)
-        if self.clients:
+        # One that has just ended may be about to be started again.
+        if self.clients or self._starting:
             allowed = self.settling_ms()
             right_after = self._wait_for(
                 self._what_is_not_right, allowed, 2 * self.conditions.slowest.session_ms
