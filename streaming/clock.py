@@ -304,7 +304,7 @@ class Clock:
             _, read_ms = self._unread.popleft()
             self._read_ms = max(self._read_ms, read_ms)
         written_ms = self._log_time.at(_now()) - round(self._unwritten_ms())
-        ahead_ms = self._pace.quiet_ahead_ms if is_quiet else self._pace.ahead_ms
+        ahead_ms = self._pace.most_ahead_ms if is_quiet else self._pace.ahead_ms
         return min(at_ms, min(self._read_ms, written_ms) + ahead_ms)
 
     def _write(self, *, last: bool = False, timeout_s: float | None = None) -> RecordMetadata:

@@ -283,7 +283,7 @@ class Probes:
             partitions,
             client_config,
             settings.probe_interval_ms,
-            Pace.of(settings).quiet_ahead_ms,
+            Pace.of(settings).most_ahead_ms,
             # A tick is sent an interval later at most, and waited for as long as a gap.
             settings.clock_max_gap_ms + 2 * settings.clock_interval_ms,
         )

@@ -23,7 +23,6 @@ class Pace(NamedTuple):
     once time counts; then the clock stops. `ahead_ms`: by which time may be ahead of the newest tick before
     which all requests were read. `slack_ms`: by which the watermark is behind the newest tick. `quiet_ms`: at
     most between two ticks while no requests come. `leeway_ms`: by how much later they may be then.
-    `quiet_ahead_ms`: by which time may be ahead then.
     """
 
     interval_ms: int
@@ -32,30 +31,25 @@ class Pace(NamedTuple):
     slack_ms: int = 0
     quiet_ms: int = 0
     leeway_ms: int = 0
-    quiet_ahead_ms: int = 0
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
         """The pace with these settings."""
         max_gap_ms = settings.clock_max_gap_ms
-        # Between two triggers nothing is read.
-        trigger_ms = settings.trigger_interval_ms
-        # No more than that: a request that is earlier is taken for one of a clock that is set back.
-        ahead_ms = settings.clocks_differ_ms + trigger_ms
+        # Between two triggers nothing is read. It is no more, because a request that is earlier is taken for
+        # one of a clock that is set back.
+        ahead_ms = settings.clocks_differ_ms + settings.trigger_interval_ms
         interval_ms = settings.clock_interval_ms
         # With more, time would wait for the reader, which has read no newer tick.
         quiet_ms = max(interval_ms, min(3 * interval_ms, max_gap_ms))
         # Or a busy machine, on which ticks are late, would have outages.
         leeway_ms = max_gap_ms // 2
-        return cls(
-            interval_ms,
-            max_gap_ms,
-            ahead_ms,
-            settings.clock_slack_ms,
-            quiet_ms,
-            leeway_ms,
-            quiet_ahead_ms=max_gap_ms + trigger_ms,
-        )
+        return cls(interval_ms, max_gap_ms, ahead_ms, settings.clock_slack_ms, quiet_ms, leeway_ms)
+
+    @property
+    def most_ahead_ms(self) -> int:
+        """Milliseconds by which time may be ahead while no requests come, because ticks have leeway then."""
+        return self.ahead_ms + self.leeway_ms
 
 
 class Schedule:

@@ -315,7 +315,7 @@ class Supervision:
             later_ms=self._settings.clock_slack_ms + self._settings.clocks_differ_ms,
             # As far as the clock lets time be ahead of the reader. It may have been farther when the reader
             # stopped, and clocks differ besides.
-            earlier_ms=pace.ahead_ms if until is Until.STOPPED else pace.quiet_ahead_ms + pace.max_gap_ms,
+            earlier_ms=pace.ahead_ms if until is Until.STOPPED else pace.most_ahead_ms + pace.max_gap_ms,
             outage=outages[-1] if outages else None,
             standstills=tuple({it.partition: it for it in read_standstills(self._files)}.values()),
         )

@@ -304,7 +304,7 @@ def test_time_waits_for_the_reader(topic: str, config: dict[str, Any], is_quiet:
     """Ticks that come less often leave more to the reader."""
     caught_up = 0
     progress = Progress(caught_up=lambda: caught_up, is_quiet=lambda: is_quiet)
-    pace = CALM._replace(ahead_ms=2_000, quiet_ahead_ms=3_000, leeway_ms=100)
+    pace = CALM._replace(ahead_ms=2_000, leeway_ms=1_000)
     ahead_ms = 3_000 if is_quiet else 2_000
     with Clock(topic, pace, config, "me", progress) as clock:
         resumed_ms = clock.resume()
