@@ -61,15 +61,20 @@ def test_none_of_them_is_a_request_whose_time_counts(topic: str, config: dict[st
 
 
 def test_they_come_again_and_again(topic: str, config: dict[str, Any]) -> None:
+    def each() -> list[int]:
+        of = Counter(it.partition for it in reader.records)
+        return [of[partition] for partition in range(PARTITIONS)]
+
+    begin = time.monotonic()
     with (
         Probes(topic, PARTITIONS, config, interval_ms=50, harmless_ms=60_000, patience_ms=60_000) as asked,
         Reader(config, topic) as reader,
     ):
         wait_for(lambda: asked.settle([]) is not None)
-        reader.until(lambda records: len(records) >= 5 * PARTITIONS)
-    each = Counter(it.partition for it in reader.records)
-    assert each.keys() == set(range(PARTITIONS))
-    assert max(each.values()) - min(each.values()) <= 1
+        # Each partition has a pace of its own: a slow answer for one does not hold up the others.
+        reader.until(lambda _: min(each()) >= 5)
+    intervals = (time.monotonic() - begin) / 0.05
+    assert max(each()) <= intervals + 1
 
 
 def test_they_show_how_far_the_leaders_clocks_are_ahead(
