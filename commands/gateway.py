@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 from contextlib import ExitStack
 from pathlib import Path
@@ -27,6 +28,13 @@ if TYPE_CHECKING:
     from group_coordinator.gateway.service import Gateway
 
 __all__ = ["gateway"]
+
+_COLLECT_AFTER = 10_000
+"""New objects until Python looks for garbage; 700 by default.
+
+Heartbeats that wait for their verdicts are none. With 10,000 members looking at them took a fifth of the CPU
+time.
+"""
 
 
 @click.command()
@@ -94,6 +102,7 @@ def gateway(
             tell = stack.enter_context(logging_as(settings, say))
             kafka_config = python_client_config(settings.bootstrap_servers, settings.kafka)
             registry, health = CollectorRegistry(), GatewayHealth()
+            gc.set_threshold(_COLLECT_AFTER)
             made = Gateway(settings, kafka_config, GatewayMetrics(registry), health)
             stack.enter_context(
                 serving(settings.gateway_metrics_port, registry, health, tell, "gateway.metrics.port")

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from group_coordinator.gateway.translation import Sender
 
-__all__ = ["Beat", "BeatCounts", "Beats", "next_instant"]
+__all__ = ["Beat", "BeatCounts", "Beats", "Instants"]
 
 _MOST_TOGETHER = 1_000
 _HEAD_BYTES = 10_000
@@ -271,9 +271,32 @@ class Beats:
         heappush(self._deadlines, (at_s, next(self._numbers), request_id))
 
 
-def next_instant(now_s: float, linger_s: float) -> float:
-    """The next multiple of `linger_s` of the wall clock, when every gateway sends its heartbeats."""
-    return (now_s // linger_s + 1) * linger_s
+class Instants:
+    """The instants at which all gateways send heartbeats: multiples of `every_s` of the wall clock.
+
+    Other than all else here they go by the wall clock, in seconds, which may be set forward or back.
+    """
+
+    def __init__(self, every_s: float, wall_s: float) -> None:
+        self._every_s = every_s
+        self._next_s = self._after(wall_s)
+
+    def _after(self, wall_s: float) -> float:
+        return (wall_s // self._every_s + 1) * self._every_s
+
+    def until_s(self, wall_s: float) -> float:
+        """Seconds until the next one; 0 if it has come."""
+        return max(0.0, self._next_s - wall_s)
+
+    def has_come(self, wall_s: float) -> bool:
+        """Whether one has come since the last one.
+
+        After the clock was set back one has: members would expire until it shows that time again.
+        """
+        if 0 < self._next_s - wall_s <= self._every_s:
+            return False
+        self._next_s = self._after(wall_s)
+        return True
 
 
 def _nobody(_error: int) -> None:

@@ -76,9 +76,9 @@ if TYPE_CHECKING:
 __all__ = [
     "MOST_GROUPS",
     "Request",
-    "Requests",
     "decode_request",
     "decode_response",
+    "encode_heartbeat_response",
     "encode_request",
     "encode_response",
     "is_api_versions_error",
@@ -120,10 +120,7 @@ _GROUPS = {
 """The field of a request that names groups, by API key."""
 _API_VERSIONS = ApiVersionsRequest.API_KEY
 _PRODUCE = ProduceRequest.API_KEY
-_HEARTBEAT = HeartbeatRequest.API_KEY
 _NO_TAGS = b"\0"
-_CORRELATION_ID = 8
-"""Where it begins in a request, behind the length, the API key and the version."""
 _TRANSACTIONAL_PRODUCE = 3
 """The version of Produce that brought the transactional id, which stands before the acks."""
 
@@ -138,29 +135,6 @@ class Request(NamedTuple):
 
 
 # -- reading -------------------------------------------------------------------------------------------
-
-
-class Requests:
-    """Reads the requests of one connection.
-
-    Most requests are heartbeats, and a member's heartbeat differs from the one before in the correlation id
-    only. So it is read once, and its message is the same object each time. By that `Local` knows what it has
-    made of it: a message that a guard puts in its place is another one.
-    """
-
-    def __init__(self) -> None:
-        self._beat: tuple[bytes, Request] | None = None
-        """The last heartbeat, without its correlation id, and what was read of it."""
-
-    def decode(self, head: RequestHead, frame: bytes) -> Request:
-        """Read a request with this head, its length included. Raises `FrameError`."""
-        if head.api_key != _HEARTBEAT:
-            return decode_request(frame)
-        alike = frame[:_CORRELATION_ID] + frame[_CORRELATION_ID + RESPONSE_HEAD_BYTES :]
-        if self._beat is None or self._beat[0] != alike:
-            self._beat = alike, decode_request(frame)
-        _, read = self._beat
-        return Request(head, read.client_id, read.message)
 
 
 def decode_request(frame: bytes) -> Request:
@@ -264,21 +238,24 @@ def _strictly() -> Iterator[None]:
 
 def encode_response(message: Any, correlation_id: int) -> bytes:
     """Write a response, which knows its version, with its length and header."""
-    if message.API_KEY == _HEARTBEAT:
-        body = _beaten(message.version, message.throttle_time_ms, message.error_code)
-    else:
-        body = bytes(message.encode())
+    body = bytes(message.encode())
     header = correlation_id.to_bytes(RESPONSE_HEAD_BYTES, signed=True)
     if message.API_KEY != _API_VERSIONS and is_flexible(message.API_KEY, message.version):
         header += _NO_TAGS
     return (len(header) + len(body)).to_bytes(LENGTH_BYTES) + header + body
 
 
+def encode_heartbeat_response(version: int, error_code: int, correlation_id: bytes) -> bytes:
+    """Write the response to a heartbeat, with its length and header."""
+    before, after = _heartbeat_response(version, error_code)
+    return before + correlation_id + after
+
+
 @lru_cache(maxsize=100)
-def _beaten(version: int, throttle_time_ms: int, error_code: int) -> bytes:
-    """The body of a heartbeat's response, of which there are few."""
-    message = HeartbeatResponse(version=version, throttle_time_ms=throttle_time_ms, error_code=error_code)
-    return bytes(message.encode())
+def _heartbeat_response(version: int, error_code: int) -> tuple[bytes, bytes]:
+    """What stands before and after its correlation id, of which there are few."""
+    frame = encode_response(HeartbeatResponse(version=version, throttle_time_ms=0, error_code=error_code), 0)
+    return frame[:LENGTH_BYTES], frame[LENGTH_BYTES + RESPONSE_HEAD_BYTES :]
 
 
 def encode_request(message: Any, correlation_id: int, client_id: str | None) -> bytes:

@@ -35,6 +35,7 @@ from group_coordinator.gateway.guards import Ask, guard
 from group_coordinator.gateway.limits import Limits
 from group_coordinator.gateway.local import Client
 from group_coordinator.gateway.login import Login
+from group_coordinator.gateway.repeated import RepeatedBeat
 from group_coordinator.gateway.rights import Rights
 from group_coordinator.gateway.security import Security
 from group_coordinator.gateway.slots import LocalSlot, Slots
@@ -75,6 +76,9 @@ class Services(Protocol):
 
     def answer(self, request: codec.Request, client: Client, reply: Callable[[Any], None]) -> None:
         """Answer a local request; `reply` is called once, with Kafka's response."""
+
+    def beat_again(self, client: Client, answer: Callable[[int], None]) -> None:
+        """Answer the heartbeat of the client that was accepted last; `answer` is given the error code."""
 
     def held_up(self, client: Client) -> None:
         """A later request of the client waits for its newest heartbeat."""
@@ -132,7 +136,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._is_taking = False
         self._slots = Slots(self._flush)
         self._frames = Frames(REQUEST_HEAD_BYTES, self._begin)
-        self._requests = codec.Requests()
+        self._beat: RepeatedBeat | None = None
+        """The last heartbeat that was read."""
         self._head: RequestHead | None = None
         self._held: list[bytes | memoryview] = []
         """The begin of a Produce of which it is not known yet whether it has a response."""
@@ -196,8 +201,9 @@ class ClientConnection(asyncio.BufferedProtocol):
         """The client has sent something."""
         self._heard_s = time.monotonic()
         self._services.metrics.received.inc(len(data))
-        self._arrived.append(self._frames.receive(data))
-        self._take_arrived()
+        if not self._take_beat(data):
+            self._arrived.append(self._frames.receive(data))
+            self._take_arrived()
 
     def _take_arrived(self) -> None:
         """Take what the client has sent, up to a request that holds back what comes after it."""
@@ -276,19 +282,19 @@ class ClientConnection(asyncio.BufferedProtocol):
         elif self._unfinished_s is not None:
             if now_s - self._unfinished_s > Limits.local_frame_s:
                 self.abort("unfinished requests")
-        elif not self.is_owed:
+        elif now_s - self._heard_s > Limits.first_frame_s and not self.is_owed:
             limit_s = Limits.first_frame_s if self._head is None else Limits.idle_s
             if now_s - self._heard_s > limit_s:
                 self.close("idle")
                 return
-        self._keep_login(now_s)
-
-    def _keep_login(self, now_s: float) -> None:
-        """Ask a broker that has been silent for long for a sign of life, if a login would be lost with it."""
         if self._upstream is not None and now_s - self._upstream.heard_s > Limits.keep_alive_s:
-            if self._login.may_be_kept(now_s) and not self.is_owed:
-                self._ask_broker(_SIGN_OF_LIFE, lambda _response, _now_s: None)
-            self._upstream.heard_s = now_s
+            self._keep_login(self._upstream, now_s)
+
+    def _keep_login(self, upstream: Upstream, now_s: float) -> None:
+        """Ask a broker that has been silent for long for a sign of life, if a login would be lost with it."""
+        if self._login.may_be_kept(now_s) and not self.is_owed:
+            self._ask_broker(_SIGN_OF_LIFE, lambda _response, _now_s: None)
+        upstream.heard_s = now_s
 
     def close(self, reason: str) -> None:
         """End the connection once what has been written is sent."""
@@ -316,10 +322,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             raise FrameError(f"API {head.api_key} is not offered")
         if not api.offers(head.api_version) and head.api_key != _API_VERSIONS:
             raise FrameError(f"{api.name} is not offered in version {head.api_version}")
-        self._services.metrics.requests[head.api_key].inc()
-        self._login.is_under_way = head.api_key in _SASL
-        if self._beating:
-            self._services.held_up(self._client)
+        self._begins(head.api_key)
         is_whole = (
             api.way in (Way.STREAM, Way.GATEWAY) or not api.offers(head.api_version) or head.api_key in _SASL
         )
@@ -327,6 +330,13 @@ class ClientConnection(asyncio.BufferedProtocol):
         if length > limit:
             raise FrameError(f"{api.name} with {length} bytes, of at most {limit}")
         return is_whole
+
+    def _begins(self, api_key: int) -> None:
+        """A request has begun."""
+        self._services.metrics.requests[api_key].inc()
+        self._login.is_under_way = api_key in _SASL
+        if self._beating:
+            self._services.held_up(self._client)
 
     def _take(self, piece: Piece) -> None:
         head = self._head
@@ -351,16 +361,15 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._pass_on(piece.data)
 
     def _take_local(self, head: RequestHead, frame: bytes) -> None:
-        request = self._requests.decode(head, frame)
+        request = codec.decode_request(frame)
         if head.api_key == _FIND_COORDINATOR and request.message.key_type != 0:
             self._slots.await_upstream(head.correlation_id, self._rewriter(head))
             self._pass_on(frame)
             return
-        slot = self._slots.await_local()
+        if head.api_key == _HEARTBEAT:
+            self._beat = RepeatedBeat.of(request, frame)
         asked_s = time.monotonic()
-        self._waiting[slot] = head.api_key, len(frame)
-        self._beating += head.api_key == _HEARTBEAT
-        self._services.pending.add(head.api_key, len(frame))
+        slot = self._await_answer(head.api_key, len(frame))
 
         def reply(message: Any) -> None:
             self._waits_no_more(slot)
@@ -382,6 +391,47 @@ class ClientConnection(asyncio.BufferedProtocol):
         # The broker alone knows whether a login is complete. If not, it closes the connection.
         self._holder = slot
         self._ask_broker(_SIGN_OF_LIFE, logged_in)
+
+    def _take_beat(self, data: bytes | memoryview) -> bool:
+        """Take the last heartbeat again, if that is what has come, and nothing need be asked for it."""
+        beat, now_s = self._beat, self._heard_s
+        if beat is None or len(data) != beat.size or not self._takes_again(beat, now_s):
+            return False
+        if (correlation_id := beat.correlation_id_in(bytes(data))) is None:
+            return False
+        self._begins(_HEARTBEAT)
+        slot = self._await_answer(_HEARTBEAT, beat.size)
+
+        def answer(error_code: int) -> None:
+            self._waits_no_more(slot)
+            seconds = time.monotonic() - now_s
+            self._services.metrics.answered_with(_HEARTBEAT, error_code, seconds)
+            slot.fill(codec.encode_heartbeat_response(beat.version, error_code, correlation_id))
+
+        self._services.beat_again(self._client, answer)
+        self.control()
+        return True
+
+    def _takes_again(self, beat: RepeatedBeat, now_s: float) -> bool:
+        """Whether a frame that comes now is taken at once, and this heartbeat would go to the log."""
+        security, accepted = self._security, self._client.accepted
+        return (
+            accepted is not None
+            and accepted[0] is beat.message
+            and not self._arrived
+            and self._frames.is_between
+            and self._may_take()
+            and not self._transport.is_closing()
+            and (not security.has_sasl or (self._login.is_done and not self._login.is_over(now_s)))
+            and (not security.asks_rights or self._rights.is_granted(beat.right, now_s))
+        )
+
+    def _await_answer(self, api_key: int, size: int) -> LocalSlot:
+        slot = self._slots.await_local()
+        self._waiting[slot] = api_key, size
+        self._beating += api_key == _HEARTBEAT
+        self._services.pending.add(api_key, size)
+        return slot
 
     def _waits_no_more(self, slot: LocalSlot) -> None:
         # A client that has gone waits for nothing, although its request may be answered later.

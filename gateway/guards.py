@@ -80,6 +80,11 @@ def guard(request: Request) -> Guard:
     return _GUARDS[request.head.api_key](request)
 
 
+def right_of_member(group_id: str) -> Right:
+    """The right that a member of the group needs for what it asks."""
+    return _group(Operation.READ, group_id)
+
+
 def _group(operation: Operation, group_id: str) -> Right:
     return Right(operation, Resource.GROUP, group_id)
 
@@ -104,7 +109,7 @@ def _denied(request: Request, error: Errors = Errors.GROUP_AUTHORIZATION_FAILED)
 
 
 def _member(request: Request) -> Guard:
-    needed = _group(Operation.READ, request.message.group_id)
+    needed = right_of_member(request.message.group_id)
     if needed not in (yield [needed]):
         return _denied(request)
     return (yield Ask(request))

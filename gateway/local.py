@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 from kafka.protocol.admin.groups import ListGroupsResponse
-from kafka.protocol.consumer.group import HeartbeatResponse
 from kafka.protocol.metadata import FindCoordinatorResponse
 
 from group_coordinator.coordinator_state.errors import Errors
@@ -169,13 +168,16 @@ class Local:
             case ListGroupsResponse.API_KEY:
                 of_node = self._nodes.coordinator_of
                 reply(self._groups.listed(request.message, lambda each: of_node(each) == client.node_id))
-            case HeartbeatResponse.API_KEY if client.accepted and client.accepted[0] is request.message:
-                self._beat(request, client.accepted[1], reply)
             case _:
                 self._ask(request, client, now_s, reply)
 
-    def _beat(self, request: Request, beat: Beat, reply: Callable[[Any], None]) -> None:
-        self._beats.add(beat, lambda error: reply(to_kafka(request, [_Verdict(error)])))
+    def beat_again(self, client: Client, answer: Callable[[int], None]) -> None:
+        """Answer the heartbeat that `client.accepted` has once more.
+
+        `answer` is called once with the error code.
+        """
+        assert client.accepted is not None  # noqa: S101 - the caller has compared it
+        self._beats.add(client.accepted[1], answer)
 
     def held_up(self, client: Client) -> None:
         """A later request of the client waits for its newest heartbeat."""
@@ -195,7 +197,7 @@ class Local:
                 self._commit(commit, client, now_s, respond)
             case [HeartbeatRequest() as beat] if self._refuses(beat, _record(beat)) is None:
                 client.accepted = request.message, Beat.of(beat)
-                self._beat(request, client.accepted[1], reply)
+                self.beat_again(client, lambda error: respond([_Verdict(error)]))
             case _:
                 self._send(asked, client, now_s, respond)
 

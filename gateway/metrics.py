@@ -6,14 +6,15 @@ No name of a group, topic or client is a label: there may be any number of them.
 from __future__ import annotations
 
 import time
-from functools import cache
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from prometheus_client import Counter, Gauge, Histogram, ProcessCollector
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client import Counter, Gauge, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.gateway.apis import APIS, Way
+from group_coordinator.gateway.tallies import Durations, Tally
 from group_coordinator.jobs.health import Verdict, moving
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from group_coordinator.gateway.limits import Pending
     from group_coordinator.gateway.local import Local
 
-__all__ = ["GatewayHealth", "GatewayMetrics", "Tally"]
+__all__ = ["GatewayHealth", "GatewayMetrics"]
 
 _PREFIX = "group_coordinator_gateway_"
 _FAILING_S = 5.0
@@ -65,17 +66,10 @@ class GatewayMetrics:
         self.received, self.sent = Tally(), Tally()
         """Bytes from clients and to them."""
         registry.register(_Passing(self))
-        responses = counter("responses", "Responses of the gateway's own.", "api", "error")
-        self._responses = cache(lambda key, code: responses.labels(APIS[key].name, _name(code)))
+        self.responses: defaultdict[tuple[int, int], Tally] = defaultdict(Tally)
         """By API key and error code, of which a message of Kafka's has few."""
-        seconds = Histogram(
-            _PREFIX + "request_seconds",
-            "From a request of a group to its response.",
-            ["api"],
-            buckets=_SECONDS,
-            registry=registry,
-        )
-        self._seconds = {key: seconds.labels(APIS[key].name) for key in _LOCAL}
+        self.seconds = {key: Durations(_SECONDS) for key in _LOCAL}
+        """From a request of a group to its response, by API key."""
         self.brokers_left_out = gauge("brokers_left_out", "Brokers that clients are not told of.")
         self.frame_errors = counter("frame_errors", "Connections closed for what they have sent.")
         rights = counter("rights_probes", "Rights of clients that brokers were asked for.", "result")
@@ -87,29 +81,20 @@ class GatewayMetrics:
 
     def answered(self, api_key: int, response: Any, seconds: float) -> None:
         """A request of a group has been answered, with Kafka's `response`."""
-        self._responses(api_key, _first_error(response, _LISTS.get(api_key, ()))).inc()
-        self._seconds[api_key].observe(seconds)
+        self.answered_with(api_key, _first_error(response, _LISTS.get(api_key, ())), seconds)
+
+    def answered_with(self, api_key: int, error_code: int, seconds: float) -> None:
+        """A request of a group has been answered with this error code."""
+        self.responses[api_key, error_code].inc()
+        self.seconds[api_key].observe(seconds)
 
     def watch(self, local: Local, pending: Pending) -> None:
         """Tell of what these know, whenever somebody asks."""
         self._registry.register(_Known(local, pending))
 
 
-class Tally:
-    """A number that only the event loop's thread raises, for all that passes: it takes no lock."""
-
-    __slots__ = ("total",)
-
-    def __init__(self) -> None:
-        self.total = 0
-
-    def inc(self, amount: int = 1) -> None:
-        """Raise it."""
-        self.total += amount
-
-
 class _Passing:
-    """The tallies of what passes."""
+    """The tallies of what passes, and of what is answered."""
 
     def __init__(self, metrics: GatewayMetrics) -> None:
         self._metrics = metrics
@@ -125,6 +110,19 @@ class _Passing:
         passed.add_metric(["from_clients"], self._metrics.received.total)
         passed.add_metric(["to_clients"], self._metrics.sent.total)
         yield passed
+        responses = CounterMetricFamily(
+            _PREFIX + "responses", "Responses of the gateway's own.", labels=["api", "error"]
+        )
+        # In one step: the event loop may count a new error meanwhile.
+        for (key, code), tally in list(self._metrics.responses.items()):
+            responses.add_metric([APIS[key].name, _name(code)], tally.total)
+        yield responses
+        seconds = HistogramMetricFamily(
+            _PREFIX + "request_seconds", "From a request of a group to its response.", labels=["api"]
+        )
+        for key, durations in self._metrics.seconds.items():
+            seconds.add_metric([APIS[key].name], durations.buckets, durations.total_s)
+        yield seconds
 
 
 class _Known:

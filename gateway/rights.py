@@ -129,6 +129,11 @@ class Rights:
         asking.left.extend(_probes(unknown))
         self._proceed(asking)
 
+    def is_granted(self, right: Right, now_s: float) -> bool:
+        """Whether the client has the right, as far as is remembered."""
+        known = self._known.get(right)
+        return known is not None and known.is_granted and now_s < known.until_s
+
     def _proceed(self, asking: _Asking) -> None:
         while asking.left and asking.under_way < _MOST_ASKED:
             probe = asking.left.popleft()

@@ -14,7 +14,7 @@ from kafka.structs import TopicPartition
 
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.gateway.addresses import Address, Addresses, coordinator_of
-from group_coordinator.gateway.beats import next_instant
+from group_coordinator.gateway.beats import Instants
 from group_coordinator.gateway.brokers import Brokers
 from group_coordinator.gateway.certificates import Certificates, foreign_names_ignored
 from group_coordinator.gateway.connection import ClientConnection
@@ -47,7 +47,9 @@ _TICK_S = 0.02
 _HURRY_S = 0.1
 """The longest time that a heartbeat waits for others while it is in a hurry."""
 _LOOK_EVERY_S = 1.0
-"""How often connections are looked at that may be idle, and topics that are not there yet."""
+"""How often the gateway looks for topics that are not there yet, and at its certificates."""
+_EXPIRE_EVERY_S = 5.0
+"""How often it looks for connections that are idle. While it reads no client it does so at each look."""
 _REFRESH_EVERY_S = 20.0
 """How often the brokers are asked which brokers there are."""
 _DRAIN_S = 5.0
@@ -77,6 +79,7 @@ class Gateway:
         self._instance = secrets.token_hex(6)
         self._groups = Groups(settings.gateway_groups_prefix)
         self._topics: Topics | None = None
+        self._expire_at_s = 0.0
         self._brokers = Brokers()
         self._certificates = Certificates(settings) if settings.gateway_tls_certificate else None
         self._listeners = Listeners(settings, self._certificates, metrics)
@@ -207,22 +210,21 @@ class Gateway:
 
     async def _keep_time(self, stopping: asyncio.Event) -> None:
         linger_s = self._settings.gateway_beats_linger_ms / 1000
-        hurry_s = min(linger_s, _HURRY_S)
-        flush_at, hurry_at = next_instant(time.time(), linger_s), next_instant(time.time(), hurry_s)
+        instants = Instants(linger_s, time.time())
+        hurried = Instants(min(linger_s, _HURRY_S), time.time())
         look_at = 0.0
         while not stopping.is_set():
-            await asyncio.sleep(_TICK_S)
+            # The coordinator's clock ticks just then. Heartbeats that come some ms later may miss its batch.
+            await asyncio.sleep(min(_TICK_S, instants.until_s(time.time())))
             now_s = time.monotonic()
             self._health.moves()
             self._local.expire(now_s)
             if now_s >= look_at:
                 look_at = now_s + _LOOK_EVERY_S
                 self._look(now_s)
-            if time.time() >= flush_at:
-                flush_at = next_instant(time.time(), linger_s)
+            if instants.has_come(time.time()):
                 self._local.flush(now_s)
-            if time.time() >= hurry_at:
-                hurry_at = next_instant(time.time(), hurry_s)
+            if hurried.has_come(time.time()):
                 self._local.flush(now_s, hurried_only=True)
 
     def _look(self, now_s: float) -> None:
@@ -231,8 +233,10 @@ class Gateway:
             self._certificates.renew()
         self._brokers.settle(now_s)
         self.metrics.brokers_left_out.set(self._brokers.left_out)
-        for connection in list(self._listeners.connections):
-            connection.expire(now_s)
+        if now_s >= self._expire_at_s or self.pending.is_full:
+            self._expire_at_s = now_s + _EXPIRE_EVERY_S
+            for connection in list(self._listeners.connections):
+                connection.expire(now_s)
 
     async def _drain(self) -> None:
         """Give what waits some time, and end all connections: clients look for another gateway."""
@@ -252,6 +256,10 @@ class Gateway:
     def answer(self, request: Request, client: Client, reply: Callable[[Any], None]) -> None:
         """Answer a local request; `reply` is called once, with Kafka's response."""
         self._local.answer(request, client, time.monotonic(), reply)
+
+    def beat_again(self, client: Client, answer: Callable[[int], None]) -> None:
+        """Answer the heartbeat of the client that was accepted last; `answer` is given the error code."""
+        self._local.beat_again(client, answer)
 
     def held_up(self, client: Client) -> None:
         """A later request of the client waits for its newest heartbeat."""

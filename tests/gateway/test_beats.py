@@ -12,7 +12,7 @@ import pytest
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.requests import HeartbeatRequest, ReplyTo
 from group_coordinator.coordinator_state.responses import HeartbeatResponse, MemberResult
-from group_coordinator.gateway.beats import Beat, Beats, next_instant
+from group_coordinator.gateway.beats import Beat, Beats, Instants
 from group_coordinator.gateway.translation import Sender
 
 MOST_BYTES = 1_000_000
@@ -230,5 +230,22 @@ def test_what_is_about_no_beat_is_left_to_others(members: Members) -> None:
 
 
 def test_all_gateways_send_at_the_same_instants() -> None:
-    assert next_instant(100.05, 0.25) == next_instant(100.2, 0.25) == 100.25
-    assert next_instant(100.25, 0.25) == 100.5
+    for begin_s in (100, 100.05, 100.2):
+        instants = Instants(0.25, begin_s)
+        assert not instants.has_come(begin_s)
+        assert instants.until_s(begin_s) == pytest.approx(100.25 - begin_s)
+        assert [instants.has_come(wall_s) for wall_s in (100.24, 100.25, 100.26, 100.49)] == [0, 1, 0, 0]
+        assert instants.until_s(100.51) == 0
+        assert [instants.has_come(wall_s) for wall_s in (100.51, 100.52, 100.75)] == [1, 0, 1]
+
+
+@pytest.mark.parametrize("set_to_s", [96_400, 99_999, 100_000.2, 100_002, 103_600])
+def test_a_clock_that_is_set_holds_up_no_heartbeat(set_to_s: float) -> None:
+    instants = Instants(1, 100_000.5)
+    assert not instants.has_come(100_000.9)
+    waits_s, wall_s = 0.0, set_to_s
+    while not instants.has_come(wall_s):
+        waits_s, wall_s = waits_s + 0.02, wall_s + 0.02
+    assert waits_s <= 1
+    assert not instants.has_come(wall_s)
+    assert 0 < instants.until_s(wall_s) <= 1

@@ -8,13 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.protocol.admin.groups import DeleteGroupsRequest, DescribeGroupsRequest
-from kafka.protocol.consumer.group import HeartbeatRequest, JoinGroupRequest, OffsetFetchRequest
+from kafka.protocol.consumer.group import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    OffsetFetchRequest,
+)
 from kafka.protocol.metadata import ApiVersionsResponse, FindCoordinatorRequest
 from kafka.protocol.producer import ProduceRequest, ProduceResponse
 
 from group_coordinator.gateway import codec
 from group_coordinator.gateway.errors import FrameError
-from group_coordinator.gateway.frames import read_request_head
 from tests.depth import cases
 from tests.gateway.messages import VERSIONS, drawn, kind_of
 
@@ -49,18 +53,15 @@ def test_every_message_is_read_as_it_was_written(
     assert read_again(key, which, version, frame) == frame
 
 
-def test_a_heartbeat_that_comes_again_is_read_once() -> None:
-    requests = codec.Requests()
-
-    def read(correlation_id: int, **fields: Any) -> codec.Request:
-        message = HeartbeatRequest(version=4, group_id="g", generation_id=1, member_id="m", **fields)
-        frame = codec.encode_request(message, correlation_id, "c")
-        return requests.decode(read_request_head(frame[4:12]), frame)
-
-    first, again, other = read(1), read(2), read(3, group_instance_id="i")
-    assert (first.head.correlation_id, again.head.correlation_id, again.client_id) == (1, 2, "c")
-    assert again.message is first.message
-    assert (other.message.group_instance_id, read(4).message.group_instance_id) == ("i", None)
+@pytest.mark.parametrize("version", range(5))
+@pytest.mark.parametrize("correlation_id", [0, 1, 2**31 - 1, -1, -(2**31)])
+def test_a_heartbeat_is_answered_with_the_bytes_of_its_response(version: int, correlation_id: int) -> None:
+    for error_code in (0, 27, -1):
+        response = HeartbeatResponse(version=version, throttle_time_ms=0, error_code=error_code)
+        written = codec.encode_heartbeat_response(
+            version, error_code, correlation_id.to_bytes(4, signed=True)
+        )
+        assert written == codec.encode_response(response, correlation_id)
 
 
 @pytest.mark.parametrize(("key", "which", "version"), VERSIONS)

@@ -24,7 +24,9 @@ from kafka.protocol.sasl import (
 )
 from prometheus_client import CollectorRegistry
 
-from group_coordinator.gateway import codec
+from group_coordinator.coordinator_state import requests
+from group_coordinator.gateway import codec, rights
+from group_coordinator.gateway.beats import Beat
 from group_coordinator.gateway.connection import ClientConnection
 from group_coordinator.gateway.limits import Budget, Limits, Pending, largest, longest
 from group_coordinator.gateway.local import Client
@@ -41,6 +43,9 @@ MOST_UNFINISHED = 1_000
 MOST_UNREAD = 2_000_000
 PLAIN, SASL = Security(), Security(has_sasl=True)
 BEAT = HeartbeatRequest(version=0, group_id="g", generation_id=1, member_id="m")
+ACCEPTED = Beat.of(
+    requests.HeartbeatRequest(request_id="r", client_id="c", group_id="g", generation_id=1, member_id="m")
+)
 
 
 def fetch(correlation_id: int, body: bytes = b"") -> bytes:
@@ -69,6 +74,10 @@ class Gateway:
         self.metrics = GatewayMetrics(CollectorRegistry())
         self.asked: list[Callable[[], None]] = []
         """Local requests; call one to answer it."""
+        self.accepts = False
+        """Whether heartbeats can be read by the coordinator."""
+        self.asked_again: list[Callable[[int], None]] = []
+        """Heartbeats that came again; call one with its error code."""
         self.clients: list[Client] = []
         self.held_up_for: list[Client] = []
         self.reasons: list[str] = []
@@ -81,9 +90,15 @@ class Gateway:
         self.unread: Budget[ClientConnection] = Budget("unread responses", "", MOST_UNREAD, largest)
         self.brokers: asyncio.Queue[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = asyncio.Queue()
 
-    def answer(self, _request: codec.Request, client: Client, reply: Callable[[Any], None]) -> None:
+    def answer(self, request: codec.Request, client: Client, reply: Callable[[Any], None]) -> None:
         self.clients.append(client)
+        if self.accepts:
+            client.accepted = request.message, ACCEPTED
         self.asked.append(lambda: reply(HeartbeatResponse(version=0, error_code=0)))
+
+    def beat_again(self, client: Client, answer: Callable[[int], None]) -> None:
+        assert client is self.clients[-1]
+        self.asked_again.append(answer)
 
     def held_up(self, client: Client) -> None:
         self.held_up_for.append(client)
@@ -355,14 +370,18 @@ def test_clients_are_not_read_while_too_many_requests_wait() -> None:
 
 def test_what_a_client_has_asked_that_has_gone_does_not_wait() -> None:
     async def story(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        gateway.accepts = True
         writer.write(beat(1) + beat(2))
         await eventually(lambda: gateway.pending.count == 2)
         gateway.asked[0]()
+        writer.write(beat(3))
+        await eventually(lambda: gateway.asked_again)
         writer.close()
         await eventually(lambda: gateway.reasons)
         assert gateway.pending.count == 0
         # An answer that comes later is not counted again.
         gateway.asked[1]()
+        gateway.asked_again[0](0)
         assert (gateway.pending.count, gateway.pending.bytes) == (0, 0)
 
     play(story)
@@ -645,6 +664,7 @@ def test_who_has_not_logged_in_is_closed_by_the_broker() -> None:
 
 def test_a_session_that_is_over_ends_the_connection() -> None:
     async def story(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        gateway.accepts = True
         writer.write(authenticate(1) + beat(2))
         from_gateway, to_gateway = await gateway.broker()
         await read(from_gateway)
@@ -717,6 +737,133 @@ def test_a_login_without_frames_is_refused() -> None:
             assert await reader.read() == bytes.fromhex("0000000a00000009002300000000")
 
     play(story)
+
+
+def test_a_heartbeat_that_comes_again_is_known_by_its_bytes() -> None:
+    async def story(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        gateway.accepts = True
+        writer.write(beat(1))
+        await eventually(lambda: gateway.asked)
+        gateway.asked[0]()
+        assert (await read(reader))[4:8] == (1).to_bytes(4)
+        writer.write(beat(2))
+        await eventually(lambda: gateway.asked_again)
+        writer.write(fetch(3))
+        from_gateway, to_gateway = await gateway.broker()
+        assert await read(from_gateway) == fetch(3)
+        to_gateway.write(response(3))
+        assert gateway.held_up_for == [gateway.connection.client]
+        gateway.asked_again[0](27)
+        refusal = HeartbeatResponse(version=0, error_code=27)
+        assert await read(reader) == codec.encode_response(refusal, 2)
+        assert await read(reader) == response(3)
+        # What only ends with such bytes is another request.
+        longer = fetch(4, beat(5))
+        received = gateway.metrics.received.total
+        writer.write(longer[: -len(beat(5))])
+        await eventually(lambda: gateway.metrics.received.total > received)
+        writer.write(beat(5))
+        assert await read(from_gateway) == longer
+        # So is one of another generation, and that of before is another one then.
+        for number, generation_id in ((6, 2), (7, 1)):
+            message = HeartbeatRequest(version=0, group_id="g", generation_id=generation_id, member_id="m")
+            writer.write(codec.encode_request(message, number, "c"))
+            await eventually(lambda number=number: len(gateway.asked) == number - 4)
+        assert len(gateway.asked_again) == 1
+        to_gateway.close()
+
+    gateway = play(story)
+    assert gateway.metrics.requests[HeartbeatRequest.API_KEY].total == 4
+    assert gateway.pending.count == 0
+
+
+def test_one_that_the_coordinator_cannot_read_is_not_taken_again() -> None:
+    async def story(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for number in (1, 2):
+            writer.write(beat(number))
+            await eventually(lambda number=number: len(gateway.asked) == number)
+        assert gateway.asked_again == []
+
+    play(story)
+
+
+def test_clients_whose_heartbeats_come_again_are_not_read_either_while_too_many_wait() -> None:
+    async def story(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        gateway.accepts = True
+        writer.write(beat(0))
+        await eventually(lambda: gateway.asked)
+        for number in range(1, MOST_PENDING):
+            writer.write(beat(number))
+            await eventually(lambda number=number: len(gateway.asked_again) == number)
+        assert gateway.pending.is_full
+        writer.write(beat(99))
+        gateway.asked[0]()
+        await eventually(lambda: len(gateway.asked_again) == MOST_PENDING)
+        for answer in gateway.asked_again:
+            answer(0)
+        numbers = [int.from_bytes((await read(reader))[4:8]) for _ in range(MOST_PENDING + 1)]
+        assert numbers == [*range(MOST_PENDING), 99]
+        assert gateway.pending.count == 0
+
+    play(story)
+
+
+@pytest.mark.parametrize("granted_s", [0, 60])
+def test_one_that_comes_again_needs_its_right_again(
+    monkeypatch: pytest.MonkeyPatch, granted_s: float
+) -> None:
+    monkeypatch.setattr(rights, "_GRANTED_S", granted_s)
+    granted = codec.encode_response(HeartbeatResponse(version=0, error_code=25), 0)
+
+    async def story(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        gateway.accepts = True
+        writer.write(beat(1))
+        from_gateway, to_gateway = await gateway.broker()
+        await read(from_gateway)
+        to_gateway.write(granted)
+        await eventually(lambda: gateway.asked)
+        writer.write(beat(2))
+        if granted_s:
+            await eventually(lambda: gateway.asked_again)
+        else:
+            await read(from_gateway)
+            to_gateway.write(granted)
+            await eventually(lambda: len(gateway.asked) == 2)
+        to_gateway.close()
+
+    gateway = play(story, Security(asks_rights=True))
+    assert len(gateway.asked) + len(gateway.asked_again) == 2
+
+
+def test_one_that_comes_again_needs_no_other_login_and_none_that_is_lost() -> None:
+    async def story(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        gateway.accepts = True
+        writer.write(authenticate(1) + beat(2))
+        from_gateway, to_gateway = await gateway.broker()
+        await read(from_gateway)
+        to_gateway.write(authenticated(1))
+        await is_asked(from_gateway)
+        to_gateway.write(ALIVE)
+        await eventually(lambda: gateway.asked)
+        gateway.asked[0]()
+        writer.write(beat(3))
+        await eventually(lambda: gateway.asked_again)
+        gateway.asked_again[0](0)
+        assert [int.from_bytes((await read(reader))[4:8]) for _ in range(3)] == [1, 2, 3]
+        # While the client logs in again, what comes next has to wait.
+        writer.write(authenticate(4))
+        assert await read(from_gateway) == authenticate(4)
+        writer.write(beat(5))
+        to_gateway.write(authenticated(4))
+        await eventually(lambda: len(gateway.asked_again) == 2 or len(gateway.asked) == 2)
+        for answer in gateway.asked[1:]:
+            answer()
+        for again in gateway.asked_again[1:]:
+            again(0)
+        assert [int.from_bytes((await read(reader))[4:8]) for _ in range(2)] == [4, 5]
+        to_gateway.close()
+
+    play(story, SASL)
 
 
 def test_a_request_waits_for_its_rights_and_what_comes_next_for_it() -> None:

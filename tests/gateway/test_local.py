@@ -9,6 +9,7 @@ import pytest
 from kafka.protocol.admin.groups import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
 from kafka.protocol.consumer.group import (
     HeartbeatRequest,
+    HeartbeatResponse,
     JoinGroupRequest,
     LeaveGroupRequest,
     OffsetCommitRequest,
@@ -24,7 +25,6 @@ from group_coordinator.coordinator_state.requests import AnyRequest
 from group_coordinator.coordinator_state.step import step
 from group_coordinator.gateway import codec
 from group_coordinator.gateway.addresses import Address
-from group_coordinator.gateway.frames import read_request_head
 from group_coordinator.gateway.groups import Groups, ListedGroup
 from group_coordinator.gateway.local import Client, Local, LogRecord, Nodes, Origin
 from group_coordinator.gateway.topics import Topics
@@ -43,7 +43,6 @@ class Gateway:
         self.local = Local(Origin("gw", 0, prefix), self.groups, nodes, self._write, CONFIG)
         self.now_s = 0.0
         self.answered: list[Any] = []
-        self._requests = codec.Requests()
         self._clients: dict[int, Client] = {}
         self._states: dict[str, bytes | None] = {}
         self._offset = 0
@@ -57,7 +56,7 @@ class Gateway:
         self, message: Any, node_id: int = 1, client_id: str | None = "c1", name: str | None = None
     ) -> None:
         frame = codec.encode_request(message, 7, client_id)
-        request = self._requests.decode(read_request_head(frame[4:12]), frame)
+        request = codec.decode_request(frame)
 
         def reply(response: Any) -> None:
             written = codec.encode_response(response, 7)
@@ -68,6 +67,14 @@ class Gateway:
         self.client = self._clients.setdefault(node_id, Client("/10.0.0.7", node_id))
         self.local.logged_in(self.client, name)
         self.local.answer(request, self.client, self.now_s, reply)
+
+    def beat_again(self) -> None:
+        """Ask the last heartbeat of the last client again."""
+
+        def answer(error_code: int) -> None:
+            self.answered.append(HeartbeatResponse(version=4, error_code=error_code))
+
+        self.local.beat_again(self.client, answer)
 
     def coordinate(self) -> None:
         """Let the coordinator read the log, and time pass until now."""
@@ -220,7 +227,7 @@ def test_a_heartbeat_that_comes_again_is_another_request(gateway: Gateway) -> No
         gateway.ask(beat(member_id, generation_id))
         gateway.local.flush(gateway.now_s)
         ids.append(gateway.log[-1].request_id)
-        gateway.ask(beat(member_id, generation_id))
+        gateway.beat_again()
         gateway.local.flush(gateway.now_s)
         ids.append(gateway.log[-1].request_id)
         gateway.coordinate()

@@ -7,7 +7,7 @@ from kafka.protocol.admin.groups import DeleteGroupsResponse
 from kafka.protocol.consumer import OffsetCommitResponse, OffsetFetchResponse
 from kafka.protocol.consumer.group import HeartbeatResponse
 from kafka.protocol.metadata import FindCoordinatorResponse
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Histogram, generate_latest
 
 from group_coordinator.gateway.metrics import GatewayMetrics
 
@@ -56,6 +56,31 @@ def test_a_response_counts_by_its_first_error(response: Any, api: str, error: st
     labels = {"api": api, "error": error}
     assert registry.get_sample_value("group_coordinator_gateway_responses_total", labels) == 1
     assert registry.get_sample_value("group_coordinator_gateway_request_seconds_sum", {"api": api}) == 0.5
+
+
+def test_durations_are_counted_as_a_histogram_of_prometheus_counts_them() -> None:
+    registry, library = CollectorRegistry(), CollectorRegistry()
+    metrics = GatewayMetrics(registry)
+    name = "group_coordinator_gateway_request_seconds"
+    neighbour = Histogram(
+        name,
+        "",
+        ["api"],
+        buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60),
+        registry=library,
+    )
+    for seconds in (0, 0.005, 0.0051, 0.7, 1, 60, 61, 1e9):
+        metrics.answered_with(HeartbeatResponse.API_KEY, 0, seconds)
+        neighbour.labels("Heartbeat").observe(seconds)
+
+    def told(of: CollectorRegistry) -> set[str]:
+        lines = generate_latest(of).decode().splitlines()
+        return {
+            it for it in lines if 'api="Heartbeat"' in it and it.startswith(name) and "_created" not in it
+        }
+
+    assert len(told(library)) == 16
+    assert told(registry) == told(library)
 
 
 def test_what_passes_is_counted() -> None:

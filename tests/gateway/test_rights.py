@@ -115,6 +115,9 @@ def test_an_answer_is_believed_for_a_while(is_granted: bool, remembered_s: int) 
     broker.ask(right)
     broker.answer(at_s=1)
     assert broker.ask(right, at_s=remembered_s + 0.9) == [frozenset(broker.granted)]
+    assert broker.rights.is_granted(right, remembered_s + 0.9) is is_granted
+    assert not broker.rights.is_granted(right, remembered_s + 1)
+    assert not broker.rights.is_granted(CLUSTER, 1)
     broker.granted ^= {right}
     told = broker.ask(right, at_s=remembered_s + 1)
     broker.answer()

@@ -6,6 +6,7 @@ import asyncio
 import socket
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import Mock, patch
 
 import pytest
 from kafka.errors import KafkaTimeoutError
@@ -100,3 +101,21 @@ def test_brokers_come_and_go_and_a_port_that_is_taken_is_tried_again(
         asking.cancel()
 
     play(10, story)
+
+
+def test_idle_connections_are_looked_for_now_and_then_and_often_while_none_is_read() -> None:
+    async def story(gateway: Gateway, _port: int) -> None:
+        looked: list[float] = []
+        connection = Mock(expire=looked.append)
+        gateway._listeners.connections.add(connection)
+        for now_s in (10, 11, 14, 15, 16):
+            gateway._look(now_s)
+        assert looked == [10, 15]
+        with patch.object(gateway.pending, "is_full", True):
+            gateway._look(17)
+            gateway._look(18)
+        gateway._look(19)
+        assert looked == [10, 15, 17, 18]
+        gateway._listeners.connections.clear()
+
+    play(1, story)
