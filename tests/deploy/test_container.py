@@ -57,8 +57,10 @@ def test_its_versions_are_those_of_the_project() -> None:
     )
     images = dict(line.split("=", 1) for line in instructions("ARG") if "=" in line)
 
-    assert images["SPARK_IMAGE"].startswith(f"apache/spark:{requirement.removeprefix('pyspark==')}-")
-    python = re.fullmatch(r"python:(\d+\.\d+)-slim-\w+", images["PYTHON_IMAGE"])
+    assert images["SPARK_IMAGE"].startswith(
+        f"docker.io/apache/spark:{requirement.removeprefix('pyspark==')}-"
+    )
+    python = re.fullmatch(r"docker\.io/library/python:(\d+\.\d+)-slim-\w+", images["PYTHON_IMAGE"])
     assert python is not None
     assert PYPROJECT["project"]["requires-python"] == f">={python[1]}"
     # Another image may have another Python.
