@@ -137,7 +137,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._slots = Slots(self._flush)
         self._frames = Frames(REQUEST_HEAD_BYTES, self._begin)
         self._beat: RepeatedBeat | None = None
-        """The last heartbeat that was read."""
+        """The last heartbeat that was read; None if it was too long to be kept."""
         self._head: RequestHead | None = None
         self._held: list[bytes | memoryview] = []
         """The begin of a Produce of which it is not known yet whether it has a response."""
@@ -367,7 +367,10 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._pass_on(frame)
             return
         if head.api_key == _HEARTBEAT:
-            self._beat = RepeatedBeat.of(request, frame)
+            is_kept = len(frame) <= Limits.kept_frame
+            self._beat = RepeatedBeat.of(request, frame) if is_kept else None
+            # Until it is known whether the coordinator can read this one.
+            self._client.accepted = None
         asked_s = time.monotonic()
         slot = self._await_answer(head.api_key, len(frame))
 
@@ -414,10 +417,9 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def _takes_again(self, beat: RepeatedBeat, now_s: float) -> bool:
         """Whether a frame that comes now is taken at once, and this heartbeat would go to the log."""
-        security, accepted = self._security, self._client.accepted
+        security = self._security
         return (
-            accepted is not None
-            and accepted[0] is beat.message
+            self._client.accepted is not None
             and not self._arrived
             and self._frames.is_between
             and self._may_take()

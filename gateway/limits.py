@@ -30,6 +30,8 @@ class Limits:
 
     local_frame = 1_000_000
     passed_frame = 100 * 1024 * 1024
+    kept_frame = 4_096
+    """Of a heartbeat whose bytes a connection keeps. A longer one is decoded each time."""
     slots = 1_000
     unwritten = 256 * 1024
     held = 64 * 1024 * 1024

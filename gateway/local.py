@@ -72,8 +72,8 @@ class Client:
     node_id: int
     principal: str | None = None
     """The name that the broker has accepted, for the log; None if it is not known."""
-    accepted: tuple[Any, Beat] | None = None
-    """The last message that was a heartbeat which the coordinator can read, and that heartbeat."""
+    accepted: Beat | None = None
+    """The heartbeat that was read last; None if the coordinator cannot read it."""
 
 
 class Origin(NamedTuple):
@@ -176,13 +176,13 @@ class Local:
 
         `answer` is called once with the error code.
         """
-        assert client.accepted is not None  # noqa: S101 - the caller has compared it
-        self._beats.add(client.accepted[1], answer)
+        assert client.accepted is not None  # noqa: S101 - the caller has looked
+        self._beats.add(client.accepted, answer)
 
     def held_up(self, client: Client) -> None:
         """A later request of the client waits for its newest heartbeat."""
         if client.accepted:
-            self._beats.hold_up(client.accepted[1].request.group_id)
+            self._beats.hold_up(client.accepted.request.group_id)
 
     def _ask(self, request: Request, client: Client, now_s: float, reply: Callable[[Any], None]) -> None:
         # The id is only shown, and Kafka takes one of any length.
@@ -196,7 +196,7 @@ class Local:
             case [OffsetCommitRequest() as commit] if self._may_look_up(commit):
                 self._commit(commit, client, now_s, respond)
             case [HeartbeatRequest() as beat] if self._refuses(beat, _record(beat)) is None:
-                client.accepted = request.message, Beat.of(beat)
+                client.accepted = Beat.of(beat)
                 self.beat_again(client, lambda error: respond([_Verdict(error)]))
             case _:
                 self._send(asked, client, now_s, respond)

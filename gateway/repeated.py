@@ -7,7 +7,7 @@ connection keeps the bytes of the last one, and what was read of them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from group_coordinator.gateway.frames import LENGTH_BYTES, REQUEST_HEAD_BYTES, RESPONSE_HEAD_BYTES
 from group_coordinator.gateway.guards import right_of_member
@@ -30,8 +30,6 @@ class RepeatedBeat(NamedTuple):
     after: bytes
     """The frame before and after the correlation id."""
     version: int
-    message: Any
-    """The kafka-python request that was read of it."""
     right: Right
     """The right that it needs."""
     size: int
@@ -42,7 +40,7 @@ class RepeatedBeat(NamedTuple):
         """The heartbeat in a frame, its length included."""
         right = right_of_member(request.message.group_id)
         version = request.head.api_version
-        return cls(frame[:_BEGIN], frame[_END:], version, request.message, right, len(frame))
+        return cls(frame[:_BEGIN], frame[_END:], version, right, len(frame))
 
     def correlation_id_in(self, data: bytes) -> bytes | None:
         """The correlation id, if `data` is this heartbeat and nothing more; None if it is anything else."""

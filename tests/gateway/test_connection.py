@@ -90,10 +90,10 @@ class Gateway:
         self.unread: Budget[ClientConnection] = Budget("unread responses", "", MOST_UNREAD, largest)
         self.brokers: asyncio.Queue[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = asyncio.Queue()
 
-    def answer(self, request: codec.Request, client: Client, reply: Callable[[Any], None]) -> None:
+    def answer(self, _request: codec.Request, client: Client, reply: Callable[[Any], None]) -> None:
         self.clients.append(client)
         if self.accepts:
-            client.accepted = request.message, ACCEPTED
+            client.accepted = ACCEPTED
         self.asked.append(lambda: reply(HeartbeatResponse(version=0, error_code=0)))
 
     def beat_again(self, client: Client, answer: Callable[[int], None]) -> None:
@@ -785,6 +785,27 @@ def test_one_that_the_coordinator_cannot_read_is_not_taken_again() -> None:
         assert gateway.asked_again == []
 
     play(story)
+
+
+def test_one_that_is_large_is_not_kept() -> None:
+    # A tag that nobody knows (KIP-482): a broker passes over it.
+    small = codec.encode_request(HeartbeatRequest(version=4, group_id="g", member_id="m"), 1, "c")
+    body = small[4:-1] + b"\x01\x63\x90\x4e" + bytes(10_000)
+    large = len(body).to_bytes(4) + body
+
+    async def story(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        gateway.accepts = True
+        for number in (1, 2):
+            writer.write(large)
+            await eventually(lambda number=number: len(gateway.asked) == number)
+        assert gateway.asked_again == []
+        for answer in gateway.asked:
+            answer()
+        for _ in range(2):
+            await read(reader)
+
+    assert Limits.kept_frame < len(large) < Limits.local_frame
+    assert play(story).connection._beat is None
 
 
 def test_clients_whose_heartbeats_come_again_are_not_read_either_while_too_many_wait() -> None:
