@@ -45,6 +45,7 @@ from group_coordinator.gateway.upstream import Upstream
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from group_coordinator.gateway.beats import Beat
     from group_coordinator.gateway.guards import Guard
     from group_coordinator.gateway.limits import Budget, Pending
     from group_coordinator.gateway.metrics import GatewayMetrics
@@ -77,8 +78,8 @@ class Services(Protocol):
     def answer(self, request: codec.Request, client: Client, reply: Callable[[Any], None]) -> None:
         """Answer a local request; `reply` is called once, with Kafka's response."""
 
-    def beat_again(self, client: Client, answer: Callable[[int], None]) -> None:
-        """Answer the heartbeat of the client that was accepted last; `answer` is given the error code."""
+    def beat_again(self, beat: Beat, answer: Callable[[int], None]) -> None:
+        """Answer a heartbeat that was accepted before; `answer` is called once, with the error code."""
 
     def held_up(self, client: Client) -> None:
         """A later request of the client waits for its newest heartbeat."""
@@ -282,19 +283,19 @@ class ClientConnection(asyncio.BufferedProtocol):
         elif self._unfinished_s is not None:
             if now_s - self._unfinished_s > Limits.local_frame_s:
                 self.abort("unfinished requests")
-        elif now_s - self._heard_s > Limits.first_frame_s and not self.is_owed:
+        elif not self.is_owed:
             limit_s = Limits.first_frame_s if self._head is None else Limits.idle_s
             if now_s - self._heard_s > limit_s:
                 self.close("idle")
                 return
-        if self._upstream is not None and now_s - self._upstream.heard_s > Limits.keep_alive_s:
-            self._keep_login(self._upstream, now_s)
+        self._keep_login(now_s)
 
-    def _keep_login(self, upstream: Upstream, now_s: float) -> None:
+    def _keep_login(self, now_s: float) -> None:
         """Ask a broker that has been silent for long for a sign of life, if a login would be lost with it."""
-        if self._login.may_be_kept(now_s) and not self.is_owed:
-            self._ask_broker(_SIGN_OF_LIFE, lambda _response, _now_s: None)
-        upstream.heard_s = now_s
+        if self._upstream is not None and now_s - self._upstream.heard_s > Limits.keep_alive_s:
+            if self._login.may_be_kept(now_s) and not self.is_owed:
+                self._ask_broker(_SIGN_OF_LIFE, lambda _response, _now_s: None)
+            self._upstream.heard_s = now_s
 
     def close(self, reason: str) -> None:
         """End the connection once what has been written is sent."""
@@ -397,8 +398,10 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def _take_beat(self, data: bytes | memoryview) -> bool:
         """Take the last heartbeat again, if that is what has come, and nothing need be asked for it."""
-        beat, now_s = self._beat, self._heard_s
-        if beat is None or len(data) != beat.size or not self._takes_again(beat, now_s):
+        beat, accepted, now_s = self._beat, self._client.accepted, self._heard_s
+        if beat is None or accepted is None or len(data) != beat.size:
+            return False
+        if not self._takes_again(beat, now_s):
             return False
         if (correlation_id := beat.correlation_id_in(bytes(data))) is None:
             return False
@@ -411,16 +414,15 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._services.metrics.answered_with(_HEARTBEAT, error_code, seconds)
             slot.fill(codec.encode_heartbeat_response(beat.version, error_code, correlation_id))
 
-        self._services.beat_again(self._client, answer)
+        self._services.beat_again(accepted, answer)
         self.control()
         return True
 
     def _takes_again(self, beat: RepeatedBeat, now_s: float) -> bool:
-        """Whether a frame that comes now is taken at once, and this heartbeat would go to the log."""
+        """Whether a frame that comes now is taken at once, and nothing need be asked for this heartbeat."""
         security = self._security
         return (
-            self._client.accepted is not None
-            and not self._arrived
+            not self._arrived
             and self._frames.is_between
             and self._may_take()
             and not self._transport.is_closing()

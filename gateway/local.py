@@ -171,13 +171,9 @@ class Local:
             case _:
                 self._ask(request, client, now_s, reply)
 
-    def beat_again(self, client: Client, answer: Callable[[int], None]) -> None:
-        """Answer the heartbeat that `client.accepted` has once more.
-
-        `answer` is called once with the error code.
-        """
-        assert client.accepted is not None  # noqa: S101 - the caller has looked
-        self._beats.add(client.accepted, answer)
+    def beat_again(self, beat: Beat, answer: Callable[[int], None]) -> None:
+        """Answer a heartbeat that was accepted before; `answer` is called once, with the error code."""
+        self._beats.add(beat, answer)
 
     def held_up(self, client: Client) -> None:
         """A later request of the client waits for its newest heartbeat."""
@@ -197,7 +193,7 @@ class Local:
                 self._commit(commit, client, now_s, respond)
             case [HeartbeatRequest() as beat] if self._refuses(beat, _record(beat)) is None:
                 client.accepted = Beat.of(beat)
-                self.beat_again(client, lambda error: respond([_Verdict(error)]))
+                self._beats.add(client.accepted, lambda error: respond([_Verdict(error)]))
             case _:
                 self._send(asked, client, now_s, respond)
 

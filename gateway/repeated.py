@@ -1,8 +1,8 @@
 """A heartbeat that comes again.
 
-A member sends its last heartbeat again and again, with another correlation id. To decode it
-each time, and to check that the coordinator can read it, costs as much CPU time as all the rest. So a
-connection keeps the bytes of the last one, and what was read of them.
+A member sends its last heartbeat again and again, with another correlation id. To decode it each time, and to
+check that the coordinator can read it, costs as much CPU time as all the rest. So a connection keeps the
+bytes of the last one, and what was read of them.
 """
 
 from __future__ import annotations

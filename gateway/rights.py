@@ -121,9 +121,9 @@ class Rights:
         asking = _Asking(then)
         unknown = []
         for right in dict.fromkeys(needed):
-            known = self._known.get(right)
-            if known is not None and now_s < known.until_s:
-                asking.learn(right, is_granted=known.is_granted)
+            is_granted = self._remembered(right, now_s)
+            if is_granted is not None:
+                asking.learn(right, is_granted=is_granted)
             elif len(right.name.encode()) <= _LONGEST_NAME:
                 unknown.append(right)
         asking.left.extend(_probes(unknown))
@@ -131,8 +131,11 @@ class Rights:
 
     def is_granted(self, right: Right, now_s: float) -> bool:
         """Whether the client has the right, as far as is remembered."""
+        return self._remembered(right, now_s) is True
+
+    def _remembered(self, right: Right, now_s: float) -> bool | None:
         known = self._known.get(right)
-        return known is not None and known.is_granted and now_s < known.until_s
+        return None if known is None or now_s >= known.until_s else known.is_granted
 
     def _proceed(self, asking: _Asking) -> None:
         while asking.left and asking.under_way < _MOST_ASKED:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from kafka import KafkaAdminClient
 
+    from group_coordinator.gateway.beats import Beat
     from group_coordinator.gateway.codec import Request
     from group_coordinator.gateway.metrics import GatewayHealth, GatewayMetrics
     from group_coordinator.gateway.settings import GatewaySettings
@@ -257,9 +258,9 @@ class Gateway:
         """Answer a local request; `reply` is called once, with Kafka's response."""
         self._local.answer(request, client, time.monotonic(), reply)
 
-    def beat_again(self, client: Client, answer: Callable[[int], None]) -> None:
-        """Answer the heartbeat of the client that was accepted last; `answer` is given the error code."""
-        self._local.beat_again(client, answer)
+    def beat_again(self, beat: Beat, answer: Callable[[int], None]) -> None:
+        """Answer a heartbeat that was accepted before; `answer` is called once, with the error code."""
+        self._local.beat_again(beat, answer)
 
     def held_up(self, client: Client) -> None:
         """A later request of the client waits for its newest heartbeat."""

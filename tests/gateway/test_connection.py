@@ -96,8 +96,8 @@ class Gateway:
             client.accepted = ACCEPTED
         self.asked.append(lambda: reply(HeartbeatResponse(version=0, error_code=0)))
 
-    def beat_again(self, client: Client, answer: Callable[[int], None]) -> None:
-        assert client is self.clients[-1]
+    def beat_again(self, beat: Beat, answer: Callable[[int], None]) -> None:
+        assert beat is ACCEPTED
         self.asked_again.append(answer)
 
     def held_up(self, client: Client) -> None:
@@ -601,6 +601,20 @@ async def is_asked(from_gateway: asyncio.StreamReader) -> bool:
     return (await read(from_gateway))[4:8] == bytes.fromhex("00030001")
 
 
+async def log_in(
+    gateway: Gateway, writer: asyncio.StreamWriter, lifetime_ms: int = 0
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Log a client in, and have it send a heartbeat; returns the broker's side, when that is asked."""
+    writer.write(authenticate(1) + beat(2))
+    from_gateway, to_gateway = await gateway.broker()
+    await read(from_gateway)
+    to_gateway.write(authenticated(1, lifetime_ms))
+    await is_asked(from_gateway)
+    to_gateway.write(ALIVE)
+    await eventually(lambda: gateway.asked)
+    return from_gateway, to_gateway
+
+
 def test_a_login_takes_its_turn_and_nothing_is_answered_before_the_broker_says_so() -> None:
     async def story(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(authenticate(1) + beat(2) + fetch(3) + authenticate(4) + fetch(5))
@@ -665,13 +679,7 @@ def test_who_has_not_logged_in_is_closed_by_the_broker() -> None:
 def test_a_session_that_is_over_ends_the_connection() -> None:
     async def story(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         gateway.accepts = True
-        writer.write(authenticate(1) + beat(2))
-        from_gateway, to_gateway = await gateway.broker()
-        await read(from_gateway)
-        to_gateway.write(authenticated(1, lifetime_ms=1))
-        await is_asked(from_gateway)
-        to_gateway.write(ALIVE)
-        await eventually(lambda: gateway.asked)
+        _, to_gateway = await log_in(gateway, writer, lifetime_ms=1)
         writer.write(beat(3))
         async with asyncio.timeout(PATIENCE_S):
             assert (await reader.read())[4:8] == (1).to_bytes(4)
@@ -710,13 +718,7 @@ def test_requests_have_the_name_that_the_broker_has_accepted() -> None:
 
 def test_a_login_is_kept_alive_and_is_lost_with_its_broker() -> None:
     async def story(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(authenticate(1) + beat(2))
-        from_gateway, to_gateway = await gateway.broker()
-        await read(from_gateway)
-        to_gateway.write(authenticated(1))
-        await is_asked(from_gateway)
-        to_gateway.write(ALIVE)
-        await eventually(lambda: gateway.asked)
+        from_gateway, to_gateway = await log_in(gateway, writer)
         gateway.asked[0]()
         assert [int.from_bytes((await read(reader))[4:8]) for _ in range(2)] == [1, 2]
         for silent_s in (Limits.keep_alive_s - 1, Limits.keep_alive_s + 1):
@@ -859,13 +861,7 @@ def test_one_that_comes_again_needs_its_right_again(
 def test_one_that_comes_again_needs_no_other_login_and_none_that_is_lost() -> None:
     async def story(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         gateway.accepts = True
-        writer.write(authenticate(1) + beat(2))
-        from_gateway, to_gateway = await gateway.broker()
-        await read(from_gateway)
-        to_gateway.write(authenticated(1))
-        await is_asked(from_gateway)
-        to_gateway.write(ALIVE)
-        await eventually(lambda: gateway.asked)
+        from_gateway, to_gateway = await log_in(gateway, writer)
         gateway.asked[0]()
         writer.write(beat(3))
         await eventually(lambda: gateway.asked_again)

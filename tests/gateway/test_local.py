@@ -74,7 +74,8 @@ class Gateway:
         def answer(error_code: int) -> None:
             self.answered.append(HeartbeatResponse(version=4, error_code=error_code))
 
-        self.local.beat_again(self.client, answer)
+        assert self.client.accepted is not None
+        self.local.beat_again(self.client.accepted, answer)
 
     def coordinate(self) -> None:
         """Let the coordinator read the log, and time pass until now."""
