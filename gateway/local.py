@@ -35,7 +35,7 @@ from group_coordinator.gateway.topics import Topics, divided, merged, needed_by
 from group_coordinator.gateway.translation import Sender, refusal, to_contract, to_kafka
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from group_coordinator.coordinator_state.config import GroupConfig
     from group_coordinator.coordinator_state.requests import AnyRequest
@@ -137,6 +137,8 @@ class Local:
         self._silent_since_s: float | None = None
         self._rebalance_timeouts_s: dict[tuple[str, str], float] = {}
         """Of members by group and id, the last to join last."""
+        self._prepared: dict[str, list[_Outgoing]] = {}
+        """Records of heartbeats, by group, that go to the log at the next instant."""
         self._beats = Beats(self._sender(f"gateway-{origin.instance}", ""), rules.max_request_bytes)
 
     @property
@@ -378,14 +380,42 @@ class Local:
 
     # -- time passes -------------------------------------------------------------------------------
 
-    def flush(self, now_s: float, *, hurried_only: bool = False) -> None:
-        """Send the heartbeats of all groups that wait for others, or only those that are in a hurry."""
-        for group_id in self._beats.in_a_hurry(now_s) if hurried_only else self._beats.groups:
+    def flush(self, now_s: float) -> None:
+        """Send all heartbeats that wait for others."""
+        self.prepare(now_s)
+        self.send_prepared()
+
+    def flush_hurried(self, now_s: float) -> None:
+        """Send the heartbeats of groups that are in a hurry."""
+        for group_id in self._beats.in_a_hurry(now_s):
             self._flush(group_id, now_s)
 
+    def prepare(self, now_s: float) -> None:
+        """Make the records of all heartbeats that wait, which `send_prepared` sends.
+
+        A gateway takes some ms for those of thousands of members, and one batch of the stream shall read them
+        all. So all gateways make them before the instant at which they send them.
+        """
+        for group_id in self._beats.groups:
+            self._prepared.setdefault(group_id, []).extend(self._heartbeats(group_id, now_s))
+
+    def send_prepared(self) -> None:
+        """Send what is prepared, and not what has come since."""
+        for group_id in list(self._prepared):
+            self._send_prepared(group_id)
+
+    def _send_prepared(self, group_id: str) -> None:
+        for each in self._prepared.pop(group_id, ()):
+            self._lanes.put(group_id, each)
+
     def _flush(self, group_id: str, now_s: float) -> None:
+        self._send_prepared(group_id)
+        for each in self._heartbeats(group_id, now_s):
+            self._lanes.put(group_id, each)
+
+    def _heartbeats(self, group_id: str, now_s: float) -> Iterator[_Outgoing]:
         for request in self._beats.flush(group_id, now_s):
-            self._lanes.put(group_id, _Outgoing(request, _record(request), now_s))
+            yield _Outgoing(request, _record(request), now_s)
 
     def _put(self, each: _Outgoing) -> None:
         is_silent = self._silent_since_s is not None

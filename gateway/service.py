@@ -45,6 +45,8 @@ log = logging.getLogger(__name__)
 
 _TICK_S = 0.02
 """How exactly time is kept."""
+_PREPARE_S = 0.02
+"""How long before they are sent the records of heartbeats are made."""
 _HURRY_S = 0.1
 """The longest time that a heartbeat waits for others while it is in a hurry."""
 _LOOK_EVERY_S = 1.0
@@ -212,21 +214,25 @@ class Gateway:
     async def _keep_time(self, stopping: asyncio.Event) -> None:
         linger_s = self._settings.gateway_beats_linger_ms / 1000
         instants = Instants(linger_s, time.time())
+        early = Instants(linger_s, time.time() + _PREPARE_S)
         hurried = Instants(min(linger_s, _HURRY_S), time.time())
         look_at = 0.0
         while not stopping.is_set():
+            wall_s = time.time()
             # The coordinator's clock ticks just then. Heartbeats that come some ms later may miss its batch.
-            await asyncio.sleep(min(_TICK_S, instants.until_s(time.time())))
+            await asyncio.sleep(min(_TICK_S, instants.until_s(wall_s), early.until_s(wall_s + _PREPARE_S)))
             now_s = time.monotonic()
             self._health.moves()
             self._local.expire(now_s)
             if now_s >= look_at:
                 look_at = now_s + _LOOK_EVERY_S
                 self._look(now_s)
+            if early.has_come(time.time() + _PREPARE_S):
+                self._local.prepare(now_s)
             if instants.has_come(time.time()):
-                self._local.flush(now_s)
+                self._local.send_prepared()
             if hurried.has_come(time.time()):
-                self._local.flush(now_s, hurried_only=True)
+                self._local.flush_hurried(now_s)
 
     def _look(self, now_s: float) -> None:
         """Do what is done every second."""

@@ -288,6 +288,9 @@ _PRODUCER_SETTINGS: dict[str, Any] = {
     "max_in_flight_requests_per_connection": 1,
     "allow_auto_create_topics": False,
     "linger_ms": 2,
+    # The heartbeats of an instant are to arrive at once, and batches of one partition go one after the other.
+    # Brokers take twice as much by default. If a topic takes less, kafka-python cuts the batch.
+    "batch_size": 512 * 1024,
     "request_timeout_ms": _DELIVERY_MS - 500,
     "delivery_timeout_ms": _DELIVERY_MS,
     "max_block_ms": 10_000,

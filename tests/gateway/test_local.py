@@ -202,22 +202,43 @@ def test_a_request_does_not_overtake_the_beats_of_its_group(gateway: Gateway) ->
     assert [type(each).__name__ for each in gateway.log] == ["HeartbeatRequest", "OffsetCommitRequest"]
 
 
+def test_heartbeats_that_are_prepared_go_at_the_next_instant_and_are_not_overtaken(gateway: Gateway) -> None:
+    member_id = member_of(gateway)
+    for _ in range(2):
+        gateway.ask(beat(member_id))
+        gateway.local.prepare(gateway.now_s)
+    gateway.ask(beat(member_id))
+    assert gateway.log == []
+    gateway.local.send_prepared()
+    assert [len(each.beats) for each in gateway.log] == [1, 1], "the third came later"
+    gateway.local.send_prepared()
+    assert len(gateway.log) == 2, "they are sent once"
+    gateway.local.prepare(gateway.now_s)
+    gateway.ask(beat(member_id))
+    gateway.ask(commit(member_id))
+    names = [type(each).__name__ for each in gateway.log]
+    assert names == [*4 * ["HeartbeatRequest"], "OffsetCommitRequest"]
+    gateway.coordinate()
+    assert [each.error_code for each in gateway.answered[:4]] == [0, 0, 0, 0]
+    assert len(gateway.answered) == 5
+
+
 def test_a_beat_that_holds_up_a_later_request_goes_before_the_others(gateway: Gateway) -> None:
     member_id = member_of(gateway)
     # Its join made them hurry for a while.
     gateway.passes(5)
     gateway.ask(beat(member_id))
-    gateway.local.flush(gateway.now_s, hurried_only=True)
+    gateway.local.flush_hurried(gateway.now_s)
     assert gateway.log == []
     gateway.local.held_up(gateway.client)
-    gateway.local.flush(gateway.now_s, hurried_only=True)
+    gateway.local.flush_hurried(gateway.now_s)
     assert [type(each).__name__ for each in gateway.log] == ["HeartbeatRequest"]
     gateway.coordinate()
 
     gateway.ask(join(member_id))
     gateway.log.clear()
     gateway.ask(beat(member_id))
-    gateway.local.flush(gateway.now_s, hurried_only=True)
+    gateway.local.flush_hurried(gateway.now_s)
     assert [type(each).__name__ for each in gateway.log] == ["HeartbeatRequest"], "its group rebalances"
 
 

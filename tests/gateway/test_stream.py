@@ -18,6 +18,7 @@ from group_coordinator.gateway import stream, topics
 from group_coordinator.gateway.local import LogRecord
 from group_coordinator.gateway.stream import Listener, Writer
 from tests.patience import PATIENCE_S, eventually
+from tests.streaming.registry import create_topic
 
 LEAST_PATIENCE_S = 5.0
 """No request waits for a shorter time (`docs/gateway.md`)."""
@@ -26,6 +27,28 @@ LEAST_PATIENCE_S = 5.0
 def test_no_request_is_answered_before_its_fate_is_known() -> None:
     assert topics._PATIENCE_S + stream._DELIVERY_MS / 1000 <= LEAST_PATIENCE_S
     assert stream._PRODUCER_SETTINGS["delivery_timeout_ms"] == stream._DELIVERY_MS
+
+
+@pytest.mark.spark
+def test_heartbeats_that_are_together_too_large_for_the_topic_arrive_all_the_same(
+    bootstrap_servers: str,
+) -> None:
+    topic = create_topic(bootstrap_servers, 1, **{"max.message.bytes": "100000"})
+    records = [LogRecord(f"{number}", b"g", bytes([48 + number]) * 40_000) for number in range(10)]
+    taken: list[str] = []
+    refused: list[str] = []
+
+    async def write() -> None:
+        listener = Listener(taken.extend, refused.extend, print, print, print)
+        config = {"bootstrap_servers": bootstrap_servers}
+        writer = Writer(asyncio.get_running_loop(), listener, topic, config)
+        for each in records:
+            writer.write(each)
+        await eventually(lambda: len(taken) + len(refused) == len(records))
+        writer.close(PATIENCE_S)
+
+    asyncio.run(write())
+    assert (sorted(taken), refused) == ([each.request_id for each in records], [])
 
 
 @pytest.mark.spark
