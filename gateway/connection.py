@@ -40,7 +40,7 @@ from group_coordinator.gateway.rights import Rights
 from group_coordinator.gateway.security import Security
 from group_coordinator.gateway.slots import LocalSlot, Slots
 from group_coordinator.gateway.transports import has_hung_up, set_reading
-from group_coordinator.gateway.upstream import Upstream
+from group_coordinator.gateway.upstream import Serving, Upstream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -114,7 +114,10 @@ class Services(Protocol):
 
 
 class ClientConnection(asyncio.BufferedProtocol):
-    """A client, which was accepted on a port that stands for the broker `node_id` at `upstream`."""
+    """A client, which was accepted on a port that stands for the broker `node_id`.
+
+    `serving`: tells which brokers can serve it now.
+    """
 
     _buffer = memoryview(bytearray(_READ_BYTES))
     """All connections share it: memory for each read would be mapped, cut and unmapped each time.
@@ -123,10 +126,10 @@ class ClientConnection(asyncio.BufferedProtocol):
     """
 
     def __init__(
-        self, services: Services, node_id: int, upstream: tuple[str, int], security: Security
+        self, services: Services, node_id: int, serving: Callable[[], Serving], security: Security
     ) -> None:
         self._services = services
-        self._node_id, self._address = node_id, upstream
+        self._node_id, self._serving = node_id, serving
         self._security = security
         self._rights = Rights(self._ask_broker, services.metrics.right_answered)
         self._login = Login()
@@ -148,6 +151,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         """The number of heartbeats among them."""
         self._transport: Any = None
         self._upstream: Upstream | None = None
+        self._served_by: int | None = None
+        """The broker that has served the client; None if none has."""
         self._client = Client("", node_id)
         self._is_writable = True
         self._ending = ""
@@ -545,11 +550,17 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._upstream = Upstream(
                 self._slots, self._upstream_read, self._upstream_lost, self.control, self._upstream_connected
             )
-            self._upstream.connect(self._address, self._security.tls)
+            serving = self._serving()
+            if self._served_by is not None:
+                # The client has been told the versions of that one.
+                serving = [each for each in serving if each[0] == self._served_by]
+            self._upstream.connect(serving, self._security.tls)
         self._upstream.write(data)
 
-    def _upstream_connected(self, is_connected: bool) -> None:  # noqa: FBT001 - an answer
-        self._services.connected(self._node_id, is_connected=is_connected)
+    def _upstream_connected(self, node_id: int, is_connected: bool) -> None:  # noqa: FBT001 - an answer
+        self._services.connected(node_id, is_connected=is_connected)
+        if is_connected:
+            self._served_by = node_id
 
     def _ask_broker(self, message: Any, read: Callable[[Any, float], None]) -> None:
         """Ask the broker something on the client's connection, of which the client learns nothing."""

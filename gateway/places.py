@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from group_coordinator.gateway.connection import ClientConnection
     from group_coordinator.gateway.listeners import Listeners
     from group_coordinator.gateway.settings import GatewaySettings
+    from group_coordinator.gateway.upstream import Serving
 
 __all__ = ["Places"]
 
@@ -32,7 +33,8 @@ log = logging.getLogger(__name__)
 class Places:
     """The gateway's address for each of `brokers`.
 
-    `connect` makes the connection of a client that the broker with this node id and address serves.
+    `connect` makes the connection of a client at the place of the broker with this node id. It is also given
+    a function that tells which brokers can serve the client.
     """
 
     def __init__(
@@ -40,7 +42,7 @@ class Places:
         settings: GatewaySettings,
         brokers: Brokers,
         listeners: Listeners,
-        connect: Callable[[int, Address], ClientConnection],
+        connect: Callable[[int, Callable[[], Serving]], ClientConnection],
     ) -> None:
         self._settings, self._brokers, self._listeners = settings, brokers, listeners
         self._connect = connect
@@ -63,7 +65,7 @@ class Places:
             raise GatewayError(
                 "no broker has a port: raise gateway.node.ports, or choose other ports with --listen"
             )
-        self._listeners.serve(bound, lambda name: self._enter(self._node_of(name)))
+        self._listeners.serve(bound, self._enter_by_name)
         return self._bootstrap
 
     def settle(self) -> None:
@@ -102,11 +104,12 @@ class Places:
     def _told(self, port: int) -> Address:
         return Address(self._settings.gateway_advertised_host, self._settings.told_port(port))
 
-    def _node_of(self, name: str) -> int:
-        """Return the node id that a client at the bootstrap port asks for. Raises `GatewayError`."""
+    def _enter_by_name(self, name: str) -> ClientConnection:
+        """Let a client in at the bootstrap port. Raises `GatewayError`."""
         node_id = BOOTSTRAP if self._names is None else self._names.stands_for(name)
         if node_id == BOOTSTRAP:
-            return secrets.choice(self._brokers.reachable or self._brokers.present)
+            chosen = secrets.choice(self._brokers.reachable or self._brokers.present)
+            return self._connect(chosen, lambda: self._anywhere(chosen))
         asked = repr(name) if name else "no name (SNI)"
         if node_id is None:
             raise GatewayError(
@@ -115,10 +118,19 @@ class Places:
             )
         if not self._brokers.knows(node_id):
             raise GatewayError(f"it asks for {asked}, and there is no broker {node_id}")
-        return node_id
+        return self._enter(node_id)
 
     def _enter(self, node_id: int) -> ClientConnection:
-        return self._connect(node_id, self._brokers.address(node_id))
+        return self._connect(node_id, lambda: [(node_id, self._brokers.address(node_id))])
+
+    def _anywhere(self, first: int) -> Serving:
+        """All brokers that can be reached, this one first.
+
+        A client has one bootstrap address here, where it may have one for each broker of Kafka's.
+        """
+        reachable = self._brokers.reachable or self._brokers.present
+        ordered = sorted(reachable, key=lambda each: each != first)
+        return [(each, self._brokers.address(each)) for each in ordered]
 
 
 def _port_of(bound: socket.socket) -> int:

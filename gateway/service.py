@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from group_coordinator.gateway.codec import Request
     from group_coordinator.gateway.metrics import GatewayHealth, GatewayMetrics
     from group_coordinator.gateway.settings import GatewaySettings
+    from group_coordinator.gateway.upstream import Serving
 
 __all__ = ["Gateway"]
 
@@ -255,8 +256,8 @@ class Gateway:
         for connection in list(self._listeners.connections):
             connection.close("gateway stops")
 
-    def _connect(self, node_id: int, address: Address) -> ClientConnection:
-        return ClientConnection(self, node_id, address, self._security)
+    def _connect(self, node_id: int, serving: Callable[[], Serving]) -> ClientConnection:
+        return ClientConnection(self, node_id, serving, self._security)
 
     # -- what connections need (`Services`) ----------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from group_coordinator.gateway.errors import FrameError
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
 
     from group_coordinator.gateway.slots import Slots
 
-__all__ = ["Upstream"]
+__all__ = ["Serving", "Upstream"]
+
+Serving = Sequence[tuple[int, tuple[str, int]]]
+"""Brokers that can serve a client, by node id and address. It is served by the first that can be reached."""
 
 _READ_BYTES = 256 * 1024
 """Most that is read at once. Each read and each write costs more than what is done between them."""
@@ -41,13 +45,15 @@ class Upstream(asyncio.BufferedProtocol):
         on_read: Callable[[FrameError | None], bool],
         on_lost: Callable[[str], None],
         on_pressure: Callable[[], None],
-        on_connect: Callable[[bool], None],
+        on_connect: Callable[[int, bool], None],
     ) -> None:
         self._slots = slots
         self._frames = Frames(RESPONSE_HEAD_BYTES, self._begin)
         self._on_read, self._on_lost, self._on_pressure = on_read, on_lost, on_pressure
         self._on_connect = on_connect
         self._transport: Any = None
+        self._node_id = -1
+        """The broker that it connects to, or is connected to."""
         self._unsent: list[bytes | memoryview] = []
         """Data that waits for the connection."""
         self._is_open = True
@@ -57,18 +63,23 @@ class Upstream(asyncio.BufferedProtocol):
         """When the broker last sent something."""
         self._connecting: asyncio.Task[None] | None = None
 
-    def connect(self, address: tuple[str, int], tls: ssl.SSLContext | None) -> None:
-        """Connect, and send then what has been written meanwhile."""
-        self._connecting = asyncio.get_running_loop().create_task(self._connect(address, tls))
+    def connect(self, serving: Serving, tls: ssl.SSLContext | None) -> None:
+        """Connect to the first that can be reached, and send then what has been written meanwhile."""
+        self._connecting = asyncio.get_running_loop().create_task(self._connect(serving, tls))
 
-    async def _connect(self, address: tuple[str, int], tls: ssl.SSLContext | None) -> None:
-        try:
-            await asyncio.wait_for(
-                asyncio.get_running_loop().create_connection(lambda: self, *address, ssl=tls), timeout=10
-            )
-        except (OSError, TimeoutError) as error:
-            self._on_connect(False)
-            self._lose(f"no connection to {address[0]}:{address[1]}: {error}")
+    async def _connect(self, serving: Serving, tls: ssl.SSLContext | None) -> None:
+        loop = asyncio.get_running_loop()
+        failures = []
+        for node_id, (host, port) in serving:
+            self._node_id = node_id
+            try:
+                await asyncio.wait_for(loop.create_connection(lambda: self, host, port, ssl=tls), timeout=10)
+            except (OSError, TimeoutError) as error:
+                failures.append(f"no connection to {host}:{port}: {error}")
+                self._on_connect(node_id, False)
+            else:
+                return
+        self._lose("; ".join(failures) or "the broker that has served it is away")
 
     def write(self, data: bytes | memoryview) -> None:
         """Send something, or keep it until there is a connection."""
@@ -104,7 +115,7 @@ class Upstream(asyncio.BufferedProtocol):
             transport.abort()
             return
         self._transport = transport
-        self._on_connect(True)
+        self._on_connect(self._node_id, True)
         transport.set_write_buffer_limits(high=Limits.unwritten)
         for data in self._unsent:
             transport.write(data)

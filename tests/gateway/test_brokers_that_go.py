@@ -48,11 +48,7 @@ def coordinator(address: str, group: str) -> int:
 
 def are_told(address: str, groups: list[str], nodes: set[int]) -> bool:
     """Whether clients are told of these brokers, and of no coordinator but these."""
-    try:
-        return brokers(address).keys() == nodes and {coordinator(address, group) for group in groups} <= nodes
-    except ConnectionError:
-        # The gateway has chosen a broker that has just gone, and shuns it from now on. Clients ask again.
-        return False
+    return brokers(address).keys() == nodes and {coordinator(address, group) for group in groups} <= nodes
 
 
 def versions(address: str) -> list[OfferedVersions]:

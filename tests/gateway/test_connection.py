@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import socket
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,14 @@ def response(correlation_id: int, body: bytes = b"") -> bytes:
     return (4 + len(body)).to_bytes(4) + correlation_id.to_bytes(4) + body
 
 
+@contextmanager
+def unused_port() -> Iterator[int]:
+    """A port at which nobody listens, and that nobody else is given."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield bound.getsockname()[1]
+
+
 async def read(reader: asyncio.StreamReader) -> bytes:
     """One frame."""
     async with asyncio.timeout(PATIENCE_S):
@@ -89,6 +98,8 @@ class Gateway:
         )
         self.unread: Budget[ClientConnection] = Budget("unread responses", "", MOST_UNREAD, largest)
         self.brokers: asyncio.Queue[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = asyncio.Queue()
+        self.serving: list[tuple[int, Any]] = []
+        """The brokers that can serve a client, in that order. This one is 1."""
 
     def answer(self, _request: codec.Request, client: Client, reply: Callable[[Any], None]) -> None:
         self.clients.append(client)
@@ -127,10 +138,10 @@ class Gateway:
 
         loop = asyncio.get_running_loop()
         broker = await asyncio.start_server(accepted, "127.0.0.1", 0, ssl=self._tls)
-        address = broker.sockets[0].getsockname()
+        self.serving.append((1, broker.sockets[0].getsockname()))
 
         def enter() -> ClientConnection:
-            self.connection = ClientConnection(self, 1, address, self._security)
+            self.connection = ClientConnection(self, 1, lambda: self.serving, self._security)
             self.connections.append(self.connection)
             return self.connection
 
@@ -368,6 +379,65 @@ def test_clients_are_not_read_while_too_many_requests_wait() -> None:
     assert play(story).connections_to_brokers == [(1, True)]
 
 
+def test_a_client_that_any_broker_can_serve_is_served_by_one_that_can_be_reached() -> None:
+    async def story(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with unused_port() as port:
+            gateway.serving.insert(0, (2, ("127.0.0.1", port)))
+            writer.write(fetch(1, b"all of it"))
+            from_gateway, to_gateway = await gateway.broker()
+            assert await read(from_gateway) == fetch(1, b"all of it")
+            to_gateway.write(response(1))
+            assert await read(reader) == response(1)
+            to_gateway.close()
+            await eventually(lambda: gateway.metrics.upstream_errors._value.get() == 1)
+            assert gateway.connections_to_brokers == [(2, False), (1, True)]
+            # From now on it is that one's, whose versions the client has been told.
+            writer.write(fetch(2))
+            from_gateway, to_gateway = await gateway.broker()
+            assert await read(from_gateway) == fetch(2)
+        assert gateway.reasons == []
+        to_gateway.close()
+        assert gateway.connections_to_brokers == [(2, False), (1, True), (1, True)]
+
+    play(story)
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_a_client_that_no_broker_can_serve_is_let_go(others: int, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+
+    async def story(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with unused_port() as port:
+            nobody = ("127.0.0.1", port)
+            gateway.serving[:] = [(2, nobody), (3, nobody)][: 1 + others]
+            writer.write(fetch(1))
+            assert await reader.read() == b""
+            await eventually(lambda: gateway.reasons)
+        (message,) = caplog.messages
+        assert message.count(f"no connection to 127.0.0.1:{port}") == 1 + others
+
+    assert play(story).connections_to_brokers == [(2, False), (3, False)][: 1 + others]
+
+
+def test_a_client_whose_broker_has_gone_from_the_list_is_let_go(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+
+    async def story(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(fetch(1))
+        from_gateway, to_gateway = await gateway.broker()
+        assert await read(from_gateway) == fetch(1)
+        to_gateway.write(response(1))
+        assert await read(reader) == response(1)
+        to_gateway.close()
+        await eventually(lambda: gateway.metrics.upstream_errors._value.get() == 1)
+        gateway.serving[:] = [(2, gateway.serving[0][1])]
+        writer.write(fetch(2))
+        assert await reader.read() == b""
+
+    assert play(story).reasons == ["broker"]
+    assert "the broker that has served it is away" in caplog.messages[-1]
+
+
 def test_what_a_client_has_asked_that_has_gone_does_not_wait() -> None:
     async def story(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         gateway.accepts = True
@@ -526,7 +596,7 @@ def transport() -> Iterator[Transport]:
 def test_a_connection_of_which_nothing_whole_comes_is_closed(
     transport: Transport, sent: bytes, silent_s: float, ended: str
 ) -> None:
-    connection = ClientConnection(Gateway(PLAIN), 1, ("broker", 9092), PLAIN)
+    connection = ClientConnection(Gateway(PLAIN), 1, list, PLAIN)
     connection.connection_made(transport)
     began_s = time.monotonic()
     for byte in sent:
@@ -538,7 +608,7 @@ def test_a_connection_of_which_nothing_whole_comes_is_closed(
 
 
 def test_a_client_that_does_not_read_goes_though_it_is_owed_something(transport: Transport) -> None:
-    connection = ClientConnection(Gateway(PLAIN), 1, ("broker", 9092), PLAIN)
+    connection = ClientConnection(Gateway(PLAIN), 1, list, PLAIN)
     connection.connection_made(transport)
     connection._slots.await_local()
     now_s = time.monotonic()
@@ -551,7 +621,7 @@ def test_a_client_that_does_not_read_goes_though_it_is_owed_something(transport:
 
 
 def test_nothing_more_is_written_to_a_client_that_has_gone(transport: Transport) -> None:
-    connection = ClientConnection(Gateway(PLAIN), 1, ("broker", 9092), PLAIN)
+    connection = ClientConnection(Gateway(PLAIN), 1, list, PLAIN)
     connection.connection_made(transport)
     written: list[bytes] = []
 

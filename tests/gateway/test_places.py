@@ -6,6 +6,7 @@ import asyncio
 import logging
 import ssl
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
@@ -21,6 +22,7 @@ from group_coordinator.gateway.listeners import Listeners
 from group_coordinator.gateway.metrics import GatewayMetrics
 from group_coordinator.gateway.places import Places
 from group_coordinator.gateway.settings import GatewaySettings
+from group_coordinator.gateway.upstream import Serving
 from tests.gateway.ports import ports_in_a_row
 from tests.gateway.test_listeners import PASSWORD, of_client
 from tests.patience import PATIENCE_S, eventually
@@ -31,10 +33,11 @@ OWN = {node_id: Address(f"own-{node_id}", 9092) for node_id in (1, 2)}
 
 
 class Teller(asyncio.Protocol):
-    """Tells a client the broker that serves it."""
+    """Tells a client the brokers that can serve it."""
 
-    def __init__(self, house: House, node_id: int, address: Address) -> None:
-        self._house, self._told = house, f"{node_id} {address.host}"
+    def __init__(self, house: House, _node_id: int, serving: Callable[[], Serving]) -> None:
+        self._house = house
+        self._told = " ".join(f"{node_id} {host}" for node_id, (host, _) in serving())
 
     def connection_made(self, transport: Any) -> None:
         transport.write(self._told.encode())
@@ -76,7 +79,7 @@ def named_house(certificate: str) -> House:
 
 
 async def served_by(port: int, name: str | None, context: ssl.SSLContext | None) -> str:
-    """The broker that serves a client which asks for this name; "" if it is turned away."""
+    """The brokers that can serve a client which asks for this name; "" if it is turned away."""
     async with asyncio.timeout(PATIENCE_S):
         try:
             reader, writer = await asyncio.open_connection(
@@ -113,7 +116,10 @@ def test_a_name_leads_to_its_broker_and_a_foreign_one_nowhere(
         for context in (of_client(), _older(of_client())):
             assert await served_by(port, "broker-1.kafka.example.com", context) == "1 own-1"
             assert await served_by(port, "BROKER-2.kafka.example.com", context) == "2 own-2"
-            assert (await served_by(port, HOST, context))[0] in "12"
+            house.brokers.connected(2, 0, is_connected=True)
+            assert await served_by(port, HOST, context) in ("1 own-1 2 own-2", "2 own-2 1 own-1")
+            house.brokers.connected(2, 0, is_connected=False)
+            assert await served_by(port, HOST, context) == "1 own-1"
             caplog.clear()
             for name in ("broker-3.kafka.example.com", "other.example.com", ""):
                 assert await served_by(port, name, context) == ""
@@ -184,6 +190,7 @@ def test_ports_that_clients_are_told_are_not_those_that_are_listened_on() -> Non
         assert house.places.open() == (HOST, 443)
         assert dict(house.places.addresses) == {1: Address(HOST, 445)}
         assert await served_by(port + 2, None, None) == "1 own-1"
+        assert await served_by(port, None, None) == "1 own-1", "the other one has no port"
         await house.close()
 
     asyncio.run(story())
