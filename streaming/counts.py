@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
+import msgspec
 from pyspark import AccumulatorParam
 
 from group_coordinator.coordinator_state.classic.states import GroupState
@@ -18,10 +19,13 @@ from group_coordinator.coordinator_state.events import (
     OffsetsExpired,
     StateChanged,
 )
+from group_coordinator.coordinator_state.requests import HeartbeatRequest
+from group_coordinator.coordinator_state.responses import HeartbeatResponse
 from group_coordinator.coordinator_state.step import StepResult
 from group_coordinator.streaming.timers import Timers
 
 if TYPE_CHECKING:
+    from group_coordinator.coordinator_state.requests import AnyRequest
     from group_coordinator.coordinator_state.responses import InvalidRequestResponse, Response
 
 __all__ = ["REBALANCE_BOUNDS_MS", "Counts", "CountsParam"]
@@ -38,6 +42,8 @@ class Counts:
     """Requests that were applied, by API."""
     rejected: int = 0
     """Records that are no requests."""
+    followed: int = 0
+    """Records that others may follow soon: all but heartbeats at instants of their own that go well."""
     responses: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Answers, by API ("unreadable" for a record that is no request) and the name of the error."""
     events: Counter[str] = field(default_factory=Counter)
@@ -73,7 +79,9 @@ class Counts:
         """Count what one call of the stateful function has decided."""
         for request in result.requests:
             self.requests[_tag(request)] += 1
+            self.followed += not _is_in_step(request)
         self.rejected += len(result.rejections)
+        self.followed += len(result.rejections)
         for reply in result.replies:
             self._take_response(reply.response)
         for event in result.events:
@@ -82,6 +90,8 @@ class Counts:
 
     def _take_response(self, response: Response | InvalidRequestResponse) -> None:
         self.responses[_tag(response) or "unreadable", response.error] += 1
+        # Members join as soon as they are told that their group rebalances.
+        self.followed += isinstance(response, HeartbeatResponse) and _tells_of_an_error(response)
 
     def _take_event(self, event: Event) -> None:
         self.events[_tag(event)] += 1
@@ -131,6 +141,22 @@ class CountsParam(AccumulatorParam[Counts]):
         else:
             value1.add(value2)
         return value1
+
+
+def _is_in_step(request: AnyRequest) -> bool:
+    """Whether it is a heartbeat of several members, or of one that waits for no answer.
+
+    Programs and gateways send those at instants of their own, whatever is answered to others.
+    """
+    if not isinstance(request, HeartbeatRequest):
+        return False
+    return request.members is not msgspec.UNSET or request.quiet is True
+
+
+def _tells_of_an_error(response: HeartbeatResponse) -> bool:
+    if response.error_code or response.members is msgspec.UNSET:
+        return response.error_code != 0
+    return any(each.error_code for each in response.members)
 
 
 def _tag(message: object) -> str:

@@ -29,7 +29,7 @@ class Pause(IntEnum):
     NONE = 0
     """As Spark polls."""
     SHORT = 50
-    """When nothing has come lately."""
+    """When nothing has come lately that other requests may follow."""
     LONG = 100
     """When nothing has come for a while: members of a group would have sent heartbeats."""
 

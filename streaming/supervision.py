@@ -154,6 +154,8 @@ class Supervision:
         """When that was more than before, by the machine's monotonic clock in seconds ..."""
         self._running_since = self._heard_at
         """... and when the newest query began."""
+        self._followed = 0
+        """How many requests were read, at the last look, that others may follow soon."""
 
     def run(self) -> None:
         """Coordinate until asked to stop; it is this process's turn."""
@@ -500,15 +502,12 @@ class Supervision:
             return "requests come faster than they are read"
         return None
 
-    def _has_heard(self) -> bool:
-        """Whether requests were read since the last look."""
+    def _pause(self) -> Pause:
         before, self._heard = self._heard, self._counts.heard
         if self._heard != before:
             self._heard_at = time.monotonic()
-        return self._heard != before
-
-    def _pause(self) -> Pause:
-        if self._has_heard() or self._activity is Activity.CATCHING_UP:
+        before, self._followed = self._followed, self._counts.followed
+        if self._followed != before or self._activity is Activity.CATCHING_UP:
             return Pause.NONE
         return Pause.LONG if self._is_quiet() else Pause.SHORT
 

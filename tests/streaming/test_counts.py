@@ -33,6 +33,7 @@ def counted(*results: StepResult) -> dict[str, Any]:
 def test_a_first_join() -> None:
     assert counted(call(None, join(0, 5_000))) == {
         "requests": {"join_group": 1},
+        "followed": 1,
         "events": {"group_created": 1, "member_added": 1, "state_changed": 1},
         "state_changes": {"PreparingRebalance": 1},
         "rebalances": {"member_joined": 1},
@@ -45,12 +46,13 @@ def test_what_happens_several_times_is_counted_each_time() -> None:
     assert (found["requests"], found["responses"]) == ({"join_group": 2}, {("join_group", "NONE"): 2})
     assert (found["events"]["member_added"], found["members_removed"]) == (2, {"session_expired": 2})
     nonsense = join(0, 5_000)._replace(value=b"{")
-    assert counted(call(None, nonsense, nonsense._replace(offset=1))) == {"rejected": 2}
+    assert counted(call(None, nonsense, nonsense._replace(offset=1))) == {"rejected": 2, "followed": 2}
 
 
 def test_a_record_that_is_no_request_is_counted_with_its_answer() -> None:
     assert counted(call(None, request(1, 6_000, api="fly"))) == {
         "rejected": 1,
+        "followed": 1,
         "responses": {("unreadable", "INVALID_REQUEST"): 1},
     }
 
@@ -58,6 +60,36 @@ def test_a_record_that_is_no_request_is_counted_with_its_answer() -> None:
 def test_a_call_in_which_nothing_happens() -> None:
     first = call(None, join(0, 5_000))
     assert counted(call(None), call(first.state, watermark_ms=7_999)) == {}
+
+
+# -- heartbeats --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("way", "generation_id", "followed"),
+    [
+        ("one that waits for the answer", 1, 1),
+        ("one that does not", 1, 0),
+        ("several together", 1, 0),
+        # They join again.
+        ("one that waits for the answer", 7, 2),
+        ("one that does not", 7, 1),
+        ("several together", 7, 1),
+    ],
+)
+def test_heartbeats_that_others_may_follow_soon(way: str, generation_id: int, followed: int) -> None:
+    joined = call(None, join(0, 5_000), watermark_ms=8_000)
+    stable = call(joined.state, sync(1, 8_000, joined.state), watermark_ms=8_000)
+    (member_id,) = decode_group(stable.state).members
+    member = {"member_id": member_id, "generation_id": generation_id}
+    how = {
+        "one that waits for the answer": member,
+        "one that does not": {**member, "quiet": True},
+        "several together": {"members": [member, {"member_id": member_id, "generation_id": 1}]},
+    }[way]
+    result = call(stable.state, request(2, 9_000, api="heartbeat", **how), watermark_ms=9_000)
+    found = counted(result)
+    assert (found["requests"], found.get("followed", 0)) == ({"heartbeat": 1}, followed)
 
 
 # -- offsets -----------------------------------------------------------------------------------------

@@ -668,8 +668,8 @@ def test_a_clock_that_stops_is_noticed_while_partitions_are_asked(stage: Stage) 
 
 
 def test_kafka_is_asked_often_while_requests_come(stage: Stage) -> None:
-    """Ticks and probes are read besides, and change nothing."""
-    heard = iter([1, 0, 1, 0, 0, 0])
+    """Ticks and probes are read besides, and change nothing. Nor do heartbeats in step."""
+    heard = iter([(1, 1), (1, 0), (1, 1), (0, 0), (1, 0), (0, 0)])
 
     def script() -> None:
         if stage.queries[-1].until is not Until.STOPPED:
@@ -677,7 +677,9 @@ def test_kafka_is_asked_often_while_requests_come(stage: Stage) -> None:
         elif (requests := next(heard, None)) is None:
             stage.stopping.set()
         else:
-            stage.counts.rejected += requests
+            all_of_them, followed = requests
+            stage.counts.requests["heartbeat"] += all_of_them
+            stage.counts.followed += followed
             if len(stage.pauses) == 6:
                 # Nothing has come for longer than members leave between two heartbeats.
                 stage.now_s += 5
