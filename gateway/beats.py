@@ -274,15 +274,16 @@ class Beats:
 class Instants:
     """The instants at which all gateways send heartbeats: multiples of `every_s` of the wall clock.
 
-    Other than all else here they go by the wall clock, in seconds, which may be set forward or back.
+    With `early_s` they are so much earlier, for work that is done before. Other than all else here they go by
+    the wall clock, in seconds, which may be set forward or back.
     """
 
-    def __init__(self, every_s: float, wall_s: float) -> None:
-        self._every_s = every_s
+    def __init__(self, every_s: float, wall_s: float, early_s: float = 0.0) -> None:
+        self._every_s, self._early_s = every_s, early_s
         self._next_s = self._after(wall_s)
 
     def _after(self, wall_s: float) -> float:
-        return (wall_s // self._every_s + 1) * self._every_s
+        return ((wall_s + self._early_s) // self._every_s + 1) * self._every_s - self._early_s
 
     def until_s(self, wall_s: float) -> float:
         """Seconds until the next one; 0 if it has come."""

@@ -9,6 +9,7 @@ answered then. Time is an argument, in seconds of a clock that does not go back.
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -35,7 +36,7 @@ from group_coordinator.gateway.topics import Topics, divided, merged, needed_by
 from group_coordinator.gateway.translation import Sender, refusal, to_contract, to_kafka
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from group_coordinator.coordinator_state.config import GroupConfig
     from group_coordinator.coordinator_state.requests import AnyRequest
@@ -137,7 +138,7 @@ class Local:
         self._silent_since_s: float | None = None
         self._rebalance_timeouts_s: dict[tuple[str, str], float] = {}
         """Of members by group and id, the last to join last."""
-        self._prepared: dict[str, list[_Outgoing]] = {}
+        self._prepared: defaultdict[str, list[_Outgoing]] = defaultdict(list)
         """Records of heartbeats, by group, that go to the log at the next instant."""
         self._beats = Beats(self._sender(f"gateway-{origin.instance}", ""), rules.max_request_bytes)
 
@@ -397,25 +398,24 @@ class Local:
         all. So all gateways make them before the instant at which they send them.
         """
         for group_id in self._beats.groups:
-            self._prepared.setdefault(group_id, []).extend(self._heartbeats(group_id, now_s))
+            self._prepare(group_id, now_s)
 
     def send_prepared(self) -> None:
         """Send what is prepared, and not what has come since."""
         for group_id in list(self._prepared):
             self._send_prepared(group_id)
 
+    def _flush(self, group_id: str, now_s: float) -> None:
+        self._prepare(group_id, now_s)
+        self._send_prepared(group_id)
+
+    def _prepare(self, group_id: str, now_s: float) -> None:
+        for request in self._beats.flush(group_id, now_s):
+            self._prepared[group_id].append(_Outgoing(request, _record(request), now_s))
+
     def _send_prepared(self, group_id: str) -> None:
         for each in self._prepared.pop(group_id, ()):
             self._lanes.put(group_id, each)
-
-    def _flush(self, group_id: str, now_s: float) -> None:
-        self._send_prepared(group_id)
-        for each in self._heartbeats(group_id, now_s):
-            self._lanes.put(group_id, each)
-
-    def _heartbeats(self, group_id: str, now_s: float) -> Iterator[_Outgoing]:
-        for request in self._beats.flush(group_id, now_s):
-            yield _Outgoing(request, _record(request), now_s)
 
     def _put(self, each: _Outgoing) -> None:
         is_silent = self._silent_since_s is not None

@@ -215,20 +215,20 @@ class Gateway:
     async def _keep_time(self, stopping: asyncio.Event) -> None:
         linger_s = self._settings.gateway_beats_linger_ms / 1000
         instants = Instants(linger_s, time.time())
-        early = Instants(linger_s, time.time() + _PREPARE_S)
+        early = Instants(linger_s, time.time(), _PREPARE_S)
         hurried = Instants(min(linger_s, _HURRY_S), time.time())
         look_at = 0.0
         while not stopping.is_set():
             wall_s = time.time()
             # The coordinator's clock ticks just then. Heartbeats that come some ms later may miss its batch.
-            await asyncio.sleep(min(_TICK_S, instants.until_s(wall_s), early.until_s(wall_s + _PREPARE_S)))
+            await asyncio.sleep(min(_TICK_S, instants.until_s(wall_s), early.until_s(wall_s)))
             now_s = time.monotonic()
             self._health.moves()
             self._local.expire(now_s)
             if now_s >= look_at:
                 look_at = now_s + _LOOK_EVERY_S
                 self._look(now_s)
-            if early.has_come(time.time() + _PREPARE_S):
+            if early.has_come(time.time()):
                 self._local.prepare(now_s)
             if instants.has_come(time.time()):
                 self._local.send_prepared()

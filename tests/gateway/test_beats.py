@@ -239,6 +239,12 @@ def test_all_gateways_send_at_the_same_instants() -> None:
         assert [instants.has_come(wall_s) for wall_s in (100.51, 100.52, 100.75)] == [1, 0, 1]
 
 
+def test_what_is_done_before_is_done_so_much_earlier() -> None:
+    early = Instants(0.25, 100.1, 0.02)
+    assert early.until_s(100.1) == pytest.approx(0.13)
+    assert [early.has_come(wall_s) for wall_s in (100.22, 100.24, 100.25, 100.47, 100.49)] == [0, 1, 0, 0, 1]
+
+
 @pytest.mark.parametrize("set_to_s", [96_400, 99_999, 100_000.2, 100_002, 103_600])
 def test_a_clock_that_is_set_holds_up_no_heartbeat(set_to_s: float) -> None:
     instants = Instants(1, 100_000.5)
