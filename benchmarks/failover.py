@@ -12,6 +12,7 @@ import statistics
 import threading
 import time
 from contextlib import ExitStack, closing
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import msgspec
@@ -98,9 +99,10 @@ class _Beats:
             time.sleep(_LOOK_S)
         raise TimeoutError("nothing was answered")
 
-    def last_before(self, at: float) -> float:
-        """When the last answer before that time came."""
-        return max(it for it, _ in self._answered if it < at)
+    def longest_pause(self, since: float, until: float) -> tuple[float, float]:
+        """Between which two answers of that time the pause was longest."""
+        times = [at for at, _ in self._answered if since <= at <= until]
+        return max(pairwise([since, *times]), key=lambda pause: pause[1] - pause[0])
 
     def _send(self) -> None:
         self._listening.wait()
@@ -160,9 +162,9 @@ def _rounds(way: str, plan: Plan) -> Iterator[dict[str, float]]:
             asked = time.monotonic()
             if way == UPGRADE and successor is not None:
                 running.terminate()
-                # It still answers while it finishes its batch.
-                answered = beats.first_answer(successor.await_line(TAKES_OVER))
-                begin = beats.last_before(answered)
+                # It still answers while it finishes its batch, and leaves some requests to its successor.
+                until = beats.first_answer(successor.await_line(TAKES_OVER))
+                begin, answered = beats.longest_pause(asked, until)
             else:
                 begin = asked
                 running.kill()
