@@ -33,12 +33,9 @@ def append_times(
         consumer.assign(list(unread))
         for partition in unread:
             consumer.seek(partition, max(first[partition], begins[partition.partition]))
-        while unread:
-            # The last offsets may be markers of transactions, which are no records.
-            done = [each for each, end in unread.items() if consumer.position(each) >= end]
-            consumer.pause(*done)
-            for partition in done:
-                del unread[partition]
+        # The last offsets may be markers of transactions, which are no records.
+        while unread := {each: end for each, end in unread.items() if consumer.position(each) < end}:
+            consumer.pause(*(consumer.assignment() - unread.keys()))
             for partition, records in consumer.poll(timeout_ms=100).items():
                 end = partitions[partition]
                 times[partition.partition] += [

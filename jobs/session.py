@@ -7,26 +7,27 @@ Each default below was measured on small batches, where fixed costs are all ther
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pyspark import SparkConf, SparkContext, java_gateway
+from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 
 from group_coordinator.deploy.jars import are_there, fetch
 from group_coordinator.jobs.archive import archive_options
+from group_coordinator.jobs.java import launch, session_of
 from group_coordinator.jobs.kafka_config import no_debug
 from group_coordinator.jobs.sasl import ALLOWED_URLS, token_endpoint
 from group_coordinator.jobs.settings import DEFAULT_HEAP
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Mapping
+
+    from pyspark.sql import SparkSession
 
     from group_coordinator.jobs.settings import Settings
 
@@ -69,6 +70,8 @@ _DEFAULTS = {
     "spark.python.unix.domain.socket.enabled": "true",
     # The path of a socket must be short, which those of temporary directories need not be: YARN's are not.
     "spark.python.unix.domain.socket.dir": "/tmp",  # noqa: S108 - by random names, and open to its owner only
+    # Queries give it to their workers. So they also take those that were started before there was one.
+    "spark.executorEnv.SPARK_SIMPLIFIED_TRACEBACK": "1",
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -119,8 +122,8 @@ def create_session(
     if java is not None:
         defaults = {**defaults, "spark.driver.extraJavaOptions": f"{_LOG} {java}"}
     conf = _configured(settings, storage, defaults, progress=progress)
-    with _java_without_sigterm():
-        return SparkSession.builder.config(conf=conf).getOrCreate()
+    launch(conf)
+    return session_of(conf)
 
 
 def start_java(settings: Settings, defaults: Mapping[str, str] = MappingProxyType({})) -> None:
@@ -135,8 +138,8 @@ def start_java(settings: Settings, defaults: Mapping[str, str] = MappingProxyTyp
 
     def start() -> None:
         # `create_session` tries again, and tells why it cannot be started.
-        with suppress(PySparkException), _java_without_sigterm():
-            SparkContext._ensure_initialized(conf=conf)  # noqa: SLF001 - pyspark has no other way
+        with suppress(PySparkException):
+            launch(conf)
 
     threading.Thread(target=start, name="java").start()
 
@@ -189,30 +192,6 @@ def _allow_token_endpoint(conf: SparkConf, settings: Settings) -> None:
         given = conf.get(name) or ""
         if ALLOWED_URLS not in given:
             conf.set(name, f"{given} -D{ALLOWED_URLS}={url}".strip())
-
-
-@contextmanager
-def _java_without_sigterm() -> Iterator[None]:
-    """Let a JVM that pyspark starts ignore SIGTERM, as pyspark lets it ignore SIGINT.
-
-    A supervisor may send the signal to all processes at once. Spark would then end in the middle of a batch,
-    while Python waits for the batch's end. The JVM ends with Python, whose pipe to it closes.
-    """
-    launcher: Any = java_gateway
-    popen = launcher.Popen
-
-    def start(*arguments: Any, preexec_fn: Callable[[], object] = int, **options: Any) -> Any:
-        def prepare() -> None:
-            preexec_fn()
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)
-
-        return popen(*arguments, preexec_fn=prepare, **options)
-
-    launcher.Popen = start
-    try:
-        yield
-    finally:
-        launcher.Popen = popen
 
 
 def is_one_process(master: str) -> bool:

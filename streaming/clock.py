@@ -25,6 +25,7 @@ import msgspec
 from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
+from group_coordinator.jobs.lookups import SOON
 from group_coordinator.jobs.producers import close_producer
 from group_coordinator.streaming.log_time import LogTime, Moment
 from group_coordinator.streaming.schedule import Pace, Schedule
@@ -130,6 +131,7 @@ class Clock:
             delivery_timeout_ms=pace.max_gap_ms,
             acks="all",
             linger_ms=0,
+            **SOON,
             **client_config,
         )
         self._thread = threading.Thread(target=self._run, name="clock", daemon=True)

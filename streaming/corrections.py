@@ -24,6 +24,7 @@ from kafka.errors import KafkaError
 
 from group_coordinator.checkpoints.watches import Watch, begin_watch, open_watches
 from group_coordinator.coordinator_state.newest import header
+from group_coordinator.jobs.lookups import SOON
 from group_coordinator.streaming.overtaken import Overtaken
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ class Corrections:
                 self._wanted.set()
 
     def _at_the_ends(self) -> tuple[KafkaConsumer, dict[TopicPartition, int]]:
-        consumer = KafkaConsumer(**self._client_config, group_id=None, enable_auto_commit=False)
+        consumer = KafkaConsumer(**self._client_config, **SOON, group_id=None, enable_auto_commit=False)
         try:
             partitions = [
                 TopicPartition(topic, number)

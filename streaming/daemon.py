@@ -8,19 +8,33 @@ from __future__ import annotations
 
 import gc
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyspark.daemon
+
+def unzipped(path: list[str]) -> list[str]:
+    """`path` without archives of a pyspark that is on it as a package as well.
+
+    Spark puts its archive first. Python would compile all modules of it, at each start: half a second.
+    """
+    archives = {Path(it, "pyspark", "python", "lib") for it in path}
+    return [it for it in path if Path(it).parent not in archives]
+
+
+if __name__ == "__main__":
+    sys.path = unzipped(sys.path)
+
+import pyspark.daemon  # noqa: E402 - from where that says
+
+import group_coordinator.streaming.function  # noqa: E402, F401 - once, and not in each worker
+from group_coordinator.jobs.java import TESTED_VERSIONS  # noqa: E402
 
 if TYPE_CHECKING:
     import socket
 
     from pyspark import SparkConf
 
-__all__ = ["TESTED_VERSIONS", "daemon_defaults", "why_not_short"]
-
-TESTED_VERSIONS = ("4.2.0",)
-"""The versions of pyspark whose internals the short way uses. With others it is not taken."""
+__all__ = ["daemon_defaults", "unzipped", "why_not_short"]
 
 _ENDED = 1
 """The exit code by which pyspark's daemon ends the worker as well."""

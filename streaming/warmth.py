@@ -28,9 +28,8 @@ from group_coordinator.streaming.function import FunctionArguments
 from group_coordinator.streaming.query import decisions, read_topics, requests_of, writing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from pyarrow import RecordBatch
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
@@ -77,13 +76,14 @@ def loading(spark: SparkSession, settings: Settings, partitions: Mapping[str, in
     The end of the context waits for that, because pyspark cannot work in a thread while Spark is stopped.
     """
 
-    def import_all(batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
+    def import_all(numbers: Iterable[int]) -> Iterable[int]:
         import group_coordinator.streaming.function  # noqa: F401, PLC0415 - in the worker
 
-        yield from batches
+        yield from numbers
 
     def start_workers() -> None:
-        spark.range(0, _WORKERS, 1, _WORKERS).mapInArrow(import_all, "id long").collect()
+        # Not by a query, for which Java would have to load more first.
+        spark.sparkContext.range(0, _WORKERS, numSlices=_WORKERS).mapPartitions(import_all).collect()
 
     def describe() -> None:
         _about_nothing(spark, settings, partitions, 0)

@@ -47,7 +47,7 @@ _BATCH_BYTES = 16_000_000
 _BATCH_ROWS = 10_000
 _READ = frozenset({"key", *INPUT_COLUMNS})
 
-# Neither typed nor meant for others (see `TESTED_VERSIONS` of the daemon).
+# Neither typed nor meant for others (see `TESTED_VERSIONS`).
 _worker: Any = pyspark.worker
 _types: Any = pyspark.sql.types
 _pysparks_read_udfs = _worker.read_udfs

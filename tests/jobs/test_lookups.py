@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from kafka import TopicPartition
 from kafka.errors import AuthorizationError, KafkaError, KafkaTimeoutError
 
 from group_coordinator.jobs import lookups
-from group_coordinator.jobs.lookups import consumer_of
+from group_coordinator.jobs.lookups import SOON, consumer_of
 
 PARTITION = TopicPartition("t", 0)
 
@@ -55,3 +56,9 @@ def test_another_consumer_asks_when_one_is_not_answered(
         with pytest.raises(expected):
             consumer_of({}, [PARTITION])
         assert consumers.open == 0
+
+
+def test_a_client_that_is_waited_for_asks_for_its_topics_at_once() -> None:
+    """With kafka-python's own it waits for 100 ms after it has asked for the brokers."""
+    with closing(SOON["kafka_client"](bootstrap_servers=["127.0.0.1:1"], retry_backoff_ms=100)) as client:
+        assert client.cluster.refresh_backoff() <= 20

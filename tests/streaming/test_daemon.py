@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import json
+import os
 import socket
 import sys
 from collections.abc import Iterator
@@ -92,6 +94,39 @@ def test_a_coordinators_workers_have_all_frozen_that_they_loaded(harness: Harnes
     objects()
 
     assert all(each.loose < each.frozen / 10 for each in objects())
+
+
+def test_pyspark_is_taken_from_its_package_and_not_from_its_archive() -> None:
+    """Spark puts the archive first. Python would compile what is in it at each start."""
+    package, elsewhere = "/venv/site-packages", "/opt/spark/python/lib"
+    archives = [f"{package}/pyspark/python/lib/{name}" for name in ("pyspark.zip", "py4j-0.10.9.9-src.zip")]
+
+    assert daemon.unzipped([*archives, "/venv/lib", package]) == ["/venv/lib", package]
+    # That is of another Spark, or the only one there is.
+    others = [f"{elsewhere}/pyspark.zip", package]
+    assert daemon.unzipped(others) == others
+    assert daemon.unzipped([*archives, "/venv/lib"]) == [*archives, "/venv/lib"]
+
+
+@pytest.mark.spark
+def test_workers_that_are_started_ahead_are_those_of_a_query(harness: Harness) -> None:
+    """Spark keeps workers by their environment, and does not take one that has another for a task."""
+
+    def of_query(batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
+        for _ in batches:
+            yield RecordBatch.from_pydict(
+                {"environment": [json.dumps(dict(os.environ))], "file": [pyspark.__file__]}
+            )
+
+    def ahead(_: Iterator[int]) -> Iterator[dict[str, str]]:
+        yield dict(os.environ)
+
+    ahead_environment = harness.spark.sparkContext.range(1, numSlices=1).mapPartitions(ahead).first()
+    query = harness.spark.range(1).mapInArrow(of_query, "environment string, file string").first()
+
+    assert query is not None
+    assert json.loads(query.environment) == ahead_environment
+    assert query.file == pyspark.__file__
 
 
 def test_it_is_told_why_a_session_has_pysparks_own_workers(monkeypatch: pytest.MonkeyPatch) -> None:

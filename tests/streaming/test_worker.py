@@ -26,8 +26,8 @@ from pyspark.util import PythonEvalType
 
 from group_coordinator.checkpoints.timeouts import timeout_of
 from group_coordinator.coordinator_state.step import StepResult
+from group_coordinator.jobs.java import TESTED_VERSIONS
 from group_coordinator.streaming import worker
-from group_coordinator.streaming.daemon import TESTED_VERSIONS
 from group_coordinator.streaming.function import INPUT_COLUMNS, OUTPUT_SCHEMA, STATE_SCHEMA, StatefulFunction
 from tests.depth import cases
 from tests.streaming.test_function import ARGUMENTS, join, rows_of, stepped

@@ -1,0 +1,99 @@
+"""Spark's JVM: how it starts, and how its session does."""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyspark
+from pyspark import SparkContext, java_gateway
+from pyspark.sql import SparkSession
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pyspark import SparkConf
+
+__all__ = ["TESTED_VERSIONS", "launch", "session_of"]
+
+TESTED_VERSIONS = ("4.2.0",)
+"""The versions of pyspark whose internals this project uses. With others it does without."""
+
+_BEHIND = 10
+"""The niceness at which a thread has a tenth of what others want."""
+
+
+def launch(conf: SparkConf) -> None:
+    """Start the JVM with these properties; with one that runs, do nothing. Raises `PySparkException`."""
+    with _without_sigterm():
+        SparkContext._ensure_initialized(conf=conf)  # noqa: SLF001 - pyspark has no other way
+    _compile_behind()
+
+
+@contextmanager
+def _without_sigterm() -> Iterator[None]:
+    """Let a JVM that pyspark starts ignore SIGTERM, as pyspark lets it ignore SIGINT.
+
+    A supervisor may send the signal to all processes at once. Spark would then end in the middle of a batch,
+    while Python waits for the batch's end. The JVM ends with Python, whose pipe to it closes.
+    """
+    launcher: Any = java_gateway
+    popen = launcher.Popen
+
+    def start(*arguments: Any, preexec_fn: Callable[[], object] = int, **options: Any) -> Any:
+        def prepare() -> None:
+            preexec_fn()
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+        return popen(*arguments, preexec_fn=prepare, **options)
+
+    launcher.Popen = start
+    try:
+        yield
+    finally:
+        launcher.Popen = popen
+
+
+def _compile_behind() -> None:
+    """Let the JVM's second compiler wait for all that has to be done now.
+
+    At a start it wants half of all CPU time, for code that is not slow without it. Later it has little to do.
+    Linux alone has priorities of threads.
+    """
+    gateway: Any = SparkContext._gateway  # noqa: SLF001 - pyspark has no other way
+    process = getattr(gateway, "proc", None)
+    if process is None:
+        return
+    for name in Path("/proc", str(process.pid), "task").glob("*/comm"):
+        with suppress(OSError):
+            if name.read_text().startswith("C2 "):
+                os.setpriority(os.PRIO_PROCESS, int(name.parent.name), _BEHIND)
+
+
+def session_of(conf: SparkConf) -> SparkSession:
+    """The session with these properties; if there is one, that one. The JVM runs.
+
+    A new one does not look for extensions in all jars. It would find one of MLlib's, which takes most of a
+    second to begin, for two functions that nobody here calls. Those in `spark.sql.extensions` are not looked
+    for, but named.
+    """
+    named = conf.contains("spark.sql.extensions")
+    before: Any = SparkContext._active_spark_context  # noqa: SLF001 - pyspark has no other way
+    if named or before is not None or pyspark.__version__ not in TESTED_VERSIONS:
+        return SparkSession.builder.config(conf=conf).getOrCreate()
+    context: Any = SparkContext.getOrCreate(conf)
+    java: Any = context._jvm  # noqa: SLF001 - as pyspark's
+    nothing = java.scala.Option.empty()
+    no_options = getattr(getattr(java, "scala.collection.immutable.Map$"), "MODULE$").empty()
+    session = java.org.apache.spark.sql.classic.SparkSession(
+        context._jsc.sc(),  # noqa: SLF001 - as pyspark's
+        nothing,
+        nothing,
+        java.org.apache.spark.sql.SparkSessionExtensions(),
+        no_options,
+        no_options,
+    )
+    return SparkSession(context, session)
