@@ -6,6 +6,7 @@ import gc
 import json
 import os
 import socket
+import subprocess
 import sys
 from collections.abc import Iterator
 from types import ModuleType
@@ -106,6 +107,14 @@ def test_pyspark_is_taken_from_its_package_and_not_from_its_archive() -> None:
     others = [f"{elsewhere}/pyspark.zip", package]
     assert daemon.unzipped(others) == others
     assert daemon.unzipped([*archives, "/venv/lib"]) == [*archives, "/venv/lib"]
+
+
+def test_the_daemon_loads_nothing_that_begins_threads() -> None:
+    """It forks, and a process that forks must have no other threads."""
+    script = "import sys, group_coordinator.streaming.daemon; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+
+    assert not {"numpy", "pandas", "pyarrow"} & {*done.stdout.split()}
 
 
 @pytest.mark.spark
