@@ -107,6 +107,17 @@ class Deadlines:
             heappop(heap)
         return heap[0][0] if heap else None
 
+    def next_of_members_ms(self) -> int | None:
+        """The same without cleanups, for which no member waits."""
+        heap, cleanups = self._heap, []
+        while self.next_ms() is not None and heap[0][1] is DeadlineKind.CLEANUP:
+            cleanups.append(heappop(heap))
+        at_ms = heap[0][0] if heap else None
+        # One that was set to the same time twice is there twice.
+        for cleanup in cleanups[:1]:
+            heappush(heap, cleanup)
+        return at_ms
+
     def _is_current(self, entry: _Entry) -> bool:
         """Whether it has not been moved or cancelled since."""
         at_ms, kind, member_id = entry

@@ -77,8 +77,8 @@ class StepResult(NamedTuple):
     `state`: the group to be stored, None if nothing is known of one. One that was deleted lately is stored as
     Dead. `deadline_ms`: when to call again if nothing comes; later than everything the call has seen.
     `requests`: the requests that were read. `replies`, `events`, `rejections`: the decisions, which are in
-    `outputs` as bytes. `was_due_ms`: the deadline of the call before. `read_bytes`: of the answers so far
-    that change nothing.
+    `outputs` as bytes. `read_bytes`: of the answers so far that change nothing. `members_due_ms`: the
+    earliest deadline but for cleanups. `members_were_due_ms`: that of the call before.
     """
 
     state: bytes | None
@@ -88,8 +88,9 @@ class StepResult(NamedTuple):
     replies: list[Reply]
     events: list[Event]
     rejections: list[tuple[Record, Rejection]]
-    was_due_ms: int | None = None
     read_bytes: int = 0
+    members_due_ms: int | None = None
+    members_were_due_ms: int | None = None
 
 
 _LISTS = ("outputs", "requests", "replies", "events", "rejections")
@@ -138,7 +139,7 @@ def steps(
     """
     group = decode_group(state) if state is not None else None
     turn = Turn(_group_id(key), group, config, outages, layout)
-    was_due_ms = turn.deadlines.next_ms() if turn.is_known else None
+    were_due_ms = turn.deadlines.next_of_members_ms() if turn.is_known else None
     coordinator = GroupCoordinator(turn, secret)
     part = _Part(turn, config)
 
@@ -173,11 +174,14 @@ def steps(
         value = _json(turn.group.picture()) if turn.exists else None
         outputs.append(Output(Channel.GROUPS, key, value, place=turn.picture_place))
     outputs += _offset_pictures(turn)
-    yield part.end(
-        encode_group(turn.stored_group()) if turn.is_known else None,
-        turn.deadlines.next_ms() if turn.is_known else None,
-        was_due_ms,
-    )
+    last = part.end()._replace(members_were_due_ms=were_due_ms)
+    if turn.is_known:
+        last = last._replace(
+            state=encode_group(turn.stored_group()),
+            deadline_ms=turn.deadlines.next_ms(),
+            members_due_ms=turn.deadlines.next_of_members_ms(),
+        )
+    yield last
 
 
 class _Part:
@@ -236,19 +240,16 @@ class _Part:
         self.size += size
         return size
 
-    def end(
-        self, state: bytes | None = None, deadline_ms: int | None = None, was_due_ms: int | None = None
-    ) -> StepResult:
+    def end(self) -> StepResult:
         """Give out the part."""
         return StepResult(
-            state=state,
-            deadline_ms=deadline_ms,
+            state=None,
+            deadline_ms=None,
             outputs=self.outputs,
             requests=self.requests,
             replies=self._turn.replies,
             events=self._turn.events,
             rejections=self.rejections,
-            was_due_ms=was_due_ms,
             read_bytes=self._turn.read_bytes,
         )
 

@@ -86,7 +86,7 @@ class Counts:
             self._take_response(reply.response)
         for event in result.events:
             self._take_event(event)
-        self.timers.move(result.was_due_ms, result.deadline_ms)
+        self.timers.move(result.members_were_due_ms, result.members_due_ms)
 
     def _take_response(self, response: Response | InvalidRequestResponse) -> None:
         self.responses[_tag(response) or "unreadable", response.error] += 1

@@ -73,8 +73,8 @@ _LOOK_S = 0.2
 _LOOK_WHILE_CATCHING_UP_S = 0.05
 _QUIET_S = 5
 """With no request for so long none is expected soon."""
-_KNOWN_S = 60
-"""After so long no session ends of which nothing was heard in that time, but for those that are longer."""
+_KNOWN_S = 1_860
+"""After so long no session ends of which nothing was heard in that time: by default none is longer."""
 _CATCH_UP_MS = 120_000
 """A batch that takes longer, while no time passes, may be stuck: it runs again, with twice the time."""
 _CONFLICT = "[CONCURRENT_STREAM_LOG_UPDATE]"

@@ -1,8 +1,8 @@
 """The clock learns here when deadlines of groups are due, because a deadline passes when a tick comes.
 
-Every call of the stateful function tells how it has moved its group's timer, and the driver adds that up. It
-does not know groups in which nothing has happened since the process began. Their deadlines pass with the next
-regular ticks. So they do if a task was tried again, and has told its moves twice.
+Every call of the stateful function tells how it has moved the deadline of its group's members, and the driver
+adds that up. It does not know groups in which nothing has happened since the process began. Their deadlines
+pass with the next regular ticks. So they do if a task was tried again, and has told its moves twice.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections import Counter
 __all__ = ["Timers"]
 
 _UNIT_MS = 100
-_HORIZON_MS = 600_000
-"""Deadlines that are further away are not kept: nearly all of them move before they are due."""
+_HORIZON_MS = 1_920_000
+"""Deadlines that are further away are not kept. A session ends sooner, by default within half an hour."""
 
 
 class Timers:

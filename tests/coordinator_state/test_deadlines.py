@@ -190,3 +190,18 @@ def test_deadlines_that_are_moved_again_and_again_take_no_memory():
     finally:
         tracemalloc.stop()
     assert drain(deadlines, 6_000, its) == [(5_999, "SESSION", name) for name in names]
+
+
+def test_members_do_not_wait_for_a_cleanup():
+    its = group("c1")
+    deadlines = Deadlines(its)
+    assert deadlines.next_of_members_ms() is None
+    for at_ms in (3, 5, 3, 3):
+        deadlines.set(DeadlineKind.CLEANUP, at_ms)
+    assert (deadlines.next_of_members_ms(), deadlines.next_ms()) == (None, 3)
+    deadlines.set(DeadlineKind.SESSION, 7, "c1")
+    assert (deadlines.next_of_members_ms(), deadlines.next_ms()) == (7, 3)
+    deadlines.set(DeadlineKind.SYNC, 2)
+    assert (deadlines.next_of_members_ms(), deadlines.next_ms()) == (2, 2)
+    expected = [(2, "SYNC", ""), (3, "CLEANUP", ""), (7, "SESSION", "c1")]
+    assert drain(deadlines, 10, its) == expected

@@ -47,7 +47,7 @@ def call(
 
 
 def test_nothing():
-    assert call(None) == (None, None, [], [], [], [], [], None, 0)
+    assert call(None) == (None, None, [], [], [], [], [], 0, None, None)
 
 
 def test_first_join():

@@ -9,7 +9,7 @@ from group_coordinator.streaming.counts import Counts, CountsParam
 from group_coordinator.streaming.timers import Timers
 from tests.coordinator_state.test_step import call, join
 
-HORIZON_MS = 600_000
+HORIZON_MS = 1_920_000
 
 
 @pytest.fixture
@@ -59,6 +59,12 @@ def test_only_what_is_due_soon_is_kept(timers: Timers) -> None:
     assert timers.next_ms(0) is None
 
 
+def test_the_deadline_of_the_longest_session_is_kept(timers: Timers) -> None:
+    ends_ms = timers.passed_ms + GroupConfig().group_max_session_timeout_ms + 60_000
+    timers.add(moves((None, ends_ms)))
+    assert timers.next_ms(0) == ends_ms
+
+
 def test_without_a_clock_none_is_kept() -> None:
     timers = Timers()
     timers.add(moves((None, 20_000)))
@@ -71,7 +77,10 @@ def test_calls_of_the_function_tell_how_they_have_moved_the_timer(timers: Timers
     config = GroupConfig(group_initial_rebalance_delay_ms=0)
     joined = call(None, join(0, 15_000), watermark_ms=11_000, config=config)
     expired = call(joined.state, watermark_ms=25_000, config=config)
-    assert (joined.was_due_ms, joined.deadline_ms, expired.was_due_ms) == (None, 25_000, 25_000)
+    assert (joined.members_were_due_ms, joined.members_due_ms) == (None, 25_000)
+    # The group is looked through for old offsets later on, for which nobody waits.
+    assert (expired.members_were_due_ms, expired.members_due_ms) == (25_000, None)
+    assert expired.deadline_ms is not None
 
     for result, due_ms in [(joined, 25_000), (expired, None)]:
         task = CountsParam().addInPlace(CountsParam().zero(driver), result)
