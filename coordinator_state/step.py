@@ -174,14 +174,15 @@ def steps(
         value = _json(turn.group.picture()) if turn.exists else None
         outputs.append(Output(Channel.GROUPS, key, value, place=turn.picture_place))
     outputs += _offset_pictures(turn)
-    last = part.end()._replace(members_were_due_ms=were_due_ms)
-    if turn.is_known:
-        last = last._replace(
-            state=encode_group(turn.stored_group()),
-            deadline_ms=turn.deadlines.next_ms(),
-            members_due_ms=turn.deadlines.next_of_members_ms(),
-        )
-    yield last
+    if not turn.is_known:
+        yield part.end(were_due_ms=were_due_ms)
+        return
+    yield part.end(
+        encode_group(turn.stored_group()),
+        turn.deadlines.next_ms(),
+        turn.deadlines.next_of_members_ms(),
+        were_due_ms,
+    )
 
 
 class _Part:
@@ -240,17 +241,25 @@ class _Part:
         self.size += size
         return size
 
-    def end(self) -> StepResult:
+    def end(
+        self,
+        state: bytes | None = None,
+        deadline_ms: int | None = None,
+        members_due_ms: int | None = None,
+        were_due_ms: int | None = None,
+    ) -> StepResult:
         """Give out the part."""
         return StepResult(
-            state=None,
-            deadline_ms=None,
+            state=state,
+            deadline_ms=deadline_ms,
             outputs=self.outputs,
             requests=self.requests,
             replies=self._turn.replies,
             events=self._turn.events,
             rejections=self.rejections,
             read_bytes=self._turn.read_bytes,
+            members_due_ms=members_due_ms,
+            members_were_due_ms=were_due_ms,
         )
 
 
