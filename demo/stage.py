@@ -153,8 +153,8 @@ class Stage:
             *("--checkpoint", str(self._directory / "checkpoint")),
             # As JSON, because programs can tell its lines for people from all other lines.
             *("--set", "requests.partitions=2", "--set", "log.format=json"),
-            # Twice the default: on a busy machine the first workers start more than three seconds apart, and
-            # all of them are to be in the first generation.
+            # Twice the default: on a busy machine the first workers start more than three seconds apart.
+            # All of them are to be in the first generation.
             *("--set", "group.initial.rebalance.delay.ms=6000"),
             # One that is killed cannot remove its temporary files: ours are removed anyway.
             environment={
