@@ -259,6 +259,7 @@ def size(
 @_rounds
 @_warm_up
 @click.option("--groups", default=100, show_default=True)
+@click.option("--calm", default=75, show_default=True, help="Seconds of nothing before each measurement.")
 @click.option("--seconds", default=15, show_default=True, help="Per round.")
 @click.option("--kind", "kinds", multiple=True, help="Of the streams; by default each.")
 @_settings
@@ -268,6 +269,7 @@ def idle(
     rounds: int,
     warm_up: int,
     groups: int,
+    calm: int,
     seconds: int,
     kinds: tuple[str, ...],
     assignments: tuple[str, ...],
@@ -276,7 +278,7 @@ def idle(
     """Measure what a coordinator costs that nobody asks anything: twenty minutes."""
     from benchmarks.idle import KINDS, Plan, run
 
-    run(Plan(rounds, groups, warm_up, seconds, kinds or KINDS, _parsed(assignments)), file)
+    run(Plan(rounds, groups, warm_up, calm, seconds, kinds or KINDS, _parsed(assignments)), file)
 
 
 @main.command()

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 NOBODY = "no stream"
 KINDS = (PASS_THROUGH, NO_OP, COORDINATOR)
 _PER_SECOND = 100.0
-_CALM_S = {PASS_THROUGH: 5, NO_OP: 5, COORDINATOR: 75, NOBODY: 5}
-"""In s. A coordinator restarts its query, because it was paused, and ticks less often a minute after that."""
+_CALM_S = 5
+"""For all but a coordinator."""
 
 
 class Plan(NamedTuple):
@@ -33,6 +33,9 @@ class Plan(NamedTuple):
     rounds: int
     groups: int
     warm_up_s: float
+    calm_s: float
+    """A coordinator is left alone for this long before each measurement: it restarts its query when it was
+    paused. After half an hour it ticks less often."""
     seconds: float
     kinds: tuple[str, ...]
     """Of streams."""
@@ -58,7 +61,10 @@ def run(plan: Plan, file: Path | None) -> dict[str, Figures]:
                 flow(stream.load, members.beats(), Step(plan.groups, _PER_SECOND, plan.warm_up_s))
         turns = streams | {NOBODY: None}
         rounds = [
-            {kind: _watch(stage, stream, _CALM_S[kind], plan.seconds) for kind, stream in turns.items()}
+            {
+                kind: _watch(stage, stream, plan.calm_s if kind == COORDINATOR else _CALM_S, plan.seconds)
+                for kind, stream in turns.items()
+            }
             for _ in range(plan.rounds)
         ]
     medians = {
