@@ -32,6 +32,8 @@ class Pause(IntEnum):
     """When nothing has come lately that other requests may follow."""
     LONG = 100
     """When nothing has come for a while: members of a group would have sent heartbeats."""
+    LONGEST = 250
+    """When nothing has come for a minute: nobody may use it."""
 
 
 class Polling:

@@ -47,6 +47,7 @@ from group_coordinator.streaming.polling import Pause, Polling
 from group_coordinator.streaming.query import Until
 from group_coordinator.streaming.schedule import Pace
 from group_coordinator.streaming.ticks import TickReader
+from group_coordinator.streaming.timers import Known
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -73,8 +74,8 @@ _LOOK_S = 0.2
 _LOOK_WHILE_CATCHING_UP_S = 0.05
 _QUIET_S = 5
 """With no request for so long none is expected soon."""
-_KNOWN_S = 1_860
-"""After so long no session ends of which nothing was heard in that time: by default none is longer."""
+_UNUSED_S = 60
+"""With no request for so long it may be that no client uses it."""
 _CATCH_UP_MS = 120_000
 """A batch that takes longer, while no time passes, may be stuck: it runs again, with twice the time."""
 _CONFLICT = "[CONCURRENT_STREAM_LOG_UPDATE]"
@@ -151,9 +152,8 @@ class Supervision:
         self._heard = 0
         """How much of requests was heard at the last look. Probes are not among them."""
         self._heard_at = time.monotonic()
-        """When that was more than before, by the machine's monotonic clock in seconds ..."""
-        self._running_since = self._heard_at
-        """... and when the newest query began."""
+        """When that was more than before, by the machine's monotonic clock in seconds."""
+        self._known = Known(self._counts.timers, settings.group.group_max_session_timeout_ms / 1000)
         self._followed = 0
         """How many requests were read, at the last look, that others may follow soon."""
 
@@ -192,6 +192,7 @@ class Supervision:
         # Before the clock asks whether batches end. When one of the query before has ended does not count.
         self._activity = Activity.CATCHING_UP
         self._batches.restart()
+        self._known.forget()
         coordinator = self._leadership.coordinator
         with (
             Clock.of(
@@ -412,7 +413,6 @@ class Supervision:
         except PySparkException as error:
             raise CoordinatorError(f"the query cannot start: {first_line(error)}") from error
         self._has_begun = True
-        self._running_since = time.monotonic()
         match until:
             case Until.PLANNED:
                 self._say("finishing the batch that was running")
@@ -434,6 +434,8 @@ class Supervision:
             self._tell_skew(clock)
             polling.set(self._pause())
             if self._batches.groups is not None:
+                if not is_catching_up:
+                    self._known.look(self._batches.groups, is_quiet=self._is_quiet())
                 self._conflicts = 0
                 self._patience_ms[self._activity] = self._least_ms[self._activity]
             if self._topics.failure is not None:
@@ -509,16 +511,17 @@ class Supervision:
         before, self._followed = self._followed, self._counts.followed
         if self._followed != before or self._activity is Activity.CATCHING_UP:
             return Pause.NONE
+        if self._is_quiet(_UNUSED_S):
+            return Pause.LONGEST
         return Pause.LONG if self._is_quiet() else Pause.SHORT
 
-    def _is_quiet(self) -> bool:
-        return self._activity is Activity.COORDINATING and time.monotonic() - self._heard_at > _QUIET_S
+    def _is_quiet(self, for_s: float = _QUIET_S) -> bool:
+        return self._activity is Activity.COORDINATING and time.monotonic() - self._heard_at > for_s
 
     def _needs_few_ticks(self) -> bool:
         """Whether no requests come, and deadlines are known, which have ticks of their own."""
-        knows_deadlines = time.monotonic() - self._running_since > _KNOWN_S
         # If Kafka is away the clock has to notice before the probes do, or partitions would stand still.
-        return self._is_quiet() and knows_deadlines and self._probes.answers()
+        return self._is_quiet() and self._known.all and self._probes.answers()
 
     def _ticks_caught_up(self) -> int:
         return self._batches.caught_up.get(self._settings.topics_clock, {}).get(0, 0)

@@ -19,10 +19,10 @@ def test_a_query_polls_less_often_when_it_is_told_to(harness: Harness) -> None:
     execution = query._jsq.streamingQuery()
     polling = Polling(query)
     delays = [execution.pollingDelayMs()]
-    for pause in (Pause.SHORT, Pause.SHORT, Pause.LONG, Pause.NONE):
+    for pause in (Pause.SHORT, Pause.SHORT, Pause.LONG, Pause.LONGEST, Pause.NONE):
         polling.set(pause)
         delays.append(execution.pollingDelayMs())
-    assert delays == [10, 50, 50, 100, 10]
+    assert delays == [10, 50, 50, 100, 250, 10]
     harness.call("heartbeat", "again", member_id="m", generation_id=0)
 
 

@@ -166,7 +166,7 @@ class FakeCorrections:
 class Stage:
     """A supervision whose time only goes on when it waits. `script` does something at each look."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, **given: str) -> None:
         self.now_s = 0.0
         self.said: list[str] = []
         self.queries: list[Query] = []
@@ -180,7 +180,7 @@ class Stage:
         self.shifting_s = 0
         self.stopping = StopEvent()
         self.script: Callable[[], None] = lambda: None
-        settings = Settings.load(None, {}, {"bootstrap.servers": "k:1", "checkpoint": "c"})
+        settings = Settings.load(None, {}, {"bootstrap.servers": "k:1", "checkpoint": "c", **given})
         monkeypatch.setattr(time, "monotonic", lambda: self.now_s)
         monkeypatch.setattr(self.stopping, "wait", self.wait)
         self.batches = BatchWatch("the query")
@@ -289,8 +289,8 @@ class Stage:
         self.standstills = []
         return ended
 
-    def end_batch(self, unread: int = 0) -> None:
-        self.batches.batch_ended(progress(unread=unread))
+    def end_batch(self, unread: int = 0, groups: int = 0) -> None:
+        self.batches.batch_ended(progress(groups, unread=unread))
 
 
 def planned(batch_id: int = 0, watermark_ms: int = 0, *, is_committed: bool = True) -> Any:
@@ -317,7 +317,7 @@ def test_a_topic_that_is_another_one_ends_it(stage: Stage) -> None:
 
 
 RESTARTED = "restarting the query: no batch has ended in time"
-LONGEST_SESSION_S = GroupConfig().group_max_session_timeout_ms / 1000
+LONGEST_SESSION_S = GroupConfig().group_max_session_timeout_ms // 1000
 
 
 def test_a_first_batch_that_hangs_is_given_twice_as_long_each_time(stage: Stage) -> None:
@@ -671,7 +671,7 @@ def test_a_clock_that_stops_is_noticed_while_partitions_are_asked(stage: Stage) 
 
 def test_kafka_is_asked_often_while_requests_come(stage: Stage) -> None:
     """Ticks and probes are read besides, and change nothing. Nor do heartbeats in step."""
-    heard = iter([(1, 1), (1, 0), (1, 1), (0, 0), (1, 0), (0, 0)])
+    heard = iter([(1, 1), (1, 0), (1, 1), (0, 0), (1, 0), (0, 0), (0, 0), (1, 1), (0, 0)])
 
     def script() -> None:
         if stage.queries[-1].until is not Until.STOPPED:
@@ -682,9 +682,9 @@ def test_kafka_is_asked_often_while_requests_come(stage: Stage) -> None:
             all_of_them, followed = requests
             stage.counts.requests["heartbeat"] += all_of_them
             stage.counts.followed += followed
-            if len(stage.pauses) == 6:
-                # Nothing has come for longer than members leave between two heartbeats.
-                stage.now_s += 5
+            # Nothing has come for longer than members leave between two heartbeats, and then for a minute.
+            stage.now_s += {6: 5, 7: 55}.get(len(stage.pauses), 0)
+            stage.end_batch()
             read = int(stage.now_s)
             stage.batches.read = {"coordinator.requests": {0: read}, "coordinator.clock": {0: read}}
 
@@ -693,11 +693,15 @@ def test_kafka_is_asked_often_while_requests_come(stage: Stage) -> None:
     assert stage.pauses == [
         Pause.NONE,
         *(Pause.NONE, Pause.SHORT, Pause.NONE, Pause.SHORT, Pause.SHORT),
-        Pause.LONG,
+        *(Pause.LONG, Pause.LONGEST, Pause.NONE, Pause.SHORT),
     ]
 
 
-def test_ticks_are_few_while_no_requests_come_and_deadlines_are_known(stage: Stage) -> None:
+@pytest.mark.parametrize("longest_session_s", [LONGEST_SESSION_S, 6])
+def test_ticks_are_few_while_no_requests_come_and_deadlines_are_known(
+    longest_session_s: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = Stage(monkeypatch, **{"group.max.session.timeout.ms": f"{longest_session_s * 1000:.0f}"})
     quiet: list[tuple[float, bool]] = []
     began_s = 0.0
 
@@ -708,8 +712,8 @@ def test_ticks_are_few_while_no_requests_come_and_deadlines_are_known(stage: Sta
             assert not stage.progress.is_quiet()
             return
         began_s = began_s or stage.now_s
-        stage.end_batch()
-        later_s = stage.now_s - began_s - LONGEST_SESSION_S
+        stage.end_batch(groups=1)
+        later_s = stage.now_s - began_s - longest_session_s
         if later_s > 90:
             stage.stopping.set()
         elif later_s > 80:
@@ -722,4 +726,32 @@ def test_ticks_are_few_while_no_requests_come_and_deadlines_are_known(stage: Sta
     stage.script = script
     stage.under_test.run()
     assert [is_quiet for _, is_quiet in quiet] == [False, True, False, True, False]
-    assert [at_s for at_s, _ in quiet] == pytest.approx([-LONGEST_SESSION_S, 60, 70, 76, 80], abs=0.5)
+    assert [at_s for at_s, _ in quiet] == pytest.approx([-longest_session_s, 60, 70, 76, 80], abs=0.5)
+
+
+def test_ticks_are_few_soon_if_the_query_has_begun_without_groups(stage: Stage) -> None:
+    """But not in the next one: another coordinator may have been there between."""
+    quiet: list[tuple[float, bool]] = []
+    began_s = 0.0
+
+    def script() -> None:
+        nonlocal began_s
+        newest = stage.queries[-1]
+        if newest.until is not Until.STOPPED:
+            newest.isActive = False
+            began_s = 0.0
+            return
+        began_s = began_s or stage.now_s
+        stage.end_batch(groups=0 if len(stage.queries) == 2 and stage.now_s < began_s + 1 else 1)
+        if not quiet or quiet[-1][1] is not stage.progress.is_quiet():
+            quiet.append((stage.now_s - began_s, stage.progress.is_quiet()))
+        if stage.now_s > began_s + 60:
+            if len(stage.queries) > 2:
+                stage.stopping.set()
+            newest.isActive = False
+            newest.error = RuntimeError("[CONCURRENT_STREAM_LOG_UPDATE] somebody else")
+
+    stage.script = script
+    stage.under_test.run()
+    assert [is_quiet for _, is_quiet in quiet] == [False, True, False]
+    assert [at_s for at_s, _ in quiet] == pytest.approx([0, 5, 0], abs=0.5)

@@ -1,15 +1,16 @@
 from __future__ import annotations
 
 import pickle
+import time
 
 import pytest
 
 from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.streaming.counts import Counts, CountsParam
-from group_coordinator.streaming.timers import Timers
+from group_coordinator.streaming.timers import Known, Timers
 from tests.coordinator_state.test_step import call, join
 
-HORIZON_MS = 1_920_000
+DAY_MS = 86_400_000
 
 
 @pytest.fixture
@@ -51,18 +52,68 @@ def test_a_timer_that_nobody_knew_of_takes_none_away(timers: Timers) -> None:
     assert timers.next_ms(0) == 20_000
 
 
-def test_only_what_is_due_soon_is_kept(timers: Timers) -> None:
-    timers.add(moves((None, 10_000), (None, 10_001 + HORIZON_MS), (None, 10_000 + HORIZON_MS - 100)))
-    assert timers.next_ms(0) == 10_000 + HORIZON_MS - 100
-    timers.passed_ms += HORIZON_MS
+def test_what_has_passed_is_not_kept(timers: Timers) -> None:
+    """However far away it was: a session may last as long as `group.max.session.timeout.ms` allows."""
+    timers.add(moves((None, 10_000), (None, 10_000 + DAY_MS)))
+    assert timers.next_ms(0) == 10_000 + DAY_MS
+    timers.passed_ms += DAY_MS
     timers.add(moves())
     assert timers.next_ms(0) is None
 
 
-def test_the_deadline_of_the_longest_session_is_kept(timers: Timers) -> None:
-    ends_ms = timers.passed_ms + GroupConfig().group_max_session_timeout_ms + 60_000
-    timers.add(moves((None, ends_ms)))
-    assert timers.next_ms(0) == ends_ms
+@pytest.fixture
+def now_s(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time by the machine's clock, in a list of one."""
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    return now
+
+
+LONGEST_SESSION_S = 1_800
+
+
+def known_of(timers: Timers) -> Known:
+    return Known(timers, LONGEST_SESSION_S)
+
+
+@pytest.mark.parametrize(
+    ("groups", "is_quiet", "is_known"),
+    [(0, True, True), (0, False, True), (2, True, True), (2, False, False), (3, True, False)],
+)
+def test_all_are_known_when_all_groups_have_told_theirs(
+    groups: int, is_quiet: bool, is_known: bool, timers: Timers
+) -> None:
+    """Two have. While requests come a group may have told its timer, and not be counted yet."""
+    known = known_of(timers)
+    timers.add(moves((None, 20_000), (None, 20_000)))
+    known.look(groups, is_quiet=is_quiet)
+    assert known.all is is_known
+
+
+def test_all_are_known_after_the_longest_session(timers: Timers, now_s: list[float]) -> None:
+    """That is counted from when time counts."""
+    known = known_of(timers)
+    for at_s in (100, LONGEST_SESSION_S + 160):
+        now_s[0] = at_s
+        known.look(1, is_quiet=False)
+        assert not known.all
+    now_s[0] += 0.1
+    known.look(1, is_quiet=False)
+    assert known.all
+
+
+def test_what_is_known_stays_known_until_another_coordinator_may_have_moved_it(timers: Timers) -> None:
+    known = known_of(timers)
+    timers.add(moves((None, 20_000)))
+    known.look(1, is_quiet=True)
+    timers.add(moves((20_000, None)))
+    known.look(1, is_quiet=True)
+    assert known.all
+    timers.add(moves((None, 30_000)))
+    known.forget()
+    known.look(1, is_quiet=True)
+    assert not known.all
+    assert timers.next_ms(0) is None
 
 
 def test_without_a_clock_none_is_kept() -> None:
