@@ -7,6 +7,9 @@ through Kroxylicious, a proxy in Java.
 All proxies have the last core, and take turns. Client and broker have the other ones. What counts is the CPU
 time of the proxy itself. One client on one connection asks for the same records again and again, which the
 broker sends from the page cache.
+
+A client that shares its core with the broker does not wake another one. Most clients share none with their
+broker. So one goes to the broker directly from the last core as well.
 """
 
 from __future__ import annotations
@@ -44,7 +47,8 @@ from tests.gateway.ports import ports_in_a_row
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-DIRECT, FORWARDER, KROXYLICIOUS = "direct", "forwarder", "Kroxylicious"
+DIRECT, DIRECT_ACROSS = "direct", "direct, from another core"
+FORWARDER, KROXYLICIOUS = "forwarder", "Kroxylicious"
 GATEWAY, GATEWAY_TLS = "gateway", "gateway with TLS"
 _TOPIC, _SMALL, _LARGE = "passing", "passing-small", "passing-large"
 _PRODUCE_VERSION = 12
@@ -68,12 +72,16 @@ class Plan(NamedTuple):
 
 
 class _Way(NamedTuple):
-    """A way to the broker: an address, and the process of the proxy, if there is one."""
+    """A way to the broker: an address, and the process of the proxy, if there is one.
+
+    `core`: the client's, if not one of the broker's.
+    """
 
     host: str
     port: int
     tls: ssl.SSLContext | None = None
     proxy: psutil.Process | None = None
+    core: int | None = None
 
 
 def run(plan: Plan, file: Path | None) -> dict[str, dict[str, float]]:
@@ -158,7 +166,11 @@ def _ways(directory: Path, core: int, stack: ExitStack) -> dict[str, _Way]:
         )
         for more, trusted in (((), None), (tls, trusting))
     )
-    ways = {DIRECT: _Way(host, int(port)), FORWARDER: stack.enter_context(_proxy(forwarder, core))}
+    ways = {
+        DIRECT: _Way(host, int(port)),
+        DIRECT_ACROSS: _Way(host, int(port), core=core),
+        FORWARDER: stack.enter_context(_proxy(forwarder, core)),
+    }
     address = f"localhost:{ports_in_a_row(4)}"
     try:
         neighbour = kroxylicious(directory, broker.bootstrap_servers, address, f"{FOUND}{address}")
@@ -212,6 +224,15 @@ def _proxy(command: list[str], core: int, tls: ssl.SSLContext | None = None) -> 
 
 
 # -- the client ------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _on(core: int | None) -> Iterator[None]:
+    """Let this thread run on that core, if one is given."""
+    ours = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, ours if core is None else {core})
+    yield
+    os.sched_setaffinity(0, ours)
 
 
 class _Client:
@@ -273,7 +294,7 @@ def _measure(way: _Way, seconds: float) -> dict[str, float]:
     fetch = _fetch()
     small = codec.encode_request(produce(_PRODUCE_VERSION, _SMALL), 3, "passing")
     large = codec.encode_request(produce(_PRODUCE_VERSION, _LARGE, bytes(_RECORD_BYTES)), 4, "passing")
-    with _Client(way) as client:
+    with _on(way.core), _Client(way) as client:
         before_s, begin = _cpu_s(way), time.perf_counter()
         count = 0
         while time.perf_counter() < begin + seconds:
