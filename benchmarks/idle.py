@@ -58,8 +58,9 @@ def run(plan: Plan, file: Path | None) -> dict[str, Figures]:
             for kind, members in ((kind, Members(plan.groups, 1)) for kind in plan.kinds)
         ]
         for turn in turns:
-            # For the JVM's compiler.
-            turn.beat(plan.warm_up_s)
+            with stage.turn(turn.stream):
+                # For the JVM's compiler.
+                turn.beat(plan.warm_up_s)
         turns.append(_Turn(NOBODY, stage, plan))
         rounds, wake_ups_us = [], []
         for _ in range(plan.rounds):
@@ -101,14 +102,13 @@ class _Turn(NamedTuple):
     def beat(self, seconds: float) -> None:
         """All members in turn send heartbeats."""
         if self.stream is not None and self.members is not None:
-            with self.stage.turn(self.stream):
-                flow(self.stream.load, self.members.beats(), Step(self.plan.groups, _PER_SECOND, seconds))
+            flow(self.stream.load, self.members.beats(), Step(self.plan.groups, _PER_SECOND, seconds))
 
     def watch(self) -> Figures:
         """What stream and broker take when nothing comes."""
-        # A coordinator that was paused has begun again, and has to hear of its groups.
-        self.beat(self.plan.groups / _PER_SECOND)
         with self.stage.turn(self.stream):
+            # A coordinator that was paused has begun again, and has to hear of its groups.
+            self.beat(self.plan.groups / _PER_SECOND)
             time.sleep(self.plan.calm_s if self.kind == COORDINATOR else _CALM_S)
             before = self._spent()
             time.sleep(self.plan.seconds)

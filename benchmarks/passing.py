@@ -204,11 +204,9 @@ def _certificate(directory: Path) -> tuple[Path, Path]:
 
 @contextmanager
 def _proxy(command: list[str], core: int, tls: ssl.SSLContext | None = None) -> Iterator[_Way]:
-    ours = os.sched_getaffinity(0)
     # It has the core from its first thread on.
-    os.sched_setaffinity(0, {core})
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    os.sched_setaffinity(0, ours)
+    with _on(core):
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert process.stdout is not None
     try:
         for line in process.stdout:
@@ -223,16 +221,18 @@ def _proxy(command: list[str], core: int, tls: ssl.SSLContext | None = None) -> 
         process.wait()
 
 
-# -- the client ------------------------------------------------------------------------------------------
-
-
 @contextmanager
 def _on(core: int | None) -> Iterator[None]:
     """Let this thread run on that core, if one is given."""
     ours = os.sched_getaffinity(0)
     os.sched_setaffinity(0, ours if core is None else {core})
-    yield
-    os.sched_setaffinity(0, ours)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, ours)
+
+
+# -- the client ------------------------------------------------------------------------------------------
 
 
 class _Client:

@@ -701,7 +701,7 @@ def test_kafka_is_asked_often_while_requests_come(stage: Stage) -> None:
 def test_ticks_are_few_while_no_requests_come_and_deadlines_are_known(
     longest_session_s: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stage = Stage(monkeypatch, **{"group.max.session.timeout.ms": f"{longest_session_s * 1000:.0f}"})
+    stage = Stage(monkeypatch, **{"group.max.session.timeout.ms": f"{longest_session_s * 1000}"})
     quiet: list[tuple[float, bool]] = []
     began_s = 0.0
 

@@ -72,7 +72,8 @@ def now_s(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 LONGEST_SESSION_S = 1_800
 
 
-def known_of(timers: Timers) -> Known:
+@pytest.fixture
+def known(timers: Timers) -> Known:
     return Known(timers, LONGEST_SESSION_S)
 
 
@@ -81,18 +82,16 @@ def known_of(timers: Timers) -> Known:
     [(0, True, True), (0, False, True), (2, True, True), (2, False, False), (3, True, False)],
 )
 def test_all_are_known_when_all_groups_have_told_theirs(
-    groups: int, is_quiet: bool, is_known: bool, timers: Timers
+    groups: int, is_quiet: bool, is_known: bool, timers: Timers, known: Known
 ) -> None:
     """Two have. While requests come a group may have told its timer, and not be counted yet."""
-    known = known_of(timers)
     timers.add(moves((None, 20_000), (None, 20_000)))
     known.look(groups, is_quiet=is_quiet)
     assert known.all is is_known
 
 
-def test_all_are_known_after_the_longest_session(timers: Timers, now_s: list[float]) -> None:
+def test_all_are_known_after_the_longest_session(known: Known, now_s: list[float]) -> None:
     """That is counted from when time counts."""
-    known = known_of(timers)
     for at_s in (100, LONGEST_SESSION_S + 160):
         now_s[0] = at_s
         known.look(1, is_quiet=False)
@@ -102,8 +101,9 @@ def test_all_are_known_after_the_longest_session(timers: Timers, now_s: list[flo
     assert known.all
 
 
-def test_what_is_known_stays_known_until_another_coordinator_may_have_moved_it(timers: Timers) -> None:
-    known = known_of(timers)
+def test_what_is_known_stays_known_until_another_coordinator_may_have_moved_it(
+    timers: Timers, known: Known
+) -> None:
     timers.add(moves((None, 20_000)))
     known.look(1, is_quiet=True)
     timers.add(moves((20_000, None)))
