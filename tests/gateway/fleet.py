@@ -6,7 +6,10 @@ There are GROUPS groups, from number FIRST on, of SIZE members each, which commi
 read. It says `all have committed` whenever all of them have done so since it last said that, and each move of
 partitions and each error that a member is told. At SIGTERM it says as JSON each offset whose commit was
 acknowledged, and for how many seconds the longest commit waited for that. It closes no member: so nothing of
-what happens after that counts.
+what happens after that counts. It ends as well when the process that has started it has gone.
+
+It runs only while nothing else wants the processor. Elsewhere clients have machines of their own. Here they
+have five threads for each member, which would keep the gateway from the processor when all connect at once.
 """
 
 from __future__ import annotations
@@ -17,10 +20,13 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
+AUTOGROUP, LOWEST = Path("/proc/self/autogroup"), 19
 EVERY_S = 1.0
 STRATEGIES = ("range", "cooperative-sticky")
 
@@ -86,21 +92,32 @@ def name_of(topic: str, group: int) -> str:
     return f"{topic}-{group}"
 
 
+def give_way() -> None:
+    """Leave the processor to all other programs.
+
+    Some kernels weigh sessions against each other (`sched_autogroup_enabled`). There the weight of a process
+    only counts within its session, and the session has one of its own.
+    """
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    os.setsid()
+    with suppress(FileNotFoundError):
+        AUTOGROUP.write_text(str(LOWEST), encoding="ascii")
+
+
 def say(line: str) -> None:
     print(line, flush=True)
 
 
 def main() -> None:
     address, topic, *numbers = sys.argv[1:]
-    # Its threads, five for each member, would keep the gateway from the processor when all connect at once.
-    # A kernel that weighs sessions against each other (`sched_autogroup`) does not mind how nice they are.
-    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    give_way()
     first, groups, size = map(int, numbers)
+    parent = os.getppid()
     stopping: list[int] = []
     signal.signal(signal.SIGTERM, lambda *_: stopping.append(1))
     members = [Member(address, topic, first + number % groups) for number in range(groups * size)]
     counted = [0] * len(members)
-    while not stopping:
+    while not stopping and os.getppid() == parent:
         began_s = time.monotonic()
         for each in members:
             each.step()
