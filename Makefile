@@ -134,7 +134,7 @@ lock: $(READY) ## Resolve requirements.lock and deploy/jars.lock anew (UPGRADE=1
 		.venv/lock/bin/pip install --quiet --disable-pip-version-check uv 'jgo>=3.2,<4'; }
 	.venv/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-emit-find-links --custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade) \
-		--extra cli --extra delta --extra gateway --extra history --extra spark --group dev --output-file requirements.lock pyproject.toml
+		--extra cli --extra delta --extra gateway --extra history --extra spark --extra uvloop --group dev --output-file requirements.lock pyproject.toml
 	PYTHONPATH=src .venv/lock/bin/python -m group_coordinator.deploy.lock_jars
 
 .PHONY: clean

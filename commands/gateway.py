@@ -77,6 +77,7 @@ def gateway(
 
     from group_coordinator.commands.settings import load_settings
     from group_coordinator.gateway.errors import GatewayError
+    from group_coordinator.gateway.loops import new_event_loop
     from group_coordinator.gateway.metrics import GatewayHealth, GatewayMetrics
     from group_coordinator.gateway.service import Gateway
     from group_coordinator.gateway.settings import GatewaySettings
@@ -107,7 +108,8 @@ def gateway(
             stack.enter_context(
                 serving(settings.gateway_metrics_port, registry, health, tell, "gateway.metrics.port")
             )
-            asyncio.run(_run(made, tell))
+            with asyncio.Runner(loop_factory=new_event_loop) as runner:
+                runner.run(_run(made, tell))
         except (GatewayError, KafkaError, SettingsError) as error:
             fail(error, tell)
 

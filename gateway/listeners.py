@@ -14,6 +14,7 @@ from group_coordinator.gateway.errors import GatewayError
 from group_coordinator.gateway.limits import Seldom
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable
 
     from group_coordinator.gateway.certificates import Certificates
@@ -26,13 +27,15 @@ __all__ = ["Listeners"]
 log = logging.getLogger(__name__)
 
 _HANDSHAKE_S = 10.0
-# Each TLS connection has a buffer of this size from the beginning. Of asyncio's own 256 KiB ten thousand idle
-# ones would mostly consist. Two records fit into this one.
-sslproto.SSLProtocol.max_size = 32 * 1024
+# On asyncio's own loop each TLS connection has a buffer of this size from the beginning. Of its 256 KiB ten
+# thousand idle ones would mostly consist. With 20 KiB, little more than a record, clients produce a seventh
+# less.
+sslproto.SSLProtocol.max_size = 24 * 1024
 _FILES = 200
 """Files that are open beside those of clients: ports, the coordinator's topics, probes."""
 _BACKLOG = 1_024
 """Clients that may wait to be accepted: all of them come back at once after an outage."""
+_ACCEPT_AGAIN_S = 1.0
 
 
 class Listeners:
@@ -42,8 +45,8 @@ class Listeners:
         self, settings: GatewaySettings, certificates: Certificates | None, metrics: GatewayMetrics
     ) -> None:
         self._settings, self._certificates, self._metrics = settings, certificates, metrics
-        self._tasks: list[asyncio.Future[None]] = []
-        self._greeted: set[_Handshake] = set()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._handshakes: set[asyncio.Task[None]] = set()
         self._refused = Seldom()
         self.connections: set[ClientConnection] = set()
 
@@ -93,16 +96,67 @@ class Listeners:
             self._count()
             return connection
 
-        def accept() -> asyncio.BaseProtocol:
-            if len(self.connections) + len(self._greeted) >= self._settings.gateway_max_connections:
-                return self._refuse()
-            if self._certificates is None:
-                return enter()
-            handshake = _Handshake(self._certificates, enter, self._shaken)
-            self._greeted.add(handshake)
-            return handshake
+        serving = (
+            self._serving(bound, enter)
+            if self._certificates is None
+            else self._serving_tls(bound, enter, self._certificates)
+        )
+        self._tasks.append(asyncio.get_running_loop().create_task(serving))
 
-        self._tasks.append(asyncio.ensure_future(_serving(accept, bound)))
+    async def _serving(self, bound: socket.socket, enter: Callable[[], ClientConnection]) -> None:
+        def accept() -> asyncio.BaseProtocol:
+            return _Refused() if self._refuses() else enter()
+
+        # Without its own word for it, asyncio would make the backlog a hundred again.
+        server = await asyncio.get_running_loop().create_server(accept, sock=bound, backlog=_BACKLOG)
+        async with server:
+            await server.serve_forever()
+
+    async def _serving_tls(
+        self, bound: socket.socket, enter: Callable[[str], ClientConnection], certificates: Certificates
+    ) -> None:
+        # A server of asyncio's tells nobody of handshakes: how many are under way, and why they fail.
+        loop = asyncio.get_running_loop()
+        bound.setblocking(False)
+        with bound:
+            while True:
+                try:
+                    accepted, (host, *_) = await loop.sock_accept(bound)
+                except ConnectionAbortedError:
+                    continue
+                except OSError as error:
+                    # Such as too many open files.
+                    log.warning("no client can be accepted: %s", error)
+                    await asyncio.sleep(_ACCEPT_AGAIN_S)
+                    continue
+                if self._refuses():
+                    accepted.close()
+                    continue
+                shaking = self._shake(accepted, host, enter, certificates.context)
+                task = loop.create_task(shaking)
+                self._handshakes.add(task)
+                task.add_done_callback(self._handshakes.discard)
+                # If many come at once, the others are served between two of them.
+                await asyncio.sleep(0)
+
+    async def _shake(
+        self,
+        accepted: socket.socket,
+        host: str,
+        enter: Callable[[str], ClientConnection],
+        context: ssl.SSLContext,
+    ) -> None:
+        handshake = _Handshake(enter)
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: handshake, accepted, ssl=context, ssl_handshake_timeout=_HANDSHAKE_S
+            )
+        except OSError as error:
+            # Of the network, of TLS, or that the time is over.
+            handshake.error = error
+        if handshake.error is not None:
+            log.info("the TLS handshake of %s fails: %s", host, handshake.error)
+            self._metrics.connections_closed.labels("handshake").inc()
 
     def left(self, connection: ClientConnection, reason: str) -> None:
         """A connection has gone."""
@@ -112,13 +166,16 @@ class Listeners:
 
     def close(self) -> None:
         """Accept no more connections."""
-        for each in self._tasks:
+        for each in (*self._tasks, *self._handshakes):
             each.cancel()
 
     def _count(self) -> None:
         self._metrics.connections.set(len(self.connections))
 
-    def _refuse(self) -> asyncio.Protocol:
+    def _refuses(self) -> bool:
+        """Refuse one more client if there is no room, and count it."""
+        if len(self.connections) + len(self._handshakes) < self._settings.gateway_max_connections:
+            return False
         self._metrics.connections_closed.labels("too many").inc()
         if count := self._refused.happened(time.monotonic()):
             log.warning(
@@ -126,13 +183,7 @@ class Listeners:
                 count,
                 self._settings.gateway_max_connections,
             )
-        return _Refused()
-
-    def _shaken(self, handshake: _Handshake, error: Exception | None) -> None:
-        self._greeted.discard(handshake)
-        if error is not None:
-            log.info("the TLS handshake of %s fails: %s", handshake.host, error)
-            self._metrics.connections_closed.labels("handshake").inc()
+        return True
 
 
 class _Refused(asyncio.Protocol):
@@ -145,51 +196,19 @@ class _Refused(asyncio.Protocol):
 class _Handshake(asyncio.Protocol):
     """A client until TLS is agreed on; then the connection that `enter` makes takes its place."""
 
-    def __init__(
-        self,
-        certificates: Certificates,
-        enter: Callable[[str], ClientConnection],
-        on_end: Callable[[_Handshake, Exception | None], None],
-    ) -> None:
-        self._certificates, self._enter, self._on_end = certificates, enter, on_end
-        self._early: list[bytes] = []
-        """Sent by the client right behind its handshake."""
-        self._task: asyncio.Task[None] | None = None
-        self.host = ""
+    def __init__(self, enter: Callable[[str], ClientConnection]) -> None:
+        self._enter = enter
+        self.error: Exception | None = ConnectionResetError("the client has gone")
+        """Why it fails; None once TLS is agreed on."""
 
     def connection_made(self, transport: Any) -> None:
-        self.host = (transport.get_extra_info("peername") or ("",))[0]
-        self._task = asyncio.get_running_loop().create_task(self._shake(transport))
-
-    def data_received(self, data: bytes) -> None:
-        self._early.append(data)
-
-    async def _shake(self, transport: Any) -> None:
         try:
-            secured: Any = await asyncio.get_running_loop().start_tls(
-                transport,
-                self,
-                self._certificates.context,
-                server_side=True,
-                ssl_handshake_timeout=_HANDSHAKE_S,
-            )
-            if secured is None or secured.is_closing():
-                raise ConnectionResetError("the client has gone")
-            connection = self._enter(getattr(secured.get_extra_info("ssl_object"), "name", ""))
-        except (OSError, GatewayError) as error:
-            # Of the network, of TLS, that the time is over, or that the client asks for nobody here.
+            connection = self._enter(getattr(transport.get_extra_info("ssl_object"), "name", ""))
+        except GatewayError as error:
+            # It asks for nobody here.
+            self.error = error
             transport.abort()
-            self._on_end(self, error)
             return
-        self._on_end(self, None)
-        secured.set_protocol(connection)
-        connection.connection_made(secured)
-        for data in self._early:
-            connection.data_received(data)
-
-
-async def _serving(accept: Callable[[], asyncio.BaseProtocol], bound: socket.socket) -> None:
-    # Without its own word for it, asyncio would make the backlog a hundred again.
-    server = await asyncio.get_running_loop().create_server(accept, sock=bound, backlog=_BACKLOG)
-    async with server:
-        await server.serve_forever()
+        self.error = None
+        transport.set_protocol(connection)
+        connection.connection_made(transport)

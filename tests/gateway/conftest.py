@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -52,6 +52,7 @@ def start_gateway(
     *arguments: str,
     listen: str = "127.0.0.1:0",
     advertised: str = "localhost",
+    within: Sequence[str] = (),
 ) -> Process:
     """`topics`: the names that its coordinator has for them."""
     names = [
@@ -72,6 +73,7 @@ def start_gateway(
         "--metrics-port",
         "0",
         *arguments,
+        within=within,
     )
 
 

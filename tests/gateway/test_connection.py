@@ -33,6 +33,7 @@ from group_coordinator.gateway.limits import Budget, Limits, Pending, largest, l
 from group_coordinator.gateway.local import Client
 from group_coordinator.gateway.metrics import GatewayMetrics
 from group_coordinator.gateway.security import Security
+from tests.gateway.each_loop import each_loop, run  # noqa: F401 - a fixture
 from tests.gateway.test_listeners import PASSWORD
 from tests.gateway.test_listeners import of_client as client_of_tls
 from tests.patience import PATIENCE_S, eventually
@@ -174,7 +175,7 @@ def play(story: Story, security: Security = PLAIN, tls: ssl.SSLContext | None = 
                 await eventually(lambda: gateway.reasons)
         return gateway
 
-    return asyncio.run(played())
+    return run(played())
 
 
 def server_of_tls(directory: Path) -> ssl.SSLContext:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import resource
 import socket
 import ssl
 from collections.abc import AsyncIterator
@@ -21,6 +22,7 @@ from group_coordinator.gateway.errors import GatewayError
 from group_coordinator.gateway.listeners import Listeners
 from group_coordinator.gateway.metrics import GatewayMetrics
 from group_coordinator.gateway.settings import GatewaySettings
+from tests.gateway.each_loop import each_loop, run  # noqa: F401 - a fixture
 from tests.patience import PATIENCE_S, eventually
 from tests.security.certificates import make_client_key
 
@@ -105,7 +107,7 @@ def test_many_may_come_at_once() -> None:
             for each in there:
                 each.close()
 
-    asyncio.run(story())
+    run(story())
 
 
 def test_the_next_one_is_closed_and_the_one_after_a_place_is_free_is_not(
@@ -123,7 +125,7 @@ def test_the_next_one_is_closed_and_the_one_after_a_place_is_free_is_not(
             assert (await door.say(b"hello"))[0] == b"hello"
             there[1][1].close()
 
-    asyncio.run(story())
+    run(story())
     assert caplog.messages == ["1 connections are refused: there are gateway.max.connections (2)"]
 
 
@@ -152,7 +154,7 @@ def test_new_connections_get_the_new_certificate_and_a_broken_one_is_not_taken(
             assert await old[0].read(100) == b"still here"
             old[1].close()
 
-    asyncio.run(story())
+    run(story())
     said = [each for each in caplog.messages if "certificate" in each]
     assert [each.partition(",")[0] for each in said[:2]] == ["the certificate is not renewed"] * 2
     assert said[2:] == [f"the certificate is renewed from {file}"]
@@ -179,7 +181,7 @@ def test_a_client_has_to_show_a_certificate_if_there_is_an_authority_for_it(
                     assert (await door.say(b"hello", refused))[0] == b""
             await eventually(lambda: door.closed("handshake") == 2)
 
-    asyncio.run(story())
+    run(story())
 
 
 def test_a_handshake_that_does_not_end_is_ended_and_takes_a_place_until_then(
@@ -197,14 +199,41 @@ def test_a_handshake_that_does_not_end_is_ended_and_takes_a_place_until_then(
         )
         async with door.open():
             _, silent = await asyncio.open_connection("127.0.0.1", door.port)
-            await eventually(lambda: door.listeners._greeted)
+            await eventually(lambda: door.listeners._handshakes)
             assert (await door.say(b""))[0] == b""
             assert door.closed("too many") == 1
             await eventually(lambda: door.closed("handshake"))
             assert (await door.say(b"hello", of_client()))[0] == b"hello"
             silent.close()
 
-    asyncio.run(story())
+    run(story())
+
+
+def test_clients_are_accepted_again_after_the_process_had_too_many_files(
+    keys: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "gateway.pem"
+    file.write_text(keys[0])
+    monkeypatch.setattr(module, "_ACCEPT_AGAIN_S", 0.1)
+    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+    async def story() -> None:
+        door = Door(gateway_tls_certificate=str(file), gateway_tls_key_password=PASSWORD)
+        async with door.open():
+            assert (await door.say(b"hello", of_client()))[0] == b"hello"
+            with socket.socket() as client:
+                # Those that are open stay open.
+                resource.setrlimit(resource.RLIMIT_NOFILE, (0, allowed[1]))
+                client.connect(("127.0.0.1", door.port))
+                await eventually(lambda: len(caplog.messages) >= 2)
+                resource.setrlimit(resource.RLIMIT_NOFILE, allowed)
+                assert (await door.say(b"hello", of_client()))[0] == b"hello"
+
+    try:
+        run(story())
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, allowed)
+    assert caplog.messages[0].startswith("no client can be accepted: ")
 
 
 def test_a_port_may_be_shared_on_purpose_only() -> None:

@@ -4,68 +4,112 @@ from __future__ import annotations
 
 import asyncio
 import resource
-from collections.abc import Iterator
-from contextlib import closing
+import ssl
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import psutil
 import pytest
 from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import NewTopic
+from kafka.errors import TopicAlreadyExistsError
 from kafka.protocol.consumer import FetchRequest, JoinGroupRequest
 from kafka.protocol.metadata import ApiVersionsRequest
 
 from group_coordinator.gateway import codec
 from tests.commands.job import Process
 from tests.gateway.conftest import Running, start_gateway
+from tests.gateway.test_listeners import PASSWORD, of_client
 from tests.patience import PATIENCE_S, eventually, wait_for
+from tests.security.certificates import make_client_key
 
+WITHOUT_UVLOOP = (sys.executable, "-m", "tests.gateway.without_uvloop")
 MOST_BYTES = 60_000
 """Of an idle connection with its connection to the broker: both have been used."""
 
 
-async def connect(address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def connect(
+    address: str, tls: ssl.SSLContext | None = None
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     host, port = address.split(":")
-    return await asyncio.open_connection(host, int(port))
+    return await asyncio.open_connection(host, int(port), ssl=tls)
 
 
-async def ask(address: str) -> asyncio.StreamWriter:
-    reader, writer = await connect(address)
+async def ask(address: str, tls: ssl.SSLContext | None = None) -> asyncio.StreamWriter:
+    reader, writer = await connect(address, tls)
     writer.write(codec.encode_request(ApiVersionsRequest(version=0), 1, "c"))
     length = int.from_bytes(await reader.readexactly(4))
     assert (await reader.readexactly(length))[:4] == (1).to_bytes(4)
     return writer
 
 
+@contextmanager
+def many_files() -> Iterator[int]:
+    """This process may open as many files as the system lets it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    try:
+        yield hard
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def bytes_of_each(gateway: Process, address: str, count: int, tls: ssl.SSLContext | None = None) -> float:
+    """Connect so many clients, which ask once and then hang up; returns what each idle one takes."""
+    memory = psutil.Process(gateway.pid).memory_info
+
+    async def story() -> int:
+        async with asyncio.timeout(PATIENCE_S):
+            # What is made once is made by the first ones.
+            there = [await ask(address, tls) for _ in range(100)]
+            before = memory().rss
+            there += [await ask(address, tls) for _ in range(count)]
+            after = memory().rss
+        assert gateway.metrics()["group_coordinator_gateway_connections",] == len(there)
+        await hang_up(there)
+        return after - before
+
+    each = asyncio.run(story()) / count
+    print(f"{count} idle connections take {each:,.0f} bytes each")
+    return each
+
+
 @pytest.mark.verify
 @pytest.mark.spark
 def test_an_idle_connection_takes_little_memory_and_all_of_it_is_given_back(running: Running) -> None:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    count = min(9_500, hard // 2 - 500)
-    process = psutil.Process(running.process._process.pid)
-
-    async def story() -> tuple[int, int]:
-        async with asyncio.timeout(PATIENCE_S):
-            # What is made once is made by the first ones.
-            there = [await ask(running.gateway) for _ in range(100)]
-            before = process.memory_info().rss
-            there += [await ask(running.gateway) for _ in range(count)]
-            after = process.memory_info().rss
-        connected = running.process.metrics()["group_coordinator_gateway_connections",]
-        assert connected == len(there)
-        await hang_up(there)
-        return before, after
-
-    try:
-        before, after = asyncio.run(story())
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    each = (after - before) / count
-    print(f"{count} idle connections take {each:,.0f} bytes each")
-    assert each <= MOST_BYTES
+    with many_files() as most:
+        count = min(9_500, most // 2 - 500)
+        assert bytes_of_each(running.process, running.gateway, count) <= MOST_BYTES
     wait_for(lambda: running.process.metrics()["group_coordinator_gateway_connections",] == 0)
-    wait_for(lambda: process.num_fds() < count)
+    wait_for(lambda: psutil.Process(running.process.pid).num_fds() < count)
+
+
+@pytest.mark.verify
+@pytest.mark.spark
+@pytest.mark.parametrize("within", [(), WITHOUT_UVLOOP], ids=["uvloop", "asyncio"])
+def test_an_idle_connection_with_tls_takes_little_memory(
+    within: Sequence[str], bootstrap_servers: str, tmp_path: Path
+) -> None:
+    names = {name: f"tls-limits.{name}" for name in ("requests", "responses", "groups")}
+    with (
+        closing(KafkaAdminClient(bootstrap_servers=bootstrap_servers)) as admin,
+        suppress(TopicAlreadyExistsError),
+    ):
+        admin.create_topics([NewTopic(name, 1, 1) for name in names.values()])
+    key = make_client_key(tmp_path, PASSWORD)
+    settings = (f"gateway.tls.certificate={key}", f"gateway.tls.key.password={PASSWORD}")
+    words = (word for each in settings for word in ("--set", each))
+    gateway = start_gateway(tmp_path, bootstrap_servers, names, *words, within=within)
+    try:
+        address = gateway.wait_for("clients find the gateway at ")
+        with many_files():
+            assert bytes_of_each(gateway, address, 2_000, of_client()) <= MOST_BYTES
+        gateway.terminate()
+        assert gateway.exit_code() == 0, gateway.said
+    finally:
+        gateway.kill()
 
 
 async def hang_up(there: list[asyncio.StreamWriter]) -> None:
@@ -134,7 +178,7 @@ def small(tmp_path: Path, bootstrap_servers: str) -> Iterator[Process]:
 @pytest.mark.spark
 def test_all_limits_at_their_ends_take_the_memory_that_they_name(small: Process) -> None:
     address = small.wait_for("clients find the gateway at ")
-    memory = psutil.Process(small._process.pid).memory_info
+    memory = psutil.Process(small.pid).memory_info
 
     def closed(reason: str) -> float:
         return small.metrics()["group_coordinator_gateway_connections_closed_total", reason]

@@ -23,6 +23,7 @@ from group_coordinator.gateway.metrics import GatewayMetrics
 from group_coordinator.gateway.places import Places
 from group_coordinator.gateway.settings import GatewaySettings
 from group_coordinator.gateway.upstream import Serving
+from tests.gateway.each_loop import each_loop, run  # noqa: F401 - a fixture
 from tests.gateway.ports import ports_in_a_row
 from tests.gateway.test_listeners import PASSWORD, of_client
 from tests.patience import PATIENCE_S, eventually
@@ -133,7 +134,7 @@ def test_a_name_leads_to_its_broker_and_a_foreign_one_nowhere(
         assert await served_by(port, "broker-3.kafka.example.com", of_client()) == "3 own-3"
         await house.close()
 
-    asyncio.run(story())
+    run(story())
     labels = {"reason": "handshake"}
     closed = house.registry.get_sample_value("group_coordinator_gateway_connections_closed_total", labels)
     assert closed == 6
@@ -166,7 +167,7 @@ def test_a_name_that_is_no_text_fails_the_handshake_with_one_line(
         await house.close()
 
     with foreign_names_ignored():
-        asyncio.run(story())
+        run(story())
         sys.unraisablehook(another)
     assert caplog.messages[0].startswith("the TLS handshake of 127.0.0.1 fails: ")
     assert printed == [another]
@@ -193,7 +194,7 @@ def test_ports_that_clients_are_told_are_not_those_that_are_listened_on() -> Non
         assert await served_by(port, None, None) == "1 own-1", "the other one has no port"
         await house.close()
 
-    asyncio.run(story())
+    run(story())
 
 
 def test_without_a_place_for_any_broker_it_ends() -> None:
@@ -203,4 +204,4 @@ def test_without_a_place_for_any_broker_it_ends() -> None:
             house.places.open()
         await house.close()
 
-    asyncio.run(story())
+    run(story())
