@@ -146,6 +146,8 @@ def test_a_clock_has_stamped_what_is_near_the_first_probe_that_has_shown_it() ->
     assert first(NOW + 14_001) == 9
     assert first(NOW + 14_000) == first(NOW + 6_000) == 5
     assert first(NOW + 5_999) == 9
+    # Each may be so long before the next one, but the first of them would have come before the plan.
+    assert first(NOW + 5_000, NOW + 7_000, NOW + 10_900) == 6
 
 
 def test_a_clock_that_is_put_right_counts_so_from_there_on() -> None:
