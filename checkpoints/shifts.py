@@ -127,12 +127,11 @@ class Measured(NamedTuple):
         `times`: offset and append time of the requests that came after a batch was planned, at log time
         `planned_ms`, and before the first probe. `differ_ms`: by how much clocks may differ.
         """
-        first = self.offset
-        probe_ms = next_ms = self.since_ms + self.ahead_ms
-        longest_ms = self.since_ms - planned_ms + differ_ms
+        first, next_ms = self.offset, self.since_ms + self.ahead_ms
+        earliest_ms = planned_ms + self.ahead_ms - differ_ms
         for offset, time_ms in reversed(times):
-            # By this clock it would have come after the next one, or before the batch was planned.
-            if next_ms - time_ms < -differ_ms or probe_ms - time_ms > longest_ms:
+            # By this clock it would have come before the plan, or after the next one.
+            if not earliest_ms <= time_ms <= next_ms + differ_ms:
                 break
             first, next_ms = offset, time_ms
         return first

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
-from tests.commands.job import COMMAND, Job, Process
+from tests.commands.job import COMMAND, Job, Process, set_all
 from tests.patience import PATIENCE_S
 
 
@@ -55,11 +55,7 @@ def start_gateway(
     within: Sequence[str] = (),
 ) -> Process:
     """`topics`: the names that its coordinator has for them."""
-    names = [
-        argument
-        for name in ("requests", "responses", "groups")
-        for argument in ("--set", f"topics.{name}={topics[name]}")
-    ]
+    names = set_all({f"topics.{name}": topics[name] for name in ("requests", "responses", "groups")})
     return Process(
         directory,
         "gateway",

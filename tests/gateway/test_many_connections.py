@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import resource
 import ssl
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import psutil
 import pytest
 from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import NewTopic
-from kafka.errors import TopicAlreadyExistsError
 from kafka.protocol.consumer import FetchRequest, JoinGroupRequest
 from kafka.protocol.metadata import ApiVersionsRequest
 
 from group_coordinator.gateway import codec
-from tests.commands.job import Process
+from tests.commands.job import Process, set_all
 from tests.gateway.conftest import Running, start_gateway
+from tests.gateway.files import many_files
 from tests.gateway.test_listeners import PASSWORD, of_client
 from tests.patience import PATIENCE_S, eventually, wait_for
 from tests.security.certificates import make_client_key
@@ -45,15 +44,23 @@ async def ask(address: str, tls: ssl.SSLContext | None = None) -> asyncio.Stream
     return writer
 
 
+def make_topics(broker: str, *names: str) -> None:
+    with closing(KafkaAdminClient(bootstrap_servers=broker)) as admin:
+        admin.create_topics([NewTopic(name, 1, 1) for name in names])
+
+
 @contextmanager
-def many_files() -> Iterator[int]:
-    """This process may open as many files as the system lets it."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+def alone(
+    directory: Path, broker: str, settings: Mapping[str, str], within: Sequence[str] = ()
+) -> Iterator[Process]:
+    """A gateway before topics of its own, at which no coordinator answers."""
+    names = {name: f"{directory.name}.{name}" for name in ("requests", "responses", "groups")}
+    make_topics(broker, *names.values())
+    gateway = start_gateway(directory, broker, names, *set_all(settings), within=within)
     try:
-        yield hard
+        yield gateway
     finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        gateway.kill()
 
 
 def bytes_of_each(gateway: Process, address: str, count: int, tls: ssl.SSLContext | None = None) -> float:
@@ -92,24 +99,15 @@ def test_an_idle_connection_takes_little_memory_and_all_of_it_is_given_back(runn
 def test_an_idle_connection_with_tls_takes_little_memory(
     within: Sequence[str], bootstrap_servers: str, tmp_path: Path
 ) -> None:
-    names = {name: f"tls-limits.{name}" for name in ("requests", "responses", "groups")}
-    with (
-        closing(KafkaAdminClient(bootstrap_servers=bootstrap_servers)) as admin,
-        suppress(TopicAlreadyExistsError),
-    ):
-        admin.create_topics([NewTopic(name, 1, 1) for name in names.values()])
-    key = make_client_key(tmp_path, PASSWORD)
-    settings = (f"gateway.tls.certificate={key}", f"gateway.tls.key.password={PASSWORD}")
-    words = (word for each in settings for word in ("--set", each))
-    gateway = start_gateway(tmp_path, bootstrap_servers, names, *words, within=within)
-    try:
+    settings = {
+        "gateway.tls.certificate": str(make_client_key(tmp_path, PASSWORD)),
+        "gateway.tls.key.password": PASSWORD,
+    }
+    with alone(tmp_path, bootstrap_servers, settings, within) as gateway, many_files():
         address = gateway.wait_for("clients find the gateway at ")
-        with many_files():
-            assert bytes_of_each(gateway, address, 2_000, of_client()) <= MOST_BYTES
+        assert bytes_of_each(gateway, address, 2_000, of_client()) <= MOST_BYTES
         gateway.terminate()
         assert gateway.exit_code() == 0, gateway.said
-    finally:
-        gateway.kill()
 
 
 async def hang_up(there: list[asyncio.StreamWriter]) -> None:
@@ -126,6 +124,7 @@ MOST = {
     "gateway.max.waiting.bytes": 10_000_000,
 }
 """So small that a test reaches all of them."""
+RECORDS = "limits.records"
 LARGE = 700_000
 """Of a request, whose record is a third longer and may have 1 MB."""
 
@@ -161,17 +160,13 @@ def fetch(topic: str) -> bytes:
 
 @pytest.fixture
 def small(tmp_path: Path, bootstrap_servers: str) -> Iterator[Process]:
-    """A gateway with limits that are soon reached, before topics at which no coordinator answers."""
-    names = {name: f"limits.{name}" for name in ("requests", "responses", "groups", "records")}
-    with closing(KafkaAdminClient(bootstrap_servers=bootstrap_servers)) as admin:
-        admin.create_topics([NewTopic(name, 1, 1) for name in names.values()])
+    """A gateway with limits that are soon reached, and large records in a topic."""
+    make_topics(bootstrap_servers, RECORDS)
     with closing(KafkaProducer(bootstrap_servers=bootstrap_servers)) as producer:
         for _ in range(20):
-            producer.send(names["records"], bytes(LARGE))
-    limits = (word for name, most in MOST.items() for word in ("--set", f"{name}={most}"))
-    process = start_gateway(tmp_path, bootstrap_servers, names, *limits)
-    yield process
-    process.kill()
+            producer.send(RECORDS, bytes(LARGE))
+    with alone(tmp_path, bootstrap_servers, {name: str(most) for name, most in MOST.items()}) as process:
+        yield process
 
 
 @pytest.mark.verify
@@ -196,7 +191,7 @@ def test_all_limits_at_their_ends_take_the_memory_that_they_name(small: Process)
         await eventually(lambda: closed("unfinished requests") == 3)
         for _ in range(40):
             there.append((await connect(address))[1])
-            there[-1].write(fetch("limits.records"))
+            there[-1].write(fetch(RECORDS))
         await eventually(lambda: closed("unread responses") > 0)
         for number in range(MOST["gateway.max.waiting.bytes"] // LARGE + 1):
             there.append((await connect(address))[1])

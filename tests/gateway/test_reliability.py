@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import resource
 import sys
 import threading
 import time
@@ -22,6 +21,7 @@ from group_coordinator.deploy.broker import EmbeddedBroker
 from tests.commands.job import Job
 from tests.gateway.clients import Program
 from tests.gateway.conftest import start_gateway
+from tests.gateway.files import many_files
 from tests.gateway.fleet import name_of
 from tests.gateway.ports import ports_in_a_row
 from tests.patience import wait_for
@@ -212,10 +212,8 @@ def test_an_upgrade_with_a_standby_moves_no_partition_of_200_members(tmp_path: P
 
 
 def test_500_members_survive_killed_gateway_away_coordinator_and_restarted_broker(tmp_path: Path) -> None:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with ExitStack() as stack:
-        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        stack.enter_context(many_files())
         overrides = {
             "connections.max.idle.ms": str(IDLE_MS),
             "socket.listen.backlog.size": str(BACKLOG),
