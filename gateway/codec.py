@@ -2,11 +2,13 @@
 
 kafka-python has the messages and their versions. It trusts what it reads: a length beyond the end of a
 frame gives a shorter text, and a negative number of elements none. So each frame is measured first, by the
-schema of its message. Every length is compared with what is left of the frame before anything is allocated.
-A null where none may be is refused, and so are bytes after the end of the message. Tagged fields that are not
-known are passed over, as Kafka does.
+schema of its message. Every length is compared with what is left of the frame before anything is allocated,
+and every number of elements with the most that a request may have before the first of them is looked at.
+A null where none may be is refused, and so are bytes after the end of the message. Tagged fields that are
+not known are passed over, as Kafka does. A text that is not UTF-8 is read as a broker reads it, with U+FFFD
+in the place of what cannot be read.
 
-Source: KIP-482; org.apache.kafka.common.protocol.ByteBufferAccessor.
+Source: KIP-482; org.apache.kafka.common.protocol.ByteBufferAccessor and Readable.
 """
 
 from __future__ import annotations
@@ -69,11 +71,12 @@ from group_coordinator.gateway.frames import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from kafka.protocol.schemas.fields import BaseField
 
 __all__ = [
+    "MOST_ELEMENTS",
     "MOST_GROUPS",
     "Request",
     "decode_request",
@@ -111,13 +114,20 @@ _MESSAGES: dict[int, tuple[type[ApiMessage], type[ApiMessage]]] = {
 }
 MOST_GROUPS = 10_000
 """Groups that one request may name: each becomes a record, while all other clients wait."""
-_GROUPS = {
-    OffsetFetchRequest.API_KEY: "groups",
-    FindCoordinatorRequest.API_KEY: "coordinator_keys",
-    DescribeGroupsRequest.API_KEY: "groups",
-    DeleteGroupsRequest.API_KEY: "groups_names",
+MOST_ELEMENTS = 10_000
+"""Elements of all lists of one request together. To read so many takes almost a tenth of a second, in which no
+other client is served."""
+_MOST_TAGS = 100
+"""Tagged fields in one place of a frame."""
+_MOST = {
+    (OffsetFetchRequest.API_KEY, "groups"): MOST_GROUPS,
+    (FindCoordinatorRequest.API_KEY, "coordinator_keys"): MOST_GROUPS,
+    (DescribeGroupsRequest.API_KEY, "groups"): MOST_GROUPS,
+    (DeleteGroupsRequest.API_KEY, "groups_names"): MOST_GROUPS,
 }
-"""The field of a request that names groups, by API key."""
+"""The most elements of a list in a request, where that is a limit of its own, by API key and field."""
+_LONGEST_TEXT = 2**15 - 1
+"""Bytes, also where a compact length could say more (Readable.readString)."""
 _API_VERSIONS = ApiVersionsRequest.API_KEY
 _PRODUCE = ProduceRequest.API_KEY
 _NO_TAGS = b"\0"
@@ -132,6 +142,8 @@ class Request(NamedTuple):
     client_id: str | None
     message: Any
     """One of kafka-python's request classes, of the head's API and version."""
+    elements: int = 0
+    """Elements of all its lists together."""
 
 
 # -- reading -------------------------------------------------------------------------------------------
@@ -141,28 +153,25 @@ def decode_request(frame: bytes) -> Request:
     """Read a request, its length included. Raises `FrameError`."""
     head = read_request_head(frame[LENGTH_BYTES : LENGTH_BYTES + REQUEST_HEAD_BYTES])
     kind = _kind(head.api_key, head.api_version, 0)
-    data, position = memoryview(frame), LENGTH_BYTES + REQUEST_HEAD_BYTES
+    data, position, count = memoryview(frame), LENGTH_BYTES + REQUEST_HEAD_BYTES, _Count(MOST_ELEMENTS)
     with _strictly():
-        start, position = position, _skip_text(data, position, 2, is_nullable=True)
+        start, position = position, _skip_text(data, position, count, 2, is_nullable=True)
         is_null = bytes(data[start : start + 2]) == b"\xff\xff"
-        client_id = None if is_null else str(data[start + 2 : position], "utf-8")
+        client_id = None if is_null else str(data[start + 2 : position], "utf-8", "replace")
         if is_flexible(head.api_key, head.api_version):
-            position = _skip_tags(data, position, {})
-        request = Request(head, client_id, _decode(kind, head.api_version, data, position))
-    named = _GROUPS.get(head.api_key)
-    if named and len(getattr(request.message, named, None) or ()) > MOST_GROUPS:
-        raise FrameError(f"names more than {MOST_GROUPS} groups: ask for fewer at a time")
-    return request
+            position = _skip_tags(data, position, count, {})
+        message = _decode(kind, head.api_version, data, position, count)
+    return Request(head, client_id, message, MOST_ELEMENTS - count.left)
 
 
 def decode_response(api_key: int, api_version: int, frame: bytes) -> Any:
     """Read a response, its length included, to a request of this API and version. Raises `FrameError`."""
     kind = _kind(api_key, api_version, 1)
-    data, position = memoryview(frame), LENGTH_BYTES + RESPONSE_HEAD_BYTES
+    data, position, count = memoryview(frame), LENGTH_BYTES + RESPONSE_HEAD_BYTES, _Count(len(frame))
     with _strictly():
         if is_flexible(api_key, api_version) and api_key != _API_VERSIONS:
-            position = _skip_tags(data, position, {})
-        return _decode(kind, api_version, data, position)
+            position = _skip_tags(data, position, count, {})
+        return _decode(kind, api_version, data, position, count)
 
 
 def is_api_versions_error(frame: bytes) -> bool:
@@ -176,16 +185,16 @@ def produce_acks(frame: bytes | memoryview, api_version: int) -> int | None:
 
     None if more of it has to come first. Raises `FrameError`.
     """
-    data, position = memoryview(frame), LENGTH_BYTES + REQUEST_HEAD_BYTES
+    data, position, count = memoryview(frame), LENGTH_BYTES + REQUEST_HEAD_BYTES, _Count(0)
     flexible = is_flexible(_PRODUCE, api_version)
     try:
-        position = _skip_text(data, position, 2, is_nullable=True)
+        position = _skip_text(data, position, count, 2, is_nullable=True)
         if flexible:
-            position = _skip_tags(data, position, {})
+            position = _skip_tags(data, position, count, {})
         if api_version >= _TRANSACTIONAL_PRODUCE:
-            position = _skip_text(data, position, _COMPACT if flexible else 2, is_nullable=True)
+            position = _skip_text(data, position, count, _COMPACT if flexible else 2, is_nullable=True)
         acks = data[position : position + 2]
-    except (FrameError, IndexError):
+    except _CutError:
         return None
     return int.from_bytes(acks, signed=True) if len(acks) == 2 else None  # noqa: PLR2004 - an int16
 
@@ -196,11 +205,11 @@ def produce_names_brokers(frame: bytes, api_version: int) -> bool:
     They are a tagged field at the end, which is there only if a leader has moved (KIP-951). Raises
     `FrameError`.
     """
-    data, position = memoryview(frame), LENGTH_BYTES + RESPONSE_HEAD_BYTES
+    data, position, count = memoryview(frame), LENGTH_BYTES + RESPONSE_HEAD_BYTES, _Count(len(frame))
     with _strictly():
-        position = _skip_tags(data, position, {})
+        position = _skip_tags(data, position, count, {})
         for each in _produced(api_version):
-            position = each(data, position)
+            position = each(data, position, count)
         return data[position:] != _NO_TAGS
 
 
@@ -217,11 +226,40 @@ def _kind(api_key: int, api_version: int, which: int) -> type[ApiMessage]:
     return kinds[which]
 
 
-def _decode(kind: type[ApiMessage], version: int, data: memoryview, position: int) -> Any:
-    end = _plan(kind.API_KEY, kind.is_request(), version)(data, position)
+def _decode(kind: type[ApiMessage], version: int, data: memoryview, position: int, count: _Count) -> Any:
+    measure = _plan(kind.API_KEY, kind.is_request(), version)
+    end = measure(data, position, count)
     if end != len(data):
         raise FrameError(f"{len(data) - end} bytes after the end of {kind.name}")
-    return kind.decode(data[position:], version=version)
+    try:
+        return kind.decode(data[position:], version=version)
+    except UnicodeDecodeError:
+        return kind.decode(memoryview(_readable(measure, data, position)), version=version)
+
+
+def _readable(measure: _Measure, data: memoryview, position: int) -> bytes:
+    """The message again, with each text that is not UTF-8 as a broker reads it."""
+    count = _Count(len(data))
+    count.texts = []
+    measure(data, position, count)
+    written, done = bytearray(), position
+    for at, start, end, length_bytes in count.texts:
+        text = str(data[start:end], "utf-8", "replace").encode()
+        if len(text) > _LONGEST_TEXT:
+            text = text[:_LONGEST_TEXT].decode(errors="ignore").encode()
+        written += data[done:at]
+        written += _varint_of(len(text) + 1) if length_bytes == _COMPACT else len(text).to_bytes(length_bytes)
+        written += text
+        done = end
+    return bytes(written + data[done:])
+
+
+def _varint_of(number: int) -> bytes:
+    written = bytearray()
+    while number > 0x7F:  # noqa: PLR2004 - seven bits a byte
+        written.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes((*written, number))
 
 
 @contextmanager
@@ -266,9 +304,31 @@ def encode_request(message: Any, correlation_id: int, client_id: str | None) -> 
 
 # -- measuring -----------------------------------------------------------------------------------------
 # A measure takes a frame and the position where something begins, and returns the position where it ends. It
-# raises FrameError if that is beyond the frame, and allocates nothing.
+# counts the elements of lists before it looks at them. It raises FrameError if there are too many, or if the
+# end is beyond the frame, and allocates nothing.
 
-_Measure: TypeAlias = "Callable[[memoryview, int], int]"
+
+class _CutError(FrameError):
+    """More of the frame would have to be there."""
+
+
+class _Count:
+    """The elements that one frame may still have. `texts`: where its texts are, if somebody wants to know."""
+
+    __slots__ = ("left", "texts")
+
+    def __init__(self, most: int) -> None:
+        self.left = most
+        self.texts: list[tuple[int, int, int, int]] | None = None
+        """Where the length of a text is, where the text begins and ends, and the bytes of its length."""
+
+    def take(self, count: int) -> None:
+        self.left -= count
+        if self.left < 0:
+            raise FrameError(f"has {-self.left} elements too many: ask for less at a time")
+
+
+_Measure: TypeAlias = "Callable[[memoryview, int, _Count], int]"
 _VARINT_BYTES = 5
 _COMPACT = 0
 """Instead of the number of bytes that a length takes: it is a varint, of one more."""
@@ -279,52 +339,59 @@ _LENGTHS = {2: struct.Struct(">h").unpack_from, 4: struct.Struct(">i").unpack_fr
 def _plan(api_key: int, is_request: bool, version: int) -> _Measure:  # noqa: FBT001 - a part of the key
     """How to measure a message of this kind."""
     kind = _MESSAGES[api_key][0 if is_request else 1]
-    return _struct(kind._struct, version, flexible=kind.flexible_version_q(version))  # noqa: SLF001
+    most = {name: most for (key, name), most in _MOST.items() if key == api_key} if is_request else {}
+    return _struct(kind._struct, version, most, flexible=kind.flexible_version_q(version))  # noqa: SLF001
 
 
 @cache
 def _produced(version: int) -> list[_Measure]:
     """How to measure what stands before the tagged fields at the end of a response to Produce."""
-    return _untagged(_kind(_PRODUCE, version, 1)._struct, version, flexible=True)  # noqa: SLF001 - as above
+    return _untagged(_kind(_PRODUCE, version, 1)._struct, version, {}, flexible=True)  # noqa: SLF001 - as above
 
 
-def _untagged(schema: StructField, version: int, *, flexible: bool) -> list[_Measure]:
-    return [_field(each, version, flexible=flexible) for each in schema.untagged_fields(version)]
+def _untagged(
+    schema: StructField, version: int, most: Mapping[str, int], *, flexible: bool
+) -> list[_Measure]:
+    return [
+        _field(each, version, most.get(each.name, _ANY), flexible=flexible)
+        for each in schema.untagged_fields(version)
+    ]
 
 
-def _struct(schema: StructField, version: int, *, flexible: bool) -> _Measure:
-    measures = _untagged(schema, version, flexible=flexible)
+def _struct(schema: StructField, version: int, most: Mapping[str, int], *, flexible: bool) -> _Measure:
+    """`most`: of elements of its lists, by name, where there may be fewer than in all of the frame."""
+    measures = _untagged(schema, version, most, flexible=flexible)
     tagged = schema.tagged_fields(version)._tags if flexible else {}  # noqa: SLF001 - has no other way
-    tags = {number: _field(field, version, flexible=True) for number, field in tagged.items()}
+    tags = {number: _field(field, version, _ANY, flexible=True) for number, field in tagged.items()}
     is_nullable = schema.nullable_for_version_q(version)
 
-    def measure(data: memoryview, position: int) -> int:
+    def measure(data: memoryview, position: int, count: _Count) -> int:
         if is_nullable:
             is_null, position = data[position] == _NULL_STRUCT, position + 1
             if is_null:
                 return position
         for each in measures:
-            position = each(data, position)
-        return _skip_tags(data, position, tags) if flexible else position
+            position = each(data, position, count)
+        return _skip_tags(data, position, count, tags) if flexible else position
 
     return measure
 
 
-def _field(schema: BaseField, version: int, *, flexible: bool) -> _Measure:
+def _field(schema: BaseField, version: int, most: int, *, flexible: bool) -> _Measure:
     is_nullable = schema.nullable_for_version_q(version)
     match schema:
         case StructArrayField():
-            element = _struct(schema.array_of, version, flexible=flexible)
-            return partial(_skip_array, element, _COMPACT if flexible else 4, is_nullable)
+            element = _struct(schema.array_of, version, {}, flexible=flexible)
+            return partial(_skip_array, element, _COMPACT if flexible else 4, is_nullable, most)
         case ArrayField():
-            element = _field(schema.array_of, version, flexible=flexible)
-            return partial(_skip_array, element, _COMPACT if flexible else 4, is_nullable)
+            element = _field(schema.array_of, version, _ANY, flexible=flexible)
+            return partial(_skip_array, element, _COMPACT if flexible else 4, is_nullable, most)
         case StructField():
-            return _struct(schema, version, flexible=flexible)
+            return _struct(schema, version, {}, flexible=flexible)
         case SimpleField(type_str="string"):
             return partial(_skip_text, length_bytes=_COMPACT if flexible else 2, is_nullable=is_nullable)
         case SimpleField(type_str="bytes" | "records"):
-            return partial(_skip_text, length_bytes=_COMPACT if flexible else 4, is_nullable=is_nullable)
+            return partial(_skip_bytes, length_bytes=_COMPACT if flexible else 4, is_nullable=is_nullable)
         case SimpleField():
             return partial(_skip_fixed, _SIZES[schema.type_str])
         case _:
@@ -343,39 +410,62 @@ _SIZES = {
     "uuid": 16,
 }
 _NULL_STRUCT = 0xFF
+_ANY = 2**31 - 1
+"""As many elements of a list as a frame may have in all."""
 
 
-def _skip_fixed(size: int, data: memoryview, position: int) -> int:
+def _skip_fixed(size: int, data: memoryview, position: int, _count: _Count) -> int:
     return _within(data, position + size)
 
 
-def _skip_text(data: memoryview, position: int, length_bytes: int, *, is_nullable: bool) -> int:
+def _skip_bytes(
+    data: memoryview, position: int, _count: _Count, length_bytes: int, *, is_nullable: bool
+) -> int:
     length, position = _length(data, position, length_bytes, is_nullable=is_nullable)
     return _within(data, position + max(length, 0))
+
+
+def _skip_text(
+    data: memoryview, position: int, count: _Count, length_bytes: int, *, is_nullable: bool
+) -> int:
+    length, start = _length(data, position, length_bytes, is_nullable=is_nullable)
+    if length > _LONGEST_TEXT:
+        raise FrameError(f"a text of {length} bytes, of at most {_LONGEST_TEXT}")
+    end = _within(data, start + max(length, 0))
+    if count.texts is not None and length > 0:
+        count.texts.append((position, start, end, length_bytes))
+    return end
 
 
 def _skip_array(
     element: _Measure,
     length_bytes: int,
     is_nullable: bool,  # noqa: FBT001 - bound by a partial
+    most: int,
     data: memoryview,
     position: int,
+    count: _Count,
 ) -> int:
-    count, position = _length(data, position, length_bytes, is_nullable=is_nullable)
+    elements, position = _length(data, position, length_bytes, is_nullable=is_nullable)
+    if elements > most:
+        raise FrameError(f"has {elements} elements in a list, of at most {most}: ask for fewer at a time")
     # An element takes a byte at least.
-    _within(data, position + max(count, 0))
-    for _ in range(count):
-        position = element(data, position)
+    _within(data, position + max(elements, 0))
+    count.take(max(elements, 0))
+    for _ in range(elements):
+        position = element(data, position, count)
     return position
 
 
-def _skip_tags(data: memoryview, position: int, known: dict[int, _Measure]) -> int:
-    count, position = _varint(data, position)
-    for _ in range(count):
+def _skip_tags(data: memoryview, position: int, count: _Count, known: dict[int, _Measure]) -> int:
+    tags, position = _varint(data, position)
+    if tags > _MOST_TAGS:
+        raise FrameError(f"has {tags} tagged fields in one place, of at most {_MOST_TAGS}")
+    for _ in range(tags):
         number, position = _varint(data, position)
         size, position = _varint(data, position)
         end = _within(data, position + size)
-        if number in known and known[number](data, position) != end:
+        if number in known and known[number](data, position, count) != end:
             raise FrameError(f"tag {number} does not take the {size} bytes that it says")
         position = end
     return position
@@ -397,7 +487,7 @@ def _varint(data: memoryview, position: int) -> tuple[int, int]:
     value = 0
     for number in range(_VARINT_BYTES):
         if position >= len(data):
-            raise FrameError("the frame ends within a length")
+            raise _CutError("the frame ends within a length")
         byte, position = data[position], position + 1
         value |= (byte & 0x7F) << (7 * number)
         if not byte & 0x80:
@@ -407,5 +497,5 @@ def _varint(data: memoryview, position: int) -> tuple[int, int]:
 
 def _within(data: memoryview, end: int) -> int:
     if end > len(data):
-        raise FrameError(f"{end - len(data)} bytes are missing")
+        raise _CutError(f"{end - len(data)} bytes are missing")
     return end

@@ -12,6 +12,7 @@ from kafka.protocol.consumer.group import (
     HeartbeatRequest,
     HeartbeatResponse,
     JoinGroupRequest,
+    LeaveGroupRequest,
     OffsetFetchRequest,
 )
 from kafka.protocol.metadata import ApiVersionsResponse, FindCoordinatorRequest
@@ -106,8 +107,8 @@ def test_hostile_frames_are_refused_or_read_and_nothing_else() -> None:
 
 
 def test_a_length_that_lies_allocates_nothing() -> None:
-    frame = codec.encode_request(JoinGroupRequest(version=3, group_id="g", protocol_type="p"), 7, "me")
-    assert frame.endswith(b"\0\0\0\0"), "no protocols"
+    frame = codec.encode_request(LeaveGroupRequest(version=3, group_id="g", members=[]), 7, "me")
+    assert frame.endswith(b"\0\0\0\0"), "no members"
     lying = frame[:-4] + (2**31 - 1).to_bytes(4)
     with pytest.raises(FrameError, match="2147483647 bytes are missing"):
         codec.decode_request(lying)
@@ -184,5 +185,78 @@ def test_every_class_is_read_by_some_version() -> None:
 def test_a_request_names_so_many_groups_and_no_more(ask: Callable[[list[str]], Any]) -> None:
     frame = codec.encode_request(ask(["g"] * codec.MOST_GROUPS), 1, "c")
     assert codec.decode_request(frame).client_id == "c"
-    with pytest.raises(FrameError, match="names more than 10000 groups"):
+    with pytest.raises(FrameError, match="has 10001 elements in a list, of at most 10000"):
         codec.decode_request(codec.encode_request(ask(["g"] * (codec.MOST_GROUPS + 1)), 1, "c"))
+
+
+def fetch(topics: int, partitions: int) -> bytes:
+    topic = OffsetFetchRequest.OffsetFetchRequestTopic(name="t", partition_indexes=[0] * partitions)
+    return codec.encode_request(OffsetFetchRequest(version=5, group_id="g", topics=[topic] * topics), 7, "me")
+
+
+def test_the_lists_of_a_request_have_a_limit_together() -> None:
+    per_topic = codec.MOST_ELEMENTS // 100
+    assert codec.decode_request(fetch(100, per_topic - 1)).elements == codec.MOST_ELEMENTS
+    with pytest.raises(FrameError, match="has 1 elements too many"):
+        codec.decode_request(fetch(1, codec.MOST_ELEMENTS))
+
+
+def test_elements_are_counted_before_the_first_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = codec.encode_request(LeaveGroupRequest(version=3, group_id="g", members=[]), 7, "me")
+    many = frame[:-4] + (10**6).to_bytes(4) + bytes(10**6 * 4)
+    monkeypatch.setattr(codec, "_length", counted := Counted(codec._length))
+    with pytest.raises(FrameError, match="elements too many"):
+        codec.decode_request(many)
+    assert counted.calls < 5
+
+
+class Counted:
+    """A function, and how often it is called."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self.calls = 0
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        self.calls += 1
+        return self._function(*arguments, **named)
+
+
+def test_tagged_fields_have_a_limit() -> None:
+    frame = codec.encode_request(HeartbeatRequest(version=4, group_id="g", member_id="m"), 7, "me")
+    tags = b"".join(bytes([number, 0]) for number in range(20, 120))
+    assert codec.decode_request(frame[:-1] + bytes([100]) + tags).message.group_id == "g"
+    with pytest.raises(FrameError, match="has 101 tagged fields in one place, of at most 100"):
+        codec.decode_request(frame[:-1] + bytes([101]) + tags + bytes([120, 0]))
+
+
+def test_a_text_is_no_longer_than_at_a_broker() -> None:
+    text = "t" * (2**15 - 1)
+    frame = codec.encode_request(HeartbeatRequest(version=4, group_id=text, member_id="m"), 7, "me")
+    assert codec.decode_request(frame).message.group_id == text
+    frame = codec.encode_request(HeartbeatRequest(version=4, group_id=text + "t", member_id="m"), 7, "me")
+    with pytest.raises(FrameError, match="a text of 32768 bytes, of at most 32767"):
+        codec.decode_request(frame)
+
+
+@pytest.mark.parametrize("version", [0, 5, 9])
+def test_texts_that_are_no_utf_8_are_read_as_at_a_broker(version: int) -> None:
+    protocol = JoinGroupRequest.JoinGroupRequestProtocol(name="r_nge", metadata=b"\xfc")
+    message = JoinGroupRequest(
+        version=version, group_id="B_ro", member_id="", protocol_type="c_nsumer", protocols=[protocol] * 3
+    )
+    frame = codec.encode_request(message, 7, "Bu_ro-PC").replace(b"_", b"\xfc")
+    request = codec.decode_request(frame)
+    assert request.client_id == "Bu\ufffdro-PC"
+    read = request.message
+    assert (read.group_id, read.protocol_type) == ("B\ufffdro", "c\ufffdnsumer")
+    assert [(each.name, each.metadata) for each in read.protocols] == [("r\ufffdnge", b"\xfc")] * 3
+
+
+@pytest.mark.parametrize("version", [0, 4])
+def test_a_text_that_grows_by_being_read_stays_within_its_length(version: int) -> None:
+    text = "_" * (2**15 - 1)
+    frame = codec.encode_request(HeartbeatRequest(version=version, group_id=text, member_id="m"), 7, "me")
+    read = codec.decode_request(frame.replace(b"_", b"\xfc")).message
+    assert read.group_id == "\ufffd" * ((2**15 - 1) // 3)
+    assert read.member_id == "m"
