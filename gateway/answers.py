@@ -99,8 +99,9 @@ class Waiting:
             self._numbers[each.request_id] = number
         self._askers.setdefault(asker, set()).add(number)
         if join is not None:
+            # The older one can never be answered otherwise, and holds what it takes as long as it waits.
             if (older := self._joins.get(join)) is not None:
-                self._open[older].error = Errors.REBALANCE_IN_PROGRESS
+                self._close(older).end(Errors.REBALANCE_IN_PROGRESS)
             self._joins[join] = number
         heappush(self._deadlines, (until_s, number))
 

@@ -24,6 +24,7 @@ class Way(Enum):
     GATEWAY = "the gateway itself"
     REWRITTEN = "a broker, with addresses replaced by the gateway's"
     PASSED = "a broker, as it is"
+    REFUSED = "the gateway, with an error that ends the client"
     HIDDEN = "nobody: the gateway does not offer it"
 
 
@@ -111,8 +112,9 @@ APIS: dict[int, Api] = {
     64: Api("UnregisterBroker", Way.PASSED),
     65: Api("DescribeTransactions", Way.PASSED),
     66: Api("ListTransactions", Way.PASSED),
+    # A client of librdkafka with `group.protocol=consumer` would wait for it for ever, and say nothing.
+    68: Api("ConsumerGroupHeartbeat", Way.REFUSED, 1),
     # Java's tools fall back to DescribeGroups where this is not offered.
-    68: Api("ConsumerGroupHeartbeat", Way.HIDDEN),
     69: Api("ConsumerGroupDescribe", Way.HIDDEN),
     71: Api("GetTelemetrySubscriptions", Way.PASSED),
     72: Api("PushTelemetry", Way.PASSED),

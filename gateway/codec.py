@@ -2,8 +2,8 @@
 
 kafka-python has the messages and their versions. It trusts what it reads: a length beyond the end of a
 frame gives a shorter text, and a negative number of elements none. So each frame is measured first, by the
-schema of its message. Every length is compared with what is left of the frame before anything is allocated,
-and every number of elements with the most that a request may have before the first of them is looked at.
+schema of its message. Every length is compared with what is left of the frame before anything is allocated.
+The elements of a list are counted before the first of them is looked at.
 A null where none may be is refused, and so are bytes after the end of the message. Tagged fields that are
 not known are passed over, as Kafka does. A text that is not UTF-8 is read as a broker reads it, with U+FFFD
 in the place of what cannot be read.
@@ -61,6 +61,7 @@ from kafka.protocol.sasl import (
 )
 from kafka.protocol.schemas.fields import ArrayField, SimpleField, StructArrayField, StructField
 
+from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.gateway.errors import FrameError
 from group_coordinator.gateway.frames import (
     LENGTH_BYTES,
@@ -82,6 +83,7 @@ __all__ = [
     "decode_request",
     "decode_response",
     "encode_heartbeat_response",
+    "encode_refusal",
     "encode_request",
     "encode_response",
     "is_api_versions_error",
@@ -115,8 +117,8 @@ _MESSAGES: dict[int, tuple[type[ApiMessage], type[ApiMessage]]] = {
 MOST_GROUPS = 10_000
 """Groups that one request may name: each becomes a record, while all other clients wait."""
 MOST_ELEMENTS = 10_000
-"""Elements of all lists of one request together. To read so many takes almost a tenth of a second, in which no
-other client is served."""
+"""Elements of all lists of one request together. To read so many takes almost a tenth of a second, in which
+no other client is served."""
 _MOST_TAGS = 100
 """Tagged fields in one place of a frame."""
 _MOST = {
@@ -131,6 +133,7 @@ _LONGEST_TEXT = 2**15 - 1
 _API_VERSIONS = ApiVersionsRequest.API_KEY
 _PRODUCE = ProduceRequest.API_KEY
 _NO_TAGS = b"\0"
+_NOT_SPOKEN = "the consumer group protocol (KIP-848) is not spoken here: set group.protocol=classic"
 _TRANSACTIONAL_PRODUCE = 3
 """The version of Produce that brought the transactional id, which stands before the acks."""
 
@@ -280,6 +283,18 @@ def encode_response(message: Any, correlation_id: int) -> bytes:
     header = correlation_id.to_bytes(RESPONSE_HEAD_BYTES, signed=True)
     if message.API_KEY != _API_VERSIONS and is_flexible(message.API_KEY, message.version):
         header += _NO_TAGS
+    return (len(header) + len(body)).to_bytes(LENGTH_BYTES) + header + body
+
+
+def encode_refusal(head: RequestHead) -> bytes:
+    """Write the response to a ConsumerGroupHeartbeat (KIP-848) as a broker that does not have the protocol.
+
+    UNSUPPORTED_VERSION, no member id, epoch and interval 0, no assignment: versions 0 and 1 are the same.
+    """
+    text = _NOT_SPOKEN.encode()
+    body = bytes(4) + Errors.UNSUPPORTED_VERSION.to_bytes(2) + _varint_of(len(text) + 1) + text
+    body += b"\0" + bytes(8) + bytes([_NULL_STRUCT]) + _NO_TAGS
+    header = head.correlation_id.to_bytes(RESPONSE_HEAD_BYTES, signed=True) + _NO_TAGS
     return (len(header) + len(body)).to_bytes(LENGTH_BYTES) + header + body
 
 

@@ -4,8 +4,11 @@ The connection cuts the client's bytes into frames. Frames of passed requests go
 they arrive. Frames of local requests are kept until they are whole, and go to the gateway. Only the first
 slot is written to the client.
 
-Two kinds of request hold back what comes after them, as a broker works on one request of a connection at a
-time: a local one whose rights have to be asked for, and one of a login (SASL), which waits for its turn.
+Some requests hold back what comes after them, as a broker works on one request of a connection at a time.
+These are local ones that are large or whose rights have to be asked for, and those of a login (SASL).
+All connections of a gateway share its event loop by turns (`turns.py`).
+
+Before a login, where there has to be one, nothing is read but ApiVersions and the login itself.
 """
 
 from __future__ import annotations
@@ -32,9 +35,11 @@ from group_coordinator.gateway.frames import (
     read_request_head,
 )
 from group_coordinator.gateway.guards import Ask, guard
-from group_coordinator.gateway.limits import Limits
+from group_coordinator.gateway.limits import Limits, bytes_kept
 from group_coordinator.gateway.local import Client
 from group_coordinator.gateway.login import Login
+from group_coordinator.gateway.parties import Guest
+from group_coordinator.gateway.patience import Patience
 from group_coordinator.gateway.repeated import RepeatedBeat
 from group_coordinator.gateway.rights import Rights
 from group_coordinator.gateway.security import Security
@@ -47,15 +52,18 @@ if TYPE_CHECKING:
 
     from group_coordinator.gateway.beats import Beat
     from group_coordinator.gateway.guards import Guard
-    from group_coordinator.gateway.limits import Budget, Pending
+    from group_coordinator.gateway.limits import Budget, Holding, Pending
     from group_coordinator.gateway.metrics import GatewayMetrics
+    from group_coordinator.gateway.parties import Party
     from group_coordinator.gateway.rights import Right
+    from group_coordinator.gateway.turns import Turns
 
 __all__ = ["ClientConnection", "Services"]
 
 log = logging.getLogger(__name__)
 
 _API_VERSIONS, _FIND_COORDINATOR, _HEARTBEAT, _PRODUCE = 18, 10, 12, 0
+_BEFORE_LOGIN = (18, 17, 36)
 _SASL_HANDSHAKE, _SASL_AUTHENTICATE = 17, 36
 _SASL = (_SASL_HANDSHAKE, _SASL_AUTHENTICATE)
 _OWN_ID, _OWN_NAME = 0, "group-coordinator-gateway"
@@ -84,8 +92,20 @@ class Services(Protocol):
     def held_up(self, client: Client) -> None:
         """A later request of the client waits for its newest heartbeat."""
 
-    def logged_in(self, client: Client, name: str | None) -> None:
-        """The broker has accepted the client's login under this name; None if it is not known."""
+    def entered(self, connection: ClientConnection) -> Party | None:
+        """A client has connected; returns the party of its host, or None if there is no room for it."""
+
+    def logged_in(self, connection: ClientConnection, name: str | None) -> Party | None:
+        """The broker has accepted the client's login under this name; None if it is not known.
+
+        Returns the party of the user.
+        """
+
+    def refused(self, client: Client, api: str) -> None:
+        """A client has asked for what is answered with an error, which ends it."""
+
+    def failed(self, client: Client, reason: str) -> None:
+        """A connection is closed for what its client, or its broker, has sent."""
 
     def rewrite(self, message: Any) -> None:
         """Replace the addresses in a broker's response."""
@@ -93,6 +113,10 @@ class Services(Protocol):
     @property
     def metrics(self) -> GatewayMetrics:
         """The counters of the gateway."""
+
+    @property
+    def turns(self) -> Turns:
+        """The event loop's time."""
 
     @property
     def pending(self) -> Pending:
@@ -135,9 +159,11 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._login = Login()
         self._arrived: deque[Iterator[Piece]] = deque()
         """Pieces that the client has sent and that are not taken yet."""
-        self._holder: object = None
-        """The request that later ones have to wait for; None if they need not."""
+        self._holders: set[object] = set()
+        """Requests, and other things, that later requests have to wait for."""
         self._is_taking = False
+        self._awaits_turn = False
+        self._guest = Guest()
         self._slots = Slots(self._flush)
         self._frames = Frames(REQUEST_HEAD_BYTES, self._begin)
         self._beat: RepeatedBeat | None = None
@@ -145,8 +171,10 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._head: RequestHead | None = None
         self._held: list[bytes | memoryview] = []
         """The begin of a Produce of which it is not known yet whether it has a response."""
-        self._waiting: dict[LocalSlot, tuple[int, int]] = {}
-        """Local requests without a response: the key of the API, and the size."""
+        self._looked_at = 0
+        """How long it has to be before it is looked at again."""
+        self._waiting: dict[LocalSlot, tuple[Holding, int, int]] = {}
+        """Local requests without a response: whose they are, the key of the API, and what they take."""
         self._beating = 0
         """The number of heartbeats among them."""
         self._transport: Any = None
@@ -157,12 +185,9 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._is_writable = True
         self._ending = ""
         """Why the connection ends once what can still be answered has been; "" if it does not."""
-        self._heard_s = time.monotonic()
-        """When the client last sent something; or connected, if it never did."""
-        self._unfinished_s: float | None = None
-        """Since when a request has been kept that is not whole; None if there is none."""
-        self._stuck_s: float | None = None
-        """Since when the client has not read; None if it does."""
+        self._is_over = False
+        """Whether the client has closed its side: it is only answered any more."""
+        self._patience = Patience(time.monotonic())
         self._unread = 0
         """Bytes that are kept for sides that do not read, as told last."""
         self._may_ask = True
@@ -172,6 +197,16 @@ class ClientConnection(asyncio.BufferedProtocol):
     def client(self) -> Client:
         """The client, for the code that answers its requests."""
         return self._client
+
+    @property
+    def is_known(self) -> bool:
+        """Whether a first request has come to its end, or a login where there has to be one."""
+        return self._patience.has_asked
+
+    @property
+    def heard_s(self) -> float:
+        """The time at which the client last sent something; or connected, if it never did."""
+        return self._patience.heard_s
 
     @property
     def is_owed(self) -> bool:
@@ -186,8 +221,12 @@ class ClientConnection(asyncio.BufferedProtocol):
         transport.set_write_buffer_limits(high=Limits.unwritten)
         host = (transport.get_extra_info("peername") or ("",))[0]
         self._client = Client(f"/{host}", self._node_id)
-        if self._services.pending.is_full:
-            self.control()
+        host = self._services.entered(self)
+        if host is None:
+            self.abort("too many")
+            return
+        self._guest.joins(host)
+        self.control()
 
     def get_buffer(self, _sizehint: int) -> memoryview:
         """Give the memory that the client's data is to be put into."""
@@ -205,22 +244,39 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def data_received(self, data: bytes | memoryview) -> None:
         """The client has sent something."""
-        self._heard_s = time.monotonic()
+        self._patience.heard_s = time.monotonic()
         self._services.metrics.received.inc(len(data))
         if not self._take_beat(data):
             self._arrived.append(self._frames.receive(data))
             self._take_arrived()
 
+    def eof_received(self) -> bool:
+        """The client has closed its side. It is still answered for a moment, but not with TLS."""
+        self._is_over = True
+        self._patience.ends(time.monotonic())
+        self._flush()
+        has_tls = self._transport.get_extra_info("sslcontext") is not None
+        return not has_tls and not self._transport.is_closing()
+
     def _take_arrived(self) -> None:
-        """Take what the client has sent, up to a request that holds back what comes after it."""
-        if self._transport.is_closing():
+        """Take what the client has sent, up to a request that holds back what comes after it.
+
+        If the turn is over before, the rest waits for another one.
+        """
+        if self._transport.is_closing() or self._awaits_turn:
+            return
+        turns = self._services.turns
+        if not turns.are_free and self._arrived and self._may_take():
+            self._await_turn()
             return
         self._is_taking = True
         try:
-            while self._arrived and self._may_take():
+            while self._arrived and self._may_take() and turns.are_free:
+                since_s = time.monotonic()
                 for piece in self._arrived[0]:
                     self._take(piece)
-                    if not self._may_take():
+                    since_s = self._took(since_s)
+                    if not (self._may_take() and turns.are_free):
                         break
                 else:
                     self._arrived.popleft()
@@ -231,41 +287,68 @@ class ClientConnection(asyncio.BufferedProtocol):
         finally:
             self._is_taking = False
         self._hold()
+        if self._arrived and self._may_take() and not self._transport.is_closing():
+            self._await_turn()
         self._flush()
+
+    def _took(self, since_s: float) -> float:
+        """Count the time since then, for all whose time it is. Returns the time now."""
+        now_s = time.monotonic()
+        seconds = now_s - since_s
+        self._services.turns.took(seconds)
+        self._guest.took(seconds, now_s)
+        return now_s
+
+    def _await_turn(self) -> None:
+        """Wait for a turn, behind those who have taken less of late, and who have sent less."""
+        rank_s = self._guest.rank_s(time.monotonic(), self._frames.bytes_held)
+        self._awaits_turn = True
+        self._services.turns.wait(rank_s, self._take_turn)
+        self.control()
+
+    def _take_turn(self) -> None:
+        self._awaits_turn = False
+        self._take_arrived()
 
     def _hold(self) -> None:
         """Tell of what is kept until more comes."""
         count = self._frames.bytes_held + sum(map(len, self._held))
-        if count and self._unfinished_s is None:
-            self._unfinished_s = self._heard_s
-        if count or self._unfinished_s is not None:
+        if count and self._patience.unfinished_s is None:
+            self._patience.unfinished_s = self.heard_s
+        if count or self._patience.unfinished_s is not None:
             self._services.unfinished.hold(self, count, time.monotonic())
 
     def _may_take(self) -> bool:
-        return self._holder is None and not self._ending
+        return (
+            not (self._holders or self._ending)
+            and len(self._slots) < Limits.slots
+            and self._services.pending.may_ask(self, self._guest.holding)
+        )
 
     def _go_on(self, holder: object) -> None:
         """What comes next need not wait for this one any more."""
-        if self._holder is holder:
-            self._holder = None
-            if not self._is_taking:
+        if holder in self._holders:
+            self._holders.discard(holder)
+            if not self._holders and not self._is_taking:
                 # Not at once, because the caller is in the middle of something.
                 asyncio.get_running_loop().call_soon(self._take_arrived)
 
     def pause_writing(self) -> None:
         """The client does not read."""
         self._is_writable = False
-        self._stuck_s = time.monotonic()
+        self._patience.stuck_s = time.monotonic()
         self.control()
 
     def resume_writing(self) -> None:
         """The client reads again."""
         self._is_writable = True
-        self._stuck_s = None
+        self._patience.stuck_s = None
         self._flush()
 
     def connection_lost(self, _error: Exception | None) -> None:
         """The client has gone: what is in the log stays there."""
+        self._guest.leaves(self)
+        self._services.pending.stopped.pop(self, None)
         if self._upstream is not None:
             self._upstream.close()
         for slot in list(self._waiting):
@@ -274,26 +357,22 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def expire(self, now_s: float) -> None:
         """End the connection if nothing has come for too long. A client that is owed something may wait."""
-        if not self._may_ask:
+        patience = self._patience
+        if not (self._may_ask or self._transport.is_closing()):
             if has_hung_up(self._transport):
                 # It may have sent again, elsewhere, all that is not read yet: an old commit would take its
                 # group back.
                 self.abort("client")
                 return
             # While the gateway does not read it, it cannot finish its request.
-            self._unfinished_s = None if self._unfinished_s is None else now_s
-        if self._stuck_s is not None:
-            if now_s - self._stuck_s > Limits.idle_s:
-                self.abort("idle")
-        elif self._unfinished_s is not None:
-            if now_s - self._unfinished_s > Limits.local_frame_s:
-                self.abort("unfinished requests")
-        elif not self.is_owed:
-            limit_s = Limits.first_frame_s if self._head is None else Limits.idle_s
-            if now_s - self._heard_s > limit_s:
-                self.close("idle")
-                return
-        self._keep_login(now_s)
+            patience.unfinished_s = None if patience.unfinished_s is None else now_s
+        ending = patience.over(now_s, is_owed=self.is_owed, is_between=self._frames.is_between)
+        if ending is None:
+            self._keep_login(now_s)
+        elif ending.at_once:
+            self.abort(ending.reason)
+        else:
+            self.close(ending.reason)
 
     def _keep_login(self, now_s: float) -> None:
         """Ask a broker that has been silent for long for a sign of life, if a login would be lost with it."""
@@ -306,6 +385,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         """End the connection once what has been written is sent."""
         self._reason = reason
         if self._transport is not None:
+            self._patience.ends(time.monotonic())
             self._transport.close()
 
     def abort(self, reason: str) -> None:
@@ -315,8 +395,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def _fail(self, reason: str) -> None:
-        log.warning("the connection of %s is closed: %s", self._client.host, reason)
-        self._services.metrics.frame_errors.inc()
+        self._services.failed(self._client, reason)
         self.abort("frame error")
 
     # -- requests --------------------------------------------------------------------------------------
@@ -328,11 +407,15 @@ class ClientConnection(asyncio.BufferedProtocol):
             raise FrameError(f"API {head.api_key} is not offered")
         if not api.offers(head.api_version) and head.api_key != _API_VERSIONS:
             raise FrameError(f"{api.name} is not offered in version {head.api_version}")
+        before_login = self._security.has_sasl and not self._login.may_be_done
+        if before_login and head.api_key not in _BEFORE_LOGIN:
+            raise FrameError(f"{api.name} comes before a login")
         self._begins(head.api_key)
-        is_whole = (
-            api.way in (Way.STREAM, Way.GATEWAY) or not api.offers(head.api_version) or head.api_key in _SASL
-        )
+        is_local = api.way in (Way.STREAM, Way.GATEWAY, Way.REFUSED)
+        is_whole = is_local or not api.offers(head.api_version) or head.api_key in _SASL
         limit = Limits.local_frame if is_whole else Limits.passed_frame
+        if before_login:
+            limit = Limits.login_frame
         if length > limit:
             raise FrameError(f"{api.name} with {length} bytes, of at most {limit}")
         return is_whole
@@ -347,9 +430,12 @@ class ClientConnection(asyncio.BufferedProtocol):
     def _take(self, piece: Piece) -> None:
         head = self._head
         assert head is not None  # noqa: S101 - no piece comes before its head
-        if piece.is_last and self._unfinished_s is not None:
-            self._unfinished_s = None
-            self._services.unfinished.ends(self)
+        if piece.is_last:
+            if self._patience.unfinished_s is not None:
+                self._patience.unfinished_s = None
+                self._services.unfinished.ends(self)
+            if not self._security.has_sasl:
+                self._patience.has_asked = True
         api = APIS[head.api_key]
         if not api.offers(head.api_version):
             # ApiVersions alone is answered then.
@@ -357,6 +443,9 @@ class ClientConnection(asyncio.BufferedProtocol):
             slot.fill(codec.encode_response(unsupported_api_versions(), head.correlation_id))
         elif api.way in (Way.STREAM, Way.GATEWAY):
             self._take_local(head, bytes(piece.data))
+        elif api.way is Way.REFUSED:
+            self._services.refused(self._client, api.name)
+            self._slots.await_local().fill(codec.encode_refusal(head))
         elif head.api_key in _SASL:
             self._take_login(head, bytes(piece.data))
         elif head.api_key == _PRODUCE:
@@ -367,6 +456,25 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._pass_on(piece.data)
 
     def _take_local(self, head: RequestHead, frame: bytes) -> None:
+        if not self._security.has_sasl or self._login.is_done:
+            if self._login.is_over(time.monotonic()):
+                raise FrameError("the session of its login is over")
+            self._read_local(head, frame)
+            return
+
+        def logged_in(_response: Any, _now_s: float) -> None:
+            self._login.is_done = True
+            try:
+                self._read_local(head, frame)
+            except FrameError as error:
+                self._fail(f"{error}")
+            self._go_on(self._login)
+
+        # The broker alone knows whether a login is complete. If not, it closes the connection.
+        self._holders.add(self._login)
+        self._ask_broker(_SIGN_OF_LIFE, logged_in)
+
+    def _read_local(self, head: RequestHead, frame: bytes) -> None:
         request = codec.decode_request(frame)
         if head.api_key == _FIND_COORDINATOR and request.message.key_type != 0:
             self._slots.await_upstream(head.correlation_id, self._rewriter(head))
@@ -378,40 +486,43 @@ class ClientConnection(asyncio.BufferedProtocol):
             # Until it is known whether the coordinator can read this one.
             self._client.accepted = None
         asked_s = time.monotonic()
-        slot = self._await_answer(head.api_key, len(frame))
+        slot = self._await_answer(head.api_key, bytes_kept(len(frame), request.elements))
+        throttle_s = self._throttle(head.api_key, asked_s)
+        alone = object() if request.elements > Limits.elements_alone else None
 
         def reply(message: Any) -> None:
             self._waits_no_more(slot)
             self._services.metrics.answered(head.api_key, message, time.monotonic() - asked_s)
-            frame = codec.encode_response(message, head.correlation_id)
-            slot.fill(frame)
+            if throttle_s:
+                message.throttle_time_ms = round(1000 * throttle_s)
+            slot.fill(codec.encode_response(message, head.correlation_id))
+            self._go_on(alone)
 
         story = guard(request) if self._security.asks_rights else _unguarded(request)
-        if not self._security.has_sasl or self._login.is_done:
-            if self._login.is_over(asked_s):
-                raise FrameError("the session of its login is over")
-            self._advance(story, None, slot, reply)
-            return
+        self._advance(story, None, slot, reply)
+        if alone is not None and slot in self._waiting:
+            self._holders.add(alone)
 
-        def logged_in(_response: Any, _now_s: float) -> None:
-            self._login.is_done = True
-            self._advance(story, None, slot, reply)
-
-        # The broker alone knows whether a login is complete. If not, it closes the connection.
-        self._holder = slot
-        self._ask_broker(_SIGN_OF_LIFE, logged_in)
+    def _throttle(self, api_key: int, now_s: float) -> float:
+        """Count a request for its user, or host; returns for how many seconds the client is not read then."""
+        # Heartbeats of many members are one record.
+        wait_s = 0.0 if api_key == _HEARTBEAT else self._guest.asks(now_s)
+        if wait_s:
+            self._holders.add(wait := object())
+            asyncio.get_running_loop().call_later(wait_s, self._go_on, wait)
+        return wait_s
 
     def _take_beat(self, data: bytes | memoryview) -> bool:
         """Take the last heartbeat again, if that is what has come, and nothing need be asked for it."""
-        beat, accepted, now_s = self._beat, self._client.accepted, self._heard_s
+        beat, accepted, now_s = self._beat, self._client.accepted, self.heard_s
         if beat is None or accepted is None or len(data) != beat.size:
             return False
-        if not self._takes_again(beat, now_s):
+        if not (self._services.turns.are_free and self._takes_again(beat, now_s)):
             return False
         if (correlation_id := beat.correlation_id_in(bytes(data))) is None:
             return False
         self._begins(_HEARTBEAT)
-        slot = self._await_answer(_HEARTBEAT, beat.size)
+        slot = self._await_answer(_HEARTBEAT, bytes_kept(beat.size, 0))
 
         def answer(error_code: int) -> None:
             self._waits_no_more(slot)
@@ -437,15 +548,15 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def _await_answer(self, api_key: int, size: int) -> LocalSlot:
         slot = self._slots.await_local()
-        self._waiting[slot] = api_key, size
+        self._waiting[slot] = self._guest.holding, api_key, size
         self._beating += api_key == _HEARTBEAT
-        self._services.pending.add(api_key, size)
+        self._services.pending.add(self._guest.holding, api_key, size)
         return slot
 
     def _waits_no_more(self, slot: LocalSlot) -> None:
         # A client that has gone waits for nothing, although its request may be answered later.
         if (counted := self._waiting.pop(slot, None)) is not None:
-            self._beating -= counted[0] == _HEARTBEAT
+            self._beating -= counted[1] == _HEARTBEAT
             self._services.pending.remove(*counted)
 
     def _advance(self, story: Guard, told: Any, slot: LocalSlot, reply: Callable[[Any], None]) -> None:
@@ -463,11 +574,11 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._go_on(slot)
             return
         if not isinstance(wanted, Ask):
-            self._holder = slot
+            self._holders.add(slot)
             self._ask_rights(wanted, lambda it: self._advance(story, it, slot, reply))
             return
         if not wanted.is_last:
-            self._holder = slot
+            self._holders.add(slot)
         self._services.answer(wanted.request, self._client, lambda it: self._advance(story, it, slot, reply))
         if wanted.is_last:
             self._go_on(slot)
@@ -490,7 +601,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             return
         self._login.asked(codec.decode_request(frame).message)
         self._login.waiting = (head, frame)
-        self._holder = self._login
+        self._holders.add(self._login)
 
     def _pass_login(self, head: RequestHead, frame: bytes) -> None:
         self._login.waiting = None
@@ -499,20 +610,31 @@ class ClientConnection(asyncio.BufferedProtocol):
             if head.api_key == _SASL_AUTHENTICATE:
                 told = codec.decode_response(head.api_key, head.api_version, response)
                 if self._login.answered(told, time.monotonic()):
-                    self._services.logged_in(self._client, self._login.principal)
+                    self._enter_as_user(self._login.principal)
+                if self._login.may_be_done:
+                    self._patience.has_asked = True
             self._go_on(self._login)
             return response
 
         self._slots.await_upstream(head.correlation_id, answered)
         self._pass_on(frame)
 
+    def _enter_as_user(self, name: str | None) -> None:
+        user = self._services.logged_in(self, name)
+        if user is not None:
+            self._guest.joins_user(user, self)
+
     def _take_produce(self, head: RequestHead, piece: Piece) -> None:
-        # Whether there will be a response stands in the request, behind a text of any length.
+        # Whether there will be a response stands in the request, behind texts that may be long.
         if not piece.is_first and not self._held:
             self._pass_on(piece.data)
             return
         self._held.append(piece.data)
+        if len(self._held) > 1 and sum(map(len, self._held)) < self._looked_at and not piece.is_last:
+            # However small the pieces are, the begin is not looked at again and again.
+            return
         begin = b"".join(self._held)
+        self._held, self._looked_at = [begin], 2 * len(begin)
         acks = codec.produce_acks(begin, head.api_version)
         if acks is None:
             if piece.is_last or len(begin) > Limits.local_frame:
@@ -568,7 +690,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         def answered(frame: bytes) -> None:
             read(codec.decode_response(message.API_KEY, message.version, frame), time.monotonic())
 
-        needed_by = self._holder if isinstance(self._holder, LocalSlot) else None
+        needed_by = next((each for each in self._holders if isinstance(each, LocalSlot)), None)
         self._slots.ask_upstream(_OWN_ID, answered, needed_by)
         self._pass_on(codec.encode_request(message, _OWN_ID, _OWN_NAME))
 
@@ -607,8 +729,9 @@ class ClientConnection(asyncio.BufferedProtocol):
         if self._slots.bytes_held > Limits.held:
             self._fail(f"{self._slots.bytes_held} bytes of responses wait for one before them")
             return
-        if self._ending and not self.is_owed:
-            self.close(self._ending)
+        has_said_all = self._is_over and not (self._arrived or self._holders)
+        if not self.is_owed and (self._ending or has_said_all):
+            self.close(self._ending or self._reason)
             return
         if self._login.waiting is not None and not self.is_owed:
             self._pass_login(*self._login.waiting)
@@ -616,19 +739,20 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def control(self) -> None:
         """Read from a side only while what it sends can be taken."""
-        if self._transport is None:
+        if self._transport is None or self._transport.is_closing():
             return
         upstream = self._upstream
         may_ask = (
             self._is_writable
             and self._may_take()
-            and not self._services.pending.is_full
-            and len(self._slots) < Limits.slots
+            and not self._awaits_turn
             and (upstream is None or upstream.is_writable)
         )
         if may_ask is not self._may_ask:
             self._may_ask = may_ask
             set_reading(self._transport, may_ask)
+            if may_ask and self._arrived and not self._is_taking:
+                asyncio.get_running_loop().call_soon(self._take_arrived)
         if upstream is not None:
             upstream.set_reading(self._is_writable and self._slots.may_read_upstream)
         self._tell_unread()

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Budget", "Limits", "Pending", "Seldom", "largest", "longest"]
+__all__ = [
+    "Budget",
+    "Holding",
+    "Limits",
+    "Pending",
+    "Rate",
+    "Seldom",
+    "bytes_kept",
+    "largest",
+    "longest",
+]
 
 log = logging.getLogger(__name__)
 
@@ -21,27 +31,38 @@ class _Connection(Protocol):
 
 Whose = TypeVar("Whose", bound=_Connection)
 
-_AGAIN = 0.9
-"""Clients are read again below this part of the limit, and not again after each answer."""
+_STEP = 0.02
+"""It is looked whether clients may ask again when so much more is free, and not after each answer."""
+_ELEMENT_BYTES, _REQUEST_BYTES, _TIMES = 700, 2_000, 3
 
 
 class Limits:
     """The limits of one connection. Sizes in bytes, times in seconds."""
 
     local_frame = 1_000_000
+    login_frame = 512 * 1024
+    """Until a client has logged in, as `sasl.server.max.receive.size` of a broker."""
     passed_frame = 100 * 1024 * 1024
     kept_frame = 4_096
     """Of a heartbeat whose bytes a connection keeps. A longer one is decoded each time."""
+    elements_alone = 200
+    """A request with more elements in its lists holds back what comes after it, as each does at a broker."""
     slots = 1_000
     unwritten = 256 * 1024
     held = 64 * 1024 * 1024
     """Of responses that wait for one before them, such as that to a join."""
     first_frame_s = 30.0
-    """Until a client has sent its first request."""
+    """Until a client has sent its first request to the end, or has logged in where it has to."""
+    end_s = 10.0
+    """Until a connection is cut off that was closed, or whose client has closed its side."""
     local_frame_s = 60.0
     """Until a request of a group that has begun is whole, however steadily its bytes come."""
     idle_s = 600.0
     """As `connections.max.idle.ms` of a broker."""
+    party_s = 0.25
+    """Of the event loop's time, by all clients of a host or user; beyond that the others come first."""
+    byte_s = 1e-7
+    """The event loop's time that a byte of a request may take, until that is known."""
     keep_alive_s = 180.0
     """Until a silent broker is asked for a sign of life, where a login would be lost with it."""
 
@@ -90,6 +111,11 @@ class Budget(Generic[Whose]):
         whose.abort(self.reason)
 
 
+def bytes_kept(frame_bytes: int, elements: int) -> int:
+    """About the memory that a request takes while it waits: its frame, what was read of it, its record."""
+    return _TIMES * frame_bytes + _ELEMENT_BYTES * elements + _REQUEST_BYTES
+
+
 def longest(held: dict[Whose, int]) -> Whose:
     """Choose the connection that began first: an honest request is whole soon after it has begun."""
     return next(iter(held))
@@ -100,36 +126,88 @@ def largest(held: dict[Whose, int]) -> Whose:
     return max(held, key=held.__getitem__)
 
 
-class Pending:
-    """The number of requests that wait for their answers, and their size together.
+class Holding:
+    """The requests of one client, or of one user, that wait for their answers."""
 
-    `on_change` is called when `is_full` has changed.
+    __slots__ = ("bytes", "count")
+
+    def __init__(self) -> None:
+        self.count = self.bytes = 0
+
+
+class Pending:
+    """The requests that wait for their answers, and what they take.
+
+    Somebody may ask as long as less waits for him than is free. So one alone gets half of all, and each of
+    several as much as what is left for the next one. `on_stop` is told of each connection that may not ask.
     """
 
-    def __init__(self, most: int, most_bytes: int, on_change: Callable[[], None]) -> None:
-        self._most, self._most_bytes, self._on_change = most, most_bytes, on_change
+    def __init__(self, most: int, most_bytes: int, on_stop: Callable[[Any], None]) -> None:
+        self._most, self._most_bytes, self._on_stop = most, most_bytes, on_stop
         self.by_api: defaultdict[int, int] = defaultdict(int)
         self.count = self.bytes = 0
-        self.is_full = False
-        """Whether no client may ask for more."""
+        self.stopped: dict[Any, None] = {}
+        """Connections that may not ask just now."""
+        self._looked = 1.0
+        """The part that was free when it was looked last whether they may ask again."""
 
-    def add(self, api_key: int, size: int) -> None:
-        """One more waits, of `size` bytes."""
+    def add(self, holding: Holding, api_key: int, size: int) -> None:
+        """One more waits, which takes `size` bytes."""
         self.by_api[api_key] += 1
+        holding.count += 1
+        holding.bytes += size
         self.count += 1
         self.bytes += size
-        if not self.is_full and (self.count >= self._most or self.bytes >= self._most_bytes):
-            self.is_full = True
-            self._on_change()
 
-    def remove(self, api_key: int, size: int) -> None:
+    def remove(self, holding: Holding, api_key: int, size: int) -> None:
         """One is answered."""
         self.by_api[api_key] -= 1
+        holding.count -= 1
+        holding.bytes -= size
         self.count -= 1
         self.bytes -= size
-        if self.is_full and self.count <= self._most * _AGAIN and self.bytes <= self._most_bytes * _AGAIN:
-            self.is_full = False
-            self._on_change()
+        if self.stopped and (self._free >= self._looked + _STEP or not self.count):
+            self._looked = self._free
+            for each in list(self.stopped):
+                each.control()
+
+    def may_ask(self, connection: Any, holding: Holding) -> bool:
+        """Whether a connection may ask for more."""
+        if holding.count < self._most - self.count and holding.bytes < self._most_bytes - self.bytes:
+            self.stopped.pop(connection, None)
+            return True
+        if connection not in self.stopped:
+            self.stopped[connection] = None
+            self._looked = min(self._looked, self._free)
+            self._on_stop(connection)
+        return False
+
+    @property
+    def _free(self) -> float:
+        return min(1 - self.count / self._most, 1 - self.bytes / self._most_bytes)
+
+
+class Rate:
+    """A bound of how often something happens in a second; 0: there is none. All of it may come at once."""
+
+    __slots__ = ("_each_s", "_until_s")
+
+    def __init__(self, per_s: float) -> None:
+        self._each_s = 1 / per_s if per_s else 0.0
+        self._until_s = float("-inf")
+
+    def take(self, now_s: float) -> float:
+        """Let it happen once more; returns for how many seconds nothing more of it should."""
+        self._until_s = max(self._until_s, now_s - 1) + self._each_s
+        return self.wait_s(now_s)
+
+    def wait_s(self, now_s: float) -> float:
+        """For how many seconds it should not happen."""
+        return max(0.0, max(self._until_s, now_s - 1) + self._each_s - now_s) if self._each_s else 0.0
+
+    def is_used(self, now_s: float) -> bool:
+        """Whether it has happened of late."""
+        return self._until_s > now_s - 1
 
 
 class Seldom:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from group_coordinator.gateway.errors import GatewayError
 from group_coordinator.gateway.limits import Seldom
+from group_coordinator.gateway.parties import Parties
 
 if TYPE_CHECKING:
     import ssl
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from group_coordinator.gateway.certificates import Certificates
     from group_coordinator.gateway.connection import ClientConnection
     from group_coordinator.gateway.metrics import GatewayMetrics
+    from group_coordinator.gateway.parties import Party
     from group_coordinator.gateway.settings import GatewaySettings
 
 __all__ = ["Listeners"]
@@ -49,6 +51,11 @@ class Listeners:
         self._handshakes: set[asyncio.Task[None]] = set()
         self._refused = Seldom()
         self.connections: set[ClientConnection] = set()
+        self.hosts = Parties(
+            settings.gateway_max_connections_per_host,
+            settings.gateway_max_request_rate,
+            settings.gateway_max_connection_creation_rate,
+        )
 
     def make_room(self) -> None:
         """Let the process open as many files as its connections may need, or say how many it may."""
@@ -91,10 +98,7 @@ class Listeners:
         """
 
         def enter(name: str = "") -> ClientConnection:
-            connection = make(name)
-            self.connections.add(connection)
-            self._count()
-            return connection
+            return make(name)
 
         serving = (
             self._serving(bound, enter)
@@ -104,11 +108,8 @@ class Listeners:
         self._tasks.append(asyncio.get_running_loop().create_task(serving))
 
     async def _serving(self, bound: socket.socket, enter: Callable[[], ClientConnection]) -> None:
-        def accept() -> asyncio.BaseProtocol:
-            return _Refused() if self._refuses() else enter()
-
         # Without its own word for it, asyncio would make the backlog a hundred again.
-        server = await asyncio.get_running_loop().create_server(accept, sock=bound, backlog=_BACKLOG)
+        server = await asyncio.get_running_loop().create_server(enter, sock=bound, backlog=_BACKLOG)
         async with server:
             await server.serve_forever()
 
@@ -129,7 +130,8 @@ class Listeners:
                     log.warning("no client can be accepted: %s", error)
                     await asyncio.sleep(_ACCEPT_AGAIN_S)
                     continue
-                if self._refuses():
+                if self._refuses(f"/{host}", len(self._handshakes)):
+                    self._metrics.connections_closed.labels("too many").inc()
                     accepted.close()
                     continue
                 shaking = self._shake(accepted, host, enter, certificates.context)
@@ -172,25 +174,42 @@ class Listeners:
     def _count(self) -> None:
         self._metrics.connections.set(len(self.connections))
 
-    def _refuses(self) -> bool:
-        """Refuse one more client if there is no room, and count it."""
-        if len(self.connections) + len(self._handshakes) < self._settings.gateway_max_connections:
-            return False
-        self._metrics.connections_closed.labels("too many").inc()
-        if count := self._refused.happened(time.monotonic()):
-            log.warning(
-                "%s connections are refused: there are gateway.max.connections (%s)",
-                count,
-                self._settings.gateway_max_connections,
+    def admit(self, connection: ClientConnection) -> Party | None:
+        """Count a connection that was made. Returns the party of its host, or None if there is no room."""
+        host = connection.client.host
+        if self._refuses(host):
+            return None
+        self.connections.add(connection)
+        self._count()
+        return self.hosts.enter(host, connection, time.monotonic())
+
+    def _refuses(self, host: str, handshakes: int = 0) -> bool:
+        """Whether there is no room for one more client of a host."""
+        now_s = time.monotonic()
+        most = self._settings.gateway_max_connections
+        if self.hosts.refuses(host, now_s):
+            reason = (
+                "their host has as many, or makes as many, as a host may (gateway.max.connections.per.host, "
             )
+            reason += "gateway.max.connection.creation.rate)"
+        elif len(self.connections) + handshakes >= most and not self._makes_room(host):
+            reason = f"there are gateway.max.connections ({most})"
+        else:
+            return False
+        if count := self._refused.happened(now_s):
+            log.warning("%s connections are refused, such as one of %s: %s", count, host, reason)
         return True
 
-
-class _Refused(asyncio.Protocol):
-    """A client that there is no room for."""
-
-    def connection_made(self, transport: Any) -> None:
-        transport.abort()
+    def _makes_room(self, host: str) -> bool:
+        """Close the quietest connection of the host that has most, if this one has fewer."""
+        largest = self.hosts.largest()
+        if largest is None or len(largest.connections) <= len(self.hosts.of(host).connections) + 1:
+            return False
+        quietest = min(largest.connections, key=lambda each: (each.is_known, each.heard_s))
+        del largest.connections[quietest]
+        self.connections.discard(quietest)
+        quietest.abort("too many")
+        return True
 
 
 class _Handshake(asyncio.Protocol):

@@ -59,6 +59,8 @@ _FOUND_TEXTS = {
 """Kafka's texts (org.apache.kafka.common.protocol.Errors) for what FindCoordinator is answered."""
 _LEAST_SYNC_S = 8.0
 """A sync waits this long at least: the stream needs a batch for its answer."""
+_MOST_JOIN_S = 900.0
+"""A join or a sync waits no longer, although its client may allow 24 days. The client asks again."""
 _MADE_UP = 37
 """Characters that the coordinator puts behind a client or instance id to make a member id of it."""
 _REMEMBERED = 10_000
@@ -326,11 +328,11 @@ class Local:
         match asked:
             case [JoinGroupRequest() as join]:
                 timeout_ms = max(join.session_timeout_ms, join.effective_rebalance_timeout_ms, 0)
-                return timeout_ms / 1000 + 5, Errors.COORDINATOR_NOT_AVAILABLE
+                return min(timeout_ms / 1000 + 5, _MOST_JOIN_S), Errors.COORDINATOR_NOT_AVAILABLE
             case [SyncGroupRequest() as sync]:
                 timeout_s = self._rebalance_timeouts_s.get((sync.group_id, sync.member_id), 60)
                 # Never 14: Java's client throws it into the user's poll.
-                return max(timeout_s, _LEAST_SYNC_S), Errors.REBALANCE_IN_PROGRESS
+                return min(max(timeout_s, _LEAST_SYNC_S), _MOST_JOIN_S), Errors.REBALANCE_IN_PROGRESS
             case [LeaveGroupRequest()]:
                 # It stands in the log, and will be done.
                 return 5, Errors.NONE

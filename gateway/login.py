@@ -25,6 +25,8 @@ class Login:
     def __init__(self) -> None:
         self.is_under_way = False
         """Whether the client's last request was a part of it: a broker takes nothing else then."""
+        self.may_be_done = False
+        """Whether the broker has answered a SaslAuthenticate without an error."""
         self.is_done = False
         """Whether the broker has answered something that it answers to nobody else."""
         self.waiting: tuple[RequestHead, bytes] | None = None
@@ -54,6 +56,7 @@ class Login:
             # Later messages are no login before the next handshake.
             self._mechanism = None
             return False
+        self.may_be_done = True
         if response.session_lifetime_ms:
             # The broker says so when it accepts a login, and at no other time.
             self._ends_s = now_s + response.session_lifetime_ms / 1000

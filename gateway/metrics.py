@@ -139,6 +139,11 @@ class _Known:
         for key in _LOCAL:
             waiting.add_metric([APIS[key].name], self._pending.by_api[key])
         yield waiting
+        yield GaugeMetricFamily(
+            _PREFIX + "connections_not_read",
+            "Connections that may not ask, because too many of their requests wait.",
+            len(self._pending.stopped),
+        )
         silent_s = local.silent_s(time.monotonic())
         yield GaugeMetricFamily(
             _PREFIX + "stream_silent_seconds", "How long somebody has waited in vain.", silent_s

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import secrets
 import time
+from collections import defaultdict
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -20,23 +21,26 @@ from group_coordinator.gateway.certificates import Certificates, foreign_names_i
 from group_coordinator.gateway.connection import ClientConnection
 from group_coordinator.gateway.errors import GatewayError
 from group_coordinator.gateway.groups import Groups, ListedGroup
-from group_coordinator.gateway.limits import Budget, Pending, largest, longest
+from group_coordinator.gateway.limits import Budget, Pending, Seldom, largest, longest
 from group_coordinator.gateway.listeners import Listeners
 from group_coordinator.gateway.local import Client, Local, Nodes, Origin
+from group_coordinator.gateway.parties import Parties
 from group_coordinator.gateway.places import Places
 from group_coordinator.gateway.security import security_of
 from group_coordinator.gateway.stream import Listener, Lookup, Reader, Writer
 from group_coordinator.gateway.topics import Topics
+from group_coordinator.gateway.turns import Turns
 from group_coordinator.jobs.connection import UnreachableError, connected_admin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from kafka import KafkaAdminClient
 
     from group_coordinator.gateway.beats import Beat
     from group_coordinator.gateway.codec import Request
     from group_coordinator.gateway.metrics import GatewayHealth, GatewayMetrics
+    from group_coordinator.gateway.parties import Party
     from group_coordinator.gateway.settings import GatewaySettings
     from group_coordinator.gateway.upstream import Serving
 
@@ -101,9 +105,16 @@ class Gateway:
         )
         """Bytes that clients and brokers have not read."""
         self.pending = Pending(
-            settings.gateway_max_waiting, settings.gateway_max_waiting_bytes, self._control
+            settings.gateway_max_waiting, settings.gateway_max_waiting_bytes, self._stopped
         )
         """Local requests without an answer."""
+        self.turns = Turns(lambda function: asyncio.get_running_loop().call_soon(function))
+        """The event loop's time."""
+        self._users = Parties(
+            settings.gateway_max_connections_per_principal, settings.gateway_max_request_rate
+        )
+        self._said: defaultdict[str, Seldom] = defaultdict(Seldom)
+        """Lines about things that clients may cause again and again, by kind."""
 
     async def run(self, say: Callable[[str], None], stopping: asyncio.Event) -> None:
         """Serve until `stopping` is set. Raises `GatewayError`, or a KafkaError if Kafka is out of reach."""
@@ -241,10 +252,14 @@ class Gateway:
             self._certificates.renew()
         self._brokers.settle(now_s)
         self.metrics.brokers_left_out.set(self._brokers.left_out)
-        if now_s >= self._expire_at_s or self.pending.is_full:
+        expiring: Iterable[ClientConnection] = self.pending.stopped
+        if now_s >= self._expire_at_s:
             self._expire_at_s = now_s + _EXPIRE_EVERY_S
-            for connection in list(self._listeners.connections):
-                connection.expire(now_s)
+            expiring = self._listeners.connections
+            for parties in (self._listeners.hosts, self._users):
+                parties.forget(now_s)
+        for connection in list(expiring):
+            connection.expire(now_s)
 
     async def _drain(self) -> None:
         """Give what waits some time, and end all connections: clients look for another gateway."""
@@ -273,9 +288,42 @@ class Gateway:
         """A later request of the client waits for its newest heartbeat."""
         self._local.held_up(client)
 
-    def logged_in(self, client: Client, name: str | None) -> None:
-        """The broker has accepted the client's login under this name; None if it is not known."""
-        self._local.logged_in(client, name)
+    def entered(self, connection: ClientConnection) -> Party | None:
+        """A client has connected; returns the party of its host, or None if there is no room for it."""
+        return self._listeners.admit(connection)
+
+    def logged_in(self, connection: ClientConnection, name: str | None) -> Party | None:
+        """The broker has accepted the client's login under this name; None if it is not known.
+
+        Returns the party of the user.
+        """
+        self._local.logged_in(connection.client, name)
+        if name is None:
+            return None
+        now_s = time.monotonic()
+        if self._users.refuses(name, now_s):
+            if count := self._said["users"].happened(now_s):
+                log.warning(
+                    "%s connections are closed, such as one of %s: its user has as many as "
+                    "gateway.max.connections.per.principal",
+                    *(count, connection.client.host),
+                )
+            connection.abort("too many")
+        return self._users.enter(name, connection, now_s)
+
+    def refused(self, client: Client, api: str) -> None:
+        """A client has asked for what is answered with an error, which ends it."""
+        if count := self._said["refused"].happened(time.monotonic()):
+            log.warning(
+                "%s requests are refused, such as %s of %s: its client needs group.protocol=classic",
+                *(count, api, client.host),
+            )
+
+    def failed(self, client: Client, reason: str) -> None:
+        """A connection is closed for what its client, or its broker, has sent."""
+        self.metrics.frame_errors.inc()
+        if count := self._said["failed"].happened(time.monotonic()):
+            log.warning("%s connections are closed, such as that of %s: %s", count, client.host, reason)
 
     def rewrite(self, message: Any) -> None:
         """Replace the addresses in a broker's response."""
@@ -292,16 +340,14 @@ class Gateway:
         self.unread.ends(connection)
         self._listeners.left(connection, reason)
 
-    def _control(self) -> None:
-        """Too many requests wait, or not any more."""
-        log.info(
-            "clients are %s: %s requests of %s bytes wait for the coordinator",
-            "not read" if self.pending.is_full else "read again",
-            self.pending.count,
-            self.pending.bytes,
-        )
-        for each in self._listeners.connections:
-            each.control()
+    def _stopped(self, connection: ClientConnection) -> None:
+        """Too many requests of a client wait, or of its user, beside those of the others."""
+        if count := self._said["stopped"].happened(time.monotonic()):
+            log.warning(
+                "%s connections are not read, such as that of %s: too much of what waits is theirs. %s requests "
+                "wait in all, with %s bytes (gateway.max.waiting, gateway.max.waiting.bytes)",
+                *(count, connection.client.host, self.pending.count, self.pending.bytes),
+            )
 
     # -- what the log tells (`Listener`) ---------------------------------------------------------------
 

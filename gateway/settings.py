@@ -13,6 +13,7 @@ from group_coordinator.jobs.settings import Port, Positive, Settings
 __all__ = ["GatewaySettings", "Listen"]
 
 _MOST_PORT = 2**16 - 1
+_NotNegative = Annotated[int, msgspec.Meta(ge=0)]
 _LABEL = r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?"
 # The last label of a name is no number: that would be an address.
 _HOST_NAME = re.compile(rf"(?:{_LABEL}\.)+(?!\d+$){_LABEL}", re.IGNORECASE)
@@ -62,7 +63,17 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     gateway_rights: Literal["auto", "on", "off"] = "auto"
     """Whether the brokers are asked what a client may do; auto: where they have SASL or TLS."""
     gateway_max_connections: Positive = 10_000
-    """Clients that may be connected; the next one is closed."""
+    """Clients that may be connected. The next one is closed; or in its place the quietest one of the host
+    that has most, if its own host has fewer."""
+    gateway_max_connections_per_host: _NotNegative = 0
+    """Clients of one host that may be connected; 0: any number."""
+    gateway_max_connections_per_principal: _NotNegative = 0
+    """Clients that may be connected after they have logged in as the same user; 0: any number."""
+    gateway_max_connection_creation_rate: _NotNegative = 0
+    """Connections that one host may make in a second, more are closed; 0: any number."""
+    gateway_max_request_rate: _NotNegative = 0
+    """Requests of groups, without heartbeats, that one user may send in a second, or one host where clients
+    do not log in; 0: any number. A client that sends more is told so (throttle_time_ms), and waits."""
     gateway_max_unfinished_bytes: Positive = 64_000_000
     """Bytes of unfinished group requests of all clients together. Beyond that the connection whose
     request has been unfinished longest is closed."""
@@ -70,9 +81,10 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     """Bytes that are kept because clients or brokers do not read them, or because an earlier response is
     awaited, of all clients together. Beyond that the connection that keeps most is closed."""
     gateway_max_waiting: Positive = 100_000
-    """Requests that may wait for answers. With as many, clients are not read until a tenth is answered."""
+    """Requests that may wait for answers. A client that has more of them than are free is not read, or all
+    clients of its user."""
     gateway_max_waiting_bytes: Positive = 256_000_000
-    """Bytes of these requests together, with the same consequence."""
+    """Bytes of memory that these requests take together, with the same consequence."""
 
     def __post_init__(self) -> None:
         """Refuse what the types do not. Raises `ValueError`, of which `load` makes a `SettingsError`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import random
 import socket
@@ -14,7 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka.protocol.consumer.group import HeartbeatRequest, HeartbeatResponse
+from kafka.protocol.consumer.group import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+)
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataResponse
 from kafka.protocol.producer import ProduceRequest
 from kafka.protocol.sasl import (
@@ -32,7 +38,9 @@ from group_coordinator.gateway.connection import ClientConnection
 from group_coordinator.gateway.limits import Budget, Limits, Pending, largest, longest
 from group_coordinator.gateway.local import Client
 from group_coordinator.gateway.metrics import GatewayMetrics
+from group_coordinator.gateway.parties import Parties, Party
 from group_coordinator.gateway.security import Security
+from group_coordinator.gateway.turns import Turns
 from tests.gateway.each_loop import each_loop, run  # noqa: F401 - a fixture
 from tests.gateway.test_listeners import PASSWORD
 from tests.gateway.test_listeners import of_client as client_of_tls
@@ -40,9 +48,12 @@ from tests.patience import PATIENCE_S, eventually
 from tests.security.certificates import make_client_key
 
 FETCH = 1
-MOST_PENDING = 10
+MOST_PENDING = 20
+SHARE = MOST_PENDING // 2
+"""Of one client, if no other one asks."""
 MOST_UNFINISHED = 1_000
 MOST_UNREAD = 2_000_000
+REQUEST_RATE = 1_000
 PLAIN, SASL = Security(), Security(has_sasl=True)
 BEAT = HeartbeatRequest(version=0, group_id="g", generation_id=1, member_id="m")
 ACCEPTED = Beat.of(
@@ -91,9 +102,15 @@ class Gateway:
         self.clients: list[Client] = []
         self.held_up_for: list[Client] = []
         self.reasons: list[str] = []
+        self.told: list[str] = []
+        """Requests that were refused, and why connections were closed."""
         self.connections: list[ClientConnection] = []
         self.connections_to_brokers: list[tuple[int, bool]] = []
-        self.pending = Pending(MOST_PENDING, 1_000_000, self.control)
+        self.stopped: list[ClientConnection] = []
+        self.pending = Pending(MOST_PENDING, 1_000_000, self.stopped.append)
+        self.turns = Turns(lambda function: asyncio.get_running_loop().call_soon(function))
+        self.hosts = Parties(0, REQUEST_RATE)
+        self.users = Parties(0, REQUEST_RATE)
         self.unfinished: Budget[ClientConnection] = Budget(
             "unfinished requests", "", MOST_UNFINISHED, longest
         )
@@ -102,11 +119,13 @@ class Gateway:
         self.serving: list[tuple[int, Any]] = []
         """The brokers that can serve a client, in that order. This one is 1."""
 
-    def answer(self, _request: codec.Request, client: Client, reply: Callable[[Any], None]) -> None:
+    def answer(self, request: codec.Request, client: Client, reply: Callable[[Any], None]) -> None:
         self.clients.append(client)
         if self.accepts:
             client.accepted = ACCEPTED
-        self.asked.append(lambda: reply(HeartbeatResponse(version=0, error_code=0)))
+        is_leave = request.head.api_key == LeaveGroupResponse.API_KEY
+        kind, version = (LeaveGroupResponse, 3) if is_leave else (HeartbeatResponse, 0)
+        self.asked.append(lambda: reply(kind(version=version, throttle_time_ms=0, error_code=0)))
 
     def beat_again(self, beat: Beat, answer: Callable[[int], None]) -> None:
         assert beat is ACCEPTED
@@ -115,8 +134,19 @@ class Gateway:
     def held_up(self, client: Client) -> None:
         self.held_up_for.append(client)
 
-    def logged_in(self, client: Client, name: str | None) -> None:
-        client.principal = name
+    def entered(self, connection: ClientConnection) -> Party | None:
+        return self.hosts.enter(connection.client.host, connection, 0)
+
+    def logged_in(self, connection: ClientConnection, name: str | None) -> Party | None:
+        connection.client.principal = name
+        return None if name is None else self.users.enter(name, connection, 0)
+
+    def refused(self, client: Client, api: str) -> None:
+        self.told.append(f"{api} of {client.host}")
+
+    def failed(self, client: Client, reason: str) -> None:
+        self.metrics.frame_errors.inc()
+        self.told.append(f"{client.host}: {reason}")
 
     def rewrite(self, message: Any) -> None:
         raise AssertionError(message)
@@ -153,6 +183,13 @@ class Gateway:
             server.close()
             broker.close()
 
+    def has_lost_a_client(self) -> bool:
+        """Whether a client has gone. One that is still owed something may only have closed its side."""
+        for each in self.connections:
+            if each._is_over:
+                each.expire(time.monotonic() + 2 * Limits.end_s)
+        return bool(self.reasons)
+
     async def broker(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         async with asyncio.timeout(PATIENCE_S):
             return await self.brokers.get()
@@ -172,7 +209,7 @@ def play(story: Story, security: Security = PLAIN, tls: ssl.SSLContext | None = 
                 await story(gateway, reader, writer)
             finally:
                 writer.close()
-                await eventually(lambda: gateway.reasons)
+                await eventually(gateway.has_lost_a_client)
         return gateway
 
     return run(played())
@@ -345,7 +382,7 @@ def test_versions_are_those_that_are_offered_by_the_broker_and_here() -> None:
         other = await asyncio.open_connection("127.0.0.1", writer.get_extra_info("peername")[1])
         # While brokers are upgraded, one of them offers more than the other.
         for (of_client, to_gateway), newest, offered in ((other, 7, 7), ((reader, writer), 50, 9)):
-            keys = [entry(version=2, api_key=key, min_version=0, max_version=newest) for key in (8, 68)]
+            keys = [entry(version=2, api_key=key, min_version=0, max_version=newest) for key in (8, 69)]
             to_gateway.write(codec.encode_request(ApiVersionsRequest(version=2), 7, "c"))
             of_broker, to_client = await gateway.broker()
             await read(of_broker)
@@ -364,16 +401,25 @@ def test_versions_are_those_that_are_offered_by_the_broker_and_here() -> None:
 
 def test_clients_are_not_read_while_too_many_requests_wait() -> None:
     async def story(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # In one piece, and after it: what has been read is not taken either.
         writer.write(b"".join(map(beat, range(MOST_PENDING))))
-        await eventually(lambda: gateway.pending.is_full)
+        await eventually(lambda: gateway.stopped)
         writer.write(fetch(99))
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(gateway.brokers.get(), 0.2)
-        gateway.asked[0]()
+        assert len(gateway.asked) == SHARE
+        other_reader, other = await asyncio.open_connection("127.0.0.1", writer.get_extra_info("peername")[1])
+        other.write(beat(1))
+        await eventually(lambda: len(gateway.asked) == SHARE + 1)
+        gateway.asked.pop()()
+        assert await read(other_reader), "others may ask"
+        other.close()
+        await eventually(lambda: gateway.reasons.pop() if gateway.reasons else None)
+        for number in range(MOST_PENDING):
+            await eventually(lambda number=number: len(gateway.asked) > number)
+            gateway.asked[number]()
         from_gateway, to_gateway = await gateway.broker()
         assert await read(from_gateway) == fetch(99)
-        for answer in gateway.asked[1:]:
-            answer()
         assert gateway.pending.count == 0
         to_gateway.close()
 
@@ -448,6 +494,10 @@ def test_what_a_client_has_asked_that_has_gone_does_not_wait() -> None:
         writer.write(beat(3))
         await eventually(lambda: gateway.asked_again)
         writer.close()
+        await eventually(lambda: gateway.connection._is_over)
+        gateway.connection.expire(time.monotonic())
+        assert gateway.pending.count == 2, "it may only have closed its side"
+        gateway.connection.expire(time.monotonic() + Limits.end_s)
         await eventually(lambda: gateway.reasons)
         assert gateway.pending.count == 0
         # An answer that comes later is not counted again.
@@ -462,10 +512,10 @@ def test_what_a_client_has_asked_that_has_gone_does_not_wait() -> None:
 def test_a_client_that_goes_while_no_client_is_read_is_noticed(is_plain: bool, tmp_path: Path) -> None:
     async def story(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"".join(map(beat, range(MOST_PENDING))))
-        await eventually(lambda: gateway.pending.is_full)
+        await eventually(lambda: gateway.stopped)
         writer.write(beat(99))
         gateway.connection.expire(time.monotonic())
-        assert gateway.pending.is_full
+        assert gateway.pending.stopped
         # With TLS, close() would wait for the gateway's word.
         writer.transport.abort()
 
@@ -474,12 +524,12 @@ def test_a_client_that_goes_while_no_client_is_read_is_noticed(is_plain: bool, t
             return gateway.reasons
 
         await eventually(has_gone)
-        assert (gateway.pending.count, gateway.pending.is_full) == (0, False)
+        assert (gateway.pending.count, gateway.pending.stopped) == (0, {})
 
     ends = () if is_plain else (Security(tls=client_of_tls()), server_of_tls(tmp_path))
     gateway = play(story, *ends)
     assert gateway.reasons == ["client"]
-    assert len(gateway.asked) == MOST_PENDING
+    assert len(gateway.asked) == SHARE
 
 
 def test_responses_that_wait_for_one_before_them_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -541,6 +591,7 @@ def test_the_connection_goes_whose_request_has_been_unfinished_longest() -> None
         other.write(long[500:])
         await eventually(lambda: len(gateway.asked) == 2)
         assert gateway.unfinished.total == 0
+        gateway.asked[1]()
         other.close()
         await eventually(lambda: len(gateway.reasons) == 2)
 
@@ -587,7 +638,7 @@ def transport() -> Iterator[Transport]:
 @pytest.mark.parametrize(
     ("sent", "silent_s", "ended"),
     [
-        (b"", Limits.first_frame_s, ""),
+        (b"", Limits.first_frame_s - 1, ""),
         (b"", Limits.first_frame_s + 1, "closed"),
         # One byte after the other, and so never silent.
         (beat(1)[:-1], Limits.local_frame_s, ""),
@@ -602,8 +653,11 @@ def test_a_connection_of_which_nothing_whole_comes_is_closed(
     began_s = time.monotonic()
     for byte in sent:
         connection.data_received(bytes([byte]))
-    connection._heard_s = began_s + (silent_s if sent else 0)
-    connection._unfinished_s = began_s if connection._unfinished_s else None
+    patience = connection._patience
+    # The limit of a first request is another one.
+    patience.has_asked = bool(sent)
+    patience.heard_s = began_s + (silent_s if sent else 0)
+    patience.unfinished_s = began_s if patience.unfinished_s else None
     connection.expire(began_s + silent_s)
     assert transport.ended == ended
 
@@ -612,6 +666,7 @@ def test_a_client_that_does_not_read_goes_though_it_is_owed_something(transport:
     connection = ClientConnection(Gateway(PLAIN), 1, list, PLAIN)
     connection.connection_made(transport)
     connection._slots.await_local()
+    connection._patience.has_asked = True
     now_s = time.monotonic()
     connection.expire(now_s + 2 * Limits.idle_s)
     assert transport.ended == ""
@@ -734,14 +789,16 @@ def test_what_waits_is_not_overwritten_by_what_another_client_sends(size: int) -
     play(story)
 
 
-def test_who_has_not_logged_in_is_closed_by_the_broker() -> None:
+def test_who_has_not_logged_in_to_the_end_is_closed_by_the_broker() -> None:
     async def story(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(beat(1))
+        writer.write(authenticate(1) + beat(2))
         from_gateway, to_gateway = await gateway.broker()
+        await read(from_gateway)
+        to_gateway.write(authenticated(1))  # the first of two rounds, as far as anybody can tell
         assert await is_asked(from_gateway)
         to_gateway.close()
         async with asyncio.timeout(PATIENCE_S):
-            assert await reader.read() == b""
+            assert (await reader.read())[4:8] == (1).to_bytes(4)
         assert gateway.asked == []
 
     assert play(story, SASL).reasons == ["broker"]
@@ -793,7 +850,7 @@ def test_a_login_is_kept_alive_and_is_lost_with_its_broker() -> None:
         gateway.asked[0]()
         assert [int.from_bytes((await read(reader))[4:8]) for _ in range(2)] == [1, 2]
         for silent_s in (Limits.keep_alive_s - 1, Limits.keep_alive_s + 1):
-            gateway.connection.expire(gateway.connection._heard_s + silent_s)
+            gateway.connection.expire(gateway.connection.heard_s + silent_s)
         assert await is_asked(from_gateway)
         to_gateway.write(ALIVE)
         to_gateway.close()
@@ -886,17 +943,17 @@ def test_clients_whose_heartbeats_come_again_are_not_read_either_while_too_many_
         gateway.accepts = True
         writer.write(beat(0))
         await eventually(lambda: gateway.asked)
-        for number in range(1, MOST_PENDING):
+        for number in range(1, SHARE):
             writer.write(beat(number))
             await eventually(lambda number=number: len(gateway.asked_again) == number)
-        assert gateway.pending.is_full
+        assert gateway.pending.stopped
         writer.write(beat(99))
         gateway.asked[0]()
-        await eventually(lambda: len(gateway.asked_again) == MOST_PENDING)
+        await eventually(lambda: len(gateway.asked_again) == SHARE)
         for answer in gateway.asked_again:
             answer(0)
-        numbers = [int.from_bytes((await read(reader))[4:8]) for _ in range(MOST_PENDING + 1)]
-        assert numbers == [*range(MOST_PENDING), 99]
+        numbers = [int.from_bytes((await read(reader))[4:8]) for _ in range(SHARE + 1)]
+        assert numbers == [*range(SHARE), 99]
         assert gateway.pending.count == 0
 
     play(story)
@@ -974,3 +1031,143 @@ def test_a_request_waits_for_its_rights_and_what_comes_next_for_it() -> None:
         to_gateway.close()
 
     play(story, Security(asks_rights=True))
+
+
+@pytest.mark.parametrize("is_passed", [True, False])
+def test_a_client_that_has_closed_its_side_is_answered(is_passed: bool) -> None:
+    async def story(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(fetch(1) if is_passed else beat(1))
+        writer.write_eof()
+        if is_passed:
+            from_gateway, to_gateway = await gateway.broker()
+            await read(from_gateway)
+            to_gateway.write(response(1))
+            to_gateway.close()
+        else:
+            await eventually(lambda: gateway.asked)
+            gateway.asked[0]()
+        assert (await read(reader))[4:8] == (1).to_bytes(4)
+        assert await reader.read() == b""
+
+    assert play(story).reasons == ["client"]
+
+
+@pytest.mark.parametrize("frame", [fetch(1), beat(1)])
+def test_nothing_is_read_before_a_login(frame: bytes) -> None:
+    async def story(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(frame)
+        assert await reader.read() == b""
+        assert gateway.brokers.empty()
+
+    gateway = play(story, SASL)
+    assert gateway.reasons == ["frame error"]
+    assert "comes before a login" in gateway.told[0]
+
+
+@pytest.mark.parametrize("key", [17, 18, 36])
+def test_a_frame_before_a_login_has_512_kib_at_most(key: int) -> None:
+    async def story(_gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write((512 * 1024 + 1).to_bytes(4) + key.to_bytes(2) + (1).to_bytes(2) + bytes(4))
+        assert await reader.read() == b""
+
+    assert "524289 bytes, of at most 524288" in play(story, SASL).told[0]
+
+
+def leave(correlation_id: int, members: int) -> bytes:
+    member = LeaveGroupRequest.MemberIdentity(member_id="m")
+    message = LeaveGroupRequest(version=3, group_id="g", members=[member] * members)
+    return codec.encode_request(message, correlation_id, "c")
+
+
+@pytest.mark.parametrize(("elements", "asked"), [(Limits.elements_alone, 3), (Limits.elements_alone + 1, 1)])
+def test_a_large_request_holds_back_what_comes_after_it(elements: int, asked: int) -> None:
+    async def story(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(leave(1, elements) + leave(2, elements) + beat(3))
+        await eventually(lambda: len(gateway.asked) == asked)
+        for number in range(3):
+            await eventually(lambda number=number: len(gateway.asked) > number)
+            gateway.asked[number]()
+            assert int.from_bytes((await read(reader))[4:8]) == number + 1
+
+    play(story)
+
+
+def test_a_user_that_asks_too_often_is_told_so_and_not_read_for_a_while() -> None:
+    async def story(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        host = gateway.hosts.of("/127.0.0.1")
+        for _ in range(2 * REQUEST_RATE):
+            host.requests.take(time.monotonic())
+        writer.write(beat(1) + leave(2, 1) + beat(3))
+        await eventually(lambda: len(gateway.asked) == 2)
+        gateway.asked[0]()
+        assert await read(reader), "heartbeats are not counted"
+        gateway.asked[1]()
+        told = codec.decode_response(13, 3, await read(reader)).throttle_time_ms
+        assert 0 < told <= 1_100
+        await eventually(lambda: len(gateway.asked) == 3)
+
+    play(story)
+
+
+def test_a_client_of_the_newer_protocol_is_told_that_it_is_not_spoken() -> None:
+    async def story(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for version in (0, 1):
+            head = (68).to_bytes(2) + version.to_bytes(2) + (7).to_bytes(4)
+            writer.write((12).to_bytes(4) + head + bytes(4))
+            frame = await read(reader)
+            assert frame[4:15] == (7).to_bytes(4) + b"\0" + bytes(4) + (35).to_bytes(2)
+            assert b"group.protocol=classic" in frame
+
+    assert play(story).told == ["ConsumerGroupHeartbeat of /127.0.0.1"] * 2
+
+
+class ShortTurns(Turns):
+    """Each request takes a whole turn."""
+
+    def took(self, seconds: float) -> None:
+        super().took(seconds + 1)
+
+
+def test_a_client_with_many_requests_in_one_piece_lets_others_in_between() -> None:
+    many = 50
+
+    async def story(gateway: Gateway, _reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        gateway.turns = ShortTurns(lambda function: asyncio.get_running_loop().call_soon(function))
+        gateway.pending = Pending(1_000, 1_000_000, gateway.stopped.append)
+        _, other = await asyncio.open_connection("127.0.0.1", writer.get_extra_info("peername")[1])
+        await eventually(lambda: len(gateway.connections) == 2)
+        writer.write(b"".join(map(beat, range(many))))
+        other.write(beat(1))
+        await eventually(lambda: len(gateway.asked) == many + 1)
+        others = [client is gateway.connections[1].client for client in gateway.clients]
+        assert others.index(True) < 10, "the other client did not wait for all of them"
+        other.close()
+        await eventually(lambda: gateway.connections[1]._is_over)
+        gateway.connections[1].abort("client")
+
+    play(story)
+
+
+def test_a_long_head_of_a_produce_is_looked_at_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[int] = []
+
+    def acks(frame: bytes, version: int) -> int | None:
+        looked.append(len(frame))
+        return known(frame, version)
+
+    known = codec.produce_acks
+    monkeypatch.setattr(codec, "produce_acks", acks)
+    message = ProduceRequest(version=9, transactional_id="t" * 400, acks=1, timeout_ms=1)
+    frame = codec.encode_request(message, 1, "c")
+
+    async def story(gateway: Gateway, _reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for start in range(0, len(frame), 5):
+            writer.write(frame[start : start + 5])
+            await writer.drain()
+            await asyncio.sleep(0)
+        from_gateway, to_gateway = await gateway.broker()
+        assert await read(from_gateway) == frame
+        to_gateway.close()
+
+    play(story)
+    assert all(2 * before <= after for before, after in itertools.pairwise(looked[:-1]))

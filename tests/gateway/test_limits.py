@@ -4,7 +4,16 @@ from collections.abc import Callable
 
 import pytest
 
-from group_coordinator.gateway.limits import Budget, Pending, Seldom, largest, longest
+from group_coordinator.gateway.limits import (
+    Budget,
+    Holding,
+    Pending,
+    Rate,
+    Seldom,
+    bytes_kept,
+    largest,
+    longest,
+)
 
 
 class Connection:
@@ -58,16 +67,80 @@ def test_what_ends_is_held_no_more() -> None:
     assert went == []
 
 
-@pytest.mark.parametrize(("most", "most_bytes"), [(10, 1_000), (100, 50)])
-def test_clients_may_ask_again_after_a_tenth_is_answered(most: int, most_bytes: int) -> None:
-    changes: list[bool] = []
-    pending = Pending(most, most_bytes, lambda: changes.append(pending.is_full))
-    for _ in range(11):
-        pending.add(12, 5)
-    pending.remove(12, 5)
-    assert (changes, pending.count, pending.bytes, pending.by_api[12]) == ([True], 10, 50, 10)
-    pending.remove(12, 5)
-    assert changes == [True, False]
+class Asking:
+    """A connection of which requests wait."""
+
+    def __init__(self, pending: Pending, holding: Holding | None = None) -> None:
+        self._pending, self.holding = pending, holding or Holding()
+        self.may_ask = True
+
+    def control(self) -> None:
+        self.may_ask = self._pending.may_ask(self, self.holding)
+
+    def ask_as_long_as_it_may(self, size: int = 1) -> int:
+        before = self.holding.count
+        while self.may_ask:
+            self._pending.add(self.holding, 12, size)
+            self.control()
+        return self.holding.count - before
+
+    def is_answered(self, count: int, size: int = 1) -> None:
+        for _ in range(count):
+            self._pending.remove(self.holding, 12, size)
+        self.control()
+
+
+@pytest.mark.parametrize(("most", "most_bytes", "size"), [(1_000, 10**9, 1), (10**9, 1_000_000, 1_000)])
+def test_who_holds_as_much_as_is_free_may_ask_for_no_more(most: int, most_bytes: int, size: int) -> None:
+    stopped: list[Asking] = []
+    pending = Pending(most, most_bytes, stopped.append)
+    first, second, third = (Asking(pending) for _ in range(3))
+    assert first.ask_as_long_as_it_may(size) == 500
+    assert second.ask_as_long_as_it_may(size) == 250, "one that takes all it can leaves room for others"
+    assert third.ask_as_long_as_it_may(size) == 125
+    assert (stopped, list(pending.stopped)) == ([first, second, third], [first, second, third])
+    assert (pending.count, pending.by_api[12]) == (875, 875)
+    third.is_answered(15, size)
+    assert third.may_ask
+    assert not second.may_ask
+    first.is_answered(300, size)
+    assert second.may_ask, "all are looked at once more is free"
+    assert not pending.stopped
+
+
+def test_the_clients_of_a_user_have_one_share() -> None:
+    pending = Pending(1_000, 10**9, lambda _connection: None)
+    user = Holding()
+    first, second, other = Asking(pending, user), Asking(pending, user), Asking(pending)
+    assert first.ask_as_long_as_it_may() == 500
+    second.control()
+    other.control()
+    assert (second.may_ask, other.may_ask) == (False, True)
+    first.is_answered(500)
+    assert second.may_ask, "when nothing waits everybody may ask"
+
+
+def test_a_connection_that_is_stopped_is_told_of_once() -> None:
+    stopped: list[Asking] = []
+    pending = Pending(2, 10, stopped.append)
+    one = Asking(pending)
+    one.ask_as_long_as_it_may()
+    one.control()
+    assert stopped == [one]
+
+
+def test_a_rate_lets_a_second_s_worth_come_at_once() -> None:
+    rate = Rate(10)
+    assert [rate.take(100) for _ in range(11)] == pytest.approx([0] * 9 + [0.1, 0.2])
+    assert rate.wait_s(100.05) == pytest.approx(0.15)
+    assert rate.take(101.1) == 0
+    assert rate.is_used(101.1)
+    assert not rate.is_used(110)
+    assert [Rate(0).take(100) for _ in range(3)] == [0] * 3, "any number"
+
+
+def test_what_a_request_takes_grows_with_its_bytes_and_its_elements() -> None:
+    assert bytes_kept(0, 0) < bytes_kept(1, 0) < bytes_kept(1, 1)
 
 
 def test_what_happens_often_is_logged_seldom_with_its_count() -> None:

@@ -8,6 +8,7 @@ import logging
 import resource
 import socket
 import ssl
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -20,7 +21,9 @@ from group_coordinator.gateway import listeners as module
 from group_coordinator.gateway.certificates import Certificates
 from group_coordinator.gateway.errors import GatewayError
 from group_coordinator.gateway.listeners import Listeners
+from group_coordinator.gateway.local import Client
 from group_coordinator.gateway.metrics import GatewayMetrics
+from group_coordinator.gateway.parties import Party
 from group_coordinator.gateway.settings import GatewaySettings
 from tests.gateway.each_loop import each_loop, run  # noqa: F401 - a fixture
 from tests.patience import PATIENCE_S, eventually
@@ -30,18 +33,33 @@ PASSWORD = "of-the-key"
 
 
 class Echo(asyncio.Protocol):
+    is_known, heard_s = True, 0.0
+
     def __init__(self, listeners: Listeners) -> None:
         self._listeners = listeners
         self._transport: Any = None
+        self._reason = "client"
+        self._host: Party | None = None
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
+        self.client = Client(f"/{transport.get_extra_info('peername')[0]}", 1)
+        self._host = self._listeners.admit(self)
+        if self._host is None:
+            self.abort("too many")
 
     def data_received(self, data: bytes) -> None:
+        self.heard_s = time.monotonic()
         self._transport.write(data)
 
+    def abort(self, reason: str) -> None:
+        self._reason = reason
+        self._transport.abort()
+
     def connection_lost(self, _error: Exception | None) -> None:
-        self._listeners.left(self, "client")
+        if self._host is not None:
+            self._host.connections.pop(self, None)
+        self._listeners.left(self, self._reason)
 
 
 class Door:
@@ -69,10 +87,14 @@ class Door:
             self.registry.get_sample_value("group_coordinator_gateway_connections_closed_total", labels) or 0
         )
 
-    async def say(self, said: bytes, context: ssl.SSLContext | None = None) -> tuple[bytes, str]:
+    async def say(
+        self, said: bytes, context: ssl.SSLContext | None = None, host: str = "127.0.0.1"
+    ) -> tuple[bytes, str]:
         """What comes back, and the fingerprint of the certificate that was shown."""
         async with asyncio.timeout(PATIENCE_S):
-            reader, writer = await asyncio.open_connection("127.0.0.1", self.port, ssl=context)
+            reader, writer = await asyncio.open_connection(
+                "127.0.0.1", self.port, ssl=context, local_addr=(host, 0)
+            )
             try:
                 writer.write(said)
                 shown = writer.get_extra_info("ssl_object")
@@ -110,6 +132,47 @@ def test_many_may_come_at_once() -> None:
     run(story())
 
 
+def test_a_host_that_has_fewer_gets_the_quietest_place_of_the_one_that_has_most() -> None:
+    async def story() -> None:
+        async with Door(gateway_max_connections=3).open() as door:
+            there = [await asyncio.open_connection("127.0.0.1", door.port) for _ in range(3)]
+            for (reader, writer), said in zip(there, (b"a", b"b", b"c"), strict=True):
+                writer.write(said)
+                assert await reader.read(100) == said
+            there[0][1].write(b"again")
+            assert await there[0][0].read(100) == b"again"
+            assert (await door.say(b"hello", host="127.0.0.2"))[0] == b"hello"
+            assert await there[1][0].read() == b"", "the quietest one has gone"
+            await eventually(lambda: door.closed("too many") == 1)
+            there[2][1].write(b"still")
+            assert await there[2][0].read(100) == b"still"
+            for _, writer in there:
+                writer.close()
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    "settings", [{"gateway_max_connections_per_host": 2}, {"gateway_max_connection_creation_rate": 2}]
+)
+def test_a_host_has_so_many_connections_and_others_have_theirs(
+    settings: dict[str, int], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        async with Door(**settings).open() as door:
+            there = [await asyncio.open_connection("127.0.0.1", door.port) for _ in range(2)]
+            await eventually(lambda: len(door.listeners.connections) == 2)
+            assert (await door.say(b""))[0] == b""
+            await eventually(lambda: door.closed("too many") == 1)
+            assert (await door.say(b"hello", host="127.0.0.2"))[0] == b"hello"
+            for _, writer in there:
+                writer.close()
+
+    run(story())
+    (said,) = caplog.messages
+    assert said.startswith("1 connections are refused, such as one of /127.0.0.1: their host has as many")
+
+
 def test_the_next_one_is_closed_and_the_one_after_a_place_is_free_is_not(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -119,14 +182,17 @@ def test_the_next_one_is_closed_and_the_one_after_a_place_is_free_is_not(
             await eventually(lambda: len(door.listeners.connections) == 2)
             for _ in range(3):
                 assert (await door.say(b""))[0] == b""
-            assert door.closed("too many") == 3
+            await eventually(lambda: door.closed("too many") == 3)
             there[0][1].close()
             await eventually(lambda: len(door.listeners.connections) == 1)
             assert (await door.say(b"hello"))[0] == b"hello"
             there[1][1].close()
 
     run(story())
-    assert caplog.messages == ["1 connections are refused: there are gateway.max.connections (2)"]
+    (said,) = caplog.messages
+    assert said == (
+        "1 connections are refused, such as one of /127.0.0.1: there are gateway.max.connections (2)"
+    )
 
 
 def test_new_connections_get_the_new_certificate_and_a_broken_one_is_not_taken(
@@ -201,7 +267,7 @@ def test_a_handshake_that_does_not_end_is_ended_and_takes_a_place_until_then(
             _, silent = await asyncio.open_connection("127.0.0.1", door.port)
             await eventually(lambda: door.listeners._handshakes)
             assert (await door.say(b""))[0] == b""
-            assert door.closed("too many") == 1
+            await eventually(lambda: door.closed("too many") == 1)
             await eventually(lambda: door.closed("handshake"))
             assert (await door.say(b"hello", of_client()))[0] == b"hello"
             silent.close()

@@ -412,14 +412,6 @@ def test_what_the_log_has_not_taken(gateway: Gateway) -> None:
         (join(group_instance_id="i" * 256), 42),
         (HeartbeatRequest(version=0, group_id="g", member_id="m" * 293), 42),
         (
-            LeaveGroupRequest(
-                version=3,
-                group_id="g",
-                members=[LeaveGroupRequest.MemberIdentity(member_id="")] * 10_001,
-            ),
-            42,
-        ),
-        (
             join(
                 protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=bytes(800_000))]
             ),

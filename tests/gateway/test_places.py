@@ -19,6 +19,7 @@ from group_coordinator.gateway.brokers import Brokers
 from group_coordinator.gateway.certificates import Certificates, foreign_names_ignored
 from group_coordinator.gateway.errors import GatewayError
 from group_coordinator.gateway.listeners import Listeners
+from group_coordinator.gateway.local import Client
 from group_coordinator.gateway.metrics import GatewayMetrics
 from group_coordinator.gateway.places import Places
 from group_coordinator.gateway.settings import GatewaySettings
@@ -41,10 +42,13 @@ class Teller(asyncio.Protocol):
         self._told = " ".join(f"{node_id} {host}" for node_id, (host, _) in serving())
 
     def connection_made(self, transport: Any) -> None:
+        self.client = Client("/127.0.0.1", 1)
+        self._host = self._house.listeners.admit(self)
         transport.write(self._told.encode())
         transport.close()
 
     def connection_lost(self, _error: Exception | None) -> None:
+        self._host.connections.pop(self)
         self._house.listeners.left(self, "client")
 
 

@@ -6,7 +6,7 @@ import asyncio
 import socket
 from collections.abc import Callable
 from typing import Any
-from unittest.mock import Mock, patch
+from unittest.mock import Mock
 
 import pytest
 from kafka.errors import KafkaTimeoutError
@@ -111,9 +111,10 @@ def test_idle_connections_are_looked_for_now_and_then_and_often_while_none_is_re
         for now_s in (10, 11, 14, 15, 16):
             gateway._look(now_s)
         assert looked == [10, 15]
-        with patch.object(gateway.pending, "is_full", True):
-            gateway._look(17)
-            gateway._look(18)
+        gateway.pending.stopped[connection] = None
+        gateway._look(17)
+        gateway._look(18)
+        gateway.pending.stopped.clear()
         gateway._look(19)
         assert looked == [10, 15, 17, 18]
         gateway._listeners.connections.clear()

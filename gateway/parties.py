@@ -1,0 +1,117 @@
+"""Parties: clients of one host, or of one user, and what they may have of a gateway together.
+
+A client belongs to the party of its host, and from its login on to that of its user as well.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from group_coordinator.gateway.limits import Holding, Limits, Rate
+from group_coordinator.gateway.turns import Account
+
+if TYPE_CHECKING:
+    from group_coordinator.gateway.connection import ClientConnection
+
+__all__ = ["Guest", "Parties", "Party"]
+
+
+class Party:
+    """One of them, with what it has taken."""
+
+    def __init__(self, request_rate: float, connection_rate: float) -> None:
+        self.connections: dict[ClientConnection, None] = {}
+        """The oldest first."""
+        self.account = Account()
+        self.holding = Holding()
+        self.requests, self.arrivals = Rate(request_rate), Rate(connection_rate)
+
+
+class Parties:
+    """All of one kind. `most`: connections that a party may have.
+
+    `request_rate`: requests of groups, without heartbeats, that a party may send in a second.
+    `connection_rate`: connections that it may make in a second. 0 is any number of each.
+    """
+
+    def __init__(self, most: int, request_rate: float = 0, connection_rate: float = 0) -> None:
+        self._most, self._request_rate, self._connection_rate = most, request_rate, connection_rate
+        self._parties: dict[str, Party] = {}
+
+    def of(self, name: str) -> Party:
+        """The party with this name."""
+        if (party := self._parties.get(name)) is None:
+            party = self._parties[name] = Party(self._request_rate, self._connection_rate)
+        return party
+
+    def refuses(self, name: str, now_s: float) -> bool:
+        """Whether a party may have no more connections now."""
+        party = self.of(name)
+        has_enough = bool(self._most) and len(party.connections) >= self._most
+        return has_enough or party.arrivals.wait_s(now_s) > 0
+
+    def enter(self, name: str, connection: ClientConnection, now_s: float) -> Party:
+        """Count one more connection of a party."""
+        party = self.of(name)
+        party.arrivals.take(now_s)
+        party.connections[connection] = None
+        return party
+
+    def largest(self) -> Party | None:
+        """The party with most connections; None if there is none."""
+        return max(self._parties.values(), key=lambda each: len(each.connections), default=None)
+
+    def forget(self, now_s: float) -> None:
+        """Forget those that have gone, and of which nothing need be remembered."""
+        for name, party in list(self._parties.items()):
+            is_quiet = not (party.account.taken_s(now_s) or party.arrivals.is_used(now_s))
+            if is_quiet and not (party.connections or party.holding.count):
+                del self._parties[name]
+
+
+class Guest:
+    """A client, with the parties that it belongs to."""
+
+    def __init__(self) -> None:
+        self._account = Account()
+        self._host: Party | None = None
+        self._user: Party | None = None
+        self.holding = Holding()
+        """The requests that wait for this client, or for all of its user."""
+
+    def joins(self, host: Party) -> None:
+        """It has come from this host."""
+        self._host = host
+
+    def joins_user(self, user: Party, connection: ClientConnection) -> None:
+        """It has logged in as this user, perhaps as another one before."""
+        if self._user not in (None, user):
+            self._user.connections.pop(connection, None)
+        self._user = user
+        self.holding = user.holding
+
+    def leaves(self, connection: ClientConnection) -> None:
+        """It has gone."""
+        for party in (self._host, self._user):
+            if party is not None:
+                party.connections.pop(connection, None)
+
+    def took(self, seconds: float, now_s: float) -> None:
+        """So much of the event loop's time was taken for it."""
+        self._account.add(seconds, now_s)
+        if (party := self._user or self._host) is not None:
+            party.account.add(seconds, now_s)
+
+    def rank_s(self, now_s: float, size: int) -> float:
+        """Its place in the next turn, with a request of `size` bytes that have come.
+
+        Those of its party are behind others once they have taken much together, in their own order.
+        """
+        party = self._user or self._host
+        together_s = 0.0 if party is None else max(0.0, party.account.taken_s(now_s) - Limits.party_s)
+        return self._account.taken_s(now_s) + together_s + Limits.byte_s * size
+
+    def asks(self, now_s: float) -> float:
+        """Count a request of it; returns for how many seconds it is not to be read then."""
+        party = self._user or self._host
+        return 0.0 if party is None else party.requests.take(now_s)

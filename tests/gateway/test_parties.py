@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+from typing import Any
+
+from group_coordinator.gateway.limits import Limits
+from group_coordinator.gateway.parties import Guest, Parties
+
+
+def test_a_party_has_so_many_connections_and_makes_so_many_in_a_second() -> None:
+    connections: Any = iter(range(100))
+    parties = Parties(3, connection_rate=2)
+    assert not parties.refuses("a", 100)
+    first = parties.enter("a", next(connections), 100)
+    assert not parties.refuses("a", 100)
+    parties.enter("a", next(connections), 100)
+    parties.enter("a", next(connections), 101)
+    assert parties.refuses("a", 101), "three"
+    assert not parties.refuses("b", 101)
+    parties.enter("b", next(connections), 101)
+    assert parties.largest() is first
+    parties.enter("c", next(connections), 200)
+    assert not parties.refuses("c", 200)
+    parties.enter("c", next(connections), 200)
+    assert parties.refuses("c", 200), "too fast"
+    assert not parties.refuses("c", 201)
+
+
+def test_parties_are_forgotten_when_nothing_of_them_need_be_known() -> None:
+    connection: Any = "connection"
+    parties = Parties(0, connection_rate=1)
+    party = parties.enter("a", connection, 100)
+    party.account.add(0.1, 100)
+    parties.forget(1_000)
+    assert parties.of("a") is party, "it is connected"
+    guest = Guest()
+    guest.joins(party)
+    guest.leaves(connection)
+    parties.forget(100)
+    assert parties.of("a") is party, "it has taken time, and made a connection"
+    parties.forget(1_000)
+    assert parties.of("a") is not party
+
+
+def test_a_guest_s_place_goes_by_what_it_has_taken_and_by_what_it_sends() -> None:
+    hosts = Parties(0)
+    host = hosts.of("host")
+    heavy, light, other = Guest(), Guest(), Guest()
+    for each in (heavy, light):
+        each.joins(host)
+    other.joins(hosts.of("other"))
+    heavy.took(0.1, 100)
+    assert heavy.rank_s(100, 0) == 0.1
+    assert light.rank_s(100, 0) == other.rank_s(100, 0) == 0
+    assert light.rank_s(100, 1_000_000) > 0.05
+    heavy.took(Limits.party_s, 100)
+    assert 0 < light.rank_s(100, 0) < heavy.rank_s(100, 0), "all of the host are behind"
+    assert other.rank_s(100, 0) == 0
+
+
+def test_a_user_s_requests_and_time_are_its_own_and_no_longer_its_host_s() -> None:
+    connection: Any = "connection"
+    hosts, users = Parties(0, request_rate=1), Parties(0, request_rate=1)
+    guest = Guest()
+    guest.joins(hosts.enter("host", connection, 100))
+    own = guest.holding
+    assert guest.asks(100) == 1
+    alice, bob = users.enter("alice", connection, 100), users.enter("bob", connection, 100)
+    guest.joins_user(alice, connection)
+    assert guest.holding is alice.holding is not own
+    assert [guest.asks(100) for _ in range(2)] == [1, 2]
+    guest.took(1, 100)
+    assert alice.account.taken_s(100) == 1
+    assert hosts.of("host").account.taken_s(100) == 0
+    guest.joins_user(bob, connection)
+    assert (list(alice.connections), list(bob.connections)) == ([], [connection])
+    guest.leaves(connection)
+    assert not bob.connections
+    assert not hosts.of("host").connections
