@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafka.admin import KafkaAdminClient
 
+from group_coordinator.client.topic_ids import topic_id_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 __all__ = ["Topic", "ids_of", "made_anew", "read_topic_ids", "read_topics", "topics_of"]
-
-_UNKNOWN = "00000000-0000-0000-0000-000000000000"
-"""The id that a broker older than 2.8 gives."""
 
 
 class Topic(NamedTuple):
@@ -38,7 +37,7 @@ def read_topics(client_config: Mapping[str, Any], names: Iterable[str]) -> dict[
 def topics_of(described: Iterable[Mapping[str, Any]]) -> dict[str, Topic]:
     """The topics that exist, by name, as kafka-python's admin client has described them."""
     return {
-        topic["name"]: Topic(_known(str(topic.get("topic_id", _UNKNOWN))), len(topic["partitions"]))
+        topic["name"]: Topic(topic_id_of(topic) or None, len(topic["partitions"]))
         for topic in described
         if topic["error_code"] == 0
     }
@@ -60,7 +59,3 @@ def made_anew(known: Mapping[str, str], now: Mapping[str, str]) -> Iterator[tupl
         before = known.get(topic, topic_id)
         if before != topic_id:
             yield topic, before, topic_id
-
-
-def _known(topic_id: str) -> str | None:
-    return None if topic_id == _UNKNOWN else topic_id

@@ -28,6 +28,7 @@ from group_coordinator.client.groups_log import GroupListing, read_groups
 from group_coordinator.client.lag_log import LagLog, Measurement
 from group_coordinator.client.log_offsets import Log, LogOffsets, reset_target
 from group_coordinator.client.offset_lists import committed, errors_of, to_commit, to_delete, to_fetch
+from group_coordinator.coordinator_state.offsets.still_there import still_there, with_ids
 from group_coordinator.coordinator_state.requests import (
     AnyRequest,
     DeleteGroupRequest,
@@ -197,7 +198,10 @@ class AdminClient(Closing):
     def describe_groups_and_offsets(
         self, group_ids: Collection[str]
     ) -> dict[str, tuple[GroupDescription, dict[TopicPartition, OffsetAndMetadata]]]:
-        """`describe_groups` and `list_group_offsets` in one batch of the coordinator instead of two."""
+        """`describe_groups` and `list_group_offsets` in one batch of the coordinator instead of two.
+
+        Offsets of topics that were deleted since, as their ids tell, are left out, as a broker deletes them.
+        """
         ids = _unique(group_ids)
         answers = self._ask(
             [
@@ -206,14 +210,9 @@ class AdminClient(Closing):
             ],
             Response,
         )
-        groups: dict[str, GroupDescription] = {}
-        offsets: dict[str, dict[TopicPartition, OffsetAndMetadata]] = {}
-        for answer in answers:
-            if isinstance(answer, DescribeGroupResponse):
-                groups[answer.group_id] = described(answer)
-            elif isinstance(answer, OffsetFetchResponse):
-                _raise_for(answer)
-                offsets[answer.group_id] = committed(answer)
+        fetched = [each for each in answers if isinstance(each, OffsetFetchResponse)]
+        groups = {it.group_id: described(it) for it in answers if isinstance(it, DescribeGroupResponse)}
+        offsets = self._of_topics_there(dict.fromkeys(ids), fetched)
         return {group_id: (groups[group_id], offsets[group_id]) for group_id in ids}
 
     def find_coordinator(self, group_ids: Collection[str]) -> dict[str, Coordinator]:
@@ -256,12 +255,16 @@ class AdminClient(Closing):
     # -- committed offsets ---------------------------------------------------------------------------
 
     def list_group_offsets(
-        self, group_specs: Mapping[str, Collection[TopicPartition] | None] | Collection[str]
+        self,
+        group_specs: Mapping[str, Collection[TopicPartition] | None] | Collection[str],
+        *,
+        as_stored: bool = False,
     ) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
         """Return the committed offsets of groups, by group id.
 
         `group_specs`: group id -> partitions, or None for all; or group ids, for all. A partition that was
-        asked for and of which nothing is committed has offset -1.
+        asked for and of which nothing is committed has offset -1. So has one whose topic was deleted since,
+        as its id tells; of all it is left out. `as_stored`: tell these as well.
         """
         if not isinstance(group_specs, Mapping):
             group_specs = dict.fromkeys(_unique(group_specs))
@@ -270,9 +273,23 @@ class AdminClient(Closing):
             for group_id, partitions in group_specs.items()
             for topics in ([None] if partitions is None else to_fetch(partitions))
         ]
+        answers = self._ask(requests, OffsetFetchResponse)
+        return self._of_topics_there(group_specs, answers, as_stored=as_stored)
+
+    def _of_topics_there(
+        self,
+        group_specs: Mapping[str, Collection[TopicPartition] | None],
+        answers: list[OffsetFetchResponse],
+        *,
+        as_stored: bool = False,
+    ) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
         offsets: dict[str, dict[TopicPartition, OffsetAndMetadata]] = {each: {} for each in group_specs}
-        for answer in self._ask(requests, OffsetFetchResponse):
+        known = set() if as_stored else {name for answer in answers for name in with_ids(answer.topics)}
+        found = self._logs().find(known) if known else {}
+        for answer in answers:
             _raise_for(answer)
+            is_all = group_specs[answer.group_id] is None
+            answer.topics = still_there(answer.topics, found, is_all=is_all)
             offsets[answer.group_id] |= committed(answer)
         return offsets
 

@@ -11,6 +11,8 @@ from kafka.errors import NoError, UnknownTopicOrPartitionError
 from kafka.structs import OffsetAndTimestamp, TopicPartition
 
 from group_coordinator.client.channel import settings_of
+from group_coordinator.client.topic_ids import found_in
+from group_coordinator.coordinator_state.offsets.still_there import Found
 
 __all__ = ["Log", "LogOffsets", "ResetTarget", "reset_target"]
 
@@ -61,6 +63,12 @@ class LogOffsets:
             for partition in topic["partitions"]
             if partition["leader_id"] >= 0
         }
+
+    def find(self, topics: Collection[str]) -> dict[str, Found]:
+        """Look topics up, by name; without those that Kafka cannot tell of."""
+        if not topics:  # an empty list would ask for all topics
+            return {}
+        return found_in(self._admin.describe_topics(sorted(topics)))
 
     def list_partition_offsets(
         self, specs: Mapping[TopicPartition, int]

@@ -47,6 +47,8 @@ class Group(Protocol):
     one is late."""
     place: int
     """The place in the log of its newest change, as `Turn.place` has it."""
+    pictured: int
+    """The same of the newest change that its picture shows; 0 if none is known."""
 
     @property
     def state(self) -> str:

@@ -63,3 +63,7 @@ class Newest:
             if len(self._places) > self._most:
                 self._places.popitem(last=False)
         return is_news
+
+    def has(self, key: bytes, place: int) -> bool:
+        """Whether a record of the key from this place, or from a later one, was taken lately."""
+        return self._places.get(key, -1) >= place

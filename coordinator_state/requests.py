@@ -59,6 +59,7 @@ Partition = Annotated[int, msgspec.Meta(ge=0, le=INT32_MAX)]
 # Empty would be one name for all that leave it empty, and each would throw out the one before.
 InstanceId = Annotated[str, msgspec.Meta(min_length=1)] | None
 TopicName = Annotated[str, msgspec.Meta(min_length=1)]
+TopicId = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
 
 
 MAX_REASON = 255
@@ -368,6 +369,8 @@ class OffsetCommitTopic(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
 
     name: TopicName
     partitions: list[OffsetCommitPartition]
+    topic_id: TopicId | msgspec.UnsetType = msgspec.UNSET
+    """Kafka's id of the topic, which a topic of the same name that is made later does not have."""
 
 
 class OffsetCommitRequest(_MemberRequest, frozen=True, tag="offset_commit"):

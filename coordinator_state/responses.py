@@ -165,6 +165,8 @@ class FetchedOffset(msgspec.Struct, frozen=True, kw_only=True):
     committed_leader_epoch: int = -1
     metadata: str = ""
     error_code: int = 0
+    topic_id: str | msgspec.UnsetType = msgspec.UNSET
+    """Kafka's id of the topic that it was committed for, if the commit has given it."""
 
 
 class FetchedOffsetsOfTopic(msgspec.Struct, frozen=True):

@@ -61,7 +61,8 @@ class Channel(Enum):
 class Output(NamedTuple):
     """A record to write. A value of None is a tombstone; a partition of None leaves it to the key.
 
-    `place`: of a record of a compacted topic, from which place of the log it is (`newest.py`).
+    `place`: of a record of a compacted topic, from which place of the log it is (`newest.py`). Of a response,
+    the place of the group's newest picture, if that is new.
     """
 
     channel: Channel
@@ -273,7 +274,8 @@ def _group_id(key: bytes | None) -> str:
 
 def _response(reply: Reply) -> Output:
     response = reply.response
-    return Output(Channel.RESPONSES, response.client_id.encode(), _json(response), reply.partition)
+    key = response.client_id.encode()
+    return Output(Channel.RESPONSES, key, _json(response), reply.partition, reply.place)
 
 
 def _event(event: Event) -> Output:

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 __all__ = ["SCHEMA_VERSION", "decode_group", "encode_group"]
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 """Version of the stored state. Fields that are added at the end, with defaults, need no new one, unless a
 program that does not know them would lose something. Version 2 came with offsets, version 3 with the kind,
-and version 4 with groups that are Dead."""
+and version 4 with groups that are Dead. Version 5 came with the ids of the topics of offsets."""
 
 
 class _Stored(msgspec.Struct, array_like=True):

@@ -32,6 +32,8 @@ __all__ = ["Reply", "Turn"]
 _PLACE_BITS = 21
 """Two million changes in a millisecond. Until the year 2109 a place has 63 bits, which a state can hold."""
 _LATEST_PLACE = 1 << 62
+_FRESH_MS = 10_000
+"""A reader of pictures has read each that is older than this."""
 _REMEMBERED_MS = 60_000
 """No request is late by so much, because the stream refuses it (`checkpoints/shifts.py`)."""
 
@@ -41,12 +43,14 @@ GroupT_co = TypeVar("GroupT_co", bound=Group, covariant=True)
 class Reply(NamedTuple):
     """A response and the partition its reader reads (None: the one the client id's hash names).
 
-    `member_id`: the member that it is about; empty if it is about none, or about several.
+    `member_id`: the member that it is about; empty if it is about none, or about several. `place`: of the
+    newest picture of the group, which may not be written yet; None if there is no new one.
     """
 
     response: Response | InvalidRequestResponse
     partition: int | None
     member_id: str = ""
+    place: int | None = None
 
 
 class Turn(Generic[GroupT_co]):
@@ -85,6 +89,8 @@ class Turn(Generic[GroupT_co]):
         self._request: AnyRequest | None = None
         self._effects = 0
         self._place: int | None = None
+        self._replied = 0
+        """Replies before this number are to earlier causes, or tell the place of their cause already."""
 
     # -- the group -------------------------------------------------------------------------------
 
@@ -164,6 +170,7 @@ class Turn(Generic[GroupT_co]):
         self.is_reading = request is not None and request.IS_READING
         self._effects = 0
         self._place = None
+        self._replied = len(self.replies)
 
     @property
     def may_read(self) -> bool:
@@ -196,7 +203,12 @@ class Turn(Generic[GroupT_co]):
 
     def reply(self, reply_to: ReplyTo, response: Response, member_id: str = "") -> None:
         """Answer a request, which is about the member `member_id`, if about one."""
-        self.replies.append(Reply(response, reply_to.partition, member_id))
+        self.replies.append(Reply(response, reply_to.partition, member_id, self._pictured()))
+
+    def _pictured(self) -> int | None:
+        """The place of the newest picture, if it is new: an older one lacks what is told."""
+        place = self._group.pictured if self._group else 0
+        return place if place and self.now_ms - (place >> _PLACE_BITS) < _FRESH_MS else None
 
     def emit(self, event: Event) -> None:
         """Record that `event` happened to the group, and fill in the fields of all events."""
@@ -218,4 +230,8 @@ class Turn(Generic[GroupT_co]):
 
     def change_picture(self) -> None:
         """Note that something has changed that the group's picture shows."""
-        self.picture_place = self.place
+        self.picture_place = self.group.pictured = self.place
+        # A rule may reply before it changes the group.
+        for number in range(self._replied, len(self.replies)):
+            self.replies[number] = self.replies[number]._replace(place=self.place)
+        self._replied = len(self.replies)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kafka.protocol.admin.groups import ListGroupsResponse
 
 from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.gateway.unseen import Unseen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,6 +37,8 @@ class Groups:
     def __init__(self, prefix: str = "") -> None:
         self._prefix = prefix
         self._groups: dict[str, ListedGroup] = {}
+        self.unseen = Unseen()
+        """Pictures that clients were told of and that are not in here yet."""
         self.is_ready = False
 
     def put(self, group_id: str, group: ListedGroup | None) -> None:

@@ -31,6 +31,7 @@ from group_coordinator.coordinator_state.requests import (
 from group_coordinator.coordinator_state.wire import Rejection, read_request
 from group_coordinator.gateway.answers import Waiting
 from group_coordinator.gateway.beats import Beat, Beats
+from group_coordinator.gateway.fetches import judge
 from group_coordinator.gateway.lanes import Lanes
 from group_coordinator.gateway.topics import Topics, divided, merged, needed_by
 from group_coordinator.gateway.translation import Sender, refusal, to_contract, to_kafka
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from group_coordinator.coordinator_state.config import GroupConfig
+    from group_coordinator.coordinator_state.offsets.still_there import Found
     from group_coordinator.coordinator_state.requests import AnyRequest
     from group_coordinator.gateway.addresses import Address
     from group_coordinator.gateway.beats import BeatCounts
@@ -119,7 +121,7 @@ class Local:
     """Answers local requests. `write` puts a contract request on its way to the log.
 
     `rules`: the coordinator's, by which it reads requests. `topics`: what Kafka has; without them all commits
-    are let pass.
+    and committed offsets are let pass.
     """
 
     def __init__(
@@ -171,10 +173,13 @@ class Local:
             case FindCoordinatorResponse.API_KEY:
                 reply(self._found(request))
             case ListGroupsResponse.API_KEY:
-                of_node = self._nodes.coordinator_of
-                reply(self._groups.listed(request.message, lambda each: of_node(each) == client.node_id))
+                self._groups.unseen.wait(lambda: reply(self._listed(request, client)))
             case _:
                 self._ask(request, client, now_s, reply)
+
+    def _listed(self, request: Request, client: Client) -> Any:
+        of_node = self._nodes.coordinator_of
+        return self._groups.listed(request.message, lambda each: of_node(each) == client.node_id)
 
     def beat_again(self, beat: Beat, answer: Callable[[int], None]) -> None:
         """Answer a heartbeat that was accepted before; `answer` is called once, with the error code."""
@@ -196,6 +201,8 @@ class Local:
         match asked:
             case [OffsetCommitRequest() as commit] if self._may_look_up(commit):
                 self._commit(commit, client, now_s, respond)
+            case [OffsetFetchRequest(), *_] if (topics := self._topics) is not None:
+                self._send(asked, client, now_s, lambda told: judge(asked, told, topics, respond))
             case [HeartbeatRequest() as beat] if self._refuses(beat, _record(beat)) is None:
                 client.accepted = Beat.of(beat)
                 self._beats.add(client.accepted, lambda error: respond([_Verdict(error)]))
@@ -241,8 +248,8 @@ class Local:
         self._flush(commit.group_id, now_s)
         place = self._lanes.hold(commit.group_id)
 
-        def judged(counts: Mapping[str, int]) -> None:
-            there, absent = divided(commit, counts)
+        def judged(found: Mapping[str, Found]) -> None:
+            there, absent = divided(commit, found)
 
             def answered(responses: list[Any]) -> None:
                 (response,) = responses
@@ -257,7 +264,7 @@ class Local:
                 answered([commit.refused(Errors.NONE, None)])
 
         assert self._topics is not None  # noqa: S101 - as `_may_look_up` has seen
-        self._topics.count(needed_by(commit), now_s, judged)
+        self._topics.find(needed_by(commit), now_s, judged)
 
     def _send(
         self,
@@ -432,6 +439,7 @@ class Local:
             self._topics.expire(now_s)
         self._waiting.expire(now_s)
         self._beats.expire(now_s)
+        self._groups.unseen.expire(now_s)
 
     # -- the log tells -----------------------------------------------------------------------------
 

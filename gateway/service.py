@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from kafka import KafkaAdminClient
 
+    from group_coordinator.coordinator_state.offsets.still_there import Found
     from group_coordinator.gateway.beats import Beat
     from group_coordinator.gateway.codec import Request
     from group_coordinator.gateway.metrics import GatewayHealth, GatewayMetrics
@@ -357,20 +358,24 @@ class Gateway:
     def _refused(self, request_ids: Sequence[str]) -> None:
         self._local.refused(request_ids)
 
-    def _responses(self, responses: Sequence[Any]) -> None:
-        self._local.take(responses, time.monotonic())
+    def _responses(self, responses: Sequence[Any], unseen: Sequence[tuple[str, int]]) -> None:
+        now_s = time.monotonic()
+        for group_id, place in unseen:
+            self._groups.unseen.told(group_id, place, now_s)
+        self._local.take(responses, now_s)
 
-    def _topics_told(self, counts: Mapping[str, int]) -> None:
+    def _topics_told(self, found: Mapping[str, Found]) -> None:
         if self._topics is not None:
-            self._topics.told(counts, time.monotonic())
+            self._topics.told(found, time.monotonic())
 
     def _groups_changed(
         self,
-        groups: Sequence[tuple[str, ListedGroup | None]],
+        groups: Sequence[tuple[str, ListedGroup | None, int | None]],
         is_ready: bool,  # noqa: FBT001 - as the listener has it
     ) -> None:
-        for group_id, group in groups:
+        for group_id, group, place in groups:
             self._groups.put(group_id, group)
+            self._groups.unseen.seen(group_id, place)
         self._groups.is_ready = self._groups.is_ready or is_ready
 
 

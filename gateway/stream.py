@@ -13,12 +13,13 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
-from kafka.errors import InvalidTopicError, KafkaError, NoError, UnknownTopicOrPartitionError, for_code
+from kafka.errors import KafkaError
 from kafka.structs import TopicPartition
 
 from group_coordinator.client.channel import read_answer, settings_of
 from group_coordinator.client.groups_log import read_listing
-from group_coordinator.coordinator_state.newest import Newest
+from group_coordinator.client.topic_ids import found_in
+from group_coordinator.coordinator_state.newest import Newest, place_in
 from group_coordinator.gateway.groups import ListedGroup
 from group_coordinator.gateway.limits import Seldom
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Collection, Mapping, Sequence
 
+    from group_coordinator.coordinator_state.offsets.still_there import Found
     from group_coordinator.gateway.local import LogRecord
 
 __all__ = ["Listener", "Lookup", "Reader", "Writer"]
@@ -51,10 +53,13 @@ class Listener(NamedTuple):
     """Kafka has taken these requests."""
     refused: Callable[[Sequence[str]], Any]
     """Kafka has not taken these requests, and never will."""
-    responses: Callable[[Sequence[Any]], Any]
-    """The coordinator has answered, this gateway or another one that shares its partition."""
-    groups: Callable[[Sequence[tuple[str, ListedGroup | None]], bool], Any]
-    """Groups have changed; True once all that there were at the start have been told."""
+    responses: Callable[[Sequence[Any], Sequence[tuple[str, int]]], Any]
+    """The coordinator has answered, this gateway or another one that shares its partition.
+
+    With the groups, and the places, of which answers tell and pictures have not been read."""
+    groups: Callable[[Sequence[tuple[str, ListedGroup | None, int | None]], bool], Any]
+    """Groups have changed, with the places of the pictures; True once all that there were at the start have
+    been told."""
     unreadable: Callable[[str], Any]
     """Responses or groups cannot be read just now, with the reason."""
 
@@ -130,12 +135,12 @@ class Writer:
 
 
 class Lookup:
-    """Asks Kafka how many partitions topics have, one question at a time, for `Topics`."""
+    """Asks Kafka for topics, one question at a time, for `Topics`."""
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        told: Callable[[Mapping[str, int]], Any],
+        told: Callable[[Mapping[str, Found]], Any],
         kafka_config: Mapping[str, Any],
     ) -> None:
         self._loop, self._told = _Loop(loop), told
@@ -154,22 +159,19 @@ class Lookup:
         self._admin.close()
 
     def _ask(self, topics: list[str]) -> None:
-        counts = {}
+        found: dict[str, Found] = {}
         try:
-            described = self._admin.describe_topics(topics)
+            found = found_in(self._admin.describe_topics(topics))
             self._is_failing = False
-            for each in described:
-                error = for_code(each["error_code"])
-                if error is NoError:
-                    counts[each["name"]] = len(each["partitions"])
-                elif error in (UnknownTopicOrPartitionError, InvalidTopicError):
-                    counts[each["name"]] = 0
         except KafkaError as error:
             if not self._is_failing:
-                log.warning("topics cannot be looked up, commits are let pass until they can: %s", error)
+                log.warning(
+                    "topics cannot be looked up: commits are let pass and fetches put off until they can: %s",
+                    error,
+                )
             self._is_failing = True
         finally:
-            self._loop.call(self._told, counts)
+            self._loop.call(self._told, found)
 
 
 # -- from the coordinator --------------------------------------------------------------------------------
@@ -239,32 +241,45 @@ class Reader:
         self._loop.call(self._listener.unreadable, reason)
 
     def _take(self, records: list[Any]) -> None:
-        answered = [each.value for each in records if each.topic in self._responses]
-        responses = [read_answer(each) for each in answered if each is not None]
         told = [
             _read_group(each)
             for each in records
             if each.topic not in self._responses and self._newest.take(each.key, each.headers)
         ]
+        responses, unseen = [], []
+        for each in records:
+            if each.topic not in self._responses or each.value is None:
+                continue
+            if (response := read_answer(each.value)) is None:
+                continue
+            responses.append(response)
+            place = place_in(each.headers)
+            if place is not None and response.group_id and not self._has(response.group_id, place):
+                unseen.append((response.group_id, place))
         was_unread = bool(self._unread)
         for each in list(self._unread):
             if self._consumer.position(each) >= self._unread[each]:
                 del self._unread[each]
-        if responses:
-            self._loop.call(self._listener.responses, [each for each in responses if each is not None])
+        # First, because a client that is told of them may ask for a list at once.
         if told or (was_unread and not self._unread):
             groups = [each for each in told if each is not None]
             self._loop.call(self._listener.groups, groups, not self._unread)
+        if responses:
+            self._loop.call(self._listener.responses, responses, unseen)
+
+    def _has(self, group_id: str, place: int) -> bool:
+        return self._newest.has(group_id.encode(), place)
 
 
-def _read_group(record: Any) -> tuple[str, ListedGroup | None] | None:
+def _read_group(record: Any) -> tuple[str, ListedGroup | None, int | None] | None:
     if record.key is None:
         return None
-    group_id = record.key.decode(errors="replace")
+    group_id, place = record.key.decode(errors="replace"), place_in(record.headers)
     if record.value is None:
-        return group_id, None
-    listing = read_listing(record)
-    return None if listing is None else (group_id, ListedGroup(listing.group_state, listing.protocol_type))
+        return group_id, None, place
+    if (listing := read_listing(record)) is None:
+        return None
+    return group_id, ListedGroup(listing.group_state, listing.protocol_type), place
 
 
 # -- kafka-python's settings ---------------------------------------------------------------------------

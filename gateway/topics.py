@@ -1,8 +1,11 @@
-"""Commits for topics and partitions that do not exist: a broker refuses them, and the coordinator would not.
+"""The topics that there are, and commits for what does not exist.
 
-    topics.count(needed, now_s, then)   `then` is told how many partitions topics have, now or in a moment
-    topics.told(counts, now_s)          Kafka has said
-    topics.expire(now_s)                time has passed
+A broker refuses those, and the coordinator would not.
+
+    topics.find(needed, now_s, then)        `then` is told which topics there are, now or in a moment
+    topics.find_anew(names, then)           the same, and nothing that was known before counts
+    topics.told(found, now_s)               Kafka has said
+    topics.expire(now_s)                    time has passed
 
 The gateway lets a commit pass if Kafka cannot tell. Time is an argument, in seconds.
 Source: KafkaApis.handleOffsetCommitRequest and OffsetCommitResponse.Builder of Apache Kafka 4.2.
@@ -16,12 +19,16 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.coordinator_state.offsets.still_there import Found
 from group_coordinator.coordinator_state.responses import PartitionResult, TopicResult
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import TypeAlias
 
     from group_coordinator.coordinator_state.requests import OffsetCommitPartition, OffsetCommitRequest
+
+    _Then: TypeAlias = Callable[[Mapping[str, Found]], None]
 
 __all__ = ["Topics", "divided", "merged", "needed_by"]
 
@@ -31,76 +38,90 @@ _MOST_AT_ONCE = 1_000
 """Topics in one question to Kafka."""
 _PATIENCE_S = 1.0
 """With the time that Kafka has to take the commit it is less than any request waits for its answer."""
+_ANEW_PATIENCE_S = 5.0
+"""Longer than the question that is under way and the next one may take."""
+
+
+_UNSEEN = Found(None)
 
 
 class _Wanting:
     """Somebody who wants to know."""
 
-    def __init__(
-        self,
-        missing: set[str],
-        counts: dict[str, int],
-        due_s: float,
-        then: Callable[[Mapping[str, int]], None],
-    ) -> None:
-        self.missing, self.counts, self.due_s, self.then = missing, counts, due_s, then
+    def __init__(self, missing: set[str], found: dict[str, Found], due_s: float, then: _Then) -> None:
+        self.missing, self.due_s, self.then = missing, due_s, then
+        self.found = found
+        """The answers, and what to tell for want of them."""
 
 
 class Topics:
-    """The topics' numbers of partitions. `look_up` asks Kafka, once at a time, and the answer is `told`."""
+    """The topics that there are. `look_up` asks Kafka, once at a time, and the answer is `told`."""
 
     def __init__(self, look_up: Callable[[list[str]], None]) -> None:
         self._look_up = look_up
-        self._known: dict[str, tuple[int, float]] = {}
-        """Partitions, and since when that is known; the oldest first."""
+        self._known: dict[str, tuple[Found, float]] = {}
+        """Those that there are, and since when that is known; the oldest first."""
         self._wanting: list[_Wanting] = []
         """In the order in which they came."""
         self._asked: tuple[set[str], list[_Wanting]] | None = None
         """The topics of the question, and those who wait for it: for later ones the answer may be too old."""
+        self._now_s = 0.0
+        """When time has passed last."""
 
     def __len__(self) -> int:
         """How many wait."""
         return len(self._wanting)
 
-    def count(
-        self, needed: Mapping[str, int], now_s: float, then: Callable[[Mapping[str, int]], None]
-    ) -> None:
-        """Tell `then` the partitions of each topic, 0 if there is none; without those that Kafka cannot tell.
+    def find(self, needed: Mapping[str, int], now_s: float, then: _Then) -> None:
+        """Tell `then` of each topic, without those that Kafka cannot tell. It is not asked again at once.
 
-        `needed`: how many there are at least, if all is well. If fewer are known, Kafka is asked again.
+        `needed`: how many partitions there are at least, if all is well. If fewer are known, Kafka is asked
+        again.
         """
-        counts = {}
+        found, missing = {}, set()
         for topic, least in needed.items():
-            known, since_s = self._known.get(topic, (0, 0.0))
-            if known and known >= least and now_s < since_s + _KEPT_S:
-                counts[topic] = known
-        missing = needed.keys() - counts.keys()
-        if not missing:
-            then(counts)
+            known, since_s = self._known.get(topic, (Found(0), 0.0))
+            if known.partitions and known.partitions >= least and now_s < since_s + _KEPT_S:
+                found[topic] = known
+                continue
+            missing.add(topic)
+            if known.topic_id:
+                # A commit with the id of a topic before is read again, and one without an id may skip.
+                found[topic] = Found(None, known.topic_id)
+        self._want(_Wanting(missing, found, now_s + _PATIENCE_S, then))
+
+    def find_anew(self, names: Iterable[str], then: _Then) -> None:
+        """Tell `then` of each topic as it is after this call, without those that Kafka cannot tell."""
+        self._want(_Wanting(set(names), {}, self._now_s + _ANEW_PATIENCE_S, then))
+
+    def _want(self, wanting: _Wanting) -> None:
+        if not wanting.missing:
+            wanting.then(wanting.found)
             return
-        self._wanting.append(_Wanting(set(missing), counts, now_s + _PATIENCE_S, then))
+        self._wanting.append(wanting)
         self._ask()
 
-    def told(self, counts: Mapping[str, int], now_s: float) -> None:
-        """Take Kafka's answer, of the topics that it could tell; 0: there is none."""
+    def told(self, found: Mapping[str, Found], now_s: float) -> None:
+        """Take Kafka's answer, of the topics that it could tell."""
         if self._asked is None:
             return
         (names, asking), self._asked = self._asked, None
-        for topic, count in counts.items():
+        for topic, it in found.items():
             self._known.pop(topic, None)
-            if count:
-                self._known[topic] = count, now_s
+            if it.partitions:
+                self._known[topic] = it, now_s
         while len(self._known) > _MOST_KEPT:
             del self._known[next(iter(self._known))]
         for each in asking:
-            found = each.missing & names
-            each.missing -= found
-            each.counts.update({topic: counts[topic] for topic in found if topic in counts})
+            answered = each.missing & names
+            each.missing -= answered
+            each.found.update({topic: found[topic] for topic in answered if topic in found})
         self._end([each for each in self._wanting if not each.missing])
         self._ask()
 
     def expire(self, now_s: float) -> None:
-        """Let requests pass that have waited long enough."""
+        """Go on without Kafka's answer with those who have waited long enough."""
+        self._now_s = now_s
         self._end([each for each in self._wanting if each.due_s <= now_s])
 
     def _ask(self) -> None:
@@ -118,7 +139,7 @@ class Topics:
             gone = set(ended)
             self._wanting = [each for each in self._wanting if each not in gone]
             for each in ended:
-                each.then(each.counts)
+                each.then(each.found)
 
 
 def needed_by(commit: OffsetCommitRequest) -> dict[str, int]:
@@ -131,20 +152,21 @@ def needed_by(commit: OffsetCommitRequest) -> dict[str, int]:
 
 
 def divided(
-    commit: OffsetCommitRequest, counts: Mapping[str, int]
+    commit: OffsetCommitRequest, found: Mapping[str, Found]
 ) -> tuple[OffsetCommitRequest, list[TopicResult]]:
-    """The commit for what exists, and the results of all else."""
+    """The commit for what exists, with the topics' ids, and the results of all else."""
     there, absent = [], []
     unknown = Errors.UNKNOWN_TOPIC_OR_PARTITION.value
     for topic in commit.topics:
-        count = counts.get(topic.name)
-        found: list[OffsetCommitPartition] = []
+        count, topic_id = found.get(topic.name, _UNSEEN)
+        kept: list[OffsetCommitPartition] = []
         lost: list[OffsetCommitPartition] = []
         for each in topic.partitions:
             is_there = count is None or 0 <= each.partition_index < count
-            (found if is_there else lost).append(each)
-        if found:
-            there.append(msgspec.structs.replace(topic, partitions=found))
+            (kept if is_there else lost).append(each)
+        if kept:
+            known_by = topic_id or msgspec.UNSET
+            there.append(msgspec.structs.replace(topic, partitions=kept, topic_id=known_by))
         if lost or count == 0:
             results = [PartitionResult(each.partition_index, unknown) for each in lost]
             absent.append(TopicResult(topic.name, results))

@@ -8,11 +8,14 @@ from typing import NamedTuple
 
 from kafka.structs import TopicPartition
 
+from group_coordinator.coordinator_state.offsets.still_there import Found, is_gone
 from group_coordinator.lag.course import Course, Status
 from group_coordinator.lag.ends import Ends
 from group_coordinator.lag.trend import Trend, Trends
 
 __all__ = ["Book", "GroupLag", "PartitionLag"]
+
+_NO_TOPICS: Mapping[str, Found] = {}
 
 
 class PartitionLag(NamedTuple):
@@ -67,12 +70,15 @@ class Book:
         self._courses: dict[str, dict[TopicPartition, Course]] = {}
         self._ends: dict[TopicPartition, Ends] = {}
         self._trends: dict[str, Trends] = {}
+        self._topics = _NO_TOPICS
         self._count = 0
         self.left_out: set[str] = set()
         """Groups that are chosen and not measured, because there are too many partitions."""
 
-    def committed(self, group_id: str, partition: TopicPartition, at_ms: int, offset: int) -> None:
-        """A group has committed."""
+    def committed(
+        self, group_id: str, partition: TopicPartition, at_ms: int, offset: int, topic_id: str = ""
+    ) -> None:
+        """A group has committed. `topic_id`: as the commit has given it, or empty."""
         if not self._is_chosen(group_id) or group_id in self.left_out:
             return
         courses = self._courses.setdefault(group_id, {})
@@ -85,6 +91,9 @@ class Book:
                 return
             course = courses[partition] = Course()
             self._count += 1
+        elif course.topic_id and topic_id and course.topic_id != topic_id:
+            course = courses[partition] = Course()
+        course.topic_id = topic_id
         ends = self._ends.get(partition)
         course.commits(at_ms, offset, None if ends is None else ends.newest)
 
@@ -106,11 +115,21 @@ class Book:
         """The partitions whose ends have to be looked up."""
         return {partition for courses in self._courses.values() for partition in courses}
 
-    def measure(self, at_ms: int, ends: Mapping[TopicPartition, int]) -> list[GroupLag]:
+    @property
+    def topics_with_ids(self) -> set[str]:
+        """The topics that commits have given ids of."""
+        courses = (each for of_group in self._courses.values() for each in of_group.items())
+        return {partition.topic for partition, course in courses if course.topic_id}
+
+    def measure(
+        self, at_ms: int, ends: Mapping[TopicPartition, int], topics: Mapping[str, Found] = _NO_TOPICS
+    ) -> list[GroupLag]:
         """Take the ends of logs at a time, and judge all groups then.
 
-        A partition without an end has no log, such as a unit of work, and no lag.
+        `topics`: those with ids, as they are now. A partition without an end has no log, such as a unit of
+        work, and no lag. Nor has a group a lag where it has committed for a topic before.
         """
+        self._topics = topics
         for partition, end in ends.items():
             self._ends.setdefault(partition, Ends()).add(at_ms, end)
         self._ends = {each: of_it for each, of_it in self._ends.items() if each in ends}
@@ -118,11 +137,19 @@ class Book:
 
     def _group(self, group_id: str, at_ms: int) -> GroupLag:
         courses = self._courses[group_id]
-        lags = [self._partition(each, courses[each], at_ms) for each in sorted(courses) if each in self._ends]
+        lags = [
+            self._partition(each, courses[each], at_ms)
+            for each in sorted(courses)
+            if each in self._ends and not self._is_gone(each, courses[each].topic_id)
+        ]
         trends = self._trends.setdefault(group_id, Trends())
         if lags:
             trends.add(at_ms, sum(each.records for each in lags))
         return GroupLag(group_id, lags, trends.trend())
+
+    def _is_gone(self, partition: TopicPartition, topic_id: str) -> bool:
+        topic = self._topics.get(partition.topic) if topic_id else None
+        return topic is not None and is_gone(topic_id, partition.partition, topic)
 
     def _partition(self, partition: TopicPartition, course: Course, at_ms: int) -> PartitionLag:
         ends = self._ends[partition]

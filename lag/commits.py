@@ -23,6 +23,7 @@ class _Offset(msgspec.Struct):
 
     committed_offset: int
     commit_timestamp_ms: int
+    topic_id: str = ""
 
 
 _keys = msgspec.json.Decoder(tuple[str, str, int])
@@ -53,4 +54,5 @@ class Commits:
                 "%s, partition %d, offset %d is no committed offset and is skipped: %s", *where, error
             )
             return
-        self._book.committed(group_id, partition, offset.commit_timestamp_ms, offset.committed_offset)
+        at_ms, committed = offset.commit_timestamp_ms, offset.committed_offset
+        self._book.committed(group_id, partition, at_ms, committed, offset.topic_id)

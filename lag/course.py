@@ -47,6 +47,8 @@ class Course:
     """The last commits of a group in one partition, and the last measurements of its lag."""
 
     def __init__(self) -> None:
+        self.topic_id = ""
+        """Kafka's id of the topic, as the last commit has given it; empty if it has given none."""
         self._commits: deque[_Commit] = deque(maxlen=_WINDOW)
         self._lags: deque[int] = deque(maxlen=_WINDOW)
 

@@ -96,8 +96,9 @@ class _Measuring:
         asked = dict.fromkeys(self._book.partitions, OffsetSpec.LATEST)
         found = logs.list_partition_offsets(asked)
         ends = {partition: each.offset for partition, each in found.items()}
+        topics = logs.find(self._book.topics_with_ids)
         at_ms = round(time.time() * 1_000)
-        groups = self._book.measure(at_ms, ends)
+        groups = self._book.measure(at_ms, ends, topics)
         if wanted := self._stamps.wanted(groups, times.refused, self._max_fetches):
             self._stamps.take(wanted, times.ask(wanted))
         groups = self._stamps.applied(groups, at_ms)

@@ -109,8 +109,8 @@ def test_all_readers_have_the_newest(producer: KafkaProducer, bootstrap_servers:
 async def read_with_gateway(topic: str, responses: str, bootstrap_servers: str) -> None:
     found: dict[str, ListedGroup | None] = {}
 
-    def take(groups: list[tuple[str, ListedGroup | None]], _is_ready: bool) -> None:
-        found.update(groups)
+    def take(groups: list[tuple[str, ListedGroup | None, int | None]], _is_ready: bool) -> None:
+        found.update({group_id: group for group_id, group, _ in groups})
 
     listener = Listener(print, print, print, take, print)
     config = {"bootstrap_servers": bootstrap_servers}

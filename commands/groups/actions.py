@@ -209,7 +209,8 @@ def _partitions_of(
     whole = {topic for topic, numbers in topics if numbers is None}
     partitions = admin.partitions(whole)
     if whole:
-        partitions |= {each for each in admin.list_group_offsets([group_id])[group_id] if each.topic in whole}
+        stored = admin.list_group_offsets([group_id], as_stored=True)[group_id]
+        partitions |= {each for each in stored if each.topic in whole}
     unknown = sorted(whole - {partition.topic for partition in partitions})
     named = {TopicPartition(topic, number) for topic, numbers in topics for number in numbers or ()}
     return partitions | named, unknown

@@ -85,6 +85,7 @@ class ClassicGroup(msgspec.Struct, kw_only=True, array_like=True):
     """... and why it has not been since."""
     place: int = 0
     is_ahead: bool = False
+    pictured: int = 0
 
     @classmethod
     def new(cls, group_id: str, now_ms: int) -> Self:

@@ -21,6 +21,7 @@ __all__ = ["CommittedOffset", "CommittedOffsets", "OffsetPicture", "offset_key"]
 # Bytes that names and numbers take in the answer to an OffsetFetch, for a topic and for a partition.
 _TOPIC_FRAME_BYTES = 40
 _PARTITION_FRAME_BYTES = 140
+_TOPIC_ID_FRAME_BYTES = 16
 
 
 class OffsetPicture(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,6 +35,7 @@ class OffsetPicture(msgspec.Struct, frozen=True, kw_only=True):
     metadata: str
     commit_timestamp_ms: int
     expire_timestamp_ms: int | None
+    topic_id: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class CommittedOffset(msgspec.Struct, frozen=True, array_like=True):
@@ -48,11 +50,14 @@ class CommittedOffset(msgspec.Struct, frozen=True, array_like=True):
     commit_timestamp_ms: int
     expire_timestamp_ms: int | None = None
     """When it expires, if the commit said so (up to version 4)."""
+    topic_id: str = ""
+    """Kafka's id of the topic that it was committed for, in the committer's words; empty if it gave none."""
 
     @property
     def size(self) -> int:
         """Bytes that this takes in the answer that lists all offsets of the group."""
-        return _PARTITION_FRAME_BYTES + len(msgspec.json.encode(self.metadata))
+        of_id = _TOPIC_ID_FRAME_BYTES + len(msgspec.json.encode(self.topic_id)) if self.topic_id else 0
+        return _PARTITION_FRAME_BYTES + len(msgspec.json.encode(self.metadata)) + of_id
 
     def picture(self, group_id: str, topic: str, partition: int) -> OffsetPicture:
         """This, as committed by `group_id` for a partition."""
@@ -65,6 +70,7 @@ class CommittedOffset(msgspec.Struct, frozen=True, array_like=True):
             metadata=self.metadata,
             commit_timestamp_ms=self.commit_timestamp_ms,
             expire_timestamp_ms=self.expire_timestamp_ms,
+            topic_id=self.topic_id or msgspec.UNSET,
         )
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET
+
 from group_coordinator.coordinator_state.classic.group import ClassicGroup
 from group_coordinator.coordinator_state.deadlines import later
 from group_coordinator.coordinator_state.errors import Errors
@@ -86,7 +88,7 @@ def _commit(
     """Commit for one topic; what to answer, and what was committed."""
     results, committed = [], []
     for each in topic.partitions:
-        offset = _offset(turn, request, each)
+        offset = _offset(turn, request, topic, each)
         error = _check_size(turn, topic.name, each.partition_index, offset)
         results.append(PartitionResult(each.partition_index, error))
         if error is Errors.NONE:
@@ -104,7 +106,10 @@ def _commit(
 
 
 def _offset(
-    turn: Turn[Group], request: OffsetCommitRequest, partition: OffsetCommitPartition
+    turn: Turn[Group],
+    request: OffsetCommitRequest,
+    topic: OffsetCommitTopic,
+    partition: OffsetCommitPartition,
 ) -> CommittedOffset:
     has_epoch = request.version >= request.LEADER_EPOCH_VERSION
     has_retention = request.version <= request.LAST_RETENTION_VERSION and request.retention_time_ms != -1
@@ -116,6 +121,7 @@ def _offset(
         metadata=partition.committed_metadata or "",
         commit_timestamp_ms=turn.now_ms,
         expire_timestamp_ms=expire_at if has_retention else None,
+        topic_id="" if topic.topic_id is UNSET else topic.topic_id,
     )
 
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET
+
 from group_coordinator.coordinator_state.responses import (
     FetchedOffset,
     FetchedOffsetsOfTopic,
@@ -56,4 +58,5 @@ def _fetched(partition: int, offset: CommittedOffset | None, *, with_epochs: boo
         committed_offset=offset.offset,
         committed_leader_epoch=offset.leader_epoch if with_epochs else -1,
         metadata=offset.metadata,
+        topic_id=offset.topic_id or UNSET,
     )

@@ -88,6 +88,8 @@ def test_the_query_goes_on(spark: SparkSession, bootstrap_servers: str, tmp_path
             if version > 1:
                 (topic,) = log.call("offsets", "c3-fetch", 6_000, api="offset_fetch")["topics"]
                 assert [41] == [each["committed_offset"] for each in topic["partitions"]]
+                ids = [each.get("topic_id") for each in topic["partitions"]]
+                assert ids == ["A" if version > 4 else None]
             if version > 3:
                 assert before["deleted"].is_dead
                 fetched = log.call("deleted", "c5-fetch", 6_000, api="offset_fetch")

@@ -18,23 +18,31 @@ from kafka.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka.structs import OffsetAndMetadata, TopicPartition
+from msgspec import UNSET
 
 from group_coordinator.client import admin as admin_module
 from group_coordinator.client.admin import AdminClient, GroupListing, NoAnswerError, ResetOutcome
 from group_coordinator.client.channel import MissingTopicError
 from group_coordinator.client.log_offsets import Log
 from group_coordinator.coordinator_state.config import GroupConfig
+from group_coordinator.coordinator_state.offsets.still_there import Found
 from group_coordinator.coordinator_state.requests import (
     DeleteGroupRequest,
     DescribeGroupRequest,
     JoinGroupRequest,
     MemberAssignment,
+    OffsetCommitPartition,
     OffsetCommitRequest,
+    OffsetCommitTopic,
     OffsetFetchRequest,
     Protocol,
     SyncGroupRequest,
 )
-from group_coordinator.coordinator_state.responses import HeartbeatResponse, InvalidRequestResponse
+from group_coordinator.coordinator_state.responses import (
+    HeartbeatResponse,
+    InvalidRequestResponse,
+    OffsetCommitResponse,
+)
 from tests.client.memory import MemoryChannel, member_maker
 from tests.patience import PATIENCE_S, wait_for
 
@@ -171,6 +179,37 @@ def test_description_and_offsets_come_together(admin, make_member):
     assert {"orders": {}, "done": {B0: OffsetAndMetadata(7, "m", 3)}, "absent": {}} == {
         group_id: offsets for group_id, (_, offsets) in both.items()
     }
+
+
+def test_offsets_of_a_topic_that_was_made_again_are_not_shown_as_if_they_were(admin, monkeypatch):
+    def commit(topic, topic_id):
+        partitions = [OffsetCommitPartition(partition_index=0, committed_offset=5)]
+        topics = [OffsetCommitTopic(topic, partitions, topic_id)]
+        admin._ask([admin._request(OffsetCommitRequest, "g", topics=topics)], OffsetCommitResponse)
+
+    asked = []
+
+    class Logs:
+        def find(self, names):
+            asked.append(sorted(names))
+            return {"again": Found(1, "now"), "gone": Found(0), "kept": Found(1, "kept")}
+
+    monkeypatch.setattr(admin, "_log_offsets", Logs())
+    commit("unit", UNSET)
+    assert [TopicPartition("unit", 0)] == list(admin.list_group_offsets(["g"])["g"])
+    assert [] == asked, "Kafka is not asked about what may be no topic"
+    for topic, topic_id in (("again", "before"), ("gone", "gone"), ("kept", "kept")):
+        commit(topic, topic_id)
+
+    there = {TopicPartition(topic, 0) for topic in ("kept", "unit")}
+    assert there == admin.list_group_offsets(["g"])["g"].keys()
+    assert there == admin.describe_groups_and_offsets(["g"])["g"][1].keys()
+    again = TopicPartition("again", 0)
+    assert -1 == admin.list_group_offsets({"g": [again]})["g"][again].offset
+    assert [["again", "gone", "kept"], ["again", "gone", "kept"], ["again"]] == asked
+    stored = admin.list_group_offsets(["g"], as_stored=True)["g"]
+    assert ["again", "gone", "kept", "unit"] == sorted(each.topic for each in stored)
+    monkeypatch.setattr(admin, "_log_offsets", None)
 
 
 def test_coordinator_is_where_requests_and_state_are(admin):

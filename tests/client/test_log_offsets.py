@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import ClassVar
+from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -13,6 +14,7 @@ from kafka.structs import OffsetAndTimestamp, TopicPartition
 
 from group_coordinator.client import log_offsets
 from group_coordinator.client.log_offsets import Log, LogOffsets, ResetTarget, reset_target
+from group_coordinator.coordinator_state.offsets.still_there import Found
 
 A0, A1, A2 = (TopicPartition("a", number) for number in range(3))
 GONE = TopicPartition("gone", 0)
@@ -33,9 +35,9 @@ class Admin:
     def describe_topics(self, topics):
         self.calls.append(("describe_topics", topics))
         partitions = [{"partition_index": n, "leader_id": leader} for n, leader in self.leaders.items()]
-        known = {"a": (0, partitions), "secret": (29, [])}
+        known = {"a": (0, partitions), "secret": (29, []), "unknown": (7, [])}
         return [
-            {"name": topic, "error_code": code, "partitions": found}
+            {"name": topic, "error_code": code, "partitions": found, "topic_id": UUID(int=len(found))}
             for topic in topics
             for code, found in [known.get(topic, (3, []))]
         ]
@@ -82,6 +84,13 @@ def test_nothing_is_asked_about_nothing(logs):
 
 def test_partitions_are_those_of_topics_that_can_be_seen(logs):
     assert {A0, A1} == logs.partitions({"a", "secret", "gone"})
+
+
+def test_topics_are_found_with_their_ids(logs):
+    found = {"a": Found(3, "00000000-0000-0000-0000-000000000003"), "secret": Found(None), "gone": Found(0)}
+    assert found == logs.find(["a", "secret", "gone", "unknown"])
+    assert {} == logs.find([])
+    assert [("describe_topics", ["a", "gone", "secret", "unknown"])] == Admin.calls
 
 
 def test_topic_that_is_deleted_between_the_questions_is_left_out(logs, monkeypatch):

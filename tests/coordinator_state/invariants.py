@@ -95,8 +95,14 @@ def _published_is_what_has_changed(
 def _places_go_forward(old: ClassicGroup | None, new: ClassicGroup | None, result: StepResult) -> None:
     compacted = (Channel.GROUPS, Channel.OFFSETS)
     places = {output.place for output in result.outputs if output.channel in compacted}
-    assert not {output.place for output in result.outputs if output.channel not in compacted} - {None}
+    told = {output.place for output in result.outputs if output.channel is Channel.RESPONSES} - {None}
+    others = {output.place for output in result.outputs} - places - told
+    assert others <= {None}
     assert None not in places
+    pictured = {output.place for output in result.outputs if output.channel is Channel.GROUPS}
+    if new is not None:
+        assert all(place is not None and place <= new.pictured for place in told)
+        assert pictured <= {new.pictured}
     if old is not None:
         assert all(place is not None and place > old.place for place in places)
     if new is not None and places:
@@ -116,6 +122,7 @@ def _pictures(group: ClassicGroup | None) -> dict[bytes, dict[str, Any]]:
             "commit_timestamp_ms": each.commit_timestamp_ms,
             "expire_timestamp_ms": each.expire_timestamp_ms,
         }
+        | ({"topic_id": each.topic_id} if each.topic_id else {})
         for (topic, partition), each in committed(group).items()
         if group is not None
     }
@@ -189,6 +196,7 @@ def _offsets_are_what_is_counted(group: ClassicGroup) -> None:
                 committed_offset=offset.offset,
                 committed_leader_epoch=offset.leader_epoch,
                 metadata=offset.metadata,
+                topic_id=offset.topic_id or msgspec.UNSET,
             )
         )
     assert all(by_topic.values()), "a topic without offsets"

@@ -115,3 +115,14 @@ def test_a_reader_remembers_the_keys_that_have_changed_last():
 def test_headers_of_others_are_passed_over():
     assert place_in([("traceparent", b"x"), header(12)]) == 12
     assert place_in([]) is None
+
+
+def test_a_reader_knows_what_it_has_taken_lately():
+    newest = Newest(keys=2)
+    newest.take(b"a", [header(5)])
+    newest.take(b"b", [])
+    assert [newest.has(b"a", place) for place in (4, 5, 6)] == [True, True, False]
+    assert not newest.has(b"b", 0)
+    newest.take(b"c", [header(1)])
+    newest.take(b"d", [header(1)])
+    assert not newest.has(b"a", 1)

@@ -411,10 +411,55 @@ def test_stored_state_round_trips():
     assert encode_group(decode_group(s.state)) == s.state
 
 
+def newest_place(s: Scenario, channel: Channel) -> int | None:
+    return [each.place for each in s.outputs if each.channel is channel][-1]
+
+
+def test_an_answer_names_the_picture_that_a_list_has_to_have():
+    s = Scenario(group_initial_rebalance_delay_ms=3_000)
+
+    def names_the_newest() -> bool:
+        return newest_place(s, Channel.RESPONSES) == newest_place(s, Channel.GROUPS)
+
+    s.ask("c1")
+    assert names_the_newest()  # a group begins with an id that is handed out
+    s.ask("c1")
+    s.wait(3_000)
+    assert names_the_newest()  # a deadline answers
+    s.sync("c1", {})
+    s.heartbeat("c1")
+    assert names_the_newest()  # what is told after it is no older
+    s.wait(9_999)
+    s.heartbeat("c1")
+    assert names_the_newest()
+    s.wait(1)
+    s.heartbeat("c1")
+    assert newest_place(s, Channel.RESPONSES) is None  # everybody has read it by now
+    s.leave("c1")
+    s.send("delete_group", "admin")
+    assert s.picture() is None
+    assert names_the_newest()
+
+
+def test_an_answer_that_is_given_before_a_change_names_its_picture():
+    s = Scenario()
+    s.stabilise("c1")
+    s.wait(20_000)
+    s.stabilise("c2")
+    s.ask("c3")
+    s.ask("c3")  # and waits for c2
+    s.wait(1)
+    before = len(s.outputs)
+    s.leave("c3")
+    made = s.outputs[before:]
+    (picture,) = [each.place for each in made if each.channel is Channel.GROUPS]
+    assert [each.place for each in made if each.channel is Channel.RESPONSES] == [picture] * 2
+
+
 def test_state_of_a_newer_version_is_refused():
     version, *group = msgspec.msgpack.decode(call(None, join(0, 0)).state)
     newer = msgspec.msgpack.encode((version + 1, *group))
-    with pytest.raises(ValueError, match=r"^stored state has schema version 5, this program reads 1 to 4$"):
+    with pytest.raises(ValueError, match=r"^stored state has schema version 6, this program reads 1 to 5$"):
         decode_group(newer)
 
 

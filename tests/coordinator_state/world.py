@@ -150,7 +150,7 @@ def topics_of(entries: list[Any], field: str, partition: Callable[[Any], Any]) -
 
 
 def commit_topics(commits: Iterable[Commit]) -> list[dict[str, Any]]:
-    return topics_of(
+    topics = topics_of(
         list(commits),
         "partitions",
         lambda it: {
@@ -160,6 +160,7 @@ def commit_topics(commits: Iterable[Commit]) -> list[dict[str, Any]]:
             "committed_metadata": it.metadata,
         },
     )
+    return [each | ({"topic_id": "1"} if len(each["partitions"]) % 2 else {}) for each in topics]
 
 
 class World:

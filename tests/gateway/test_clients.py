@@ -14,7 +14,7 @@ from kafka.admin import NewTopic
 from kafka.coordinator.assignors.abstract import ConsumerProtocolSubscription
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.protocol.admin.cluster import DescribeClusterRequest
-from kafka.protocol.admin.groups import ListGroupsRequest
+from kafka.protocol.admin.groups import DeleteGroupsRequest, ListGroupsRequest
 from kafka.protocol.consumer.group import OffsetCommitRequest, OffsetFetchRequest
 from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
 
@@ -251,6 +251,65 @@ def test_a_commit_needs_a_partition_that_exists(running: Running) -> None:
     with closing(KafkaAdminClient(bootstrap_servers=running.gateway)) as admin:
         admin.create_topics([NewTopic("later", num_partitions=5, replication_factor=1)])
     wait_for(lambda: committed("later") == [("n o", 0, 3), ("later", 4, 0), ("later", 0, 0)])
+
+
+def test_a_topic_that_was_made_again_has_no_offsets_of_the_one_before(running: Running) -> None:
+    commits, fetches = (
+        OffsetCommitRequest.OffsetCommitRequestTopic,
+        OffsetFetchRequest.OffsetFetchRequestTopic,
+    )
+    found = commits.OffsetCommitRequestPartition(partition_index=0, committed_offset=1)
+
+    def committed() -> list[int]:
+        # Where Kafka cannot tell in time commits pass, and have no ids.
+        topics = [commits(name=name, partitions=[found]) for name in ("n o", "again", TOPIC)]
+        request = OffsetCommitRequest(version=8, group_id="made-again", topics=topics)
+        told = codec.decode_response(8, 8, ask(running.gateway, request))
+        return [each.error_code for topic in told.topics for each in topic.partitions]
+
+    def fetched(names: list[str] | None) -> dict[str, int] | int:
+        topics = None if names is None else [fetches(name=name, partition_indexes=[0]) for name in names]
+        request = OffsetFetchRequest(version=7, group_id="made-again", topics=topics, require_stable=False)
+        told = codec.decode_response(9, 7, ask(running.gateway, request))
+        offsets = {it.name: it.partitions[0].committed_offset for it in told.topics}
+        return offsets if told.error_code == 0 else int(told.error_code)
+
+    named = ["again", TOPIC]
+    with closing(KafkaAdminClient(bootstrap_servers=running.broker)) as admin:
+        admin.create_topics([NewTopic("again", num_partitions=1, replication_factor=1)])
+        wait_for(lambda: committed() == [3, 0, 0])
+        wait_for(lambda: fetched(named) == fetched(None) == {"again": 1, TOPIC: 1})
+        admin.delete_topics(["again"])
+        wait_for(lambda: (fetched(named), fetched(None)) == ({"again": -1, TOPIC: 1}, {TOPIC: 1}))
+        assert "again" not in {each["topic"] for each in running.describe("made-again")}
+        admin.create_topics([NewTopic("again", num_partitions=1, replication_factor=1)])
+        wait_for(lambda: committed() == [3, 0, 0])
+        wait_for(lambda: fetched(named) == {"again": 1, TOPIC: 1})
+
+
+def test_a_list_has_what_was_answered_before_it(running: Running) -> None:
+    kind = OffsetCommitRequest.OffsetCommitRequestTopic
+    found = kind.OffsetCommitRequestPartition(partition_index=0, committed_offset=1)
+    topics = [kind(name=TOPIC, partitions=[found])]
+
+    def listed() -> set[str]:
+        told = codec.decode_response(16, 4, ask(running.gateway, ListGroupsRequest(version=4)))
+        return {each.group_id for each in told.groups}
+
+    for number in range(5):
+        group_id = f"listed-{number}"
+        commit = OffsetCommitRequest(version=8, group_id=group_id, topics=topics)
+        wait_for(
+            lambda commit=commit: (  # type: ignore[misc]
+                codec.decode_response(8, 8, ask(running.gateway, commit)).topics[0].partitions[0].error_code
+                == 0
+            )
+        )
+        assert group_id in listed()
+        delete = DeleteGroupsRequest(version=2, groups_names=[group_id])
+        told = codec.decode_response(42, 2, ask(running.gateway, delete)).results[0].error_code
+        assert told == 0
+        assert group_id not in listed()
 
 
 def test_a_tenant_has_names_and_answers_of_its_own(running: Running) -> None:

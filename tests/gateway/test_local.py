@@ -21,6 +21,7 @@ from kafka.protocol.metadata import FindCoordinatorRequest
 
 from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.log import Record
+from group_coordinator.coordinator_state.offsets.still_there import Found
 from group_coordinator.coordinator_state.requests import AnyRequest
 from group_coordinator.coordinator_state.step import step
 from group_coordinator.gateway import codec
@@ -380,7 +381,7 @@ def test_a_commit_for_what_does_not_exist_is_refused_like_at_a_broker(gateway: G
     gateway.ask(LeaveGroupRequest(version=0, group_id="orders", member_id=member_id))
     assert (gateway.log, gateway.local.waiting) == ([], 2), "the leave does not overtake the commit"
     gateway.local.gone(gateway.client)
-    topics.told({"t": 1, "": 0}, gateway.now_s)
+    topics.told({"t": Found(1, "A"), "": Found(0)}, gateway.now_s)
     gateway.coordinate()
     assert [
         [(each.partition_index, each.error_code) for each in topic.partitions]
@@ -389,11 +390,51 @@ def test_a_commit_for_what_does_not_exist_is_refused_like_at_a_broker(gateway: G
     gateway.answered.clear()
     asked.topics.pop(0)
     gateway.ask(asked)
-    topics.told({"": 0}, gateway.now_s)
+    topics.told({"": Found(0)}, gateway.now_s)
     assert gateway.answered[0].topics[0].partitions[0].error_code == 3
     assert (gateway.log, list(map(sorted, looked_up))) == ([], [["", "t"], [""]]), (
         "the coordinator is not asked"
     )
+
+
+def test_a_list_has_what_its_client_was_told_before(gateway: Gateway) -> None:
+    gateway.groups.is_ready = True
+    gateway.groups.unseen.told("orders", 7, gateway.now_s)
+    gateway.ask(ListGroupsRequest(version=4), node_id=2)
+    assert gateway.answered == []
+    gateway.groups.put("orders", ListedGroup("Stable", "consumer"))
+    gateway.groups.unseen.seen("orders", 7)
+    assert [[each.group_id for each in it.groups] for it in gateway.answered] == [["orders"]]
+    gateway.answered.clear()
+    gateway.groups.unseen.told("orders", 8, gateway.now_s)
+    gateway.ask(ListGroupsRequest(version=4), node_id=2)
+    assert gateway.passes(1.9) == []
+    assert gateway.passes(0.1) == [0], "nobody waits for a picture that does not come"
+
+
+def test_an_offset_of_a_topic_that_was_made_again_is_none(gateway: Gateway) -> None:
+    member_id = member_of(gateway)
+    looked_up: list[list[str]] = []
+    gateway.local._topics = topics = Topics(looked_up.append)
+    gateway.ask(commit(member_id))
+    topics.told({"t": Found(1, "A")}, gateway.now_s)
+    gateway.coordinate()
+    gateway.answered.clear()
+    kind = OffsetFetchRequest.OffsetFetchRequestTopic
+    named = OffsetFetchRequest(version=7, group_id="orders", topics=[kind(name="t", partition_indexes=[0])])
+    every = OffsetFetchRequest(version=7, group_id="orders", topics=None)
+    for topic_id, expected in (("A", [[5], [5]]), ("B", [[-1], []])):
+        for asked in (named, every):
+            gateway.ask(asked)
+            gateway.coordinate()
+            assert gateway.local.waiting == 1
+            topics.told({"t": Found(1, topic_id)}, gateway.now_s)
+        told = [
+            [it.committed_offset for topic in each.topics for it in topic.partitions]
+            for each in gateway.answered
+        ]
+        assert told == expected
+        gateway.answered.clear()
 
 
 def test_what_the_log_has_not_taken(gateway: Gateway) -> None:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
-from kafka import KafkaAdminClient, KafkaConsumer
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.admin import NewTopic
 from kafka.structs import TopicPartition
 
+from group_coordinator.coordinator_state.newest import header
 from group_coordinator.deploy.broker import EmbeddedBroker
 from group_coordinator.gateway import stream, topics
 from group_coordinator.gateway.local import LogRecord
-from group_coordinator.gateway.stream import Listener, Writer
+from group_coordinator.gateway.stream import Listener, Reader, Writer
 from tests.patience import PATIENCE_S, eventually
 from tests.streaming.registry import create_topic
 
@@ -55,6 +59,43 @@ def test_heartbeats_that_are_together_too_large_for_the_topic_arrive_all_the_sam
 
     asyncio.run(write())
     assert sorted(taken) == [each.request_id for each in records]
+
+
+@pytest.mark.spark
+def test_a_reader_tells_of_which_pictures_answers_know_that_it_has_not_read(
+    bootstrap_servers: str,
+) -> None:
+    groups, responses = (create_topic(bootstrap_servers, 1) for _ in range(2))
+    picture = {"group_id": "g", "state": "Empty", "protocol_type": None}
+    answer = {"api": "delete_group", "request_id": "1", "client_id": "c", "group_id": "g"}
+    read: list[int | None] = []
+    told: list[Sequence[tuple[str, int]]] = []
+
+    def write(producer: KafkaProducer, topic: str, value: Any, place: int | None) -> None:
+        headers = [] if place is None else [header(place)]
+        producer.send(topic, key=b"g", value=json.dumps(value).encode(), headers=headers).get(PATIENCE_S)
+
+    async def follow() -> None:
+        listener = Listener(
+            print,
+            print,
+            lambda _, unseen: told.append(unseen),
+            lambda its, _: read.extend(place for *_, place in its),
+            print,
+        )
+        config = {"bootstrap_servers": bootstrap_servers}
+        reader = Reader(
+            asyncio.get_running_loop(), listener, [responses], 0, [TopicPartition(groups, 0)], config
+        )
+        with closing(reader), closing(KafkaProducer(bootstrap_servers=bootstrap_servers)) as producer:
+            write(producer, groups, picture, 5)
+            await eventually(lambda: read == [5])
+            for number, place in enumerate((None, 4, 5, 6)):
+                write(producer, responses, answer, place)
+                await eventually(lambda number=number: len(told) == number + 1)  # type: ignore[misc]
+
+    asyncio.run(follow())
+    assert told == [[], [], [], [("g", 6)]]
 
 
 @pytest.mark.spark

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from group_coordinator.coordinator_state.offsets.still_there import Found
 from group_coordinator.coordinator_state.requests import (
     OffsetCommitPartition,
     OffsetCommitRequest,
@@ -19,18 +20,26 @@ from group_coordinator.gateway.lanes import Lanes
 from group_coordinator.gateway.topics import Topics, divided, merged, needed_by
 
 
+def found(**counts: int) -> dict[str, Found]:
+    """What Kafka tells of topics that have so many partitions; their ids are their names' first letters."""
+    return {name: Found(count, name[0]) for name, count in counts.items()}
+
+
 class Asking:
-    """Commits that ask for topics, and Kafka, which is asked."""
+    """Requests that ask for topics, and Kafka, which is asked."""
 
     def __init__(self) -> None:
         self.asked: list[list[str]] = []
-        self.told: list[tuple[str, Mapping[str, int]]] = []
+        self.told: list[tuple[str, Mapping[str, Found]]] = []
         self.topics = Topics(self.asked.append)
 
     def want(self, who: str, now_s: float = 0, **needed: int) -> None:
-        self.topics.count(needed, now_s, lambda counts: self.told.append((who, counts)))
+        self.topics.find(needed, now_s, lambda told: self.told.append((who, told)))
 
-    def take(self) -> list[tuple[str, Mapping[str, int]]]:
+    def want_anew(self, who: str, *names: str) -> None:
+        self.topics.find_anew(names, lambda told: self.told.append((who, told)))
+
+    def take(self) -> list[tuple[str, Mapping[str, Found]]]:
         told, self.told = self.told, []
         return told
 
@@ -43,10 +52,10 @@ def asking() -> Asking:
 def test_a_topic_is_looked_up_once_and_known_for_half_a_minute(asking: Asking) -> None:
     asking.want("a", orders=1, refunds=1)
     assert ([sorted(each) for each in asking.asked], asking.take()) == ([["orders", "refunds"]], [])
-    asking.topics.told({"orders": 4, "refunds": 0}, 0)
-    assert asking.take() == [("a", {"orders": 4, "refunds": 0})]
+    asking.topics.told(found(orders=4, refunds=0), 0)
+    assert asking.take() == [("a", found(orders=4, refunds=0))]
     asking.want("b", 29.9, orders=4)
-    assert (asking.take(), len(asking.asked)) == ([("b", {"orders": 4})], 1)
+    assert (asking.take(), len(asking.asked)) == ([("b", found(orders=4))], 1)
     asking.want("c", 30, orders=4)
     assert (asking.take(), asking.asked[1:]) == ([], [["orders"]])
 
@@ -56,19 +65,59 @@ def test_a_topic_and_a_partition_that_have_just_been_created_are_there(
     asking: Asking, before: int, now: int
 ) -> None:
     asking.want("a", orders=1)
-    asking.topics.told({"orders": before}, 0)
+    asking.topics.told(found(orders=before), 0)
     asking.want("b", 1, orders=3)
-    asking.topics.told({"orders": now}, 1)
-    assert asking.take()[-1] == ("b", {"orders": now})
+    asking.topics.told(found(orders=now), 1)
+    assert asking.take()[-1] == ("b", found(orders=now))
 
 
 def test_who_comes_while_kafka_is_asked_waits_for_the_next_answer(asking: Asking) -> None:
     asking.want("a", orders=1)
     asking.want("b", orders=1)
-    asking.topics.told({"orders": 0}, 0)
-    assert (asking.take(), len(asking.topics)) == ([("a", {"orders": 0})], 1)
-    asking.topics.told({"orders": 1}, 0)
-    assert (asking.take(), len(asking.topics), len(asking.asked)) == ([("b", {"orders": 1})], 0, 2)
+    asking.topics.told(found(orders=0), 0)
+    assert (asking.take(), len(asking.topics)) == ([("a", found(orders=0))], 1)
+    asking.topics.told(found(orders=1), 0)
+    assert (asking.take(), len(asking.topics), len(asking.asked)) == ([("b", found(orders=1))], 0, 2)
+
+
+def test_what_is_wanted_anew_is_asked_for_and_known_to_later_commits(asking: Asking) -> None:
+    asking.want("a", orders=1)
+    asking.topics.told({"orders": Found(1, "before")}, 0)
+    asking.want_anew("b", "orders")
+    assert asking.asked[1:] == [["orders"]]
+    asking.want_anew("c", "orders")  # for it the answer that is to come may be too old
+    asking.topics.told({"orders": Found(1, "after")}, 1)
+    assert asking.take()[1:] == [("b", {"orders": Found(1, "after")})]
+    asking.topics.told({"orders": Found(1, "later")}, 2)
+    assert asking.take() == [("c", {"orders": Found(1, "later")})]
+    asking.want("d", 3, orders=1)
+    assert asking.take() == [("d", {"orders": Found(1, "later")})]
+    asking.want_anew("e")
+    assert asking.take() == [("e", {})]
+
+
+def test_what_is_wanted_anew_is_waited_for_longer_than_a_commit_waits(asking: Asking) -> None:
+    asking.topics.expire(10)
+    asking.want_anew("a", "orders")
+    asking.topics.expire(14.9)
+    assert asking.take() == []
+    asking.topics.expire(15)
+    assert asking.take() == [("a", {})]
+
+
+def test_for_want_of_an_answer_the_id_that_was_known_is_told(asking: Asking) -> None:
+    asking.want("a", orders=1)
+    asking.topics.told(found(orders=1), 0)
+    asking.want("b", 40, orders=1)
+    asking.topics.expire(41)
+    asking.want("c", 42, orders=3)
+    asking.topics.told({}, 43)
+    asking.topics.told({}, 43)
+    for_want = {"orders": Found(None, "o")}
+    assert asking.take()[1:] == [("b", for_want), ("c", for_want)]
+    asking.want_anew("d", "orders")
+    asking.topics.told({}, 44)
+    assert asking.take() == [("d", {})]
 
 
 def test_what_kafka_cannot_tell_is_not_told(asking: Asking) -> None:
@@ -79,8 +128,8 @@ def test_what_kafka_cannot_tell_is_not_told(asking: Asking) -> None:
     assert asking.take() == [("a", {})]
     asking.topics.expire(11)
     assert asking.take() == [("b", {})]
-    asking.topics.told({"orders": 1}, 12)
-    asking.topics.told({"orders": 1}, 12)
+    asking.topics.told(found(orders=1), 12)
+    asking.topics.told(found(orders=1), 12)
     assert asking.take() == []
 
 
@@ -91,8 +140,8 @@ def test_the_most_topics(asking: Asking, monkeypatch: pytest.MonkeyPatch) -> Non
     while asking.asked:
         names = asking.asked.pop()
         assert len(names) <= 10
-        asking.topics.told(dict.fromkeys(names, 1), 0)
-    assert [len(counts) for _, counts in asking.take()] == [25]
+        asking.topics.told({name: Found(1) for name in names}, 0)
+    assert [len(told) for _, told in asking.take()] == [25]
     assert len(asking.topics._known) == 15
 
 
@@ -117,8 +166,11 @@ def plain(topics: Any) -> list[tuple[str, list[int]]]:
 def test_a_commit_is_divided_into_what_exists_and_the_rest() -> None:
     asked = commit(orders=[0, 5, 1, -1], refunds=[0], unsaid=[7], empty=[], gone=[])
     assert needed_by(asked) == {"orders": 6, "refunds": 1, "unsaid": 8, "empty": 0, "gone": 0}
-    there, absent = divided(asked, {"orders": 2, "refunds": 0, "empty": 1, "gone": 0})
+    seen = found(orders=2, refunds=0, empty=1, gone=0)
+    there, absent = divided(asked, seen | {"unsaid": Found(None)})
     assert plain(there.topics) == [("orders", [0, 1]), ("unsaid", [7])]
+    assert [each.topic_id for each in there.topics] == ["o", msgspec.UNSET]
+    assert divided(asked, seen) == (there, absent)
     assert plain(absent) == [("orders", [5, -1]), ("refunds", [0]), ("gone", [])]
     assert {part.error_code for topic in absent for part in topic.partitions} == {3}
 

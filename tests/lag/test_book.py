@@ -12,6 +12,7 @@ from kafka.structs import TopicPartition
 from prometheus_client import CollectorRegistry
 
 from group_coordinator.coordinator_state.newest import header
+from group_coordinator.coordinator_state.offsets.still_there import Found
 from group_coordinator.lag.book import Book, GroupLag
 from group_coordinator.lag.commits import Commits
 from group_coordinator.lag.course import Status
@@ -48,6 +49,24 @@ def test_a_group_has_the_lag_of_each_partition_with_a_log() -> None:
     book.deleted("billing", ORDERS[0])
     book.deleted("audit", ORDERS[0])
     assert records(book.measure(3_000, {ORDERS[1]: 6})) == {"billing": [3]}
+
+
+def test_a_topic_that_was_made_again_has_no_lag_until_the_group_commits_for_it() -> None:
+    book, first = Book(everybody, 10), ORDERS[0]
+    book.committed("billing", first, 0, 9, "before")
+    book.committed("billing", ORDERS[1], 0, 9)
+    assert book.topics_with_ids == {"orders"}
+    ends = dict.fromkeys(ORDERS[:2], 20)
+    assert records(book.measure(0, ends, {"orders": Found(3, "before")})) == {"billing": [11, 11]}
+    for topic in (Found(3, "now"), Found(0)):
+        assert records(book.measure(1_000, ends, {"orders": topic})) == {"billing": [11]}
+    book.committed("billing", first, 2_000, 5, "now")
+    (group,) = book.measure(3_000, ends, {"orders": Found(3, "now")})
+    assert [each.records for each in group.partitions] == [15, 11]
+    assert group.partitions[0].status is Status.OK, "it has not gone back"
+    book.committed("billing", first, 4_000, 4)
+    (group,) = book.measure(5_000, ends, {"orders": Found(3, "later")})
+    assert (group.partitions[0].records, group.partitions[0].status) == (16, Status.REWOUND)
 
 
 def test_the_age_is_that_of_the_first_record_that_is_left() -> None:
@@ -96,9 +115,8 @@ def test_which_groups_are_measured(patterns: str, chosen: str) -> None:
 def committed(
     offset: int | None, at_ms: int = 0, place: int | None = None, key: Any = ("g", "orders", 0)
 ) -> Any:
-    value = (
-        None if offset is None else {"committed_offset": offset, "commit_timestamp_ms": at_ms, "metadata": ""}
-    )
+    told = {"committed_offset": offset, "commit_timestamp_ms": at_ms, "metadata": "", "topic_id": "A"}
+    value = None if offset is None else told
     return SimpleNamespace(
         topic="coordinator.offsets",
         partition=1,
@@ -116,7 +134,7 @@ def test_commits_are_read_and_never_go_back(caplog: pytest.LogCaptureFixture) ->
     commits.take(committed(3, place=1))
     assert records(book.measure(0, {ORDERS[0]: 10})) == {"g": [5]}
     commits.take(committed(None, place=1))
-    assert book.partitions == {ORDERS[0]}
+    assert (book.partitions, book.topics_with_ids) == ({ORDERS[0]}, {"orders"})
     commits.take(committed(None, place=3))
     assert book.partitions == set()
     caplog.set_level(logging.WARNING)

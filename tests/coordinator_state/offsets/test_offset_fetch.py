@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from tests.coordinator_state.scenario import Scenario, only
+from tests.coordinator_state.scenario import Scenario, errors, only
 
 
 def test_asked_twice_answered_once():
@@ -25,6 +26,25 @@ def test_changes_nothing():
     s.fetch()
     assert s.session_deadline("c1") == 10_000
     assert [output.channel.value for output in s.outputs[before:]] == ["responses"]
+
+
+def test_the_topic_of_an_offset_is_known_by_its_id():
+    s = Scenario()
+    one = {"partitions": [{"partition_index": 0, "committed_offset": 5}]}
+    s.send("offset_commit", "tool", topics=[{"name": "t", "topic_id": "A", **one}, {"name": "u", **one}])
+    t, u = only(s.send("offset_fetch", "admin")).topics
+    assert (t.partitions[0].topic_id, u.partitions[0].topic_id) == ("A", msgspec.UNSET)
+    assert [each.get("topic_id") for each in s.published().values()] == ["A", None]
+    s.send("offset_commit", "tool", topics=[{"name": "t", "topic_id": "B", **one}])
+    (named,) = only(s.send("offset_fetch", "admin", topics=[{"name": "t", "partition_indexes": [0]}])).topics
+    assert named.partitions[0].topic_id == "B"
+
+
+@pytest.mark.parametrize("topic_id", ["", "x" * 65, None, 7])
+def test_an_id_is_a_short_text(topic_id):
+    s = Scenario()
+    topics = [{"name": "t", "topic_id": topic_id, "partitions": []}]
+    assert errors(s.send("offset_commit", "tool", topics=topics)) == {"tool": "INVALID_REQUEST"}
 
 
 @pytest.mark.parametrize("version", [0, 10])
