@@ -16,6 +16,7 @@ from kafka.structs import TopicPartition
 
 from group_coordinator.client.membership import AnyAnswer
 from group_coordinator.client.tokens import check_token
+from group_coordinator.coordinator_state.config import INT32_MAX
 from group_coordinator.coordinator_state.partitioning import partition_for_key
 from group_coordinator.coordinator_state.requests import AnyRequest
 from group_coordinator.coordinator_state.responses import AnyResponse, InvalidRequestResponse
@@ -305,4 +306,5 @@ def _consumer_settings(kafka_config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _producer_settings(kafka_config: Mapping[str, Any]) -> dict[str, Any]:
-    return settings_of(KafkaProducer, kafka_config) | _PRODUCER_SETTINGS
+    # The coordinator's max.request.bytes is the limit, unless a program sets one of its own.
+    return {"max_request_size": INT32_MAX} | settings_of(KafkaProducer, kafka_config) | _PRODUCER_SETTINGS

@@ -13,6 +13,8 @@ INT64_MAX = 2**63 - 1
 
 _OFFSET_FRAME_BYTES = 300
 """Bytes that names and numbers take in the picture of an offset, at most."""
+_BATCH_HEAD_BYTES = 1_000
+"""Bytes of a batch beside key and value of its one record: 61 of its own, some of the record, and headers."""
 _SMALL_BYTES = 20_000_000
 """Bytes of smaller records that large ones may come after. So many are enough for a part (`step.py`), and for
 a batch of rows (`streaming/worker.py`)."""
@@ -78,6 +80,11 @@ class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
         In the request a number may do; in the answer a partition takes about a hundred bytes.
         """
         return self.max_request_bytes // 40
+
+    @property
+    def max_request_record_bytes(self) -> int:
+        """Size of a batch with the largest request and its key. The request topic must allow it."""
+        return self.max_request_bytes + 4 * self.max_id_length + _BATCH_HEAD_BYTES
 
     @property
     def max_record_bytes(self) -> int:

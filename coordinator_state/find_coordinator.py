@@ -2,7 +2,7 @@
 
 In Kafka the answer is the broker that leads one partition of __consumer_offsets. Here one coordinator has all
 groups, so the answer names partitions. A program that produces requests by itself learns which one to use.
-An operator learns which task to look at.
+An operator learns which task to look at. A gateway learns which limits the coordinator has.
 """
 
 from __future__ import annotations
@@ -30,5 +30,8 @@ def handle_find_coordinator(turn: Turn[Group], request: FindCoordinatorRequest, 
         topic=record.topic,
         partition=partition_for_key(key, layout.request_partitions),
         state_partition=state_partition_for_key(key, layout.state_partitions),
+        max_request_bytes=turn.config.max_request_bytes,
+        max_id_length=turn.config.max_id_length,
+        max_groups=layout.max_groups,
     )
     turn.reply(request.reply_to, response)

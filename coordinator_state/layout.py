@@ -1,4 +1,4 @@
-"""The numbers of partitions, measured from the real topics and the state and not configured."""
+"""The numbers of partitions, measured from the real topics and the state, and the most groups."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["UNMEASURED", "Layout"]
 
 
 class Layout(NamedTuple):
-    """Numbers of partitions."""
+    """Numbers of partitions, and of groups."""
 
     request_partitions: int = 1
     """Of the request topic; FindCoordinator tells which of them a group's requests belong in."""
@@ -19,6 +19,8 @@ class Layout(NamedTuple):
     Without a sink nothing is out of reach."""
     state_partitions: int = 1
     """Of the state; FindCoordinator tells which of them has the group."""
+    max_groups: int = 0
+    """The setting `max.groups`, which FindCoordinator tells; 0: it is not known."""
 
 
 UNMEASURED = Layout()

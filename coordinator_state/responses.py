@@ -218,11 +218,17 @@ class DeleteGroupResponse(Response, kw_only=True, tag="delete_group"):
 
 
 class FindCoordinatorResponse(Response, kw_only=True, tag="find_coordinator"):
-    """Answer to FindCoordinator: where the group's requests belong, and which task has its state."""
+    """Answer to FindCoordinator: where the group's requests belong, and which task has its state.
+
+    Those who make requests learn the coordinator's limits by it (settings of the same names; 0: not known).
+    """
 
     topic: str = ""
     partition: int = -1
     state_partition: int = -1
+    max_request_bytes: int = 0
+    max_id_length: int = 0
+    max_groups: int = 0
 
 
 class InvalidRequestResponse(msgspec.Struct, kw_only=True):

@@ -119,7 +119,9 @@ class Beats:
     """
 
     def __init__(self, sender: Sender, most_bytes: int, wait_s: float = 3.0, refuse_s: float = 5.0) -> None:
-        self._sender, self._most_bytes = sender, most_bytes
+        self._sender = sender
+        self.most_bytes = most_bytes
+        """Of the largest record that the coordinator reads."""
         self._wait_s, self._refuse_s = wait_s, refuse_s
         self._lingering: defaultdict[str, list[_Asked]] = defaultdict(list)
         """By group, in the order in which they came."""
@@ -184,12 +186,12 @@ class Beats:
     def _together(self, asked: list[_Asked]) -> Iterator[list[_Asked]]:
         """Cut into what the coordinator reads: it would refuse a larger record with all that is in it."""
         together: list[_Asked] = []
-        room = self._most_bytes - _HEAD_BYTES
+        room = self.most_bytes - _HEAD_BYTES
         for each in asked:
             size = each.beat.most_bytes
             if together and (len(together) == _MOST_TOGETHER or size > room):
                 yield together
-                together, room = [], self._most_bytes - _HEAD_BYTES
+                together, room = [], self.most_bytes - _HEAD_BYTES
             together.append(each)
             room -= size
         if together:

@@ -44,6 +44,7 @@ from group_coordinator.gateway.repeated import RepeatedBeat
 from group_coordinator.gateway.rights import Rights
 from group_coordinator.gateway.security import Security
 from group_coordinator.gateway.slots import LocalSlot, Slots
+from group_coordinator.gateway.translation import may_refuse_unread, refused_unread
 from group_coordinator.gateway.transports import has_hung_up, set_reading
 from group_coordinator.gateway.upstream import Serving, Upstream
 
@@ -88,6 +89,10 @@ class Services(Protocol):
 
     def beat_again(self, beat: Beat, answer: Callable[[int], None]) -> None:
         """Answer a heartbeat that was accepted before; `answer` is called once, with the error code."""
+
+    @property
+    def largest_frame(self) -> int:
+        """Bytes of the largest request of a group that is read whole."""
 
     def held_up(self, client: Client) -> None:
         """A later request of the client waits for its newest heartbeat."""
@@ -169,6 +174,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._beat: RepeatedBeat | None = None
         """The last heartbeat that was read; None if it was too long to be kept."""
         self._head: RequestHead | None = None
+        self._is_dropped = False
+        """Whether the request at hand is too large to be kept, and is refused once it is over."""
         self._held: list[bytes | memoryview] = []
         """The begin of a Produce of which it is not known yet whether it has a response."""
         self._looked_at = 0
@@ -219,7 +226,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         """The client has connected."""
         self._transport = transport
         transport.set_write_buffer_limits(high=Limits.unwritten)
-        host = (transport.get_extra_info("peername") or ("",))[0]
+        # A port for both kinds of addresses shows those of IPv4 so.
+        host = (transport.get_extra_info("peername") or ("",))[0].removeprefix("::ffff:")
         self._client = Client(f"/{host}", self._node_id)
         host = self._services.entered(self)
         if host is None:
@@ -413,12 +421,14 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._begins(head.api_key)
         is_local = api.way in (Way.STREAM, Way.GATEWAY, Way.REFUSED)
         is_whole = is_local or not api.offers(head.api_version) or head.api_key in _SASL
-        limit = Limits.local_frame if is_whole else Limits.passed_frame
+        limit = self._services.largest_frame if is_whole else Limits.passed_frame
         if before_login:
             limit = Limits.login_frame
-        if length > limit:
+        may_ask = self._login.is_done or not self._security.has_sasl
+        self._is_dropped = limit < length <= Limits.passed_frame and may_ask and may_refuse_unread(head)
+        if length > limit and not self._is_dropped:
             raise FrameError(f"{api.name} with {length} bytes, of at most {limit}")
-        return is_whole
+        return is_whole and not self._is_dropped
 
     def _begins(self, api_key: int) -> None:
         """A request has begun."""
@@ -431,11 +441,22 @@ class ClientConnection(asyncio.BufferedProtocol):
         head = self._head
         assert head is not None  # noqa: S101 - no piece comes before its head
         if piece.is_last:
-            if self._patience.unfinished_s is not None:
-                self._patience.unfinished_s = None
-                self._services.unfinished.ends(self)
-            if not self._security.has_sasl:
-                self._patience.has_asked = True
+            self._ends()
+        if not self._is_dropped:
+            self._take_kept(head, piece)
+        elif piece.is_last:
+            slot = self._slots.await_local()
+            slot.fill(codec.encode_response(refused_unread(head), head.correlation_id))
+
+    def _ends(self) -> None:
+        """A request has come to its end."""
+        if self._patience.unfinished_s is not None:
+            self._patience.unfinished_s = None
+            self._services.unfinished.ends(self)
+        if not self._security.has_sasl:
+            self._patience.has_asked = True
+
+    def _take_kept(self, head: RequestHead, piece: Piece) -> None:
         api = APIS[head.api_key]
         if not api.offers(head.api_version):
             # ApiVersions alone is answered then.

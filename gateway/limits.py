@@ -42,6 +42,8 @@ class Limits:
     local_frame = 1_000_000
     login_frame = 512 * 1024
     """Until a client has logged in, as `sasl.server.max.receive.size` of a broker."""
+    whole_frame = 16 * 1024 * 1024
+    """Of a request of a group, at least: a longer one may be read whole where `max.request.bytes` is more."""
     passed_frame = 100 * 1024 * 1024
     kept_frame = 4_096
     """Of a heartbeat whose bytes a connection keeps. A longer one is decoded each time."""

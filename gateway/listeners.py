@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from group_coordinator.gateway.errors import GatewayError
 from group_coordinator.gateway.limits import Seldom
 from group_coordinator.gateway.parties import Parties
+from group_coordinator.jobs.hosts import listening_host, written
 
 if TYPE_CHECKING:
     import ssl
@@ -75,19 +76,22 @@ class Listeners:
 
     def bind(self, port: int) -> socket.socket:
         """Bind a port. From now on clients can connect, but the gateway does not serve them yet."""
-        host = self._settings.listen.host
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        host = listening_host(self._settings.listen.host)
+        is_ipv6 = ":" in host
         try:
             return socket.create_server(
                 (host, port),
-                family=family,
+                family=socket.AF_INET6 if is_ipv6 else socket.AF_INET,
                 backlog=_BACKLOG,
                 reuse_port=self._settings.gateway_reuse_port and port != 0,
+                # The address of all networks serves IPv4 as well, as at a broker.
+                dualstack_ipv6=is_ipv6 and socket.has_dualstack_ipv6(),
             )
         except OSError as error:
             raise GatewayError(
-                f"cannot listen on {host}:{port}: {error.strerror}; choose another port with --listen (each "
-                f"broker has one more: that port + 1 + its node id), or share it with gateway.reuse.port"
+                f"cannot listen on {written(host)}:{port}: {error.strerror}; choose another port with "
+                "--listen (each broker has one more: that port + 1 + its node id), or share it with "
+                "gateway.reuse.port"
             ) from None
 
     def serve(self, bound: socket.socket, make: Callable[[str], ClientConnection]) -> None:

@@ -12,6 +12,7 @@ import logging
 from collections import defaultdict
 from dataclasses import dataclass
 from itertools import count
+from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -19,8 +20,8 @@ from kafka.protocol.admin.groups import ListGroupsResponse
 from kafka.protocol.metadata import FindCoordinatorResponse
 
 from group_coordinator.coordinator_state.errors import Errors
-from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.requests import (
+    FindCoordinatorRequest,
     HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,
@@ -28,24 +29,23 @@ from group_coordinator.coordinator_state.requests import (
     OffsetFetchRequest,
     SyncGroupRequest,
 )
-from group_coordinator.coordinator_state.wire import Rejection, read_request
 from group_coordinator.gateway.answers import Waiting
 from group_coordinator.gateway.beats import Beat, Beats
 from group_coordinator.gateway.fetches import judge
 from group_coordinator.gateway.lanes import Lanes
-from group_coordinator.gateway.topics import Topics, divided, merged, needed_by
+from group_coordinator.gateway.topics import Topics, divided, in_parts, merged, metadata_of, needed_by
 from group_coordinator.gateway.translation import Sender, refusal, to_contract, to_kafka
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from group_coordinator.coordinator_state.config import GroupConfig
     from group_coordinator.coordinator_state.offsets.still_there import Found
     from group_coordinator.coordinator_state.requests import AnyRequest
     from group_coordinator.gateway.addresses import Address
     from group_coordinator.gateway.beats import BeatCounts
     from group_coordinator.gateway.codec import Request
     from group_coordinator.gateway.groups import Groups
+    from group_coordinator.gateway.rules import Rules
 
 __all__ = ["Client", "Local", "LogRecord", "Nodes", "Origin"]
 
@@ -63,8 +63,8 @@ _LEAST_SYNC_S = 8.0
 """A sync waits this long at least: the stream needs a batch for its answer."""
 _MOST_JOIN_S = 900.0
 """A join or a sync waits no longer, although its client may allow 24 days. The client asks again."""
-_MADE_UP = 37
-"""Characters that the coordinator puts behind a client or instance id to make a member id of it."""
+_LIMITS_WAIT_S, _ASK_LIMITS_S, _LIMITS_HOLD_S = 60.0, 10.0, 600.0
+"""The time for the coordinator to tell its limits; until it is asked again if it has not, or if it has."""
 _REMEMBERED = 10_000
 """Members whose rebalance timeouts are remembered: as many as a process has connections."""
 
@@ -120,7 +120,7 @@ class _Outgoing(NamedTuple):
 class Local:
     """Answers local requests. `write` puts a contract request on its way to the log.
 
-    `rules`: the coordinator's, by which it reads requests. `topics`: what Kafka has; without them all commits
+    `rules`: those by which the coordinator reads requests. `topics`: what Kafka has; without them all commits
     and committed offsets are let pass.
     """
 
@@ -130,12 +130,15 @@ class Local:
         groups: Groups,
         nodes: Nodes,
         write: Callable[[LogRecord], None],
-        rules: GroupConfig,
+        rules: Rules,
         topics: Topics | None = None,
     ) -> None:
         self._origin, self._prefix = origin, f"{origin.instance}-"
         self._numbers = count()
-        self._groups, self._nodes, self._write, self._rules = groups, nodes, write, rules
+        self._groups, self._nodes, self._write = groups, nodes, write
+        self.rules = rules
+        """The limits of requests."""
+        self._ask_limits_at_s = 0.0
         self._topics = topics
         self._lanes = Lanes(self._put)
         self._waiting = Waiting()
@@ -144,7 +147,7 @@ class Local:
         """Of members by group and id, the last to join last."""
         self._prepared: defaultdict[str, list[_Outgoing]] = defaultdict(list)
         """Records of heartbeats, by group, that go to the log at the next instant."""
-        self._beats = Beats(self._sender(f"gateway-{origin.instance}", ""), rules.max_request_bytes)
+        self._beats = Beats(self._sender(f"gateway-{origin.instance}", ""), rules.config.max_request_bytes)
 
     @property
     def beats(self) -> BeatCounts:
@@ -164,6 +167,33 @@ class Local:
     def waiting(self) -> int:
         """Requests that wait for the stream, without heartbeats."""
         return len(self._waiting) + (0 if self._topics is None else len(self._topics))
+
+    # -- the coordinator's limits --------------------------------------------------------------------
+
+    def learn_limits(self, now_s: float) -> None:
+        """Ask the coordinator for its limits from time to time; until it has answered the gateway's hold."""
+        if now_s < self._ask_limits_at_s:
+            return
+        self._ask_limits_at_s = inf
+        sender = self._sender(f"gateway-{self._origin.instance}", "")
+        asked = FindCoordinatorRequest(
+            request_id=sender.next_request_id(),
+            client_id=sender.client_id,
+            client_host="",
+            reply_partition=sender.reply_partition,
+            group_id=f"{sender.group_prefix}{sender.client_id}",
+            api_version=FindCoordinatorRequest.NEWEST_VERSION,
+        )
+
+        def told(responses: list[Any]) -> None:
+            (response,) = responses
+            self._ask_limits_at_s = now_s + (_LIMITS_HOLD_S if response.max_request_bytes else _ASK_LIMITS_S)
+            if response.max_request_bytes:
+                self.rules.follow(response)
+                self._beats.most_bytes = response.max_request_bytes
+
+        self._waiting.ask([asked], now_s + _LIMITS_WAIT_S, Errors.COORDINATOR_NOT_AVAILABLE, told)
+        self._write(_record(asked))
 
     # -- a client asks -------------------------------------------------------------------------------
 
@@ -192,7 +222,7 @@ class Local:
 
     def _ask(self, request: Request, client: Client, now_s: float, reply: Callable[[Any], None]) -> None:
         # The id is only shown, and Kafka takes one of any length.
-        client_id = (request.client_id or "")[: self._rules.max_id_length]
+        client_id = (request.client_id or "")[: self.rules.config.max_id_length]
         asked = to_contract(request, self._sender(client_id, client.host, client.principal))
 
         def respond(responses: list[Any]) -> None:
@@ -201,9 +231,11 @@ class Local:
         match asked:
             case [OffsetCommitRequest() as commit] if self._may_look_up(commit):
                 self._commit(commit, client, now_s, respond)
+            case [OffsetCommitRequest() as commit]:
+                self._send_commit(commit, client, now_s, respond)
             case [OffsetFetchRequest(), *_] if (topics := self._topics) is not None:
                 self._send(asked, client, now_s, lambda told: judge(asked, told, topics, respond))
-            case [HeartbeatRequest() as beat] if self._refuses(beat, _record(beat)) is None:
+            case [HeartbeatRequest() as beat] if self.rules.refuses(beat, _record(beat), now_s) is None:
                 client.accepted = Beat.of(beat)
                 self._beats.add(client.accepted, lambda error: respond([_Verdict(error)]))
             case _:
@@ -211,7 +243,7 @@ class Local:
 
     def logged_in(self, client: Client, name: str | None) -> None:
         """The broker has accepted the client's login under this name; None if it is not known."""
-        most = self._rules.max_id_length
+        most = self.rules.config.max_id_length
         if name is not None and len(name) > most:
             # A part of a name may be the name of another client.
             log.warning(
@@ -235,7 +267,7 @@ class Local:
     def _may_look_up(self, commit: OffsetCommitRequest) -> bool:
         if self._topics is None or commit.group_id == self._origin.group_prefix:
             return False
-        return commit.partitions_named <= self._rules.max_request_partitions
+        return commit.partitions_named <= self.rules.config.max_request_partitions
 
     def _commit(
         self,
@@ -257,7 +289,7 @@ class Local:
                 respond(responses)
 
             if there.topics:
-                self._send([there], client, now_s, answered, place)
+                self._send_commit(there, client, now_s, answered, place)
             else:
                 # Like a broker, which does not ask the coordinator then.
                 place([])
@@ -265,6 +297,30 @@ class Local:
 
         assert self._topics is not None  # noqa: S101 - as `_may_look_up` has seen
         self._topics.find(needed_by(commit), now_s, judged)
+
+    def _send_commit(
+        self,
+        commit: OffsetCommitRequest,
+        client: Client,
+        now_s: float,
+        respond: Callable[[list[Any]], None],
+        place: Callable[[Sequence[_Outgoing]], None] | None = None,
+    ) -> None:
+        """Commit in as many records as it takes: each partition has a result of its own."""
+        if sum(map(len, metadata_of(commit))) > self.rules.most_metadata:
+            if place is not None:
+                place([])
+            respond([refusal(commit, self.rules.too_large(commit, now_s))])
+            return
+        parts = in_parts(commit, self.rules.config.max_request_bytes, self._next_request_id)
+
+        def answered(responses: list[Any]) -> None:
+            whole, *others = responses
+            if others:
+                whole.topics = merged([topic for each in responses for topic in each.topics], ())
+            respond([whole])
+
+        self._send(parts, client, now_s, answered, place)
 
     def _send(
         self,
@@ -276,12 +332,14 @@ class Local:
     ) -> None:
         """Ask the stream, and respond with what it says to each, or with what is to be said in its place.
 
-        `place`: the place in the group's lane that the one request has already.
+        `place`: the place in the group's lane that a commit has already.
         """
         records = {each.request_id: _record(each) for each in asked}
         refused: dict[str, Errors] = {}
+        whose = client.host if client.principal is None else client.principal
         for each in asked:
-            if (error := self._refuses(each, records[each.request_id])) is not None:
+            error = self.rules.refuses_to(whose, each, records[each.request_id], now_s)
+            if error is not None:
                 refused[each.request_id] = error
         accepted = [each for each in asked if each.request_id not in refused]
 
@@ -306,29 +364,6 @@ class Local:
             if isinstance(out.request, JoinGroupRequest):
                 self._beats.rebalances(out.request.group_id, now_s)
             self._lanes.put(out.request.group_id, out)
-
-    def _refuses(self, asked: AnyRequest, record: LogRecord) -> Errors | None:
-        """What to answer to a request that the contract cannot take, or that the stream could not read.
-
-        It is not left to the stream, which would refuse a record as a whole, with others' heartbeats in it.
-        """
-        if asked.group_id == self._origin.group_prefix:
-            return Errors.INVALID_GROUP_ID
-        rules = self._rules
-        is_too_long = len(record.value) > rules.max_request_bytes
-        if is_too_long or asked.partitions_named > rules.max_request_partitions:
-            match asked:
-                case JoinGroupRequest():
-                    return Errors.GROUP_MAX_SIZE_REACHED
-                case SyncGroupRequest() | OffsetCommitRequest():
-                    # As Kafka does when a record is too large.
-                    return Errors.UNKNOWN_SERVER_ERROR
-                case _:
-                    return Errors.INVALID_REQUEST
-        if len(asked.member_named) > rules.max_id_length + _MADE_UP:
-            return Errors.INVALID_REQUEST
-        read = read_request(Record("", 0, 0, 0, record.key, record.value), rules)
-        return Errors.INVALID_REQUEST if isinstance(read, Rejection) else None
 
     def _patience(self, asked: Sequence[AnyRequest]) -> tuple[float, Errors]:
         """How long the stream has for an answer, in seconds, and what is answered after that."""

@@ -102,7 +102,7 @@ class Places:
         return self._told(_port_of(bound))
 
     def _told(self, port: int) -> Address:
-        return Address(self._settings.gateway_advertised_host, self._settings.told_port(port))
+        return Address(self._settings.told_host, self._settings.told_port(port))
 
     def _enter_by_name(self, name: str) -> ClientConnection:
         """Let a client in at the bootstrap port. Raises `GatewayError`."""

@@ -26,11 +26,13 @@ from group_coordinator.gateway.listeners import Listeners
 from group_coordinator.gateway.local import Client, Local, Nodes, Origin
 from group_coordinator.gateway.parties import Parties
 from group_coordinator.gateway.places import Places
+from group_coordinator.gateway.rules import Rules
 from group_coordinator.gateway.security import security_of
 from group_coordinator.gateway.stream import Listener, Lookup, Reader, Writer
 from group_coordinator.gateway.topics import Topics
 from group_coordinator.gateway.turns import Turns
 from group_coordinator.jobs.connection import UnreachableError, connected_admin
+from group_coordinator.jobs.hosts import written
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -87,6 +89,7 @@ class Gateway:
             ) from None
         self._instance = secrets.token_hex(6)
         self._groups = Groups(settings.gateway_groups_prefix)
+        self._rules = Rules(settings.group, settings.gateway_groups_prefix, settings.max_groups)
         self._topics: Topics | None = None
         self._expire_at_s = 0.0
         self._brokers = Brokers()
@@ -134,7 +137,7 @@ class Gateway:
             try:
                 if not self._security.asks_rights:
                     say("rights are not checked: any client may do anything to any group")
-                say(f"clients find the gateway at {host}:{port}")
+                say(f"clients find the gateway at {written(host)}:{port}")
                 await self._keep_time(stopping)
                 say("the gateway is stopping")
             finally:
@@ -221,7 +224,7 @@ class Gateway:
             stack.callback(lookup.close)
             self._topics = Topics(lookup.ask)
         origin = Origin(self._instance, partition, settings.gateway_groups_prefix)
-        self._local = Local(origin, self._groups, nodes, writer.write, settings.group, self._topics)
+        self._local = Local(origin, self._groups, nodes, writer.write, self._rules, self._topics)
         self.metrics.watch(self._local, self.pending)
 
     async def _keep_time(self, stopping: asyncio.Event) -> None:
@@ -237,6 +240,7 @@ class Gateway:
             now_s = time.monotonic()
             self._health.moves()
             self._local.expire(now_s)
+            self._local.learn_limits(now_s)
             if now_s >= look_at:
                 look_at = now_s + _LOOK_EVERY_S
                 self._look(now_s)
@@ -284,6 +288,11 @@ class Gateway:
     def beat_again(self, beat: Beat, answer: Callable[[int], None]) -> None:
         """Answer a heartbeat that was accepted before; `answer` is called once, with the error code."""
         self._local.beat_again(beat, answer)
+
+    @property
+    def largest_frame(self) -> int:
+        """Bytes of the largest request of a group that is read whole."""
+        return min(self._rules.largest_frame, self._settings.gateway_max_unfinished_bytes)
 
     def held_up(self, client: Client) -> None:
         """A later request of the client waits for its newest heartbeat."""
@@ -345,8 +354,8 @@ class Gateway:
         """Too many requests of a client wait, or of its user, beside those of the others."""
         if count := self._said["stopped"].happened(time.monotonic()):
             log.warning(
-                "%s connections are not read, such as that of %s: too much of what waits is theirs. %s requests "
-                "wait in all, with %s bytes (gateway.max.waiting, gateway.max.waiting.bytes)",
+                "%s connections are not read, such as that of %s: too much of what waits is theirs. "
+                "%s requests wait with %s bytes (gateway.max.waiting, gateway.max.waiting.bytes)",
                 *(count, connection.client.host, self.pending.count, self.pending.bytes),
             )
 
@@ -373,9 +382,11 @@ class Gateway:
         groups: Sequence[tuple[str, ListedGroup | None, int | None]],
         is_ready: bool,  # noqa: FBT001 - as the listener has it
     ) -> None:
+        now_s = time.monotonic()
         for group_id, group, place in groups:
             self._groups.put(group_id, group)
             self._groups.unseen.seen(group_id, place)
+            self._rules.shares.put(group_id, now_s, is_there=group is not None)
         self._groups.is_ready = self._groups.is_ready or is_ready
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Literal, NamedTuple
 import msgspec
 
 from group_coordinator.gateway.names import NODE, Names
+from group_coordinator.jobs.hosts import host_of
 from group_coordinator.jobs.settings import Port, Positive, Settings
 
 __all__ = ["GatewaySettings", "Listen"]
@@ -88,16 +89,26 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Refuse what the types do not. Raises `ValueError`, of which `load` makes a `SettingsError`."""
-        _, colon, port = self.gateway_listen.rpartition(":")
-        if not (colon and port.isascii() and port.isdecimal() and int(port) <= _MOST_PORT):
+        host, colon, port = self.gateway_listen.rpartition(":")
+        if not (colon and _is_host(host) and port.isascii() and port.isdecimal() and int(port) <= _MOST_PORT):
             raise ValueError(
                 f"gateway.listen: {self.gateway_listen!r} is no address: write HOST:PORT, such as "
-                "0.0.0.0:19092"
+                "0.0.0.0:19092 or [::]:19092"
+            )
+        if not _is_host(self.gateway_advertised_host) or not self.gateway_advertised_host:
+            raise ValueError(
+                f"gateway.advertised.host: {self.gateway_advertised_host!r} is no host: write a name or an "
+                "address; gateway.advertised.port is for the port"
             )
         if not self.gateway_tls_certificate and (self.gateway_tls_key or self.gateway_tls_client_ca):
             raise ValueError("gateway.tls.certificate is not set, without which there is no TLS")
         if self.gateway_advertised_port and not self.listen.port:
             raise ValueError("gateway.advertised.port is of no use while gateway.listen takes any free port")
+        if self.gateway_max_unfinished_bytes < self.group.max_request_bytes:
+            raise ValueError(
+                f"gateway.max.unfinished.bytes is {self.gateway_max_unfinished_bytes}, and max.request.bytes "
+                f"allows requests of {self.group.max_request_bytes} bytes: raise gateway.max.unfinished.bytes"
+            )
         if self.gateway_advertised_nodes:
             self._check_names()
 
@@ -105,7 +116,12 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     def listen(self) -> Listen:
         """The address at which clients find the gateway."""
         host, _, port = self.gateway_listen.rpartition(":")
-        return Listen(host.strip("[]"), int(port))
+        return Listen(host_of(host), int(port))
+
+    @property
+    def told_host(self) -> str:
+        """The host that clients are told, without brackets."""
+        return host_of(self.gateway_advertised_host)
 
     @property
     def names(self) -> Names | None:
@@ -149,3 +165,11 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
                 f"gateway.advertised.host: {host!r} is the name of broker {node_id} by "
                 "gateway.advertised.nodes: choose another"
             )
+
+
+def _is_host(text: str) -> bool:
+    try:
+        host_of(text)
+    except ValueError:
+        return False
+    return True

@@ -13,12 +13,13 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, KafkaTimeoutError
 from kafka.structs import TopicPartition
 
 from group_coordinator.client.channel import read_answer, settings_of
 from group_coordinator.client.groups_log import read_listing
 from group_coordinator.client.topic_ids import found_in
+from group_coordinator.coordinator_state.config import INT32_MAX
 from group_coordinator.coordinator_state.newest import Newest, place_in
 from group_coordinator.gateway.groups import ListedGroup
 from group_coordinator.gateway.limits import Seldom
@@ -38,7 +39,9 @@ _POLL_MS = 500
 _MOST_REASONS = 10
 _LOOKUP_MS = 2_000
 _MOST_BLOCKED_MS = 5
-"""How long the event loop waits at most, for each request, if the request topic is gone."""
+"""How long the event loop waits at most if the request topic is gone. Then it refuses for `_GONE_S`."""
+_GONE_S = 1.0
+"""Until the request topic is looked for again."""
 _DELIVERY_MS = 4_000
 """A request that Kafka has not taken by then is never sent: a late commit would take a group back.
 
@@ -95,6 +98,9 @@ class Writer:
         self._lock = threading.Lock()
         self._done: dict[bool, list[str]] = {True: [], False: []}
         """Request ids that Kafka has taken, or not, and that the event loop does not know of yet."""
+        self._gone_until_s = 0.0
+        """Until then the request topic is not looked for, because it is gone."""
+        self._unwritten = Seldom()
         self._producer = KafkaProducer(**settings_of(KafkaProducer, kafka_config) | _PRODUCER_SETTINGS)
         # So that no `write` has to wait for metadata, in the event loop.
         self._producer.partitions_for(topic)
@@ -102,11 +108,17 @@ class Writer:
 
     def write(self, record: LogRecord) -> None:
         """Put a request on its way, and return at once."""
+        now_s = time.monotonic()
+        if now_s < self._gone_until_s:
+            self._refuse(record, now_s, f"topic {self._topic} is gone")
+            return
         try:
             future = self._producer.send(self._topic, key=record.key, value=record.value)
         except KafkaError as error:
-            log.warning("a request cannot be written: %s", error)
-            self._loop.call(self._listener.refused, [record.request_id])
+            if isinstance(error, KafkaTimeoutError):
+                # It waited for the topic, and each of the next ones would do so as well.
+                self._gone_until_s = time.monotonic() + _GONE_S
+            self._refuse(record, now_s, f"{error}")
             return
         future.add_callback(lambda _: self._tell(record.request_id, is_taken=True))
         future.add_errback(lambda _: self._tell(record.request_id, is_taken=False))
@@ -117,6 +129,11 @@ class Writer:
             self._producer.close(timeout=timeout_s)
         except KafkaError as error:
             log.warning("the last requests are not delivered: %s", error)
+
+    def _refuse(self, record: LogRecord, now_s: float, reason: str) -> None:
+        if count := self._unwritten.happened(now_s):
+            log.warning("%s requests cannot be written: %s", count, reason)
+        self._tell(record.request_id, is_taken=False)
 
     def _tell(self, request_id: str, *, is_taken: bool) -> None:
         with self._lock:
@@ -309,4 +326,6 @@ _PRODUCER_SETTINGS: dict[str, Any] = {
     "request_timeout_ms": _DELIVERY_MS - 500,
     "delivery_timeout_ms": _DELIVERY_MS,
     "max_block_ms": 10_000,
+    # The coordinator's max.request.bytes is the limit, and no request is given that it would not read.
+    "max_request_size": INT32_MAX,
 }

@@ -23,14 +23,18 @@ from group_coordinator.coordinator_state.offsets.still_there import Found
 from group_coordinator.coordinator_state.responses import PartitionResult, TopicResult
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import TypeAlias
 
-    from group_coordinator.coordinator_state.requests import OffsetCommitPartition, OffsetCommitRequest
+    from group_coordinator.coordinator_state.requests import (
+        OffsetCommitPartition,
+        OffsetCommitRequest,
+        OffsetCommitTopic,
+    )
 
     _Then: TypeAlias = Callable[[Mapping[str, Found]], None]
 
-__all__ = ["Topics", "divided", "merged", "needed_by"]
+__all__ = ["Topics", "divided", "in_parts", "merged", "metadata_of", "needed_by"]
 
 _KEPT_S = 30.0
 _MOST_KEPT = 10_000
@@ -171,6 +175,33 @@ def divided(
             results = [PartitionResult(each.partition_index, unknown) for each in lost]
             absent.append(TopicResult(topic.name, results))
     return msgspec.structs.replace(commit, topics=there), merged(absent, ())
+
+
+def metadata_of(commit: OffsetCommitRequest) -> Iterator[str]:
+    """The metadata of each partition that has any."""
+    for topic in commit.topics:
+        yield from (each.committed_metadata for each in topic.partitions if each.committed_metadata)
+
+
+def in_parts(
+    commit: OffsetCommitRequest, most_bytes: int, next_request_id: Callable[[], str]
+) -> list[OffsetCommitRequest]:
+    """The commit as several, none of which is larger in the log than `most_bytes`, if one has no room."""
+    if commit.partitions_named < 2 or len(msgspec.json.encode(commit)) <= most_bytes:  # noqa: PLR2004 - halves
+        return [commit]
+    half = commit.partitions_named // 2
+    parts: tuple[list[OffsetCommitTopic], list[OffsetCommitTopic]] = [], []
+    for topic in commit.topics:
+        for part, these in zip(parts, (topic.partitions[:half], topic.partitions[half:]), strict=True):
+            if these:
+                part.append(msgspec.structs.replace(topic, partitions=these))
+        half = max(0, half - len(topic.partitions))
+    first, second = (msgspec.structs.replace(commit, topics=part) for part in parts)
+    second = msgspec.structs.replace(second, request_id=next_request_id())
+    return [
+        *in_parts(first, most_bytes, next_request_id),
+        *in_parts(second, most_bytes, next_request_id),
+    ]
 
 
 def merged(first: Sequence[TopicResult], then: Sequence[TopicResult]) -> list[TopicResult]:

@@ -22,11 +22,13 @@ from kafka.protocol.admin.groups import (
 )
 from kafka.protocol.consumer.group import (
     HeartbeatResponse,
+    JoinGroupRequest,
     JoinGroupResponse,
     LeaveGroupResponse,
     OffsetCommitResponse,
     OffsetDeleteResponse,
     OffsetFetchResponse,
+    SyncGroupRequest,
     SyncGroupResponse,
 )
 from msgspec import UNSET
@@ -34,12 +36,13 @@ from msgspec import UNSET
 from group_coordinator.coordinator_state import requests as contract
 from group_coordinator.coordinator_state import responses as answers
 from group_coordinator.coordinator_state.errors import Errors, not_found
+from group_coordinator.gateway.codec import Request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import TypeAlias
 
-    from group_coordinator.gateway.codec import Request
+    from group_coordinator.gateway.frames import RequestHead
 
     _About: TypeAlias = Callable[[str], dict[str, Any]]
 
@@ -47,8 +50,10 @@ __all__ = [
     "ALL_OPERATIONS",
     "Sender",
     "fetched_topics",
+    "may_refuse_unread",
     "refusal",
     "refused_topics",
+    "refused_unread",
     "to_contract",
     "to_kafka",
 ]
@@ -466,3 +471,24 @@ def refusal(request: contract.AnyRequest, error: Errors) -> Any:
         case _:
             pass
     return response
+
+
+_REFUSED_UNREAD: dict[int, tuple[Any, dict[str, Any], Errors]] = {
+    JoinGroupResponse.API_KEY: (JoinGroupRequest, {"protocols": []}, Errors.GROUP_MAX_SIZE_REACHED),
+    SyncGroupResponse.API_KEY: (SyncGroupRequest, {"assignments": []}, Errors.UNKNOWN_SERVER_ERROR),
+}
+"""Requests that may be large and whose response names nothing of them."""
+
+
+def may_refuse_unread(head: RequestHead) -> bool:
+    """Whether a request can be answered of which only the head is known."""
+    return head.api_key in _REFUSED_UNREAD
+
+
+def refused_unread(head: RequestHead) -> Any:
+    """Kafka's response to a request that was too large to be read: an error that ends the attempt."""
+    kind, lists, error = _REFUSED_UNREAD[head.api_key]
+    empty = kind(version=head.api_version, group_id="", member_id="", **lists)
+    request = Request(head, None, empty)
+    (asked,) = to_contract(request, Sender("", "", 0, str))
+    return to_kafka(request, [refusal(asked, error)])

@@ -9,6 +9,7 @@ from socketserver import TCPServer, ThreadingMixIn
 from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
+from group_coordinator.jobs.hosts import listening_host
 from group_coordinator.jobs.settings import SettingsError
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def serve_app(host: str, port: int, app: WSGIApplication, name: str) -> tuple[in
     `host`: an address or name of this machine, or empty for all of them, IPv4 and IPv6. `port` 0 is any free
     one. Returns the port, and a function that ends it. Raises OSError if the port cannot be had.
     """
-    host = host or ("::" if socket.has_dualstack_ipv6() else "")
+    host = listening_host(host)
     server = make_server(host, port, app, _Server6 if ":" in host else _Server, _Handler)
     thread = threading.Thread(target=server.serve_forever, name=name, daemon=True)
     thread.start()

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from group_coordinator.jobs.hosts import host_of
 from group_coordinator.jobs.serving import CannotListenError, serve_app
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ def listen(host: str, port: int, app: WSGIApplication) -> Iterator[int]:
     """
     try:
         port, close = serve_app(host, port, app, "ui")
+    except ValueError as error:
+        raise CannotListenError(f"ui.host: {error}") from None
     except OSError as error:
         raise CannotListenError(
             f"cannot listen on {host}, port {port}: {error.strerror}; choose another with --port or ui.port"
@@ -36,6 +39,7 @@ def listen(host: str, port: int, app: WSGIApplication) -> Iterator[int]:
 def hosts_of(host: str) -> frozenset[str] | None:
     """The names by which this machine's browsers ask for `host`; None if others may ask, by any name."""
     try:
+        host = host_of(host)
         is_here = ipaddress.ip_address(host).is_loopback
     except ValueError:
         is_here = host == "localhost"

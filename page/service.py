@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from group_coordinator.client.admin import AdminClient
 from group_coordinator.deploy.extras import missing
+from group_coordinator.jobs.hosts import host_of, written
 from group_coordinator.jobs.kafka_config import python_client_config
 from group_coordinator.jobs.settings import SettingsError
 from group_coordinator.page.app import App
@@ -64,8 +65,8 @@ def serving(settings: PageSettings, say: Callable[[str], None]) -> Iterator[Live
         port = stack.enter_context(listen(settings.ui_host, settings.ui_port, app))
         stack.enter_context(live)
         stack.enter_context(app.streaming())
-        host = f"[{settings.ui_host}]" if ":" in settings.ui_host else settings.ui_host
-        say(f"the page is at http://{host}:{port}/")
+        host = host_of(settings.ui_host) or "localhost"
+        say(f"the page is at http://{written(host)}:{port}/")
         yield live
 
 

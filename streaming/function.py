@@ -84,6 +84,7 @@ class FunctionArguments(NamedTuple):
                 request_partitions=partitions[settings.topics_requests],
                 response_partitions=partitions[settings.topics_responses],
                 state_partitions=settings.state_partitions,
+                max_groups=settings.max_groups,
             ),
             secret=secret,
             request_topic=settings.topics_requests,

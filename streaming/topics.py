@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 __all__ = ["TopicError", "TopicNote", "TopicSpec", "examine_topics", "prepare_topics", "topic_specs"]
 
 _HOUR_MS = 3_600_000
+_BATCH_BYTES = 1_048_588
+"""Kafka's default of `max.message.bytes`."""
 
 
 class TopicError(Exception):
@@ -68,8 +70,11 @@ def topic_specs(settings: Settings) -> list[TopicSpec]:
         "message.timestamp.type": "LogAppendTime",
         "cleanup.policy": "delete",
     }
+    requests = append_time | {"max.message.bytes": settings.group.max_request_record_bytes}
     large: dict[str, str | int] = {"max.message.bytes": largest, "cleanup.policy": "delete"}
     compacted = large | {"cleanup.policy": "compact"}
+    # Others than the coordinator write there, in batches as large as a topic takes by default.
+    batches = {"max.message.bytes": str(max(_BATCH_BYTES, settings.group.max_request_record_bytes))}
     hour, day = _kept_for(_HOUR_MS, _HOUR_MS), _kept_for(24 * _HOUR_MS, _HOUR_MS)
     week = _kept_for(7 * 24 * _HOUR_MS, 24 * _HOUR_MS)
     # The coordinator checks each, which also takes a right.
@@ -79,7 +84,7 @@ def topic_specs(settings: Settings) -> list[TopicSpec]:
     of_requests = settings.requests_partitions
     probed = settings.probe_interval_ms > 0
     return [
-        TopicSpec(settings.topics_requests, of_requests, append_time, day, read, probed=probed),
+        TopicSpec(settings.topics_requests, of_requests, requests, day | batches, read, probed=probed),
         TopicSpec(settings.topics_clock, 1, append_time, hour, both, exact_partitions=True),
         *(
             TopicSpec(topic, settings.responses_partitions, large, hour, write)

@@ -102,7 +102,11 @@ class FakeConsumer(FakeClient):
 
 
 class FakeProducer(FakeClient):
-    DEFAULT_CONFIG: ClassVar = FakeAdmin.DEFAULT_CONFIG | {"linger_ms": 5, "compression_type": None}
+    DEFAULT_CONFIG: ClassVar = FakeAdmin.DEFAULT_CONFIG | {
+        "linger_ms": 5,
+        "compression_type": None,
+        "max_request_size": 1_048_576,
+    }
 
     def partitions_for(self, topic):
         return set(range(self.kafka.topics[topic]))
@@ -196,6 +200,13 @@ def test_settings_reach_the_clients_that_have_them(kafka):
     assert (consumer["fetch_max_wait_ms"], consumer["group_id"]) == (10, None)
     assert admin.items() <= producer.items()
     assert (producer["acks"], producer["linger_ms"], producer["compression_type"]) == ("all", 0, "gzip")
+
+
+@pytest.mark.parametrize("given", [{}, {"max_request_size": 5_000_000}])
+def test_requests_are_as_large_as_the_coordinator_takes_them(kafka, given):
+    make_channel(**given)
+    producer = kafka.settings["FakeProducer"]
+    assert producer["max_request_size"] == given.get("max_request_size", 2**31 - 1)
 
 
 def test_the_longest_wait_for_kafka_may_be_chosen(kafka):

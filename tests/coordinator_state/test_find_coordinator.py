@@ -17,6 +17,13 @@ def test_where_a_group_is():
     assert (s.state, s.events) == (None, [])
 
 
+def test_limits_are_told():
+    s = Scenario(max_request_bytes=5_000, max_id_length=99)
+    s.layout = Layout(max_groups=7)
+    reply = only(s.send("find_coordinator", "admin"))
+    assert (reply.max_request_bytes, reply.max_id_length, reply.max_groups) == (5_000, 99, 7)
+
+
 def test_unknown_version():
     reply = only(Scenario().send("find_coordinator", "admin", api_version=7))
     assert (reply.error, reply.topic, reply.partition, reply.state_partition) == (

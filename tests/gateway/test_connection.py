@@ -10,16 +10,19 @@ import socket
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from kafka.protocol.consumer.group import (
     HeartbeatRequest,
     HeartbeatResponse,
+    JoinGroupRequest,
     LeaveGroupRequest,
     LeaveGroupResponse,
+    SyncGroupRequest,
 )
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataResponse
 from kafka.protocol.producer import ProduceRequest
@@ -130,6 +133,10 @@ class Gateway:
     def beat_again(self, beat: Beat, answer: Callable[[int], None]) -> None:
         assert beat is ACCEPTED
         self.asked_again.append(answer)
+
+    @property
+    def largest_frame(self) -> int:
+        return Limits.whole_frame
 
     def held_up(self, client: Client) -> None:
         self.held_up_for.append(client)
@@ -325,6 +332,15 @@ def test_a_broker_that_goes_takes_its_client_along_after_what_it_does_not_owe() 
 
     gateway = play(story)
     assert gateway.reasons == ["broker"]
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"), [("::ffff:10.0.0.7", "/10.0.0.7"), ("10.0.0.7", "/10.0.0.7"), ("::1", "/::1")]
+)
+def test_a_client_at_a_port_for_both_kinds_of_addresses_has_the_same_host(address: str, shown: str) -> None:
+    connection = ClientConnection(Gateway(), 1, list, PLAIN)
+    connection.connection_made(Mock(**{"get_extra_info.return_value": (address, 1)}))
+    assert connection.client.host == shown
 
 
 def test_a_client_that_does_not_read_holds_up_its_broker_and_nobody_else() -> None:
@@ -596,6 +612,62 @@ def test_the_connection_goes_whose_request_has_been_unfinished_longest() -> None
         await eventually(lambda: len(gateway.reasons) == 2)
 
     assert play(story).reasons == ["unfinished requests", "client"]
+
+
+LARGE = Limits.whole_frame + 1_000
+
+
+def large(message: Any, fill: str) -> bytes:
+    """A request whose bytes field `fill` makes it larger than what is kept."""
+    message.group_id, message.member_id = "g", ""
+    (entry,) = getattr(message, "protocols", None) or message.assignments
+    setattr(entry, fill, bytes(LARGE))
+    return codec.encode_request(message, 5, "c")
+
+
+def test_a_request_that_is_too_large_to_be_kept_is_answered_and_the_connection_stays() -> None:
+    protocol = JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=b"")
+    assignment = SyncGroupRequest.SyncGroupRequestAssignment(member_id="m", assignment=b"")
+    times = {"session_timeout_ms": 10_000, "rebalance_timeout_ms": 10_000, "protocol_type": "consumer"}
+    joins = (JoinGroupRequest(version=version, protocols=[protocol], **times) for version in (0, 9))
+    sent = [
+        *((large(each, "metadata"), 11, each.version, 81) for each in joins),
+        (large(SyncGroupRequest(version=5, assignments=[assignment]), "assignment"), 14, 5, -1),
+    ]
+
+    async def story(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for frame, api_key, version, error in sent:
+            writer.write(frame[:-1])
+            await writer.drain()
+            assert gateway.unfinished.total == 0, "nothing of it is kept"
+            writer.write(frame[-1:])
+            told = codec.decode_response(api_key, version, await read(reader))
+            assert told.error_code == error
+        writer.write(beat(1))
+        await eventually(lambda: gateway.asked)
+        gateway.asked[0]()
+        assert (await read(reader))[4:8] == (1).to_bytes(4)
+
+    assert play(story).reasons == ["client"]
+
+
+@pytest.mark.parametrize(
+    ("api_key", "size", "security"),
+    [(11, Limits.passed_frame + 1, PLAIN), (12, LARGE, PLAIN), (11, LARGE, SASL)],
+)
+def test_a_request_that_cannot_be_answered_so_is_closed(api_key: int, size: int, security: Security) -> None:
+    head = size.to_bytes(4) + api_key.to_bytes(2) + bytes(2) + bytes(4)
+
+    async def story(_gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(head)
+        with suppress(ConnectionError):
+            for _ in range(LARGE // 1_000_000 + 1):
+                writer.write(bytes(min(1_000_000, LARGE)))
+                await writer.drain()
+            async with asyncio.timeout(PATIENCE_S):
+                assert await reader.read() == b""
+
+    assert play(story, security).reasons == ["frame error"]
 
 
 class Transport:

@@ -64,7 +64,7 @@ class Echo(asyncio.Protocol):
 
 class Door:
     def __init__(self, **settings: Any) -> None:
-        self.settings = GatewaySettings(gateway_listen="127.0.0.1:0", **settings)
+        self.settings = GatewaySettings(**{"gateway_listen": "127.0.0.1:0"} | settings)
         self.registry = CollectorRegistry()
         self.certificates = Certificates(self.settings) if self.settings.gateway_tls_certificate else None
         self.listeners = Listeners(self.settings, self.certificates, GatewayMetrics(self.registry))
@@ -128,6 +128,19 @@ def test_many_may_come_at_once() -> None:
             there = [socket.create_connection(("127.0.0.1", door.port), timeout=2) for _ in range(200)]
             for each in there:
                 each.close()
+
+    run(story())
+
+
+@pytest.mark.parametrize("listen", ["[::]:0", ":::0", ":0"])
+def test_the_address_of_all_networks_is_of_both_kinds(listen: str) -> None:
+    async def story() -> None:
+        async with Door(gateway_listen=listen).open() as door:
+            for host in ("127.0.0.1", "::1"):
+                reader, writer = await asyncio.open_connection(host, door.port)
+                writer.write(b"hello")
+                assert await reader.read(100) == b"hello"
+                writer.close()
 
     run(story())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -23,11 +24,13 @@ from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.offsets.still_there import Found
 from group_coordinator.coordinator_state.requests import AnyRequest
+from group_coordinator.coordinator_state.responses import FindCoordinatorResponse as FindCoordinatorAnswer
 from group_coordinator.coordinator_state.step import step
-from group_coordinator.gateway import codec
+from group_coordinator.gateway import codec, local
 from group_coordinator.gateway.addresses import Address
 from group_coordinator.gateway.groups import Groups, ListedGroup
 from group_coordinator.gateway.local import Client, Local, LogRecord, Nodes, Origin
+from group_coordinator.gateway.rules import Rules
 from group_coordinator.gateway.topics import Topics
 
 CONFIG = GroupConfig(group_initial_rebalance_delay_ms=0)
@@ -41,7 +44,8 @@ class Gateway:
         self.groups = Groups(prefix)
         nodes = Nodes(lambda: NODES, lambda group_id: 2 if group_id == f"{prefix}orders" else 1)
         self.log: list[AnyRequest] = []
-        self.local = Local(Origin("gw", 0, prefix), self.groups, nodes, self._write, CONFIG)
+        self.rules = Rules(CONFIG, prefix)
+        self.local = Local(Origin("gw", 0, prefix), self.groups, nodes, self._write, self.rules)
         self.now_s = 0.0
         self.answered: list[Any] = []
         self._clients: dict[int, Client] = {}
@@ -463,6 +467,154 @@ def test_what_the_log_has_not_taken(gateway: Gateway) -> None:
 def test_what_the_contract_cannot_take_is_refused_at_once(gateway: Gateway, message: Any, error: int) -> None:
     gateway.ask(message)
     assert ([each.error_code for each in gateway.answered], gateway.log) == ([error], [])
+
+
+COMMIT_TOPIC = OffsetCommitRequest.OffsetCommitRequestTopic
+COMMIT_PARTITION = COMMIT_TOPIC.OffsetCommitRequestPartition
+
+
+def large_commit(count: int, metadata: str, group_id: str = "orders") -> OffsetCommitRequest:
+    """A commit for two topics of so many partitions."""
+    topics = [
+        COMMIT_TOPIC(
+            name=name,
+            partitions=[
+                COMMIT_PARTITION(partition_index=number, committed_offset=1, committed_metadata=metadata)
+                for number in range(count)
+            ],
+        )
+        for name in ("a", "b")
+    ]
+    return OffsetCommitRequest(
+        version=6, group_id=group_id, generation_id_or_member_epoch=-1, member_id="", topics=topics
+    )
+
+
+@pytest.mark.parametrize("is_looked_up", [False, True])
+@pytest.mark.parametrize("metadata", ["x" * 4_096, '"' * 4_096, "\x01" * 2_000, "é" * 4_096])
+def test_a_commit_that_kafka_takes_is_written_as_several_if_one_is_too_small(
+    gateway: Gateway, metadata: str, is_looked_up: bool
+) -> None:
+    if is_looked_up:
+        gateway.local._topics = Topics(lambda _: None)
+        gateway.local._topics._known.update(a=(Found(125), 0.0), b=(Found(125), 0.0))
+    gateway.ask(large_commit(125, metadata))
+    sizes = [len(msgspec.json.encode(each)) for each in gateway.log]
+    assert len(sizes) > 1
+    assert max(sizes) <= CONFIG.max_request_bytes
+    gateway.ask(OffsetFetchRequest(version=6, group_id="orders", topics=None))
+    gateway.coordinate()
+    committed, fetched = gateway.answered
+    assert [(each.name, len(each.partitions)) for each in committed.topics] == [("a", 125), ("b", 125)]
+    assert {part.error_code for each in committed.topics for part in each.partitions} == {0}
+    assert sum(len(each.partitions) for each in fetched.topics) == 250
+
+
+def test_of_a_large_commit_each_partition_has_its_own_result(gateway: Gateway) -> None:
+    asked = large_commit(125, "x" * 4_096)
+    asked.topics[1].partitions[7].committed_metadata = "x" * 4_097
+    told = gateway.tell(asked)
+    errors = {
+        (each.name, part.partition_index): part.error_code for each in told.topics for part in each.partitions
+    }
+    assert {key for key, error in errors.items() if error} == {("b", 7)}
+    assert errors["b", 7] == 12
+
+
+def test_a_commit_that_can_never_be_written_is_refused_by_its_size(
+    gateway: Gateway, caplog: pytest.LogCaptureFixture
+) -> None:
+    gateway.rules.config = msgspec.structs.replace(CONFIG, max_request_bytes=4_000)
+    for _ in range(3):
+        gateway.ask(large_commit(1, "x" * 4_096))
+    results = [part for it in gateway.answered for each in it.topics for part in each.partitions]
+    assert {part.error_code for part in results} == {28}
+    assert gateway.log == []
+    (said,) = caplog.messages
+    assert said == "1 requests are refused: they would take more than max.request.bytes (4000) in the log"
+
+
+@pytest.mark.parametrize("is_looked_up", [False, True])
+def test_a_commit_that_kafka_would_not_take_either_is_refused_before_it_is_made_text(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch, is_looked_up: bool
+) -> None:
+    if is_looked_up:
+        gateway.local._topics = Topics(lambda _: None)
+        gateway.local._topics._known.update(a=(Found(2_000), 0.0), b=(Found(2_000), 0.0))
+    monkeypatch.setattr(local, "in_parts", Mock(side_effect=AssertionError))
+    gateway.ask(large_commit(2_000, "\x01" * 4_096))
+    (told,) = gateway.answered
+    assert [len(each.partitions) for each in told.topics] == [2_000, 2_000]
+    assert {part.error_code for each in told.topics for part in each.partitions} == {28}
+    gateway.answered.clear()
+    monkeypatch.undo()
+    assert {part.error_code for part in gateway.tell(large_commit(1, "")).topics[0].partitions} == {0}
+
+
+def test_the_coordinators_limits_count_once_it_has_told_them(
+    gateway: Gateway, caplog: pytest.LogCaptureFixture
+) -> None:
+    def asked() -> list[AnyRequest]:
+        gateway.local.learn_limits(gateway.now_s)
+        found, gateway.log[:] = list(gateway.log), []
+        return found
+
+    def take(max_request_bytes: int) -> None:
+        told = FindCoordinatorAnswer(
+            request_id=asking[-1].request_id,
+            client_id="",
+            group_id="",
+            max_request_bytes=max_request_bytes,
+            max_id_length=20,
+            max_groups=7,
+        )
+        gateway.local.take([told], gateway.now_s)
+
+    asking = asked()
+    assert [each.api_version for each in asking] == [6]
+    assert asked() == []
+    assert gateway.local.silent_s(1_000) == 0, "no client waits for it"
+    # A coordinator that does not tell them yet.
+    take(0)
+    gateway.now_s = 10
+    gateway.local.expire(gateway.now_s)
+    assert gateway.rules.config == CONFIG
+    asking = asked()
+    # It may be long in coming.
+    gateway.now_s = 69
+    gateway.local.expire(gateway.now_s)
+    assert asked() == []
+    take(20_000_000)
+    config, shares = gateway.rules.config, gateway.rules.shares
+    assert (config.max_request_bytes, config.max_id_length, shares.most) == (20_000_000, 20, 7)
+    assert gateway.rules.largest_frame == 20_000_000
+    assert gateway.local._beats.most_bytes == 20_000_000
+    assert [each[:40] for each in caplog.messages] == ["the coordinator's max.request.bytes (200"]
+    gateway.now_s = 609
+    assert asked() == []
+    gateway.now_s = 610
+    assert len(asked()) == 1
+
+
+def test_who_has_begun_most_groups_begins_no_more(gateway: Gateway, caplog: pytest.LogCaptureFixture) -> None:
+    gateway.rules.shares.most = 10
+
+    def commit(group_id: str, name: str | None) -> int:
+        gateway.ask(large_commit(1, "", group_id), name=name)
+        gateway.coordinate()
+        (told,) = gateway.answered
+        gateway.answered.clear()
+        return int(told.topics[0].partitions[0].error_code)
+
+    codes = [commit(f"m-{number}", "mallory") for number in range(12)]
+    assert codes == [0] * 9 + [15] * 3
+    gateway.ask(join(group_id="m-99", version=3), name="mallory")
+    assert gateway.answered.pop().error_code == 15
+    assert commit("m-0", "mallory") == 0, "it is there"
+    assert commit("a-0", "alice") == 0
+    assert commit("h-0", None) == 15, "there is no room for anybody"
+    (said,) = caplog.messages
+    assert said.startswith("1 requests that would begin groups are refused: 'mallory' has begun most of")
 
 
 def test_a_heartbeat_that_the_stream_cannot_read_does_not_spoil_those_of_others(gateway: Gateway) -> None:

@@ -14,6 +14,8 @@ from kafka.protocol.metadata import MetadataResponse
 from prometheus_client import CollectorRegistry
 
 from group_coordinator.gateway import service as module
+from group_coordinator.gateway.groups import ListedGroup
+from group_coordinator.gateway.limits import Limits
 from group_coordinator.gateway.metrics import GatewayHealth, GatewayMetrics
 from group_coordinator.gateway.service import Gateway
 from group_coordinator.gateway.settings import GatewaySettings
@@ -120,3 +122,19 @@ def test_idle_connections_are_looked_for_now_and_then_and_often_while_none_is_re
         gateway._listeners.connections.clear()
 
     play(1, story)
+
+
+def test_groups_take_places_also_if_they_are_told_before_the_way_to_the_log_is_open() -> None:
+    async def story(gateway: Gateway, _port: int) -> None:
+        gateway._rules.shares.most = 2
+        gateway._groups_changed([(each, ListedGroup("Empty", ""), None) for each in "ab"], True)
+        assert not gateway._rules.shares.may_begin("c", "alice", 0)
+        assert gateway.largest_frame == Limits.whole_frame
+
+    play(1, story)
+
+
+def test_no_frame_is_larger_than_what_may_be_unfinished() -> None:
+    settings = GatewaySettings(gateway_max_unfinished_bytes=2_000_000)
+    gateway = Gateway(settings, {}, GatewayMetrics(CollectorRegistry()), GatewayHealth())
+    assert gateway.largest_frame == 2_000_000

@@ -39,7 +39,11 @@ def test_one_file_is_for_the_gateway_and_for_the_coordinator(
     [
         *(
             ("listen", value, f"gateway.listen: {value!r} is no address")
-            for value in ("x_y", "h:", "h:x", "h:70000")
+            for value in ("x_y", "h:", "h:x", "h:70000", "[::1:9", "h:9:9", "[h]:9")
+        ),
+        *(
+            ("advertised.host", value, f"gateway.advertised.host: {value!r} is no host")
+            for value in ("", "h:9092", "[::1]:9092", "[h]")
         ),
         ("tls.key", "key.pem", "gateway.tls.certificate is not set"),
         ("advertised.port", "70000", "Expected `int` <= 65535 - at `gateway.advertised.port`"),
@@ -49,6 +53,7 @@ def test_one_file_is_for_the_gateway_and_for_the_coordinator(
         ),
         ("advertised.nodes", "broker-{node}.x", "gateway.advertised.nodes needs gateway.tls.certificate"),
         ("max.connections", "0", "Expected `int` >= 1 - at `gateway.max.connections`"),
+        ("max.unfinished.bytes", "999999", "gateway.max.unfinished.bytes is 999999, and max.request.bytes"),
         ("beats.linger.ms", "x", "Expected `int`, got `str` - at `gateway.beats.linger.ms`"),
     ],
 )
@@ -75,6 +80,11 @@ def test_the_bootstrap_has_a_name_of_its_own(host: str, why: str | None) -> None
         return
     with pytest.raises(SettingsError, match=rf"^unusable setting: gateway.advertised.host: '{host}' {why}"):
         GatewaySettings.load(None, {}, settings, needed=())
+
+
+@pytest.mark.parametrize("host", ["::1", "[::1]"])
+def test_clients_are_told_an_address_without_brackets(host: str) -> None:
+    assert GatewaySettings(gateway_advertised_host=host).told_host == "::1"
 
 
 def test_any_free_port_cannot_be_told_as_another() -> None:

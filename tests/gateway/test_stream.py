@@ -9,11 +9,13 @@ import signal
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
+from unittest.mock import Mock
 
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.admin import NewTopic
+from kafka.errors import KafkaError, KafkaTimeoutError, MessageSizeTooLargeError
 from kafka.structs import TopicPartition
 
 from group_coordinator.coordinator_state.newest import header
@@ -31,6 +33,75 @@ LEAST_PATIENCE_S = 5.0
 def test_no_request_is_answered_before_its_fate_is_known() -> None:
     assert topics._PATIENCE_S + stream._DELIVERY_MS / 1000 <= LEAST_PATIENCE_S
     assert stream._PRODUCER_SETTINGS["delivery_timeout_ms"] == stream._DELIVERY_MS
+
+
+class Gone:
+    """A producer of a topic that is gone until somebody says that it is back."""
+
+    DEFAULT_CONFIG: ClassVar[dict[str, object]] = {}
+
+    def __init__(self, **_settings: object) -> None:
+        self.config: dict[str, object] = {}
+        self.asked = 0
+        self.is_back = False
+
+    def partitions_for(self, _topic: str) -> set[int]:
+        return {0}
+
+    def send(self, _topic: str, **_record: object) -> Mock:
+        self.asked += 1
+        if not self.is_back:
+            raise KafkaTimeoutError("Failed to update metadata after 0.005 secs.")
+        return Mock()
+
+
+def test_a_request_topic_that_is_gone_is_looked_for_seldom_and_told_seldom(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    refused: list[str] = []
+    clock = Mock(monotonic=Mock(return_value=0.0))
+    monkeypatch.setattr(stream, "KafkaProducer", Gone)
+    monkeypatch.setattr(stream, "time", clock)
+
+    async def write() -> tuple[int, int]:
+        listener = Listener(print, refused.extend, print, print, print)
+        writer = Writer(asyncio.get_running_loop(), listener, "requests", {})
+        producer: Any = writer._producer
+        for number in range(1_000):
+            writer.write(LogRecord(f"{number}", b"g", b"{}"))
+        await eventually(lambda: len(refused) == 1_000)
+        asked = producer.asked
+        producer.is_back = True
+        clock.monotonic.return_value = stream._GONE_S
+        for number in range(1_000):
+            writer.write(LogRecord(f"{number}", b"g", b"{}"))
+        return asked, producer.asked
+
+    assert asyncio.run(write()) == (1, 1_001)
+    assert len(refused) == 1_000
+    (said,) = caplog.messages
+    assert said.startswith("1 requests cannot be written: ")
+
+
+@pytest.mark.parametrize("error", [MessageSizeTooLargeError("too large"), KafkaError("of this one")])
+def test_what_is_wrong_with_one_request_refuses_no_other(
+    monkeypatch: pytest.MonkeyPatch, error: KafkaError
+) -> None:
+    refused: list[str] = []
+    monkeypatch.setattr(stream, "KafkaProducer", Gone)
+
+    async def write() -> int:
+        listener = Listener(print, refused.extend, print, print, print)
+        writer = Writer(asyncio.get_running_loop(), listener, "requests", {})
+        producer: Any = writer._producer
+        producer.send = Mock(side_effect=[error, Mock()])
+        for number in range(2):
+            writer.write(LogRecord(f"{number}", b"g", b"{}"))
+        await eventually(lambda: bool(refused))
+        return int(producer.send.call_count)
+
+    assert asyncio.run(write()) == 2
+    assert refused == ["0"]
 
 
 @pytest.mark.spark
@@ -96,6 +167,29 @@ def test_a_reader_tells_of_which_pictures_answers_know_that_it_has_not_read(
 
     asyncio.run(follow())
     assert told == [[], [], [], [("g", 6)]]
+
+
+@pytest.mark.spark
+def test_a_request_may_be_as_large_as_the_topic_takes_it(bootstrap_servers: str) -> None:
+    topic = create_topic(bootstrap_servers, 1, **{"max.message.bytes": "3000000"})
+    taken: list[str] = []
+    refused: list[str] = []
+
+    async def write() -> None:
+        listener = Listener(taken.extend, refused.extend, print, print, print)
+        writer = Writer(asyncio.get_running_loop(), listener, topic, {"bootstrap_servers": bootstrap_servers})
+        async with asyncio.timeout(PATIENCE_S):
+            while not taken:
+                # A broker that stands still for some seconds takes none.
+                done = len(refused) + 1
+                writer.write(LogRecord("large", b"g", bytes(2_500_000)))
+                await eventually(lambda done=done: len(taken) + len(refused) == done)  # type: ignore[misc]
+            writer.write(LogRecord("larger", b"g", bytes(3_500_000)))
+            await eventually(lambda: "larger" in refused)
+        writer.close(PATIENCE_S)
+
+    asyncio.run(write())
+    assert taken == ["large"]
 
 
 @pytest.mark.spark

@@ -46,6 +46,18 @@ def test_an_address_that_is_not_this_machines() -> None:
         pass
 
 
+def test_a_host_with_a_port_is_none() -> None:
+    with (
+        pytest.raises(CannotListenError, match=r"^ui.host: '\[::1\]:80' is no host"),
+        listen("[::1]:80", 0, app),
+    ):
+        pass
+
+
+def test_brackets_are_no_part_of_the_names_that_browsers_ask_for() -> None:
+    assert hosts_of("[::1]") == hosts_of("::1")
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "127.0.0.2"])
 def test_who_listens_to_this_machine_only_knows_its_names(host: str) -> None:
     hosts = hosts_of(host)

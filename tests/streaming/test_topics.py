@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
@@ -92,7 +93,12 @@ def test_missing_topics_are_created_on_request(settings: Settings, admin: KafkaA
     }
     largest = str(settings.group.max_record_bytes)
     wanted = {
-        "requests": {"message.timestamp.type": "LogAppendTime", "cleanup.policy": "delete"},
+        "requests": {
+            "message.timestamp.type": "LogAppendTime",
+            "cleanup.policy": "delete",
+            # As by default, because others write there in batches.
+            "max.message.bytes": "1048588",
+        },
         "clock": {"message.timestamp.type": "LogAppendTime", "cleanup.policy": "delete"},
         "responses": {"max.message.bytes": largest, "cleanup.policy": "delete"},
         "groups": {"max.message.bytes": largest, "cleanup.policy": "compact"},
@@ -185,6 +191,24 @@ def test_refuses_a_topic_that_cannot_take_the_largest_record(
     topic = getattr(settings, f"topics_{name}")
     largest = settings.group.max_record_bytes
     assert f"{topic} has max.message.bytes=1048588 and needs at least {largest}." in refusal(settings)
+
+
+def test_refuses_a_request_topic_that_cannot_take_the_largest_request(
+    settings: Settings, admin: KafkaAdminClient
+) -> None:
+    create(admin, settings, "requests", max_message_bytes="1000012", message_timestamp_type="LogAppendTime")
+
+    topic, largest = settings.topics_requests, settings.group.max_request_record_bytes
+    assert 1_000_000 < largest <= 1_048_588, "what brokers take by default is enough by default"
+    assert f"{topic} has max.message.bytes=1000012 and needs at least {largest}." in refusal(settings)
+
+
+def test_a_request_topic_is_made_for_the_largest_request(settings: Settings, admin: KafkaAdminClient) -> None:
+    group = msgspec.structs.replace(settings.group, max_request_bytes=5_000_000)
+    prepare(msgspec.structs.replace(settings, group=group))
+
+    found = configs_of(admin, settings.topics_requests)["max.message.bytes"]
+    assert int(found) == group.max_request_record_bytes > 5_000_000
 
 
 def test_a_topic_that_takes_larger_records_will_do(settings: Settings, admin: KafkaAdminClient) -> None:
