@@ -18,6 +18,7 @@ from group_coordinator.checkpoints.errors import CheckpointError
 from group_coordinator.checkpoints.export import ExportedGroup, ExportHeader, checked_export
 from group_coordinator.checkpoints.files import CheckpointFiles
 from group_coordinator.checkpoints.frames import frames
+from group_coordinator.coordinator_state.foreign import ForeignJson, UnreadableError
 from group_coordinator.jobs.java_errors import first_line
 
 if TYPE_CHECKING:
@@ -89,6 +90,6 @@ def _groups(directory: str, rows: Iterator[Any]) -> Iterator[ExportedGroup]:
 
 def _decode(directory: str, text: str, type_: type[_T]) -> _T:
     try:
-        return msgspec.json.decode(text, type=type_)
-    except msgspec.DecodeError as error:
+        return ForeignJson[_T](type_).read(text)
+    except UnreadableError as error:
         raise CheckpointError(f"{directory} is not an export: {error}") from None

@@ -83,6 +83,7 @@ class CheckpointFiles:
             if self._appears_whole(path):
                 self._put(path, content)
                 return
+            self.create()
             self._system.mkdirs(path.getParent())
             # Under another name first: who dies in between leaves no half a file behind.
             temporary = self._jvm.org.apache.hadoop.fs.Path(
@@ -96,6 +97,11 @@ class CheckpointFiles:
             finally:
                 stream.close()
             self._rename(temporary, path)
+
+    def create(self) -> None:
+        """Make the directory for its owner only, unless it is there: others may have to look into that."""
+        if not self.exists(""):
+            self.make_private()
 
     def make_private(self) -> None:
         """Make the directory, if it is not there, and let only its owner look into it."""

@@ -18,6 +18,7 @@ from group_coordinator.checkpoints.errors import CheckpointError
 from group_coordinator.checkpoints.files import CheckpointFiles
 from group_coordinator.checkpoints.offset_log import newest_planned
 from group_coordinator.checkpoints.topics import made_anew
+from group_coordinator.coordinator_state.foreign import ForeignJson, UnreadableError
 from group_coordinator.coordinator_state.stored import SCHEMA_VERSION
 
 if TYPE_CHECKING:
@@ -145,8 +146,8 @@ def read_identity(files: CheckpointFiles) -> Identity | None:
     if text is None:
         return None
     try:
-        found = msgspec.json.decode(text, type=Identity)
-    except msgspec.DecodeError as error:
+        found = ForeignJson[Identity](Identity).read(text)
+    except UnreadableError as error:
         raise CheckpointError(f"{files.name(IDENTITY_FILE)} cannot be read: {error}") from None
     if found.schema_version > SCHEMA_VERSION:
         raise CheckpointError(

@@ -10,6 +10,7 @@ import msgspec
 
 from group_coordinator.checkpoints.errors import CheckpointError
 from group_coordinator.checkpoints.export import ExportedGroup, ExportHeader, checked_export
+from group_coordinator.coordinator_state.foreign import ForeignJson, UnreadableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,8 +44,8 @@ def write_json_lines(export: Export, file: Path) -> None:
 def read_json_lines(file: Path) -> Export:
     """Read an export. Raises `CheckpointError`, also while the groups are read."""
     lines = _lines(file)
-    header = _decode(file, 1, next(lines, b""), ExportHeader)
-    groups = (_decode(file, number, line, ExportedGroup) for number, line in enumerate(lines, start=2))
+    header = _decode(file, 1, next(lines, b""), _headers)
+    groups = (_decode(file, number, line, _groups) for number, line in enumerate(lines, start=2))
     return checked_export(str(file), header, groups)
 
 
@@ -56,10 +57,14 @@ def _lines(file: Path) -> Iterator[bytes]:
         raise CheckpointError(f"cannot read {file}: {error.strerror}") from None
 
 
-def _decode(file: Path, number: int, line: bytes, type_: type[_T]) -> _T:
+_headers = ForeignJson[ExportHeader](ExportHeader)
+_groups = ForeignJson[ExportedGroup](ExportedGroup)
+
+
+def _decode(file: Path, number: int, line: bytes, json: ForeignJson[_T]) -> _T:
     try:
-        return msgspec.json.decode(line, type=type_)
-    except msgspec.DecodeError as error:
+        return json.read(line)
+    except UnreadableError as error:
         raise CheckpointError(f"{file} is not an export: line {number}: {error}") from None
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from group_coordinator.checkpoints.errors import CheckpointError
+from group_coordinator.coordinator_state.foreign import ForeignJson, UnreadableError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,8 +26,8 @@ def read_notes(files: CheckpointFiles, name: str, type_: type[list[T]]) -> list[
     """
     text = files.read(name)
     try:
-        return [] if text is None else msgspec.json.decode(text, type=type_)
-    except msgspec.DecodeError as error:
+        return [] if text is None else ForeignJson[list[T]](type_).read(text)
+    except UnreadableError as error:
         raise CheckpointError(
             f"{files.name(name)} cannot be read: {error}; restore the checkpoint from an export"
         ) from None

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from group_coordinator.checkpoints.errors import CheckpointError
+from group_coordinator.coordinator_state.foreign import ForeignJson, UnreadableError
 from group_coordinator.jobs.batches import Offsets
 
 if TYPE_CHECKING:
@@ -179,8 +180,8 @@ def _lines(files: CheckpointFiles, name: str) -> list[str] | None:
 
 def _decode(files: CheckpointFiles, name: str, line: str, type_: type[_T]) -> _T:
     try:
-        return msgspec.json.decode(line, type=type_)
-    except msgspec.DecodeError as error:
+        return ForeignJson[_T](type_).read(line)
+    except UnreadableError as error:
         raise _unreadable(files, name, str(error)) from None
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from kafka import KafkaConsumer, TopicPartition
 
 from group_coordinator.checkpoints.errors import CheckpointError
 from group_coordinator.client.since import offsets_since
+from group_coordinator.coordinator_state.foreign import ForeignJson
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,10 +52,7 @@ def parse_time(text: str) -> int:
 
 
 def _given(place: str, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-    try:
-        offsets = msgspec.json.decode(place, type=dict[int, int])
-    except msgspec.DecodeError:
-        offsets = {}
+    offsets = ForeignJson[dict[int, int]](dict[int, int]).read_or_none(place) or {}
     if offsets.keys() != {each.partition for each in partitions} or min(offsets.values()) < 0:
         raise CheckpointError(
             f"{place} is not an offset for each of the {len(partitions)} partitions of "

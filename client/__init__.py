@@ -27,12 +27,15 @@ from group_coordinator.client.errors import (
     RebalanceInProgressError,
 )
 from group_coordinator.client.events import EventReader
+from group_coordinator.client.kafka_python import repair
 from group_coordinator.client.listeners import RebalanceListener
 from group_coordinator.client.member import GroupMember
 from group_coordinator.client.shared import SharedConnection
 from group_coordinator.client.states import MemberState
 from group_coordinator.client.tokens import TokenError, TokenProvider, TokenRefusedError
 from group_coordinator.client.work import MalformedMetadataError
+
+repair()
 
 __all__ = [
     "AdminClient",

@@ -14,9 +14,11 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.errors import KafkaError, KafkaTimeoutError, NoError, UnknownTopicOrPartitionError, for_code
 from kafka.structs import TopicPartition
 
+from group_coordinator.client.foreign import Records
 from group_coordinator.client.membership import AnyAnswer
 from group_coordinator.client.tokens import check_token
 from group_coordinator.coordinator_state.config import INT32_MAX
+from group_coordinator.coordinator_state.foreign import ForeignJson
 from group_coordinator.coordinator_state.partitioning import partition_for_key
 from group_coordinator.coordinator_state.requests import AnyRequest
 from group_coordinator.coordinator_state.responses import AnyResponse, InvalidRequestResponse
@@ -182,24 +184,15 @@ class KafkaChannel:
         self._admin.close()
 
 
-_answers: msgspec.json.Decoder[AnyResponse] = msgspec.json.Decoder(AnyResponse)
-_unread_answers = msgspec.json.Decoder(InvalidRequestResponse)
+_answers = ForeignJson[AnyResponse](AnyResponse)
+_unread_answers = Records[InvalidRequestResponse](InvalidRequestResponse, "answer")
 
 
 def read_answer(value: bytes) -> AnyAnswer | None:
-    """Read a record of a response topic; None, with a warning, if it is not as the contract has it."""
-    try:
-        return _answers.decode(value)
-    except msgspec.ValidationError:
-        pass  # not one of the known APIs: it may be the answer to a request that could not be read
-    except (ValueError, RecursionError) as error:
-        log.warning("an answer is not JSON and is ignored: %s", error)
-        return None
-    try:
-        return _unread_answers.decode(value)
-    except (ValueError, RecursionError) as error:
-        log.warning("an answer is not as the contract has it and is ignored: %s", error)
-        return None
+    """Read a record of a response topic; None if it is not as the contract has it."""
+    answer = _answers.read_or_none(value)
+    # If it is of none of the known APIs, it may be the answer to a request that could not be read.
+    return _unread_answers.read_value(value, "a response") if answer is None else answer
 
 
 class _Delivery:

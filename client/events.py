@@ -7,7 +7,6 @@ from collections.abc import Collection
 from contextlib import ExitStack
 from typing import Any
 
-import msgspec
 from kafka import KafkaConsumer
 from kafka.structs import TopicPartition
 
@@ -15,6 +14,7 @@ from group_coordinator.client.channel import WITHOUT_GROUP, MissingTopicError, c
 from group_coordinator.client.closing import Closing
 from group_coordinator.client.since import offsets_since
 from group_coordinator.client.tokens import check_token
+from group_coordinator.coordinator_state.foreign import MOST_MS, ForeignJson
 from group_coordinator.coordinator_state.topics import EVENTS
 
 __all__ = ["EventReader"]
@@ -92,11 +92,10 @@ class EventReader(Closing):
         return sorted(events, key=lambda event: event["at_ms"])
 
     def _read(self, value: bytes | None) -> dict[str, Any] | None:
-        try:
-            event = _events.decode(value or b"")
-        except (msgspec.DecodeError, RecursionError):
+        event = _events.read_or_none(value)
+        if event is None or any(not isinstance(event.get(name), kind) for name, kind in _KNOWN.items()):
             return None
-        if any(not isinstance(event.get(name), kind) for name, kind in _KNOWN.items()):
+        if not 0 <= event["at_ms"] <= MOST_MS:
             return None
         if event["event_id"] in self._newest or (self._groups and event["group_id"] not in self._groups):
             return None
@@ -106,6 +105,6 @@ class EventReader(Closing):
         return event
 
 
-_events = msgspec.json.Decoder(dict[str, Any])
+_events = ForeignJson[dict[str, Any]](dict[str, Any])
 _KNOWN = {"event_id": str, "event": str, "group_id": str, "at_ms": int}
 """The fields that each event has."""

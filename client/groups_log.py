@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,11 +13,10 @@ from kafka.errors import KafkaTimeoutError
 from kafka.structs import TopicPartition
 
 from group_coordinator.client.channel import WITHOUT_GROUP, settings_of
+from group_coordinator.client.foreign import Records
 from group_coordinator.coordinator_state.newest import Newest
 
 __all__ = ["GroupListing", "read_groups", "read_listing"]
-
-log = logging.getLogger(__name__)
 
 _POLL_MS = 500
 
@@ -43,7 +41,7 @@ class _Picture(msgspec.Struct):
     protocol_type: str | None
 
 
-_pictures = msgspec.json.Decoder(_Picture)
+_pictures = Records[_Picture](_Picture, "picture of a group")
 
 
 def read_groups(
@@ -95,16 +93,8 @@ def _take(groups: dict[bytes, GroupListing], record: Any) -> None:
 
 
 def read_listing(record: Any) -> GroupListing | None:
-    """Read the picture of a group; None, with a warning, if the record has none."""
-    try:
-        picture = _pictures.decode(record.value)
-    except (ValueError, RecursionError) as error:
-        log.warning(
-            "%s, partition %d, offset %d is no picture of a group and is skipped: %s",
-            record.topic,
-            record.partition,
-            record.offset,
-            error,
-        )
+    """Read the picture of a group; None if the record has none."""
+    picture = _pictures.read(record)
+    if picture is None:
         return None
     return GroupListing(picture.group_id, picture.state, picture.protocol_type or "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 from kafka import KafkaConsumer
@@ -14,11 +14,12 @@ from kafka.structs import TopicPartition
 
 from group_coordinator.client.channel import WITHOUT_GROUP, settings_of
 from group_coordinator.client.closing import Closing
+from group_coordinator.client.foreign import Records
 from group_coordinator.client.since import offsets_since, partitions_of
+from group_coordinator.coordinator_state.foreign import Ms
 
 __all__ = [
     "MISSED",
-    "MOST_MS",
     "SLACK_MS",
     "STATUSES",
     "LagLog",
@@ -41,10 +42,6 @@ _LOOKS_BACK_MS = (60_000, 900_000)
 """How far back the newest is looked for: as far as the default interval needs, and else for longer ones. More
 is never read, however many groups are measured."""
 
-
-MOST_MS = 1 << 42
-"""The greatest time and length of time that a measurement may have: 139 years. Calendars end later."""
-Ms = Annotated[int, msgspec.Meta(ge=0, le=MOST_MS)]
 
 STATUSES = ("ok", "lagging", "rewound", "stopped", "stalled")
 """The values of `status`, from the best to the worst."""
@@ -122,7 +119,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
-_measurements = msgspec.json.Decoder(Measurement)
+_measurements = Records[Measurement](Measurement, "measurement")
 _UNITS_S = {"d": 86_400, "h": 3_600, "min": 60}
 
 
@@ -136,13 +133,8 @@ def in_words(trend: str, clear_in_ms: int | None) -> str:
 
 
 def read_measurement(record: Any) -> Measurement | None:
-    """Read a record of the topic; None, with a warning, if it is no measurement."""
-    try:
-        return _measurements.decode(record.value or b"")
-    except (ValueError, RecursionError) as error:
-        where = (record.topic, record.partition, record.offset)
-        log.warning("%s, partition %d, offset %d is no measurement and is skipped: %s", *where, error)
-        return None
+    """Read a record of the topic; None if it is no measurement."""
+    return _measurements.read(record)
 
 
 def assign_since(

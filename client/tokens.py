@@ -21,6 +21,8 @@ import msgspec
 from kafka.errors import KafkaConnectionError, SaslAuthenticationFailedError
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
+from group_coordinator.coordinator_state.foreign import ForeignJson, UnreadableError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -97,17 +99,21 @@ class _Claims(msgspec.Struct):
     """Seconds since 1970."""
 
 
+_answers = ForeignJson[_Answer](_Answer, strict=False)
+"""Some servers give numbers as text."""
+_refusals = ForeignJson[_Refusal](_Refusal)
+_claims = ForeignJson[_Claims](_Claims)
+
+
 def read_token(answer: bytes, asked_s: float) -> Token:
     """Read the token in an answer that was asked for at `asked_s`, in seconds since 1970.
 
     Its expiry is `expires_in` of the answer, else the claim `exp` in it. Raises ValueError with what is
     wrong, in words that follow "the token endpoint".
     """
-    try:
-        # Some servers give numbers as text.
-        found = msgspec.json.decode(answer, type=_Answer, strict=False)
-    except msgspec.MsgspecError:
-        raise ValueError("answers with something else than a token in JSON") from None
+    found = _answers.read_or_none(answer)
+    if found is None:
+        raise ValueError("answers with something else than a token in JSON")
     if not _TOKEN.fullmatch(found.access_token):
         raise ValueError("answers without an access_token that can be sent")
     ends_s = _expiry(found.access_token) if found.expires_in is None else asked_s + found.expires_in
@@ -124,11 +130,10 @@ def _expiry(token: str) -> float | None:
         return None
     payload = parts[1]
     try:
-        return msgspec.json.decode(
-            base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)), type=_Claims
-        ).exp
-    except (binascii.Error, msgspec.MsgspecError):
+        claims = _claims.read(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+    except (binascii.Error, UnreadableError):
         return None
+    return claims.exp
 
 
 class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
@@ -277,9 +282,8 @@ def check_token(kafka_config: Mapping[str, Any]) -> None:
 
 def _reason(answer: bytes) -> str:
     """Return the words of an OAuth server about its refusal, in brackets; nothing if there are none."""
-    try:
-        refusal = msgspec.json.decode(answer[:_LARGEST_ANSWER], type=_Refusal)
-    except msgspec.MsgspecError:
+    refusal = _refusals.read_or_none(answer[:_LARGEST_ANSWER])
+    if refusal is None:
         return ""
     words = " - ".join(filter(None, (refusal.error, refusal.error_description)))
     shown = "".join(letter if letter.isprintable() else " " for letter in words[:_LONGEST_REASON])

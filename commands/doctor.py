@@ -100,7 +100,7 @@ def _ports(settings: PageSettings) -> dict[str, Callable[[], None]]:
 
     def metrics() -> None:
         health = Health(BatchWatch("doctor"), settings.stall_ms)
-        _, close = serve(settings.metrics_port, CollectorRegistry(), health)
+        _, close = serve(settings.metrics_host, settings.metrics_port, CollectorRegistry(), health)
         close()
 
     def page() -> None:

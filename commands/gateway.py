@@ -85,6 +85,7 @@ def gateway(
     from group_coordinator.jobs.kafka_config import python_client_config
     from group_coordinator.jobs.logs import logging_as
     from group_coordinator.jobs.settings import SettingsError
+    from group_coordinator.jobs.threads import ThreadError, ending_with_threads
 
     options = {
         "bootstrap.servers": bootstrap_servers,
@@ -106,11 +107,18 @@ def gateway(
             gc.set_threshold(_COLLECT_AFTER)
             made = Gateway(settings, kafka_config, GatewayMetrics(registry), health)
             stack.enter_context(
-                serving(settings.gateway_metrics_port, registry, health, tell, "gateway.metrics.port")
+                serving(
+                    settings.metrics_host,
+                    settings.gateway_metrics_port,
+                    registry,
+                    health,
+                    tell,
+                    "gateway.metrics.port",
+                )
             )
-            with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            with ending_with_threads(tell), asyncio.Runner(loop_factory=new_event_loop) as runner:
                 runner.run(_run(made, tell))
-        except (GatewayError, KafkaError, SettingsError) as error:
+        except (GatewayError, KafkaError, SettingsError, ThreadError) as error:
             fail(error, tell)
 
 

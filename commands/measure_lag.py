@@ -67,6 +67,7 @@ def measure_lag(
     from group_coordinator.jobs.kafka_config import python_client_config
     from group_coordinator.jobs.logs import logging_as
     from group_coordinator.jobs.settings import SettingsError
+    from group_coordinator.jobs.threads import ThreadError, ending_with_threads
     from group_coordinator.lag.metrics import LagMetrics
     from group_coordinator.lag.service import measure_lag as measure
     from group_coordinator.lag.settings import LagSettings
@@ -93,8 +94,16 @@ def measure_lag(
             )
             registry.register(metrics)
             stack.enter_context(
-                serving(settings.lag_metrics_port, registry, metrics, tell, "lag.metrics.port")
+                serving(
+                    settings.metrics_host,
+                    settings.lag_metrics_port,
+                    registry,
+                    metrics,
+                    tell,
+                    "lag.metrics.port",
+                )
             )
-            measure(settings, kafka_config, metrics, tell, stopping)
-        except SettingsError as error:
+            with ending_with_threads(tell):
+                measure(settings, kafka_config, metrics, tell, stopping)
+        except (SettingsError, ThreadError) as error:
             fail(error, tell)

@@ -104,6 +104,7 @@ def _run(settings: PageSettings) -> None:
     from group_coordinator.jobs.logs import logging_as
     from group_coordinator.jobs.serving import CannotListenError
     from group_coordinator.jobs.settings import SettingsError
+    from group_coordinator.jobs.threads import ThreadError, ending_with_threads
     from group_coordinator.page.service import serving
     from group_coordinator.streaming.leadership import check_alone
     from group_coordinator.streaming.service import CoordinatorError, run_coordinator
@@ -114,13 +115,13 @@ def _run(settings: PageSettings) -> None:
         try:
             tell = stack.enter_context(logging_as(settings, say))
             try:
-                with serving(settings, tell):
+                with ending_with_threads(tell), serving(settings, tell):
                     run_coordinator(settings, tell, progress=True)
             except CannotListenError:
                 # The process that has the port may be the other coordinator.
                 check_alone(settings)
                 raise
-        except (CheckpointError, CoordinatorError, JarError, SettingsError, TopicError) as error:
+        except (CheckpointError, CoordinatorError, JarError, SettingsError, ThreadError, TopicError) as error:
             fail(error, tell)
 
 

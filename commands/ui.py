@@ -59,6 +59,7 @@ def ui(
     """  # noqa: D301 - click's mark for a block that is not to be wrapped is this very character
     from group_coordinator.commands.settings import load_settings
     from group_coordinator.jobs.settings import SettingsError
+    from group_coordinator.jobs.threads import ThreadError, ending_with_threads
     from group_coordinator.page.service import serving
     from group_coordinator.page.settings import PageSettings
 
@@ -75,10 +76,10 @@ def ui(
         )
         if settings.ui_port < 0:
             settings = msgspec.structs.replace(settings, ui_port=_PORT)
-        with serving(settings, say) as live:
+        with ending_with_threads(say), serving(settings, say) as live:
             assert live is not None  # noqa: S101 - there is a port
             _follow(live, settings.bootstrap_servers, stopping)
-    except SettingsError as error:
+    except (SettingsError, ThreadError) as error:
         fail(error)
 
 

@@ -65,6 +65,7 @@ def write_history(
     from group_coordinator.jobs.logs import logging_as
     from group_coordinator.jobs.settings import SettingsError
     from group_coordinator.jobs.signals import exiting_on_sigterm
+    from group_coordinator.jobs.threads import ThreadError, ending_with_threads
     from group_coordinator.page.settings import PageSettings
 
     options = {
@@ -80,6 +81,7 @@ def write_history(
             needed = ("bootstrap.servers", "history.path")
             settings = at_terminal(load_settings(PageSettings, config, overrides, needed=needed))
             tell = stack.enter_context(logging_as(settings, say))
-            write(settings, tell, once=once, progress=True)
-        except (HistoryError, JarError, SettingsError) as error:
+            with ending_with_threads(tell):
+                write(settings, tell, once=once, progress=True)
+        except (HistoryError, JarError, SettingsError, ThreadError) as error:
             fail(error, tell)

@@ -34,7 +34,8 @@ def place_in(headers: Iterable[tuple[str, bytes]]) -> int | None:
         if name == _PLACE:
             try:
                 return int(value)
-            except ValueError:
+            except (TypeError, ValueError):
+                # Somebody else's: no value, or no number.
                 return None
     return None
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import msgspec
 
 from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.coordinator_state.foreign import Ms
 
 __all__ = [
     "AnyResponse",
@@ -260,8 +261,9 @@ AnyResponse = (
 class PicturedMember(DescribedMember, frozen=True, kw_only=True):
     """A member in a `GroupPicture`."""
 
-    session_timeout_ms: int
-    rebalance_timeout_ms: int
+    session_timeout_ms: Ms
+    rebalance_timeout_ms: Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+    """Kafka takes any number, also one below 0."""
 
 
 class GroupPicture(msgspec.Struct, frozen=True, kw_only=True):

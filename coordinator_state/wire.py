@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from group_coordinator.coordinator_state.foreign import UNREADABLE
 from group_coordinator.coordinator_state.layout import UNMEASURED, Layout
 from group_coordinator.coordinator_state.requests import AnyRequest
 from group_coordinator.coordinator_state.responses import InvalidRequestResponse
@@ -51,11 +52,9 @@ class _Envelope(msgspec.Struct):
     reply_partition: object = None
 
 
+# A replay has to read a request as it was read at first. So these do not look at more of it than they did.
 _requests = msgspec.json.Decoder(AnyRequest)
 _envelopes = msgspec.json.Decoder(_Envelope)
-# msgspec raises ValueErrors of several kinds (invalid UTF-8 is one of its own), and RecursionError for
-# values nested too deeply.
-_UNREADABLE = (ValueError, RecursionError)
 
 
 def read_request(
@@ -70,7 +69,7 @@ def read_request(
         return _reject(record.value, f"larger than {config.max_request_bytes} bytes", config, layout)
     try:
         request = _requests.decode(record.value)
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         return _reject(record.value, str(error), config, layout)
     reason = _check(request, record.key, len(record.value), config, layout)
     return request if reason is None else _reject(record.value, reason, config, layout)
@@ -109,7 +108,7 @@ def _check(
 def _reject(value: bytes, reason: str, config: GroupConfig, layout: Layout) -> Rejection:
     try:
         envelope = _envelopes.decode(value)
-    except _UNREADABLE:
+    except UNREADABLE:
         return Rejection(reason, None, None)
     api = envelope.api if isinstance(envelope.api, str) else None
     group_id = envelope.group_id if isinstance(envelope.group_id, str) else None

@@ -49,6 +49,12 @@ class Orders:
         self._producer.close(timeout=10)
 
     def _run(self) -> None:
+        try:
+            self._send_all()
+        except Exception as error:  # noqa: BLE001 - it is raised again where somebody looks
+            self._failed(error)
+
+    def _send_all(self) -> None:
         while not self._stopping.wait(self._interval_s):
             self._sent += 1
             number = self._sent

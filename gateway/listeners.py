@@ -14,6 +14,7 @@ from group_coordinator.gateway.errors import GatewayError
 from group_coordinator.gateway.limits import Seldom
 from group_coordinator.gateway.parties import Parties
 from group_coordinator.jobs.hosts import listening_host, written
+from group_coordinator.jobs.threads import look_at
 
 if TYPE_CHECKING:
     import ssl
@@ -110,6 +111,7 @@ class Listeners:
             else self._serving_tls(bound, enter, self._certificates)
         )
         self._tasks.append(asyncio.get_running_loop().create_task(serving))
+        look_at(self._tasks[-1])
 
     async def _serving(self, bound: socket.socket, enter: Callable[[], ClientConnection]) -> None:
         # Without its own word for it, asyncio would make the backlog a hundred again.

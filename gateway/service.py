@@ -33,6 +33,7 @@ from group_coordinator.gateway.topics import Topics
 from group_coordinator.gateway.turns import Turns
 from group_coordinator.jobs.connection import UnreachableError, connected_admin
 from group_coordinator.jobs.hosts import written
+from group_coordinator.jobs.threads import look_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -133,6 +134,7 @@ class Gateway:
             self._listeners.make_room()
             host, port = self._places.open()
             refreshing = loop.create_task(self._keep_brokers(admin))
+            look_at(refreshing)
             self._health.serves(self._local)
             try:
                 if not self._security.asks_rights:

@@ -9,7 +9,7 @@ import logging
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
@@ -23,6 +23,7 @@ from group_coordinator.coordinator_state.config import INT32_MAX
 from group_coordinator.coordinator_state.newest import Newest, place_in
 from group_coordinator.gateway.groups import ListedGroup
 from group_coordinator.gateway.limits import Seldom
+from group_coordinator.jobs.threads import look_at
 
 if TYPE_CHECKING:
     import asyncio
@@ -74,7 +75,8 @@ class _Loop:
         self._loop = loop
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> None:
-        if not self._loop.is_closed():
+        # It may be closed at any moment.
+        with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(function, *arguments)
 
 
@@ -168,7 +170,7 @@ class Lookup:
 
     def ask(self, topics: list[str]) -> None:
         """Look topics up, and return at once."""
-        self._thread.submit(self._ask, topics)
+        look_at(self._thread.submit(self._ask, topics))
 
     def close(self) -> None:
         """Disconnect."""

@@ -15,6 +15,7 @@ import msgspec
 from group_coordinator.checkpoints.files import CheckpointFiles
 from group_coordinator.checkpoints.offset_log import newest_planned
 from group_coordinator.checkpoints.topics import made_anew
+from group_coordinator.coordinator_state.foreign import ForeignJson, UnreadableError
 from group_coordinator.history.errors import HistoryError
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ def claim_history(
         raise HistoryError(_refusal(path, topic, events_topic, f"its id is {now}, and was {before}"))
     if events_topic not in known:
         _check_places(spark, files, events_topic, event_ends())
+    files.create()
     complete = {**topic_ids, **known}
     if complete != known:
         files.write(_FILE, msgspec.json.encode(_Identity(topic_ids=complete)))
@@ -66,8 +68,8 @@ def claim_history(
 def _read(files: CheckpointFiles) -> dict[str, str]:
     text = files.read(_FILE)
     try:
-        return {} if text is None else msgspec.json.decode(text, type=_Identity).topic_ids
-    except msgspec.DecodeError as error:
+        return {} if text is None else ForeignJson[_Identity](_Identity).read(text).topic_ids
+    except UnreadableError as error:
         raise HistoryError(
             f"{files.name(_FILE)} cannot be read: {error}; delete it if the topics are the same"
         ) from None

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from delta.tables import DeltaTable
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from group_coordinator.client.lag_log import MISSED, MOST_MS, SLACK_MS, STATUSES
+from group_coordinator.client.lag_log import MISSED, SLACK_MS, STATUSES
+from group_coordinator.coordinator_state.foreign import MOST_MS
 from group_coordinator.history.tables import LAG
 
 if TYPE_CHECKING:
@@ -28,8 +29,9 @@ _MEASUREMENT = (
 _STATUSES = ", ".join(f"'{each}'" for each in STATUSES)
 _OLDEST = "array_max(transform(its.partitions, p -> struct(p.age_ms, p.error_ms)))"
 _SUMMED_UP = {
+    # Offsets of anybody's may be too far apart to be counted.
     "records": "aggregate(its.partitions, 0L, (sum, p) -> "
-    "sum + greatest(p.log_end_offset - p.committed_offset, 0L))",
+    "try_add(sum, greatest(try_subtract(p.log_end_offset, p.committed_offset), 0L)))",
     "age_ms": f"{_OLDEST}.age_ms",
     "error_ms": f"{_OLDEST}.error_ms",
     "at_least": "exists(its.partitions, p -> p.at_least)",

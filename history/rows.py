@@ -17,6 +17,7 @@ from group_coordinator.coordinator_state.events import (
     OffsetsExpired,
     StateChanged,
 )
+from group_coordinator.coordinator_state.foreign import MOST_MS, ForeignJson
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,8 +38,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def time_of(at_ms: int) -> datetime:
-    """Log time as a time in UTC."""
-    return _EPOCH + timedelta(milliseconds=at_ms)
+    """Log time as a time in UTC. One that no calendar has is its nearest end."""
+    return _EPOCH + timedelta(milliseconds=max(0, min(at_ms, MOST_MS)))
 
 
 def read_event(body: bytes | str) -> AnyEvent | None:
@@ -46,15 +47,12 @@ def read_event(body: bytes | str) -> AnyEvent | None:
 
     Such an event is a row of the table of events, and of no other.
     """
-    try:
-        event = _events.decode(body)
-    except msgspec.DecodeError:
-        return None
+    event = _events.read_or_none(body)
     # The fields of all events have defaults for code that makes events, not for code that reads them.
-    return event if event.event_id else None
+    return event if event is not None and event.event_id else None
 
 
-_events: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
+_events = ForeignJson[AnyEvent](AnyEvent)
 
 
 class Row(msgspec.Struct, kw_only=True):

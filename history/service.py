@@ -72,7 +72,9 @@ def write_history(
         # With `once` there is nobody who could look in time.
         port = -1 if once else settings.history_metrics_port
         # First of all: if somebody else has the port, nobody has to wait for Spark to be told.
-        stack.enter_context(serving(port, watch.registry, watch.health, say, "history.metrics.port"))
+        stack.enter_context(
+            serving(settings.metrics_host, port, watch.registry, watch.health, say, "history.metrics.port")
+        )
         say(f"connecting to Kafka at {settings.bootstrap_servers}")
         topic_ids = _read_topic_ids(settings, client_config)
         spark, stopping = stack.enter_context(

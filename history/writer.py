@@ -17,6 +17,7 @@ import pandas as pd
 from delta.tables import DeltaTable
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
+from group_coordinator.coordinator_state.foreign import MOST_MS
 from group_coordinator.history.errors import HistoryError
 from group_coordinator.history.fold import fold, table_of
 from group_coordinator.history.rows import read_event
@@ -164,7 +165,8 @@ class HistoryWriter:
 
 
 def _parsed(records: DataFrame) -> DataFrame:
-    body = F.col("value").cast("string")
+    # None of what is no text. On their way to Python texts have to be UTF-8.
+    body = F.try_validate_utf8(F.col("value").cast("string"))
     return (
         records.select(
             F.from_json(body, _ENVELOPE).alias("it"),
@@ -173,7 +175,8 @@ def _parsed(records: DataFrame) -> DataFrame:
             F.col("offset").alias("log_offset"),
         )
         .select("it.*", "body", "log_partition", "log_offset")
-        .withColumn("at", F.timestamp_millis("at_ms"))
+        # Nobody else's record may end the query, again and again.
+        .withColumn("at", F.timestamp_millis(F.when(F.col("at_ms").between(0, MOST_MS), F.col("at_ms"))))
         .drop("at_ms")
         .withColumn("day", F.to_date("at"))
         .where("event_id IS NOT NULL AND at IS NOT NULL AND group_id IS NOT NULL")

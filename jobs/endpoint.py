@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import contextmanager
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Protocol
 
 from prometheus_client import make_wsgi_app
 
+from group_coordinator.jobs.hosts import host_of, written
 from group_coordinator.jobs.serving import CannotListenError, serve_app
 
 if TYPE_CHECKING:
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
     from group_coordinator.jobs.health import Verdict
 
 __all__ = ["Probed", "serve", "serving"]
+
+_MOST_SCRAPES = 4
+"""At once. Each takes the time and the memory of all figures, and probes need a place as well."""
 
 
 class Probed(Protocol):
@@ -32,22 +37,28 @@ class Probed(Protocol):
 
 
 def serve(
-    port: int, registry: CollectorRegistry, health: Probed, setting: str = "metrics.port"
+    host: str, port: int, registry: CollectorRegistry, health: Probed, setting: str = "metrics.port"
 ) -> tuple[int, Callable[[], None]]:
     """Serve /metrics, /healthz and /readyz on `port` (0: any free one), which is that of `setting`.
 
-    Returns the port and a function that ends it. Raises `CannotListenError` if the port cannot be had.
+    `host` is `metrics.host`: an address or name of this machine, or empty for all of them. Returns the port
+    and a function that ends it. Raises `CannotListenError` if the port cannot be had.
     """
     try:
-        return serve_app("", port, _app(registry, health), "metrics")
+        return serve_app(host, port, _app(registry, health), "metrics")
+    except ValueError as error:
+        raise CannotListenError(f"metrics.host cannot be {host!r}: {error}") from None
     except OSError as error:
+        where = f" of metrics.host {host}" if host else ""
         raise CannotListenError(
-            f"cannot listen on {setting} {port}: {error.strerror}; choose another, 0 for any, or -1 for none"
+            f"cannot listen on {setting} {port}{where}: {error.strerror}; "
+            "choose another, 0 for any, or -1 for none"
         ) from None
 
 
 @contextmanager
 def serving(
+    host: str,
     port: int,
     registry: CollectorRegistry,
     health: Probed,
@@ -58,8 +69,8 @@ def serving(
     if port < 0:
         yield
         return
-    port, close = serve(port, registry, health, setting)
-    say(f"metrics are at http://localhost:{port}/metrics")
+    port, close = serve(host, port, registry, health, setting)
+    say(f"metrics are at http://{written(host_of(host) or 'localhost')}:{port}/metrics")
     try:
         yield
     finally:
@@ -68,7 +79,7 @@ def serving(
 
 def _app(registry: CollectorRegistry, health: Probed) -> WSGIApplication:
     pages = {
-        "/metrics": make_wsgi_app(registry),
+        "/metrics": _few_at_once(make_wsgi_app(registry)),
         "/healthz": _probe(health.is_live),
         "/readyz": _probe(health.is_ready),
     }
@@ -78,6 +89,21 @@ def _app(registry: CollectorRegistry, health: Probed) -> WSGIApplication:
 
     def app(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         return pages.get(environ["PATH_INFO"], not_found)(environ, start_response)
+
+    return app
+
+
+def _few_at_once(scrape: WSGIApplication) -> WSGIApplication:
+    free = threading.Semaphore(_MOST_SCRAPES)
+
+    def app(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        if not free.acquire(blocking=False):
+            line = f"{_MOST_SCRAPES} others are being answered: ask again"
+            return _answer(environ, start_response, HTTPStatus.SERVICE_UNAVAILABLE, line)
+        try:
+            return scrape(environ, start_response)
+        finally:
+            free.release()
 
     return app
 

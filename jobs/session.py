@@ -138,7 +138,7 @@ def start_java(settings: Settings, defaults: Mapping[str, str] = MappingProxyTyp
 
     def start() -> None:
         # `create_session` tries again, and tells why it cannot be started.
-        with suppress(PySparkException):
+        with suppress(OSError, PySparkException):
             launch(conf)
 
     threading.Thread(target=start, name="java").start()

@@ -123,6 +123,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid
     member_id_secret: str = ""
     """Makes member ids unguessable. Empty: one is drawn and kept with the checkpoint."""
 
+    metrics_host: str = ""
+    """Address that each command serves its metrics and probes at; empty: all addresses of the machine."""
     metrics_port: Port = 9464
     """Port of the Prometheus endpoint; 0: any free one, -1: none."""
 

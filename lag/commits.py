@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from kafka.structs import TopicPartition
 
+from group_coordinator.client.foreign import Skipped, place_of
+from group_coordinator.coordinator_state.foreign import ForeignJson, UnreadableError
 from group_coordinator.coordinator_state.newest import Newest
 
 if TYPE_CHECKING:
     from group_coordinator.lag.book import Book
 
 __all__ = ["Commits"]
-
-log = logging.getLogger(__name__)
 
 
 class _Offset(msgspec.Struct):
@@ -26,8 +25,8 @@ class _Offset(msgspec.Struct):
     topic_id: str = ""
 
 
-_keys = msgspec.json.Decoder(tuple[str, str, int])
-_offsets = msgspec.json.Decoder(_Offset)
+_keys = ForeignJson[tuple[str, str, int]](tuple[str, str, int])
+_offsets = ForeignJson[_Offset](_Offset)
 
 
 class Commits:
@@ -36,23 +35,21 @@ class Commits:
     def __init__(self, book: Book) -> None:
         self._book = book
         self._newest = Newest()
+        self._skipped = Skipped("committed offset")
 
     def take(self, record: Any) -> None:
         """Take the next record of a partition. One that is none is skipped with a warning."""
         if not self._newest.take(record.key, record.headers):
             return
         try:
-            group_id, topic, number = _keys.decode(record.key or b"")
+            group_id, topic, number = _keys.read(record.key)
             partition = TopicPartition(topic, number)
             if record.value is None:
                 self._book.deleted(group_id, partition)
                 return
-            offset = _offsets.decode(record.value)
-        except (ValueError, RecursionError) as error:
-            where = (record.topic, record.partition, record.offset)
-            log.warning(
-                "%s, partition %d, offset %d is no committed offset and is skipped: %s", *where, error
-            )
+            offset = _offsets.read(record.value)
+        except UnreadableError as error:
+            self._skipped.skip(place_of(record), error)
             return
         at_ms, committed = offset.commit_timestamp_ms, offset.committed_offset
         self._book.committed(group_id, partition, at_ms, committed, offset.topic_id)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import msgspec
 from kafka.structs import TopicPartition
@@ -12,6 +12,7 @@ from kafka.structs import TopicPartition
 from group_coordinator.client.lag_log import MeasuredPartition, Measurement
 from group_coordinator.client.progress import Progress
 from group_coordinator.client.work import WorkUnits
+from group_coordinator.coordinator_state.foreign import ForeignJson
 from group_coordinator.coordinator_state.responses import GroupPicture
 from group_coordinator.history.rows import time_of
 from group_coordinator.history.spans import Span
@@ -238,14 +239,17 @@ def _events(view: View) -> str:
     )
 
 
+_fields = ForeignJson[dict[str, Any]](dict[str, Any])
+
+
 def _event(kept: Kept) -> tuple[str, str, str]:
-    fields = json.loads(kept.body)
+    fields = _fields.read_or_none(kept.body) or {}
     facts = (
         f"<b>{said(name)}</b> {said(f'{len(value):,}' if isinstance(value, (list, dict)) else value)}"
         for name, value in fields.items()
         if name not in _NOT_SHOWN and value not in (None, "")
     )
-    return (f"{time_of(kept.at_ms):%m-%d %H:%M:%S}", said(fields["event"]), " · ".join(facts))
+    return (f"{time_of(kept.at_ms):%m-%d %H:%M:%S}", said(fields.get("event", "")), " · ".join(facts))
 
 
 def _happened(story: Story, since: datetime, until: datetime) -> str:

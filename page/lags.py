@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import OrderedDict
@@ -17,6 +18,8 @@ from group_coordinator.client.messages import message_of
 from group_coordinator.client.progress import Progress, measured
 
 __all__ = ["Lags", "Measured"]
+
+log = logging.getLogger(__name__)
 
 FRESH_S = 15.0
 """As long as that nobody is asked again."""
@@ -107,6 +110,10 @@ class Lags:
         except (KafkaError, MissingTopicError) as error:
             problem = message_of(error) if isinstance(error, KafkaError) else str(error)
             return Measured(datetime.now(UTC), problem=problem)
+        except Exception as error:
+            # Only this question fails, and its answer says so.
+            log.exception("the lag of %s cannot be measured", group_ids or "all groups")
+            return Measured(datetime.now(UTC), problem=f"a fault of this program: {error!r}")
 
     def _ask(self, group_ids: Collection[str] | None) -> Measured:
         with self._connect() as admin:

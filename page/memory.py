@@ -6,12 +6,15 @@ import threading
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from itertools import chain
 from typing import Any, NamedTuple
 
 import msgspec
 
+from group_coordinator.client.foreign import Records
 from group_coordinator.client.work import assigned_partitions
 from group_coordinator.coordinator_state.classic.states import GroupState
+from group_coordinator.coordinator_state.foreign import ForeignJson
 from group_coordinator.coordinator_state.newest import Newest
 from group_coordinator.coordinator_state.responses import GroupPicture
 from group_coordinator.history.rows import GenerationMember, Transition, read_event, time_of
@@ -162,11 +165,10 @@ class Memory:
         """A record of the topic of groups. One that is no picture, or that comes too late, is skipped."""
         if not self._places.take(key, headers):
             return
-        try:
-            picture = None if value is None else _pictures.decode(value)
-            group_id = (key or b"").decode() if picture is None else picture.group_id
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        picture = None if value is None else _records.read_value(value, "a record of the topic of groups")
+        if picture is None and value is not None:
             return
+        group_id = (key or b"").decode(errors="replace") if picture is None else picture.group_id
         with self._lock:
             before = self._pictures.pop(group_id, None)
             self._pictures_size -= 0 if before is None else len(before[1]) + _OVERHEAD
@@ -188,12 +190,11 @@ class Memory:
 
     def take_event(self, log_offset: int, value: bytes | None) -> None:
         """A record of the topic of events. One that is no event is skipped."""
-        try:
-            tag = _tags.decode(value or b"")
-        except msgspec.DecodeError:
+        tag = _tags.read_value(value, "a record of the topic of events")
+        if tag is None or value is None:
             return
         is_of_offsets = tag.event in _OF_OFFSETS
-        if value is None or (is_of_offsets and tag.member_id):
+        if is_of_offsets and tag.member_id:
             return
         with self._lock:
             events = self._resets if is_of_offsets else self._events
@@ -216,15 +217,14 @@ class Memory:
         return {
             group_id
             for group_id, body in kept
-            if text in group_id
-            or (needle in body and any(text in name for each in _names.decode(body).members for name in each))
+            if text in group_id or (needle in body and any(text in name for name in _names_in(body)))
         }
 
     def picture(self, group_id: str) -> GroupPicture | None:
         """The newest picture of a group."""
         with self._lock:
             found = self._pictures.get(group_id)
-        return None if found is None else _pictures.decode(found[1])
+        return None if found is None else _pictures.read_or_none(found[1])
 
     def events(self, group_id: str) -> list[Kept]:
         """The newest events of a group that are kept, the oldest first. Commits of members are not."""
@@ -245,9 +245,16 @@ class Memory:
         return story if picture is None else _completed(story, picture)
 
 
-_names = msgspec.json.Decoder(_Named)
-_tags = msgspec.json.Decoder(_Tag)
-_pictures = msgspec.json.Decoder(GroupPicture)
+_names = ForeignJson[_Named](_Named)
+_tags = Records[_Tag](_Tag, "event")
+_pictures = ForeignJson[GroupPicture](GroupPicture)
+_records = Records[GroupPicture](GroupPicture, "picture of a group")
+
+
+def _names_in(body: bytes) -> Iterator[str]:
+    """The names of the members in a picture."""
+    named = _names.read_or_none(body)
+    return iter(()) if named is None else chain.from_iterable(named.members)
 
 
 def _completed(story: Story, picture: GroupPicture) -> Story:

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from group_coordinator.jobs.hosts import host_of
-from group_coordinator.jobs.serving import CannotListenError, serve_app
+from group_coordinator.jobs.serving import PLACES, CannotListenError, serve_app
+from group_coordinator.page.stream import MOST_STREAMS
 
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
@@ -23,7 +24,7 @@ def listen(host: str, port: int, app: WSGIApplication) -> Iterator[int]:
     Raises `CannotListenError`.
     """
     try:
-        port, close = serve_app(host, port, app, "ui")
+        port, close = serve_app(host, port, app, "ui", PLACES + MOST_STREAMS)
     except ValueError as error:
         raise CannotListenError(f"ui.host: {error}") from None
     except OSError as error:

@@ -9,13 +9,14 @@ from contextlib import contextmanager
 
 from group_coordinator.page.memory import Kept
 
-__all__ = ["Streams", "TooManyStreamsError"]
+__all__ = ["MOST_STREAMS", "Streams", "TooManyStreamsError"]
 
 _LOOK_S = 0.5
 _SILENCE_S = 10.0
 """After so much silence a comment is sent: is somebody still there? It also keeps proxies from giving up."""
 _AGAIN_MS = 2_000
 MOST_STREAMS = 64
+"""The server has places for as many, besides those for requests that end soon."""
 
 
 class TooManyStreamsError(Exception):

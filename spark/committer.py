@@ -91,6 +91,14 @@ class Committer:
         self._thread.join(timeout_s)
 
     def _run(self) -> None:
+        try:
+            self._commit_all()
+        except Exception as error:
+            # The program is somebody else's, and does not end by this.
+            log.exception("offsets of queries are not committed any more")
+            self.problem = f"a fault of this program: {error!r}"
+
+    def _commit_all(self) -> None:
         wait_s = _SHORTEST_WAIT_S
         while offsets := self._newest.take():
             try:

@@ -151,7 +151,8 @@ def _connect(address: str | None) -> socket.socket | None:
         return socket.create_connection((host, int(port)), _CONNECT_S)
     except ConnectionRefusedError:
         raise
-    except (OSError, ValueError):
+    except (OSError, OverflowError, ValueError):
+        # Such as an address or a port that none can be: anybody may have written the tick.
         return None
 
 

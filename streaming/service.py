@@ -79,7 +79,9 @@ def _run(settings: Settings, say: Callable[[str], None], *, progress: bool) -> N
     watch = Watch(batches, Health(batches, settings.stall_ms), JobMetrics(registry), Counts())
     with ExitStack() as stack:
         # First of all: if somebody else has the port, nobody has to wait for Kafka and Spark to be told.
-        stack.enter_context(serving(settings.metrics_port, registry, watch.health, say))
+        stack.enter_context(
+            serving(settings.metrics_host, settings.metrics_port, registry, watch.health, say)
+        )
         # Not before: a start that cannot be would wait for it.
         start_java(settings, daemon_defaults())
         say(f"connecting to Kafka at {settings.bootstrap_servers}")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import msgspec
 from kafka import TopicPartition
 
+from group_coordinator.coordinator_state.foreign import ForeignJson, Ms
 from group_coordinator.jobs.lookups import consumer_of
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class Tick(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """This tick lets log time come up to then. One without it, as of an older version, lets no time pass."""
     until_ms: int | None = None
     """The same, for an older version that reads it."""
-    leeway_ms: int = 0
+    leeway_ms: Ms = 0
     """The next one may be later than `clock.max.gap.ms` by so much, because no requests come."""
     alive_at: str | None = None
     """Where this coordinator's Java process listens for as long as it lives (`lifeline.py`)."""
@@ -128,8 +129,8 @@ class TickReader:
 
 def read_tick(value: bytes | None) -> Tick:
     """A tick; one that cannot be read has no number."""
-    try:
-        return msgspec.json.decode(value or b"", type=Tick)
-    except msgspec.DecodeError:
-        # Of a version to come, or anybody's: it is a sign of life either way.
-        return Tick(tick=0)
+    # Of a version to come, or anybody's: it is a sign of life either way.
+    return _ticks.read_or_none(value) or Tick(tick=0)
+
+
+_ticks = ForeignJson[Tick](Tick)

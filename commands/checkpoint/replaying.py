@@ -16,6 +16,7 @@ from group_coordinator.checkpoints.replay import replay
 from group_coordinator.checkpoints.request_log import read_requests
 from group_coordinator.checkpoints.shifts import Shift, Shifts
 from group_coordinator.checkpoints.topics import read_topics
+from group_coordinator.coordinator_state.foreign import ForeignJson, UnreadableError
 from group_coordinator.coordinator_state.outages import Outage
 from group_coordinator.coordinator_state.standstills import PartitionOutages, Standstill
 from group_coordinator.jobs.kafka_config import python_client_config
@@ -104,8 +105,8 @@ def _notes(exported: _T, file: Path | None, type_: type[_T], name: str) -> _T:
     if file is None:
         return exported
     try:
-        return msgspec.json.decode(file.read_bytes(), type=type_)
+        return ForeignJson[_T](type_).read(file.read_bytes())
     except OSError as error:
         raise CheckpointError(f"cannot read {file}: {error.strerror}") from None
-    except msgspec.DecodeError as error:
+    except UnreadableError as error:
         raise CheckpointError(f"{file} is no list of {name}: {error}") from None

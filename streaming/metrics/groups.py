@@ -13,6 +13,7 @@ from kafka.errors import KafkaError
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from group_coordinator.client.foreign import Records
 from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.coordinator_state.newest import Newest
 
@@ -84,7 +85,7 @@ class GroupMetrics(Collector):
         return polled.values()
 
     def _read(self) -> None:
-        decoder = msgspec.json.Decoder(_Picture)
+        pictures = Records[_Picture](_Picture, "picture of a group")
         newest = Newest()
         while not self._stopping.is_set():
             for records in self._poll():
@@ -94,10 +95,5 @@ class GroupMetrics(Collector):
                             continue
                         if record.value is None:
                             self._groups.pop(record.key, None)
-                        else:
-                            try:
-                                picture = decoder.decode(record.value)
-                            except msgspec.DecodeError:
-                                _log.warning("a record of topic %s is no picture of a group", record.topic)
-                            else:
-                                self._groups[record.key] = (picture.state, len(picture.members))
+                        elif (picture := pictures.read(record)) is not None:
+                            self._groups[record.key] = (picture.state, len(picture.members))

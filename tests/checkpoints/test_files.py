@@ -63,6 +63,24 @@ def test_a_private_file_is_its_owners(files: CheckpointFiles, tmp_path: Path, be
     assert "-rw-------" == stat.filemode((tmp_path / "checkpoint/it").stat().st_mode)
 
 
+def test_the_directory_is_its_owners(files: CheckpointFiles, tmp_path: Path) -> None:
+    """So Spark's own files below it are as well, whose mode is that of all new files."""
+    before = tmp_path.stat().st_mode
+    files.write("offsets/3", b"it")
+
+    assert "drwx------" == stat.filemode((tmp_path / "checkpoint").stat().st_mode)
+    assert before == tmp_path.stat().st_mode
+
+
+def test_a_directory_that_was_there_is_as_it_was(files: CheckpointFiles, tmp_path: Path) -> None:
+    (tmp_path / "checkpoint").mkdir()
+    (tmp_path / "checkpoint").chmod(0o750)
+    files.write("it", b"it")
+    files.create()
+
+    assert "drwxr-x---" == stat.filemode((tmp_path / "checkpoint").stat().st_mode)
+
+
 def test_what_is_not_there(files: CheckpointFiles) -> None:
     assert files.read("it") is None
     assert [] == files.list()

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from group_coordinator.coordinator_state.seldom import Seldom
 from tests.client.memory import Coordinator
 
 if TYPE_CHECKING:
@@ -17,6 +18,12 @@ if TYPE_CHECKING:
 @pytest.fixture
 def coordinator() -> Coordinator:
     return Coordinator()
+
+
+@pytest.fixture
+def tells_all_that_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Log each record that is skipped, although another test has just had one."""
+    monkeypatch.setattr(Seldom, "happened", lambda _seldom, _now_s: 1)
 
 
 @pytest.fixture(scope="module")

@@ -330,11 +330,12 @@ def test_answer_to_an_unreadable_request_is_one(kafka):
 
 
 @pytest.mark.parametrize("value", [b"abcdef", b'{"api": "abcdef"}', b'"abcdef"', b'{"abcdef'])
+@pytest.mark.usefixtures("tells_all_that_is_skipped")
 def test_answer_that_cannot_be_read_is_logged_and_skipped(kafka, caplog, value):
     kafka.inbox.append([Record(b"c1", value), Record(b"c1", msgspec.json.encode(response()))])
 
     assert make_channel().receive(0) == [response()]
-    assert "ignored" in caplog.text
+    assert "is skipped" in caplog.text
 
 
 def test_reading_goes_on_after_an_error_that_may_pass(kafka):
@@ -389,6 +390,7 @@ def test_close_closes_everything_and_ends_a_wait(kafka):
         b'{"api":"heartbeat","a":' + b"[" * 100_000,
     ],
 )
-def test_an_answer_that_cannot_be_read_is_ignored_with_a_warning(caplog, value):
+@pytest.mark.usefixtures("tells_all_that_is_skipped")
+def test_an_answer_that_cannot_be_read_is_skipped_with_a_warning(caplog, value):
     assert channel_module.read_answer(value) is None
-    assert "is ignored" in caplog.text
+    assert "a response is no answer and is skipped: " in caplog.text

@@ -130,7 +130,14 @@ def test_only_some_groups() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [None, b"", b"no json", b"[]", b"{}", b'{"event_id":1,"event":"e","group_id":"g","at_ms":1}']
+    "value",
+    [
+        *(None, b"", b"no json", b"[]", b"{}", b'{"event_id":1,"event":"e","group_id":"g","at_ms":1}'),
+        *(b"\xff", b'{"a":"\xff"}', b'{"a":' + b"[" * 100_000),
+        # A time that no calendar has.
+        b'{"event_id":"a","event":"e","group_id":"g","at_ms":%d}' % (1 << 60),
+        b'{"event_id":"a","event":"e","group_id":"g","at_ms":-1}',
+    ],
 )
 def test_what_is_no_event_is_left_out(value: bytes | None) -> None:
     reader = EventReader()

@@ -122,6 +122,7 @@ def test_newest_picture_counts_and_a_tombstone_ends_it(fill):
 
 
 @pytest.mark.parametrize("value", [b"", b"{", b"[]", b'{"group_id": 1}', b"\xff", b'{"a":' + b"[" * 100_000])
+@pytest.mark.usefixtures("tells_all_that_is_skipped")
 def test_record_that_is_no_picture_is_skipped_with_a_warning(fill, caplog, value):
     fill([(0, b"a", picture("a", "Empty")), (1, b"a", value), (2, b"b", picture("b", "Empty"))])
 

@@ -56,6 +56,7 @@ def test_a_measurement_is_read_and_is_fresh_until_some_are_missing() -> None:
 
 
 @pytest.mark.parametrize("value", [None, b"", b"{}", *BAD, b"[" * 100_000])
+@pytest.mark.usefixtures("tells_all_that_is_skipped")
 def test_what_is_no_measurement_is_skipped(value: bytes | None, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     assert read_measurement(record(value)) is None

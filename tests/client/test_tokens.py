@@ -53,6 +53,8 @@ def test_an_answer_is_read(found: bytes, token: Token) -> None:
     [
         (b"<html>", "answers with something else than a token in JSON"),
         (b"[]", "answers with something else than a token in JSON"),
+        (b'{"access_token": "\xff"}', "answers with something else than a token in JSON"),
+        (b'{"a": ' + b"[" * 100_000, "answers with something else than a token in JSON"),
         (b'{"error": "x"}', "answers without an access_token that can be sent"),
         (answer(access_token="a\x01b", expires_in=1), "answers without an access_token that can be sent"),
         (answer(), "does not say when its token expires: neither expires_in nor the claim exp is there"),
@@ -215,6 +217,8 @@ def test_a_refusal_has_the_servers_words_and_no_secret(server: TokenServer, cloc
     [
         ((200, b"<html>"), "answers with something else than a token in JSON"),
         ((302, b""), "answers with status 302"),
+        ((302, b'{"error": "\xff"}'), "answers with status 302"),
+        ((302, b'{"a": ' + b"[" * 100_000), "answers with status 302"),
         ((500, b'{"error": "out of\\norder"}'), "answers with status 500 (out of order)"),
         ((400, json.dumps({"error": "x" * 300}).encode()), f"answers with status 400 ({'x' * 200})"),
         ((200, b" " * (1 << 20) + answer(expires_in=60)), "answers with more than 1048576 bytes"),

@@ -112,6 +112,13 @@ def test_a_reader_remembers_the_keys_that_have_changed_last():
     assert [newest.take(key, [header(4)]) for key in (b"a", b"c", b"b")] == [False, False, True]
 
 
+@pytest.mark.parametrize("value", [None, b"", b"x", b"\xff", b"1" * 5_000])
+def test_a_place_that_is_none_is_passed_over(value: bytes | None):
+    headers = [("place", value)]
+    assert place_in(headers) is None  # type: ignore[arg-type] # as somebody else may have written it
+    assert Newest().take(b"a", headers)  # type: ignore[arg-type]
+
+
 def test_headers_of_others_are_passed_over():
     assert place_in([("traceparent", b"x"), header(12)]) == 12
     assert place_in([]) is None

@@ -114,7 +114,7 @@ def test_containers_are_asked_how_they_are(
     health = Health(BatchWatch(QUERY_NAME), stall_ms=9_000)
     health.does(activity)
     health._said_at -= silent_s
-    port, close = serve(0, CollectorRegistry(), health)
+    port, close = serve("", 0, CollectorRegistry(), health)
     arguments[-1] = arguments[-1].replace(str(METRICS_PORT), str(port))
     try:
         done = subprocess.run([sys.executable, *arguments], capture_output=True, check=False)

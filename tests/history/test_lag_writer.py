@@ -51,6 +51,34 @@ LATE = measurement("g", 0).replace(b'stamp_ms":0', b'stamp_ms":90000000000000000
 """Of a time that no calendar has."""
 
 
+HOSTILE = [
+    LATE,
+    measurement("g\xff", 86_400).replace(b"\xc3\xbf", b"\xff"),
+    measurement("g", 86_400).replace(b'"growing"', b'"\xff"').replace(b'"clearing"', b'"\xff"'),
+    measurement("g", 86_400).replace(b"{", b'{"more":' + b"[" * 100_000 + b",", 1),
+    *(
+        measurement("g", 86_400).replace(b'"committed_offset":100', b'"committed_offset":%d' % offset)
+        for offset in (-(1 << 63), (1 << 63) - 1, 1 << 63)
+    ),
+    *(
+        measurement("g", 86_400).replace(b'"log_end_offset":', b'"log_end_offset":92233720368547758')
+        for _ in "once"
+    ),
+    measurement("g", 86_400).replace(b'"age_ms":4000', b'"age_ms":9223372036854775807'),
+    measurement("g", 86_400).replace(b'"clear_in_ms":90000', b'"clear_in_ms":9223372036854775807'),
+]
+"""What anybody may write."""
+
+
+def test_what_anybody_may_write_ends_no_batch(tables: Tables) -> None:
+    """A batch that fails runs again, for ever."""
+    writer = LagWriter(tables.spark, tables.path, 60_000)
+    for each in HOSTILE:
+        writer.write(tables.spark.createDataFrame([(each,)], "value BINARY"))
+    frame = tables.spark.createDataFrame([(measurement("good", 86_400),)], "value BINARY")
+    assert writer.write(frame) == 2
+
+
 def test_of_each_minute_the_first_measurement_is_there_once(tables: Tables) -> None:
     writer = LagWriter(tables.spark, tables.path, 60_000)
 

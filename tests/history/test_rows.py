@@ -19,6 +19,8 @@ def test_an_event_is_read() -> None:
     "body",
     [
         "{",
+        '{"a":' + "[" * 100_000,
+        json.dumps(BODY | {"at_ms": "now"}),
         json.dumps(BODY | {"event": "group_renamed"}),
         json.dumps({name: value for name, value in BODY.items() if name != "event_id"}),
     ],

@@ -81,6 +81,39 @@ def test_an_event_of_a_version_to_come_is_kept(tables: Tables) -> None:
     assert (row["event"], row["body"].encode()) == ("of_a_version_to_come", UNKNOWN)
 
 
+def test_what_anybody_may_write_ends_no_batch(tables: Tables) -> None:
+    """A batch that fails runs again, for ever."""
+    event = msgspec.json.decode(DAY[0])
+
+    def told(name: str, **fields: object) -> bytes:
+        return msgspec.json.encode(event | {"event_id": name, "group_id": "hostile"} | fields)
+
+    added = told("added", event="member_added", member_id="m", client_id="c", client_host="h")
+    deep = b"[" * 990 + b"]" * 990
+    hostile = [
+        told("name").replace(b"hostile", b"hostile\xff"),
+        told("more", more="x").replace(b'"x"', b'"\xff"'),
+        told("deep", more="x").replace(b'"x"', deep),
+        told("deeper", more="x").replace(b'"x"', b"[" * 100_000 + b"]" * 100_000),
+        told("endless", more="x").replace(b'"x"', b"[" * 100_000),
+        told("digits", more="x").replace(b'"x"', b"9" * 5_000),
+        told("surrogate", more="x").replace(b'"x"', b'"\\ud800"'),
+        *(told(f"at {at_ms}", at_ms=at_ms) for at_ms in (-1, 1 << 43, 1 << 62, (1 << 63) - 1, 1 << 63)),
+        *(told(f"of {number}", generation_id=number) for number in (-1, 1 << 31, 1 << 63)),
+        *(
+            added.replace(b'"added"', b'"%d"' % ms).replace(b"{", b'{"join_phase_ms":%d,' % ms)
+            for ms in (1 << 60,)
+        ),
+        *(b"", b"\xff", b"[]", b"{", b"null", b'"' + b"a" * 1_000_000 + b'"'),
+    ]
+    assert tables.write(*hostile, added).rows["events"] > 0
+
+    names = {row["event_id"] for row in tables.rows("events", "hostile")}
+    assert "added" in names
+    assert not names & {"more", "deeper", "endless", *(name for name in names if name.startswith("at "))}
+    assert "added" in {row["begun_by"] for row in tables.rows("membership", "hostile")}
+
+
 def test_all_rows_are_of_the_day_that_they_begin(tables: Tables) -> None:
     days = {row["day"] for table in ["events", *NAMES] for row in tables.rows(table, "group-a")}
     assert days == {time_of(0).date()}

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import json
+import sys
+
 import msgspec
 import pytest
 
@@ -29,6 +32,10 @@ def filled(s: Scenario, limits: Limits = LIMITS) -> Memory:
     for picture in pictures(s):
         memory.take_picture(GROUP.encode(), picture)
     return memory
+
+
+HOSTILE = [b'{"group_id":"\xff"}', b'{"a":"\xff"}', b'{"a":' + b"[" * 100_000]
+"""Not UTF-8, or nested deeply: what msgspec has other errors for than its own."""
 
 
 def test_a_group_in_the_list() -> None:
@@ -64,13 +71,47 @@ def test_events_that_come_again_after_a_crash_count_once() -> None:
 
 def test_what_is_no_event_and_no_picture_is_skipped() -> None:
     memory = Memory()
-    for junk in (None, b"", b"{", b"[]", b'{"event":"left"}', b"\xff"):
+    for junk in (None, b"", b"{", b"[]", b'{"event":"left"}', b"\xff", *HOSTILE):
         memory.take_event(1, junk)
         memory.take_picture(b"g", junk)
     memory.take_picture(b"\xff", None)
     memory.take_picture(None, None)
 
     assert memory.groups() == []
+
+
+@pytest.mark.parametrize("at_ms", [-1, 1 << 62, 9_000_000_000_000_000_000])
+def test_a_time_that_no_calendar_has_is_an_end_of_it(at_ms: int) -> None:
+    memory = Memory()
+    picture = json.loads(pictures(stable())[-1])
+    memory.take_picture(GROUP.encode(), json.dumps(picture | {"state_timestamp_ms": at_ms}).encode())
+    event = {"event": "group_created", "event_id": "e", "group_id": GROUP, "at_ms": at_ms}
+    memory.take_event(1, json.dumps(event).encode())
+
+    assert [each.group_id for each in memory.groups()] == [GROUP]
+    assert memory.story(GROUP) is not None
+
+
+def test_what_was_read_and_cannot_be_read_again_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who looks has less of the stack left than who read."""
+    memory = Memory()
+    depth = sys.getrecursionlimit() // 2
+    deep = b"[" * depth + b"]" * depth
+    body = b'{"group_id":"g","state":"Stable","generation_id":1,"protocol_type":null,"protocol_name":null,'
+    body += b'"leader":null,"state_timestamp_ms":1,"members":[],"more":' + deep + b"}"
+    memory.take_picture(b"g", body)
+    memory.take_event(1, b'{"event":"e","event_id":"e","group_id":"g","more":' + deep + b"}")
+    assert [each.group_id for each in memory.groups()] == ["g"]
+
+    def look(frames: int) -> None:
+        if frames:
+            return look(frames - 1)
+        assert memory.named("more") == set()
+        assert memory.picture("g") is None
+        assert memory.story("g") is not None
+        return None
+
+    look(depth)
 
 
 def test_events_of_versions_to_come_are_kept_and_not_told() -> None:

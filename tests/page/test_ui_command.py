@@ -17,6 +17,7 @@ from group_coordinator.commands.cli import main
 from group_coordinator.deploy import extras
 from group_coordinator.jobs.settings import SettingsError
 from group_coordinator.page import service
+from group_coordinator.page.live import Live
 from group_coordinator.page.server import listen
 from group_coordinator.page.settings import PageSettings
 from tests.commands.job import Process
@@ -57,6 +58,18 @@ def test_without_a_broker_it_ends_after_a_while_and_says_why(
     assert page.startswith("the page is at ")
     assert connecting == f"connecting to Kafka at {NOBODY}"
     assert error.startswith(f"error: Kafka at {NOBODY} has not answered for 0.5 s: ")
+
+
+def test_it_ends_with_a_thread_that_fails(handlers: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(_: Live) -> None:
+        raise KeyError("orders")
+
+    monkeypatch.setattr(Live, "_read", fails)
+    code, said = invoke("--bootstrap-server", NOBODY, "--port", "0")
+
+    assert code == 1
+    assert "stopping, because thread ui-live has failed: KeyError: 'orders'\n" in said
+    assert said.endswith("error: thread ui-live has failed: KeyError: 'orders'\n")
 
 
 @pytest.mark.spark

@@ -3,6 +3,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+from contextlib import closing
 from itertools import pairwise
 from typing import Any
 
@@ -99,6 +100,29 @@ def test_ticks_come_one_after_the_other(topic: str, config: dict[str, Any]) -> N
     for tick, record in zip(counting, records[-len(counting) :], strict=True):
         assert tick.time_ms == tick.until_ms == pytest.approx(record.timestamp, abs=PATIENCE_S * 1000)
     assert {record.key for record in records} == {None}
+
+
+class Name(str):
+    """A header's name as a client of another language may send it."""
+
+    __slots__ = ()
+
+    def encode(self, *_: object) -> bytes:
+        return "Büro".encode("latin-1")
+
+
+def test_no_record_of_anybodys_ends_it(topic: str, config: dict[str, Any]) -> None:
+    hostile = [
+        *(b"", b"\xff", b'{"tick":2,"coordinator":"\xff"}', b'{"a":' + b"[" * 100_000),
+        *(b'{"tick":2,"leeway_ms":%d}' % (1 << 60), b'{"tick":%d}' % (1 << 80)),
+    ]
+    with make(topic, 50, config) as clock, closing(KafkaProducer(**config)) as producer:
+        for value in hostile:
+            producer.send(topic, value, headers=[(Name("name"), b"1")]).get(PATIENCE_S)
+        # It reads them before it writes its next ticks.
+        wait_for(lambda: clock._reader.position > len(hostile))
+        before_ms = clock.newest_ms
+        wait_for(lambda: clock.newest_ms > before_ms)
 
 
 def test_time_is_the_brokers(topic: str, config: dict[str, Any]) -> None:

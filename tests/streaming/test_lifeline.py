@@ -44,11 +44,15 @@ def test_a_connection_that_breaks_is_no_end() -> None:
     watcher.close()
 
 
+HOSTILE = ["", ":", "127.0.0.1:99999", "127.0.0.1:-1", "a\0b:1", f"{'a' * 300}:1", f"127.0.0.1:{'9' * 5_000}"]
+"""What somebody else's tick may say."""
+
+
 def test_one_that_was_never_reached_is_not_known_to_have_ended() -> None:
     server, address = listener()
     server.close()
     watcher = Watcher()
-    for nowhere in (address, address, None, "no address", "192.0.2.1:0"):
+    for nowhere in (address, address, None, "no address", "192.0.2.1:0", *HOSTILE):
         assert not watcher.has_ended(nowhere)
 
 

@@ -116,6 +116,11 @@ def test_time_comes_as_far_as_ticks_let_it(spark: SparkSession) -> None:
         b'{"tick":2,"time_ms":1000000000000000}': 0,
         b'{"tick":2,"time_ms":-9223372036854775808}': 0,
         b'{"tick":2,"time_ms":1e300}': 0,
+        b'{"tick":2,"time_ms":' + b"9" * 5_000 + b"}": 0,
+        b'{"tick":2,"time_ms":' + b"[" * 100_000: 0,
+        b'{"more":' + b"[" * 100_000 + b"]" * 100_000 + b',"time_ms":5}': 0,
+        b'{"time_ms":"\xff"}': 0,
+        b'{"coordinator":"\xff","time_ms":5}': 5,
         None: 0,
     }
     values = [msgspec.json.encode(tick) if isinstance(tick, Tick) else tick for tick in times]

@@ -10,7 +10,7 @@ from kafka.admin import KafkaAdminClient
 from group_coordinator.jobs.kafka_config import python_client_config
 from group_coordinator.streaming.clock import Clock, Progress
 from group_coordinator.streaming.schedule import Pace
-from group_coordinator.streaming.ticks import Beginning, Tick, TickReader
+from group_coordinator.streaming.ticks import Beginning, Tick, TickReader, read_tick
 
 pytestmark = pytest.mark.spark
 
@@ -89,7 +89,26 @@ def test_who_has_leeway_is_taken_for_dead_later(topic: str, config: dict[str, An
         assert reader.running(0.2) is not None
 
 
-@pytest.mark.parametrize("value", [b'{"tick":7}', b"?"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(
+            None,
+            b"",
+            b"?",
+            b"[]",
+            b'{"tick":"7"}',
+            b'{"tick":1,"coordinator":"\xff"}',
+            b'{"tick":1,"a":"\xff"}',
+        ),
+        *(b'{"a":' + b"[" * 100_000, b'{"tick":1,"leeway_ms":%d}' % (1 << 60), b'{"tick":1,"leeway_ms":-1}'),
+    ],
+)
+def test_a_record_that_is_no_tick_is_one_without_a_number(value: bytes | None) -> None:
+    assert read_tick(value) == Tick(tick=0)
+
+
+@pytest.mark.parametrize("value", [b'{"tick":7}', b"?", b'{"tick":1,"coordinator":"\xff"}'])
 def test_tick_of_another_version_is_a_sign_of_life(topic: str, config: dict[str, Any], value: bytes) -> None:
     producer = KafkaProducer(**config)
     producer.send(topic, value).get(30)
