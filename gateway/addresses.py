@@ -1,34 +1,28 @@
-"""The brokers' addresses, and those that the gateway tells clients in their place.
-
-A client connects to the addresses that responses name. So the gateway rewrites each response that names one:
-behind each broker's node id stands an address of the gateway. A broker without one is left out.
-"""
+"""Addresses, coordinators and offered versions, as clients are told them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kafka.protocol.admin.cluster import DescribeClusterResponse
-from kafka.protocol.metadata import ApiVersionsResponse, FindCoordinatorResponse, MetadataResponse
-from kafka.protocol.producer import ProduceResponse
+from kafka.protocol.metadata import ApiVersionsResponse
 
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.partitioning import partition_for_key
 from group_coordinator.gateway.apis import APIS, HIDDEN_FEATURES, OfferedVersions, offered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Sequence
 
 __all__ = [
     "Address",
-    "Addresses",
     "coordinator_of",
+    "hash_of",
     "rewrite_api_versions",
     "unsupported_api_versions",
 ]
 
 _API_VERSIONS = ApiVersionsResponse.API_KEY
-_NOWHERE = (-1, "", -1)
+_HASHES = 2**31
 
 
 class Address(NamedTuple):
@@ -38,51 +32,18 @@ class Address(NamedTuple):
     port: int
 
 
-class Addresses:
-    """The gateway's address for each broker.
-
-    `of_node` is given a broker's node id and its own address. It returns the gateway's, or None if there is
-    none.
-    """
-
-    def __init__(self, of_node: Callable[[int, Address], Address | None]) -> None:
-        self._of_node = of_node
-
-    def rewrite(self, message: Any) -> None:
-        """Replace the addresses in `message`, a response of one of the APIs that have any."""
-        match message:
-            case MetadataResponse():
-                message.brokers = [each for each in message.brokers if self._replace(each, each.node_id)]
-            case DescribeClusterResponse():
-                message.brokers = [each for each in message.brokers if self._replace(each, each.broker_id)]
-            case ProduceResponse():
-                nodes = message.node_endpoints or []
-                message.node_endpoints = [each for each in nodes if self._replace(each, each.node_id)]
-            case FindCoordinatorResponse():
-                # Before version 4 there is one, whose fields are the message's own.
-                for each in message.coordinators or [message]:
-                    if each.error_code == Errors.NONE and not self._replace(each, each.node_id):
-                        each.error_code = Errors.COORDINATOR_NOT_AVAILABLE.value
-                        each.node_id, each.host, each.port = _NOWHERE
-            case _:
-                raise AssertionError(message)
-
-    def _replace(self, named: Any, node_id: int) -> bool:
-        address = self._of_node(node_id, Address(named.host, named.port))
-        if address is None:
-            return False
-        named.host, named.port = address
-        return True
+def hash_of(group_id: str) -> int:
+    """The number by which `coordinator_of` tells groups apart. It takes some 10 µs."""
+    return partition_for_key(group_id.encode(), _HASHES)
 
 
-def coordinator_of(group_id: str, node_ids: Collection[int]) -> int | None:
-    """The node that a group's coordinator is said to be at; None if there is no node.
+def coordinator_of(hashed: int, nodes: Sequence[int]) -> int | None:
+    """The node that the coordinator of a group with this hash is said to be at; None if there is no node.
 
     Any port answers for any group. But clients look the node up in Metadata, and tools show it: so all
-    gateways name the same one, and different groups different ones.
+    gateways name the same one, and different groups different ones. `nodes`: sorted.
     """
-    nodes = sorted(node_ids)
-    return nodes[partition_for_key(group_id.encode(), len(nodes))] if nodes else None
+    return nodes[hashed % len(nodes)] if nodes else None
 
 
 def rewrite_api_versions(message: Any) -> None:

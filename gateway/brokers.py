@@ -46,14 +46,9 @@ class Brokers:
         """The address of this broker."""
         return self._addresses[node_id]
 
-    def meet(self, node_id: int, address: Address, now_s: float) -> bool:
-        """Take what a broker says of one of them. Returns whether it is new."""
-        if self._addresses.get(node_id) == address and node_id in self._present:
-            return False
-        self._addresses[node_id] = address
-        self._present.add(node_id)
-        self.settle(now_s)
-        return True
+    def is_at(self, node_id: int, address: Address) -> bool:
+        """Whether the newest list has this broker at this address."""
+        return node_id in self._present and self._addresses[node_id] == address
 
     def replace(self, found: Mapping[int, Address], now_s: float) -> None:
         """Take the whole list as it is now. An empty one is no list: a broker that starts may give it."""

@@ -70,6 +70,12 @@ from group_coordinator.gateway.frames import (
     RequestHead,
     read_request_head,
 )
+from group_coordinator.gateway.wire import COMPACT as _COMPACT
+from group_coordinator.gateway.wire import CutError as _CutError
+from group_coordinator.gateway.wire import length_at as _length
+from group_coordinator.gateway.wire import varint_at as _varint
+from group_coordinator.gateway.wire import varint_of as _varint_of
+from group_coordinator.gateway.wire import within as _within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -89,7 +95,6 @@ __all__ = [
     "is_api_versions_error",
     "is_flexible",
     "produce_acks",
-    "produce_names_brokers",
 ]
 
 _MESSAGES: dict[int, tuple[type[ApiMessage], type[ApiMessage]]] = {
@@ -202,20 +207,6 @@ def produce_acks(frame: bytes | memoryview, api_version: int) -> int | None:
     return int.from_bytes(acks, signed=True) if len(acks) == 2 else None  # noqa: PLR2004 - an int16
 
 
-def produce_names_brokers(frame: bytes, api_version: int) -> bool:
-    """Whether a response to Produce, from version 9 on, may name the addresses of new leaders.
-
-    They are a tagged field at the end, which is there only if a leader has moved (KIP-951). Raises
-    `FrameError`.
-    """
-    data, position, count = memoryview(frame), LENGTH_BYTES + RESPONSE_HEAD_BYTES, _Count(len(frame))
-    with _strictly():
-        position = _skip_tags(data, position, count, {})
-        for each in _produced(api_version):
-            position = each(data, position, count)
-        return data[position:] != _NO_TAGS
-
-
 @cache
 def is_flexible(api_key: int, api_version: int) -> bool:
     """Whether this version has compact lengths and tagged fields (KIP-482)."""
@@ -255,14 +246,6 @@ def _readable(measure: _Measure, data: memoryview, position: int) -> bytes:
         written += text
         done = end
     return bytes(written + data[done:])
-
-
-def _varint_of(number: int) -> bytes:
-    written = bytearray()
-    while number > 0x7F:  # noqa: PLR2004 - seven bits a byte
-        written.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes((*written, number))
 
 
 @contextmanager
@@ -323,10 +306,6 @@ def encode_request(message: Any, correlation_id: int, client_id: str | None) -> 
 # end is beyond the frame, and allocates nothing.
 
 
-class _CutError(FrameError):
-    """More of the frame would have to be there."""
-
-
 class _Count:
     """The elements that one frame may still have. `texts`: where its texts are, if somebody wants to know."""
 
@@ -344,10 +323,6 @@ class _Count:
 
 
 _Measure: TypeAlias = "Callable[[memoryview, int, _Count], int]"
-_VARINT_BYTES = 5
-_COMPACT = 0
-"""Instead of the number of bytes that a length takes: it is a varint, of one more."""
-_LENGTHS = {2: struct.Struct(">h").unpack_from, 4: struct.Struct(">i").unpack_from}
 
 
 @cache
@@ -356,12 +331,6 @@ def _plan(api_key: int, is_request: bool, version: int) -> _Measure:  # noqa: FB
     kind = _MESSAGES[api_key][0 if is_request else 1]
     most = {name: most for (key, name), most in _MOST.items() if key == api_key} if is_request else {}
     return _struct(kind._struct, version, most, flexible=kind.flexible_version_q(version))  # noqa: SLF001
-
-
-@cache
-def _produced(version: int) -> list[_Measure]:
-    """How to measure what stands before the tagged fields at the end of a response to Produce."""
-    return _untagged(_kind(_PRODUCE, version, 1)._struct, version, {}, flexible=True)  # noqa: SLF001 - as above
 
 
 def _untagged(
@@ -484,33 +453,3 @@ def _skip_tags(data: memoryview, position: int, count: _Count, known: dict[int, 
             raise FrameError(f"tag {number} does not take the {size} bytes that it says")
         position = end
     return position
-
-
-def _length(data: memoryview, position: int, length_bytes: int, *, is_nullable: bool) -> tuple[int, int]:
-    if length_bytes == _COMPACT:
-        length, position = _varint(data, position)
-        length -= 1
-    else:
-        end = _within(data, position + length_bytes)
-        (length,), position = _LENGTHS[length_bytes](data, position), end
-    if length < -1 or (length == -1 and not is_nullable):
-        raise FrameError(f"a length of {length} at {position}")
-    return length, position
-
-
-def _varint(data: memoryview, position: int) -> tuple[int, int]:
-    value = 0
-    for number in range(_VARINT_BYTES):
-        if position >= len(data):
-            raise _CutError("the frame ends within a length")
-        byte, position = data[position], position + 1
-        value |= (byte & 0x7F) << (7 * number)
-        if not byte & 0x80:
-            return value, position
-    raise FrameError("a varint of more than five bytes")
-
-
-def _within(data: memoryview, end: int) -> int:
-    if end > len(data):
-        raise _CutError(f"{end - len(data)} bytes are missing")
-    return end

@@ -34,13 +34,14 @@ from group_coordinator.gateway.frames import (
     RequestHead,
     read_request_head,
 )
-from group_coordinator.gateway.guards import Ask, guard
+from group_coordinator.gateway.guards import Ask, guard, unguarded
 from group_coordinator.gateway.limits import Limits, bytes_kept
 from group_coordinator.gateway.local import Client
 from group_coordinator.gateway.login import Login
 from group_coordinator.gateway.parties import Guest
 from group_coordinator.gateway.patience import Patience
 from group_coordinator.gateway.repeated import RepeatedBeat
+from group_coordinator.gateway.rewriting import rewriter
 from group_coordinator.gateway.rights import Rights
 from group_coordinator.gateway.security import Security
 from group_coordinator.gateway.slots import LocalSlot, Slots
@@ -51,11 +52,13 @@ from group_coordinator.gateway.upstream import Serving, Upstream
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from group_coordinator.gateway.addresses import Address
     from group_coordinator.gateway.beats import Beat
     from group_coordinator.gateway.guards import Guard
     from group_coordinator.gateway.limits import Budget, Holding, Pending
     from group_coordinator.gateway.metrics import GatewayMetrics
     from group_coordinator.gateway.parties import Party
+    from group_coordinator.gateway.rewriting import Begin
     from group_coordinator.gateway.rights import Right
     from group_coordinator.gateway.turns import Turns
 
@@ -71,9 +74,6 @@ _OWN_ID, _OWN_NAME = 0, "group-coordinator-gateway"
 """Correlation id and client id of what the gateway asks a broker on its own account."""
 _SIGN_OF_LIFE = MetadataRequest(version=1, topics=[])
 """A broker answers it only to a client that has logged in."""
-_ENDPOINTS_VERSION = 10
-"""The version of Produce from which on its responses may name addresses."""
-
 
 _READ_BYTES = 256 * 1024
 """Most that is read of a client at once."""
@@ -112,8 +112,8 @@ class Services(Protocol):
     def failed(self, client: Client, reason: str) -> None:
         """A connection is closed for what its client, or its broker, has sent."""
 
-    def rewrite(self, message: Any) -> None:
-        """Replace the addresses in a broker's response."""
+    def address_of(self, node_id: int, own: Address) -> Address | None:
+        """Return the gateway's address for a broker, which a response names at `own`; None if it has none."""
 
     @property
     def metrics(self) -> GatewayMetrics:
@@ -519,7 +519,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             slot.fill(codec.encode_response(message, head.correlation_id))
             self._go_on(alone)
 
-        story = guard(request) if self._security.asks_rights else _unguarded(request)
+        story = guard(request) if self._security.asks_rights else unguarded(request)
         self._advance(story, None, slot, reply)
         if alone is not None and slot in self._waiting:
             self._holders.add(alone)
@@ -666,22 +666,17 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._slots.await_upstream(head.correlation_id, self._rewriter(head))
         self._pass_on(begin)
 
-    def _rewriter(self, head: RequestHead) -> Callable[[bytes], bytes] | None:
+    def _rewriter(self, head: RequestHead) -> Begin | Callable[[bytes], bytes] | None:
         if APIS[head.api_key].way is Way.PASSED:
             return None
-        if head.api_key == _PRODUCE and head.api_version < _ENDPOINTS_VERSION:
-            return None
+        if head.api_key != _API_VERSIONS:
+            return rewriter(head.api_key, head.api_version, self._services.address_of)
 
         def rewrite(frame: bytes) -> bytes:
-            if head.api_key == _API_VERSIONS and codec.is_api_versions_error(frame):
-                return frame
-            if head.api_key == _PRODUCE and not codec.produce_names_brokers(frame, head.api_version):
+            if codec.is_api_versions_error(frame):
                 return frame
             message = codec.decode_response(head.api_key, head.api_version, frame)
-            if head.api_key == _API_VERSIONS:
-                rewrite_api_versions(message)
-            else:
-                self._services.rewrite(message)
+            rewrite_api_versions(message)
             return codec.encode_response(message, head.correlation_id)
 
         return rewrite
@@ -796,7 +791,3 @@ def _next(story: Guard, told: Any, reply: Callable[[Any], None]) -> Iterable[Rig
     except StopIteration as end:
         reply(end.value)
         return None
-
-
-def _unguarded(request: codec.Request) -> Guard:
-    return (yield Ask(request))

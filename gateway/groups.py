@@ -2,23 +2,35 @@
 
 Kafka's tools ask every broker and put the answers together; some add them up. So each node lists its share:
 the groups whose coordinator it is said to be.
+
+A request of 14 bytes may ask for thousands of groups, again and again. So lists are kept and not made. Each
+group has its bytes, and each node has the list of its groups until one of them changes.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafka.protocol.admin.groups import ListGroupsResponse
 
 from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.gateway import wire
+from group_coordinator.gateway.addresses import coordinator_of, hash_of
+from group_coordinator.gateway.codec import is_flexible
+from group_coordinator.gateway.encoded import EncodedList
 from group_coordinator.gateway.unseen import Unseen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Collection, Sequence
 
-__all__ = ["Groups", "ListedGroup"]
+__all__ = ["Groups", "ListedGroup", "Listing"]
 
 _KIND = "classic"
+_LIST = ListGroupsResponse.API_KEY
+_STATE_VERSION, _KIND_VERSION = 4, 5
+_SAME_UNTIL = 2
+"""Up to this version entries are the same."""
 
 
 class ListedGroup(NamedTuple):
@@ -26,6 +38,44 @@ class ListedGroup(NamedTuple):
 
     state: str
     protocol_type: str
+
+
+class _Kept:
+    """A group, and its entries in the lists of those versions that somebody has asked for."""
+
+    __slots__ = ("entries", "group", "hashed")
+
+    def __init__(self, hashed: int, group: ListedGroup) -> None:
+        self.hashed, self.group = hashed, group
+        self.entries: dict[int, bytes] = {}
+
+
+class _Part(NamedTuple):
+    """The groups of a node that are in one state: names for clients, entries, and these joined."""
+
+    names: Sequence[str]
+    entries: Sequence[bytes]
+    joined: bytes
+
+
+class Listing(EncodedList):
+    """The response to a ListGroups."""
+
+    def __init__(self, version: int, parts: Sequence[_Part], error: Errors = Errors.NONE) -> None:
+        count = sum(len(each.names) for each in parts)
+        super().__init__(_LIST, version, count, [each.joined for each in parts], error.value)
+        self._parts = parts
+
+    @property
+    def names(self) -> list[str]:
+        """The ids of the groups that are listed."""
+        return [name for each in self._parts for name in each.names]
+
+    def only(self, names: Collection[str]) -> Listing:
+        """The response with these groups alone."""
+        pairs = [pair for each in self._parts for pair in zip(each.names, each.entries, strict=True)]
+        kept = [pair for pair in pairs if pair[0] in names]
+        return Listing(self.version, [_part(kept)], Errors(self.error_code))
 
 
 class Groups:
@@ -36,7 +86,12 @@ class Groups:
 
     def __init__(self, prefix: str = "") -> None:
         self._prefix = prefix
-        self._groups: dict[str, ListedGroup] = {}
+        self._groups: dict[str, _Kept] = {}
+        self._nodes: tuple[int, ...] = ()
+        """Those among which the groups are divided."""
+        self._of_node: defaultdict[int | None, dict[str, _Kept]] = defaultdict(dict)
+        self._lists: dict[tuple[int | None, int], dict[str, _Part]] = {}
+        """By node and version the groups in each state, of nodes whose groups have not changed since."""
         self.unseen = Unseen()
         """Pictures that clients were told of and that are not in here yet."""
         self.is_ready = False
@@ -45,36 +100,63 @@ class Groups:
         """Take a newer picture of a group; None: it has been deleted."""
         if not group_id.startswith(self._prefix):
             return
-        if group is None:
-            self._groups.pop(group_id, None)
-        else:
-            self._groups[group_id] = group
+        known = self._groups.get(group_id)
+        if known is not None and known.group == group:
+            return
+        self._groups.pop(group_id, None)
+        hashed = hash_of(group_id) if known is None else known.hashed
+        node_id = coordinator_of(hashed, self._nodes)
+        self._of_node[node_id].pop(group_id, None)
+        if group is not None:
+            self._groups[group_id] = self._of_node[node_id][group_id] = _Kept(hashed, group)
+        for version in range(_SAME_UNTIL, _KIND_VERSION + 1):
+            self._lists.pop((node_id, version), None)
 
-    def listed(self, message: Any, is_ours: Callable[[str], bool]) -> Any:
-        """The response to a ListGroups, with the groups that `is_ours` says yes to."""
-        entry = ListGroupsResponse.ListedGroup
-        version = message.version
+    def listed(self, message: Any, node_id: int, nodes: tuple[int, ...]) -> Listing:
+        """The response to a ListGroups at a node, with its share. `nodes`: all of them, sorted."""
         if not self.is_ready:
-            error = Errors.COORDINATOR_LOAD_IN_PROGRESS
-            return ListGroupsResponse(version=version, throttle_time_ms=0, error_code=error.value, groups=[])
-        groups = [
-            entry(
-                version=version,
-                group_id=group_id.removeprefix(self._prefix),
-                protocol_type=group.protocol_type,
-                group_state=group.state,
-                group_type=_KIND,
-            )
-            for group_id, group in self._matching(message)
-            if is_ours(group_id)
-        ]
-        return ListGroupsResponse(version=version, throttle_time_ms=0, error_code=0, groups=groups)
-
-    def _matching(self, message: Any) -> Iterator[tuple[str, ListedGroup]]:
+            return Listing(message.version, [], Errors.COORDINATOR_LOAD_IN_PROGRESS)
+        if nodes != self._nodes:
+            self._divide(nodes)
         states = {state.lower() for state in message.states_filter or ()}
         kinds = {kind.lower() for kind in message.types_filter or ()}
         if kinds and _KIND not in kinds:
-            return
-        for group_id, group in self._groups.items():
-            if not states or group.state.lower() in states:
-                yield group_id, group
+            return Listing(message.version, [])
+        parts = self._parts(node_id, max(message.version, _SAME_UNTIL))
+        return Listing(
+            message.version, [part for state, part in parts.items() if not states or state.lower() in states]
+        )
+
+    def _divide(self, nodes: tuple[int, ...]) -> None:
+        self._nodes = nodes
+        self._of_node.clear()
+        self._lists.clear()
+        for group_id, kept in self._groups.items():
+            self._of_node[coordinator_of(kept.hashed, nodes)][group_id] = kept
+
+    def _parts(self, node_id: int, version: int) -> dict[str, _Part]:
+        if (found := self._lists.get((node_id, version))) is None:
+            pairs: defaultdict[str, list[tuple[str, bytes]]] = defaultdict(list)
+            for group_id, kept in self._of_node.get(node_id, {}).items():
+                name = group_id.removeprefix(self._prefix)
+                if (entry := kept.entries.get(version)) is None:
+                    entry = kept.entries[version] = _entry(name, kept.group, version)
+                pairs[kept.group.state].append((name, entry))
+            found = {state: _part(of_state) for state, of_state in pairs.items()}
+            self._lists[node_id, version] = found
+        return found
+
+
+def _part(pairs: Sequence[tuple[str, bytes]]) -> _Part:
+    entries = [entry for _, entry in pairs]
+    return _Part([name for name, _ in pairs], entries, b"".join(entries))
+
+
+def _entry(name: str, group: ListedGroup, version: int) -> bytes:
+    texts = [name, group.protocol_type]
+    if version >= _STATE_VERSION:
+        texts.append(group.state)
+    if version >= _KIND_VERSION:
+        texts.append(_KIND)
+    flexible = is_flexible(_LIST, version)
+    return b"".join(wire.text(each, is_flexible=flexible) for each in texts) + (b"\0" if flexible else b"")

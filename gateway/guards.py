@@ -7,13 +7,16 @@ which request is to be answered and is sent the response. It returns the respons
     response = yield Ask(request)
     return response
 
+A request of many groups is answered in turns, some groups at a time, and each group once. So it becomes few
+records at a time for the coordinator, and few questions to the broker.
+
 Source: kafka.server.KafkaApis of Apache Kafka 4.2, which rights it asks for and where it puts a denied part:
 in front of the rest, behind it, or at its place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -39,6 +42,7 @@ from kafka.protocol.consumer.group import (
 from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
 
 from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.gateway.encoded import EncodedList, entries_of
 from group_coordinator.gateway.rights import CLUSTER, Operation, Resource, Right
 from group_coordinator.gateway.translation import (
     ALL_OPERATIONS,
@@ -55,7 +59,7 @@ if TYPE_CHECKING:
 
     from group_coordinator.gateway.codec import Request
 
-__all__ = ["Ask", "Guard", "guard"]
+__all__ = ["AT_ONCE", "MOST_ANSWERED", "Ask", "Guard", "guard", "right_of_member", "unguarded"]
 
 
 class Ask(NamedTuple):
@@ -69,6 +73,12 @@ Guard: TypeAlias = Generator[Iterable[Right] | Ask, Any, Any]
 
 _TOPIC_DENIED = Errors.TOPIC_AUTHORIZATION_FAILED.value
 _GROUP_DENIED = Errors.GROUP_AUTHORIZATION_FAILED.value
+_AWAY = {Errors.COORDINATOR_LOAD_IN_PROGRESS.value, Errors.COORDINATOR_NOT_AVAILABLE.value}
+"""With one of these for all groups of a turn the coordinator is not asked for those of the next ones."""
+AT_ONCE = 200
+"""Groups of one request that are asked about at a time."""
+MOST_ANSWERED = 32 * 1024 * 1024
+"""Bytes of one answer. The client is to ask again for the groups behind that."""
 _BATCH_FIND_VERSION = 4
 _BATCH_FETCH_VERSION = 8
 _NAMED_SYNC_VERSION = 5
@@ -77,7 +87,12 @@ _NOBODY = Sender("", "", 0, str)
 
 def guard(request: Request) -> Guard:
     """The guard of a local request."""
-    return _GUARDS[request.head.api_key](request)
+    return _in_turns(request, _GUARDS[request.head.api_key])
+
+
+def unguarded(request: Request) -> Guard:
+    """The same where no rights are asked."""
+    return _in_turns(request, _ask)
 
 
 def right_of_member(group_id: str) -> Right:
@@ -103,6 +118,91 @@ def _with(request: Request, **changed: Any) -> Request:
 def _denied(request: Request, error: Errors = Errors.GROUP_AUTHORIZATION_FAILED) -> Any:
     """The response if the client may do nothing of it."""
     return to_kafka(request, [refusal(each, error) for each in to_contract(request, _NOBODY)])
+
+
+def _granted(rights: Sequence[Right]) -> Guard:
+    """Those of the rights that the client has, which are asked for in turns."""
+    granted: frozenset[Right] = frozenset()
+    for start in range(0, len(rights), AT_ONCE):
+        granted |= yield rights[start : start + AT_ONCE]
+    return granted
+
+
+# -- many groups ---------------------------------------------------------------------------------------
+
+
+class _Many(NamedTuple):
+    """An API whose requests name groups: their fields with these and with the results, and since when."""
+
+    named: str
+    results: str
+    since: int = 0
+
+
+_MANY = {
+    OffsetFetchRequest.API_KEY: _Many("groups", "groups", _BATCH_FETCH_VERSION),
+    DescribeGroupsRequest.API_KEY: _Many("groups", "groups"),
+    DeleteGroupsRequest.API_KEY: _Many("groups_names", "results"),
+}
+
+
+def _ask(request: Request) -> Guard:
+    return (yield Ask(request))
+
+
+def _in_turns(request: Request, story: Callable[[Request], Guard]) -> Guard:
+    """Play `story` for some groups at a time, and put its responses together."""
+    api_key, version = request.head.api_key, request.head.api_version
+    many = _MANY.get(api_key)
+    if many is None or version < many.since:
+        return (yield from story(request))
+    groups = _once(getattr(request.message, many.named))
+    turns = [
+        _with(request, **{many.named: groups[start : start + AT_ONCE]})
+        for start in range(0, len(groups), AT_ONCE)
+    ]
+    if len(turns) <= 1:
+        return (yield from story(_with(request, **{many.named: groups})))
+    count, entries, error = 0, [], None
+    for turn in turns:
+        response = _denied(turn, error) if error else (yield from _held(story(turn)))
+        added, encoded = entries_of(response)
+        count += added
+        entries.append(encoded)
+        codes = {each.error_code for each in getattr(response, many.results)}
+        if codes <= _AWAY:
+            error = Errors(max(codes))
+        elif sum(map(len, entries)) > MOST_ANSWERED:
+            error = Errors.COORDINATOR_LOAD_IN_PROGRESS
+    return EncodedList(api_key, version, count, entries)
+
+
+def _once(groups: list[Any]) -> list[Any]:
+    """Each group once. Of one that is named several times in an OffsetFetch all topics are meant."""
+    if not groups or isinstance(groups[0], str):
+        return list(dict.fromkeys(groups))
+    by_id: dict[str, Any] = {}
+    for each in groups:
+        first = by_id.get(each.group_id)
+        if first is None:
+            first = by_id[each.group_id] = copy(each)
+            first.topics = None if each.topics is None else list(each.topics)
+        elif each.topics is None:
+            first.topics = None
+        elif first.topics is not None:
+            first.topics += each.topics
+    return list(by_id.values())
+
+
+def _held(story: Guard) -> Guard:
+    """The story, after whose requests something else may be asked."""
+    told = None
+    while True:
+        try:
+            wanted = story.send(told)
+        except StopIteration as end:
+            return end.value
+        told = yield wanted._replace(is_last=False) if isinstance(wanted, Ask) else wanted
 
 
 # -- members -------------------------------------------------------------------------------------------
@@ -144,9 +244,9 @@ def _delete_offsets(request: Request) -> Guard:
 def _offsets_changed(request: Request, operation: Operation, kind: Any, entry: Any) -> Guard:
     message, version = request.message, request.head.api_version
     needed = _group(operation, message.group_id)
-    granted = yield [needed, *(_topic(Operation.READ, each.name) for each in message.topics)]
-    if needed not in granted:
+    if needed not in (yield [needed]):
         return _denied(request)
+    granted = yield [_topic(Operation.READ, each.name) for each in message.topics]
     allowed = [each for each in message.topics if _topic(Operation.READ, each.name) in granted]
     if len(allowed) == len(message.topics):
         return (yield Ask(request))
@@ -180,13 +280,13 @@ def _fetch(request: Request) -> Guard:
     message, version = request.message, request.head.api_version
     is_batch = version >= _BATCH_FETCH_VERSION
     groups = message.groups if is_batch else [message]
-    granted = yield [
-        *(_group(Operation.DESCRIBE, each.group_id) for each in groups),
-        *(_topic(Operation.DESCRIBE, topic.name) for each in groups for topic in each.topics or ()),
-    ]
+    granted = yield [_group(Operation.DESCRIBE, each.group_id) for each in groups]
     readable = [each for each in groups if _group(Operation.DESCRIBE, each.group_id) in granted]
     if not is_batch and not readable:
         return _denied(request)
+    granted |= yield [
+        _topic(Operation.DESCRIBE, topic.name) for each in readable for topic in each.topics or ()
+    ]
     asked = [_with_described(each, granted) for each in readable]
     is_all = any(each.topics is None for each in readable)
     if is_batch:
@@ -240,7 +340,7 @@ def _undescribed(group: Any, granted: frozenset[Right], version: int) -> list[An
 def _find(request: Request) -> Guard:
     message, version = request.message, request.head.api_version
     keys = message.coordinator_keys if version >= _BATCH_FIND_VERSION else [message.key]
-    granted = yield [_group(Operation.DESCRIBE, each) for each in keys]
+    granted = yield from _granted([_group(Operation.DESCRIBE, each) for each in keys])
     allowed = [each for each in keys if _group(Operation.DESCRIBE, each) in granted]
     nowhere = {"node_id": -1, "host": "", "port": -1, "error_code": _GROUP_DENIED}
     if version < _BATCH_FIND_VERSION:
@@ -264,18 +364,17 @@ def _list(request: Request) -> Guard:
     response = yield Ask(request, is_last=is_all)
     if is_all:
         return response
-    granted = yield [_group(Operation.DESCRIBE, each.group_id) for each in response.groups]
-    response.groups = [
-        each for each in response.groups if _group(Operation.DESCRIBE, each.group_id) in granted
-    ]
-    return response
+    granted = yield from _granted([_group(Operation.DESCRIBE, each) for each in response.names])
+    return response.only({each.name for each in granted})
 
 
 def _describe(request: Request) -> Guard:
     message = request.message
-    operations = list(Operation) if message.include_authorized_operations else [Operation.DESCRIBE]
-    granted = yield [_group(operation, each) for each in message.groups for operation in operations]
+    granted = yield [_group(Operation.DESCRIBE, each) for each in message.groups]
     allowed = [each for each in message.groups if _group(Operation.DESCRIBE, each) in granted]
+    if message.include_authorized_operations:
+        others = [each for each in Operation if each is not Operation.DESCRIBE]
+        granted |= yield [_group(operation, each) for each in allowed for operation in others]
     response = yield Ask(_with(request, groups=allowed))
     if message.include_authorized_operations:
         for each in response.groups:

@@ -29,6 +29,7 @@ from group_coordinator.coordinator_state.requests import (
     OffsetFetchRequest,
     SyncGroupRequest,
 )
+from group_coordinator.gateway.addresses import coordinator_of, hash_of
 from group_coordinator.gateway.answers import Waiting
 from group_coordinator.gateway.beats import Beat, Beats
 from group_coordinator.gateway.fetches import judge
@@ -97,8 +98,8 @@ class Nodes(NamedTuple):
 
     addresses: Callable[[], Mapping[int, Address]]
     """The gateway's addresses, by node id."""
-    coordinator_of: Callable[[str], int | None]
-    """The node that is said to coordinate a group."""
+    ids: Callable[[], tuple[int, ...]]
+    """Those among which the groups are divided, sorted."""
 
 
 class LogRecord(NamedTuple):
@@ -203,13 +204,11 @@ class Local:
             case FindCoordinatorResponse.API_KEY:
                 reply(self._found(request))
             case ListGroupsResponse.API_KEY:
-                self._groups.unseen.wait(lambda: reply(self._listed(request, client)))
+                self._groups.unseen.wait(
+                    lambda: reply(self._groups.listed(request.message, client.node_id, self._nodes.ids()))
+                )
             case _:
                 self._ask(request, client, now_s, reply)
-
-    def _listed(self, request: Request, client: Client) -> Any:
-        of_node = self._nodes.coordinator_of
-        return self._groups.listed(request.message, lambda each: of_node(each) == client.node_id)
 
     def beat_again(self, beat: Beat, answer: Callable[[int], None]) -> None:
         """Answer a heartbeat that was accepted before; `answer` is called once, with the error code."""
@@ -411,7 +410,7 @@ class Local:
         return FindCoordinatorResponse(version=version, throttle_time_ms=0, coordinators=coordinators)
 
     def _coordinator(self, group_id: str) -> dict[str, Any]:
-        node_id = self._nodes.coordinator_of(self._origin.group_prefix + group_id)
+        node_id = coordinator_of(hash_of(self._origin.group_prefix + group_id), self._nodes.ids())
         address = None if node_id is None else self._nodes.addresses().get(node_id)
         if not group_id:
             return {"error_code": Errors.INVALID_GROUP_ID.value, **_NOWHERE}

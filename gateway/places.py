@@ -34,7 +34,8 @@ class Places:
     """The gateway's address for each of `brokers`.
 
     `connect` makes the connection of a client at the place of the broker with this node id. It is also given
-    a function that tells which brokers can serve the client.
+    a function that tells which brokers can serve the client. `on_stranger` is called when a broker is named
+    that is not known, or not there.
     """
 
     def __init__(
@@ -43,9 +44,10 @@ class Places:
         brokers: Brokers,
         listeners: Listeners,
         connect: Callable[[int, Callable[[], Serving]], ClientConnection],
+        on_stranger: Callable[[], None],
     ) -> None:
         self._settings, self._brokers, self._listeners = settings, brokers, listeners
-        self._connect = connect
+        self._connect, self._on_stranger = connect, on_stranger
         self._names = settings.names
         self._bootstrap = self._told(settings.listen.port)
         self._addresses: dict[int, Address] = {}
@@ -75,11 +77,12 @@ class Places:
                 self._offer(node_id)
 
     def address_of(self, node_id: int, own: Address) -> Address | None:
-        """Return the gateway's address for a broker that is at `own`; None if no place can be had for it."""
-        if self._brokers.meet(node_id, own, time.monotonic()):
-            log.info("broker %s is at %s:%s", node_id, *own)
-            if node_id not in self._addresses:
-                self._offer(node_id)
+        """Return the gateway's address for a broker, which an answer to a client names at `own`.
+
+        None if there is none, or none yet: answers to clients change nothing that is known of the brokers.
+        """
+        if not self._brokers.is_at(node_id, own):
+            self._on_stranger()
         return self._addresses.get(node_id)
 
     def _offer(self, node_id: int) -> None:

@@ -14,7 +14,7 @@ from kafka.errors import KafkaError
 from kafka.structs import TopicPartition
 
 from group_coordinator.coordinator_state.errors import Errors
-from group_coordinator.gateway.addresses import Address, Addresses, coordinator_of
+from group_coordinator.gateway.addresses import Address
 from group_coordinator.gateway.beats import Instants
 from group_coordinator.gateway.brokers import Brokers
 from group_coordinator.gateway.certificates import Certificates, foreign_names_ignored
@@ -64,6 +64,8 @@ _EXPIRE_EVERY_S = 5.0
 """How often it looks for connections that are idle. While it reads no client it does so at each look."""
 _REFRESH_EVERY_S = 20.0
 """How often the brokers are asked which brokers there are."""
+_REFRESH_LEAST_S = 1.0
+"""How often at most, when answers to clients name brokers that are not known."""
 _DRAIN_S = 5.0
 _DENIED = Errors.TOPIC_AUTHORIZATION_FAILED
 
@@ -96,8 +98,9 @@ class Gateway:
         self._brokers = Brokers()
         self._certificates = Certificates(settings) if settings.gateway_tls_certificate else None
         self._listeners = Listeners(settings, self._certificates, metrics)
-        self._places = Places(settings, self._brokers, self._listeners, self._connect)
-        self._addresses = Addresses(self._places.address_of)
+        self._strangers = asyncio.Event()
+        """An answer to a client has named a broker that is not known."""
+        self._places = Places(settings, self._brokers, self._listeners, self._connect, self._strangers.set)
         self.unfinished: Budget[ClientConnection] = Budget(
             "unfinished requests",
             "gateway.max.unfinished.bytes",
@@ -161,14 +164,20 @@ class Gateway:
         return admin
 
     async def _keep_brokers(self, admin: KafkaAdminClient) -> None:
-        """Ask again and again which brokers there are, whether clients ask or not."""
+        """Ask again and again which brokers there are, and at once if an answer to a client names others."""
         while True:
-            await asyncio.sleep(_REFRESH_EVERY_S)
+            await asyncio.sleep(_REFRESH_LEAST_S)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._strangers.wait(), _REFRESH_EVERY_S - _REFRESH_LEAST_S)
+            self._strangers.clear()
             try:
                 found = await asyncio.get_running_loop().run_in_executor(None, _read_brokers, admin)
             except KafkaError as error:
                 log.warning("the brokers cannot be asked for each other, trying again: %s", error)
                 continue
+            for node_id, own in found.items():
+                if not self._brokers.is_at(node_id, own):
+                    log.info("broker %s is at %s:%s", node_id, *own)
             self._brokers.replace(found, time.monotonic())
             self._places.settle()
 
@@ -218,9 +227,7 @@ class Gateway:
         stack.callback(reader.close)
         writer = Writer(loop, listener, settings.topics_requests, self._kafka_config)
         stack.callback(writer.close, _DRAIN_S)
-        nodes = Nodes(
-            lambda: self._places.addresses, lambda group_id: coordinator_of(group_id, self._brokers.reachable)
-        )
+        nodes = Nodes(lambda: self._places.addresses, lambda: self._brokers.reachable)
         if not settings.gateway_commit_unknown_topics:
             lookup = Lookup(loop, self._topics_told, self._kafka_config)
             stack.callback(lookup.close)
@@ -337,9 +344,9 @@ class Gateway:
         if count := self._said["failed"].happened(time.monotonic()):
             log.warning("%s connections are closed, such as that of %s: %s", count, client.host, reason)
 
-    def rewrite(self, message: Any) -> None:
-        """Replace the addresses in a broker's response."""
-        self._addresses.rewrite(message)
+    def address_of(self, node_id: int, own: Address) -> Address | None:
+        """Return the gateway's address for a broker, which a response names at `own`; None if it has none."""
+        return self._places.address_of(node_id, own)
 
     def connected(self, node_id: int, *, is_connected: bool) -> None:
         """Somebody has tried to connect to a broker."""

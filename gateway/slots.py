@@ -22,6 +22,7 @@ from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any
 
 from group_coordinator.gateway.errors import FrameError
+from group_coordinator.gateway.rewriting import Begin
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,18 +69,19 @@ class LocalSlot(_Slot):
 class _Expected:
     """A response that upstream owes: to the client (`slot`), or to the gateway."""
 
-    __slots__ = ("correlation_id", "needed_by", "read", "slot")
+    __slots__ = ("begin", "correlation_id", "needed_by", "read", "slot")
 
     def __init__(
         self,
         correlation_id: int,
         slot: _Slot | None,
-        read: Callable[[bytes], bytes] | None,
+        read: Begin | Callable[[bytes], bytes] | None,
         needed_by: _Slot | None,
     ) -> None:
         self.correlation_id = correlation_id
         self.slot = slot
-        self.read = read
+        self.begin = read if isinstance(read, Begin) else None
+        self.read = None if isinstance(read, Begin) else read
         self.needed_by = needed_by
         """The response to the client that cannot be given without it."""
 
@@ -112,8 +114,13 @@ class Slots:
         self.bytes_held += count
         self._on_filled()
 
-    def await_upstream(self, correlation_id: int, rewrite: Callable[[bytes], bytes] | None = None) -> None:
-        """A slot for a response of upstream, which goes through `rewrite` whole if that is given."""
+    def await_upstream(
+        self, correlation_id: int, rewrite: Begin | Callable[[bytes], bytes] | None = None
+    ) -> None:
+        """A slot for a response of upstream.
+
+        It goes through `rewrite` if that is given: piece by piece if it is a `Begin`, else whole.
+        """
         slot = _Slot()
         self._owed.append(slot)
         self._expected.append(_Expected(correlation_id, slot, rewrite, slot))
@@ -162,6 +169,8 @@ class Slots:
         data = piece.data
         if expected.read is not None:
             data = expected.read(bytes(data))
+        elif expected.begin is not None:
+            data = expected.begin.take(piece)
         if expected.slot is not None:
             expected.slot.pieces.append(data)
             expected.slot.is_done = piece.is_last

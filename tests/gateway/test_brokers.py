@@ -15,10 +15,12 @@ def brokers(*node_ids: int) -> Brokers:
 def test_the_newest_list_counts_and_an_empty_one_is_none() -> None:
     met = brokers(2, 0, 1)
     assert met.reachable == (0, 1, 2)
-    assert not met.meet(1, AT[1], 0)
-    assert met.meet(3, AT[3], 0)
+    assert met.is_at(1, AT[1])
+    assert not met.is_at(3, AT[3])
     met.replace({2: Address("moved", 1), 3: AT[3]}, 0)
     assert (met.reachable, met.address(2), met.address(0)) == ((2, 3), Address("moved", 1), AT[0])
+    assert not met.is_at(2, AT[2]), "it has moved"
+    assert not met.is_at(0, AT[0]), "it has gone"
     met.replace({}, 0)
     assert met.reachable == (2, 3)
 

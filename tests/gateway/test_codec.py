@@ -16,7 +16,7 @@ from kafka.protocol.consumer.group import (
     OffsetFetchRequest,
 )
 from kafka.protocol.metadata import ApiVersionsResponse, FindCoordinatorRequest
-from kafka.protocol.producer import ProduceRequest, ProduceResponse
+from kafka.protocol.producer import ProduceRequest
 
 from group_coordinator.gateway import codec
 from group_coordinator.gateway.errors import FrameError
@@ -144,25 +144,6 @@ def test_how_many_acknowledgements_a_produce_wants(version: int, acks: int) -> N
     told = [each for each in found if each is not None]
     assert set(told) == {acks}
     assert found.index(told[0]) < len(found) - 2, "long before its end"
-
-
-@pytest.mark.parametrize("version", range(9, 14))
-def test_a_produce_names_brokers_only_where_leaders_have_moved(version: int) -> None:
-    kind = ProduceResponse.TopicProduceResponse
-    partition = kind.PartitionProduceResponse(version=version, error_code=6, error_message="moved")
-    topic = kind(version=version, name="t", partition_responses=[partition] * 2)
-
-    def answer(*hosts: str) -> bytes:
-        endpoint = ProduceResponse.NodeEndpoint
-        nodes = [endpoint(version=version, node_id=1, host=host, port=9092, rack=None) for host in hosts]
-        more = {"node_endpoints": nodes} if version >= 10 else {}
-        return codec.encode_response(ProduceResponse(version=version, responses=[topic], **more), 7)
-
-    assert not codec.produce_names_brokers(answer(), version)
-    if version >= 10:
-        assert codec.produce_names_brokers(answer("broker"), version)
-    with pytest.raises(FrameError):
-        codec.produce_names_brokers(answer()[:-3], version)
 
 
 def test_every_class_is_read_by_some_version() -> None:

@@ -36,6 +36,7 @@ from prometheus_client import CollectorRegistry
 
 from group_coordinator.coordinator_state import requests
 from group_coordinator.gateway import codec, rights
+from group_coordinator.gateway.addresses import Address
 from group_coordinator.gateway.beats import Beat
 from group_coordinator.gateway.connection import ClientConnection
 from group_coordinator.gateway.limits import Budget, Limits, Pending, largest, longest
@@ -155,8 +156,8 @@ class Gateway:
         self.metrics.frame_errors.inc()
         self.told.append(f"{client.host}: {reason}")
 
-    def rewrite(self, message: Any) -> None:
-        raise AssertionError(message)
+    def address_of(self, node_id: int, own: Address) -> Address | None:
+        raise AssertionError(node_id, own)
 
     def connected(self, node_id: int, *, is_connected: bool) -> None:
         self.connections_to_brokers.append((node_id, is_connected))

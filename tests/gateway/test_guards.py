@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from kafka.protocol.admin.groups import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
-from kafka.protocol.admin.groups import ListGroupsResponse as Listed
 from kafka.protocol.consumer.group import (
     OffsetCommitRequest,
     OffsetDeleteRequest,
@@ -21,8 +20,9 @@ from kafka.protocol.metadata import FindCoordinatorRequest
 from kafka.protocol.metadata import FindCoordinatorResponse as Found
 
 from group_coordinator.coordinator_state.errors import Errors
-from group_coordinator.gateway import codec
-from group_coordinator.gateway.guards import Ask, guard
+from group_coordinator.gateway import codec, guards
+from group_coordinator.gateway.groups import Groups, ListedGroup
+from group_coordinator.gateway.guards import AT_ONCE, Ask, guard, unguarded
 from group_coordinator.gateway.rights import CLUSTER, Operation, Resource, Right
 from group_coordinator.gateway.translation import Sender, refusal, to_contract, to_kafka
 
@@ -39,9 +39,11 @@ def answered(request: codec.Request) -> Any:
             found = [entry(version=version, key=it, error_code=0) for it in message.coordinator_keys]
             return Found(version=version, coordinators=found)
         case ListGroupsRequest():
-            entry = Listed.ListedGroup
-            groups = [entry(version=version, group_id=it) for it in ("mine", "other")]
-            return Listed(version=version, error_code=0, groups=groups)
+            groups = Groups()
+            for it in ("mine", "other"):
+                groups.put(it, ListedGroup("Stable", "consumer"))
+            groups.is_ready = True
+            return groups.listed(message, 0, (0,))
     contract = to_contract(request, Sender("c", "", 0, str))
     response = to_kafka(request, [refusal(each, Errors.NONE) for each in contract])
     if isinstance(message, OffsetFetchRequest):
@@ -151,3 +153,136 @@ def test_authorized_operations_are_those_that_were_asked_for(
     missed, response = play(message, set(granted))
     assert response.groups[0].authorized_operations == expected
     assert len(missed) == (3 - len(granted) if is_asked else 0)
+
+
+# -- many groups ---------------------------------------------------------------------------------------
+
+
+def describe(*names: str, **fields: Any) -> DescribeGroupsRequest:
+    return DescribeGroupsRequest(version=5, groups=list(names), **fields)
+
+
+def delete(*names: str) -> DeleteGroupsRequest:
+    return DeleteGroupsRequest(version=2, groups_names=list(names))
+
+
+def fetch_all(*names: str) -> OffsetFetchRequest:
+    group = OffsetFetchRequest.OffsetFetchRequestGroup
+    return OffsetFetchRequest(version=8, groups=[group(version=8, group_id=it, topics=None) for it in names])
+
+
+RESULTS = {9: "groups", 15: "groups", 42: "results"}
+
+
+def told(message: Any, answers: Any, story: Any = unguarded) -> tuple[list[list[Any]], list[Any]]:
+    """What is asked in each turn, by `answers`, and the results that a client reads."""
+    request = codec.decode_request(codec.encode_request(message, 1, "c"))
+    playing, turns, sent = story(request), [], None
+    while True:
+        try:
+            wanted = playing.send(sent)
+        except StopIteration as end:
+            frame = codec.encode_response(end.value, 1)
+            read = codec.decode_response(message.API_KEY, message.version, frame)
+            return turns, getattr(read, RESULTS[message.API_KEY])
+        if isinstance(wanted, Ask):
+            contract = to_contract(wanted.request, Sender("c", "", 0, str))
+            turns.append([it.group_id for it in contract])
+            sent = to_kafka(wanted.request, [answers(it) for it in contract])
+        else:
+            sent = frozenset(wanted)
+
+
+def fine(asked: Any) -> Any:
+    return refusal(asked, Errors.NONE)
+
+
+@pytest.mark.parametrize("story", [guard, unguarded])
+@pytest.mark.parametrize("ask", [describe, delete, fetch_all])
+def test_a_group_that_is_named_many_times_is_asked_about_once(ask: Any, story: Any) -> None:
+    turns, results = told(ask(*["g"] * 1_000, "h", "g"), fine, story)
+    assert turns == [["g", "h"]]
+    assert [(it.group_id, it.error_code) for it in results] == [("g", 0), ("h", 0)]
+
+
+@pytest.mark.parametrize("story", [guard, unguarded])
+@pytest.mark.parametrize("version", range(7))
+def test_many_groups_are_asked_about_in_turns(version: int, story: Any) -> None:
+    names = [f"g{number}" for number in range(2 * AT_ONCE + 1)]
+    for ask in (
+        DescribeGroupsRequest(version=version, groups=names),
+        DeleteGroupsRequest(version=min(version, 2), groups_names=names),
+        fetch_all(*names),
+    ):
+        turns, results = told(ask, fine, story)
+        assert turns == [names[:AT_ONCE], names[AT_ONCE:-1], names[-1:]]
+        assert [it.group_id for it in results] == names
+
+
+def test_the_topics_of_a_group_that_is_fetched_twice_are_those_of_both() -> None:
+    group = OffsetFetchRequest.OffsetFetchRequestGroup
+    kind = group.OffsetFetchRequestTopics
+    asked = [
+        group(version=8, group_id=name, topics=topic and [kind(version=8, name=topic, partition_indexes=[0])])
+        for name, topic in (("g", "a"), ("h", "a"), ("g", "b"), ("h", None))
+    ]
+    request = codec.decode_request(codec.encode_request(OffsetFetchRequest(version=8, groups=asked), 1, "c"))
+    wanted = next(unguarded(request))
+    assert isinstance(wanted, Ask)
+    found = {
+        it.group_id: it.topics and [topic.name for topic in it.topics] for it in wanted.request.message.groups
+    }
+    assert found == {"g": ["a", "b"], "h": None}
+    assert [len(it.topics or ()) for it in request.message.groups] == [1, 1, 1, 0], "as it was"
+
+
+@pytest.mark.parametrize("error", [Errors.COORDINATOR_LOAD_IN_PROGRESS, Errors.COORDINATOR_NOT_AVAILABLE])
+def test_while_the_coordinator_is_away_one_turn_is_waited_for(error: Errors) -> None:
+    names = [f"g{number}" for number in range(3 * AT_ONCE)]
+    for ask in (describe, delete, fetch_all):
+        turns, results = told(ask(*names), lambda asked: refusal(asked, error))
+        assert len(turns) == 1
+        assert [(it.group_id, it.error_code) for it in results] == [(name, error) for name in names]
+
+
+def test_an_answer_that_becomes_too_large_is_to_be_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guards, "MOST_ANSWERED", 10)
+    names = [f"g{number}" for number in range(2 * AT_ONCE)]
+    turns, results = told(describe(*names), fine)
+    assert len(turns) == 1
+    assert [it.error_code for it in results] == [0] * AT_ONCE + [14] * AT_ONCE
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda name: describe(name, include_authorized_operations=True),
+        lambda name: OffsetCommitRequest(version=9, group_id=name, topics=topics(OffsetCommitRequest, 9)),
+        lambda name: OffsetDeleteRequest(version=0, group_id=name, topics=topics(OffsetDeleteRequest, 0)),
+        lambda _name: fetch("mine"),
+    ],
+)
+def test_no_more_is_asked_about_what_is_denied(ask: Any) -> None:
+    missed, _ = play(ask("other"), set())
+    assert {(it.resource, it.name in ("other", "mine")) for it in missed} == {(Resource.GROUP, True)}
+    assert len(missed) == len({it.name for it in missed})
+
+
+def test_rights_on_many_groups_are_asked_for_in_turns() -> None:
+    names = [f"g{number}" for number in range(2 * AT_ONCE + 1)]
+    groups = Groups()
+    for name in names:
+        groups.put(name, ListedGroup("Stable", "consumer"))
+    groups.is_ready = True
+    listing = groups.listed(ListGroupsRequest(version=5), 0, (0,))
+    find = FindCoordinatorRequest(version=4, coordinator_keys=names)
+    for message, answer in ((ListGroupsRequest(version=5), listing), (find, None)):
+        story = guard(codec.decode_request(codec.encode_request(message, 1, "c")))
+        wanted, asked = story.send(None), []
+        while len(asked) < 3:
+            if isinstance(wanted, Ask):
+                wanted = story.send(answer or answered(wanted.request))
+            else:
+                asked += [len(wanted)] if CLUSTER not in wanted else []
+                wanted = story.send(frozenset()) if len(asked) < 3 else wanted
+        assert asked == [AT_ONCE, AT_ONCE, 1]

@@ -27,7 +27,7 @@ from group_coordinator.coordinator_state.requests import AnyRequest
 from group_coordinator.coordinator_state.responses import FindCoordinatorResponse as FindCoordinatorAnswer
 from group_coordinator.coordinator_state.step import step
 from group_coordinator.gateway import codec, local
-from group_coordinator.gateway.addresses import Address
+from group_coordinator.gateway.addresses import Address, coordinator_of, hash_of
 from group_coordinator.gateway.groups import Groups, ListedGroup
 from group_coordinator.gateway.local import Client, Local, LogRecord, Nodes, Origin
 from group_coordinator.gateway.rules import Rules
@@ -42,7 +42,7 @@ class Gateway:
 
     def __init__(self, prefix: str = "") -> None:
         self.groups = Groups(prefix)
-        nodes = Nodes(lambda: NODES, lambda group_id: 2 if group_id == f"{prefix}orders" else 1)
+        nodes = Nodes(lambda: NODES, lambda: tuple(NODES))
         self.log: list[AnyRequest] = []
         self.rules = Rules(CONFIG, prefix)
         self.local = Local(Origin("gw", 0, prefix), self.groups, nodes, self._write, self.rules)
@@ -403,15 +403,16 @@ def test_a_commit_for_what_does_not_exist_is_refused_like_at_a_broker(gateway: G
 
 def test_a_list_has_what_its_client_was_told_before(gateway: Gateway) -> None:
     gateway.groups.is_ready = True
+    node_id = coordinator_of(hash_of("orders"), tuple(NODES))
     gateway.groups.unseen.told("orders", 7, gateway.now_s)
-    gateway.ask(ListGroupsRequest(version=4), node_id=2)
+    gateway.ask(ListGroupsRequest(version=4), node_id=node_id)
     assert gateway.answered == []
     gateway.groups.put("orders", ListedGroup("Stable", "consumer"))
     gateway.groups.unseen.seen("orders", 7)
     assert [[each.group_id for each in it.groups] for it in gateway.answered] == [["orders"]]
     gateway.answered.clear()
     gateway.groups.unseen.told("orders", 8, gateway.now_s)
-    gateway.ask(ListGroupsRequest(version=4), node_id=2)
+    gateway.ask(ListGroupsRequest(version=4), node_id=node_id)
     assert gateway.passes(1.9) == []
     assert gateway.passes(0.1) == [0], "nobody waits for a picture that does not come"
 
@@ -663,11 +664,11 @@ def test_where_a_coordinator_is(gateway: Gateway, version: int) -> None:
         gateway.ask(FindCoordinatorRequest(version=version, coordinator_keys=["orders", ""]))
         (told,) = gateway.answered
         found = [(each.key, each.error_code, each.node_id, each.port) for each in told.coordinators]
-        assert found == [("orders", 0, 2, 20_002), ("", 24, -1, -1)]
+        assert found == [("orders", 0, 1, 20_001), ("", 24, -1, -1)]
     else:
         gateway.ask(FindCoordinatorRequest(version=version, key="orders"))
         (told,) = gateway.answered
-        assert (told.error_code, told.node_id, told.host, told.port) == (0, 2, "gateway", 20_002)
+        assert (told.error_code, told.node_id, told.host, told.port) == (0, 1, "gateway", 20_001)
 
 
 def test_a_tenant_sees_its_groups_only_and_by_its_own_names() -> None:
@@ -696,9 +697,9 @@ def test_a_tenant_sees_its_groups_only_and_by_its_own_names() -> None:
         gateway.groups.put(group_id, ListedGroup("Stable", "consumer"))
     gateway.groups.is_ready = True
     listed = [gateway.tell(ListGroupsRequest(version=4), node_id).groups for node_id in (1, 2)]
-    assert [[each.group_id for each in groups] for groups in listed] == [[], ["orders"]]
+    assert [[each.group_id for each in groups] for groups in listed] == [["orders"], []]
     found = gateway.tell(FindCoordinatorRequest(version=3, key="orders"))
-    assert (found.error_code, found.node_id) == (0, 2)
+    assert (found.error_code, found.node_id) == (0, 1)
     assert gateway.tell(FindCoordinatorRequest(version=3, key="")).error_code == 24
 
 
@@ -707,4 +708,4 @@ def test_a_node_lists_the_groups_that_it_is_said_to_coordinate(gateway: Gateway)
     gateway.groups.is_ready = True
     gateway.ask(ListGroupsRequest(version=4), node_id=1)
     gateway.ask(ListGroupsRequest(version=4), node_id=2)
-    assert [[each.group_id for each in told.groups] for told in gateway.answered] == [[], ["orders"]]
+    assert [[each.group_id for each in told.groups] for told in gateway.answered] == [["orders"], []]

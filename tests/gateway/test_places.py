@@ -62,7 +62,14 @@ class House:
         self.brokers.replace(OWN, 0)
         certificates = Certificates(self.settings) if self.settings.gateway_tls_certificate else None
         self.listeners = Listeners(self.settings, certificates, GatewayMetrics(self.registry))
-        self.places = Places(self.settings, self.brokers, self.listeners, lambda *each: Teller(self, *each))
+        self.strangers: list[None] = []
+        self.places = Places(
+            self.settings,
+            self.brokers,
+            self.listeners,
+            lambda *each: Teller(self, *each),
+            lambda: self.strangers.append(None),
+        )
 
     async def close(self) -> None:
         # A listener that has not begun yet would not close its port.
@@ -134,7 +141,15 @@ def test_a_name_leads_to_its_broker_and_a_foreign_one_nowhere(
                 f"it asks for 'other.example.com', {about}",
                 f"it asks for no name (SNI), {about}",
             ]
-        assert house.places.address_of(3, Address("own-3", 9092)) == ("broker-3.kafka.example.com", port)
+        there = house.places.address_of(1, OWN[1])
+        assert (there, house.strangers) == (("broker-1.kafka.example.com", port), [])
+        own = Address("own-3", 9092)
+        assert house.places.address_of(3, own) is None, "an answer to a client makes nobody a broker"
+        assert house.places.address_of(1, own) == there, "nor does it move one"
+        assert len(house.strangers) == 2
+        house.brokers.replace({**OWN, 3: own}, 0)
+        house.places.settle()
+        assert house.places.address_of(3, own) == ("broker-3.kafka.example.com", port)
         assert await served_by(port, "broker-3.kafka.example.com", of_client()) == "3 own-3"
         await house.close()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 from collections.abc import Callable
 from typing import Any
@@ -10,10 +11,10 @@ from unittest.mock import Mock
 
 import pytest
 from kafka.errors import KafkaTimeoutError
-from kafka.protocol.metadata import MetadataResponse
 from prometheus_client import CollectorRegistry
 
 from group_coordinator.gateway import service as module
+from group_coordinator.gateway.addresses import Address
 from group_coordinator.gateway.groups import ListedGroup
 from group_coordinator.gateway.limits import Limits
 from group_coordinator.gateway.metrics import GatewayHealth, GatewayMetrics
@@ -21,8 +22,6 @@ from group_coordinator.gateway.service import Gateway
 from group_coordinator.gateway.settings import GatewaySettings
 from tests.gateway.ports import ports_in_a_row
 from tests.patience import eventually
-
-BROKER = MetadataResponse.MetadataResponseBroker
 
 
 class Admin:
@@ -40,10 +39,8 @@ class Admin:
 
 def offered(gateway: Gateway, *node_ids: int) -> list[tuple[int, int]]:
     """Node ids and ports, as a client is told when these brokers are there."""
-    brokers = [BROKER(version=1, node_id=each, host=f"b{each}", port=9092) for each in node_ids]
-    message = MetadataResponse(version=1, brokers=brokers)
-    gateway.rewrite(message)
-    return [(each.node_id, each.port) for each in message.brokers]
+    named = {each: gateway.address_of(each, Address(f"b{each}", 9092)) for each in node_ids}
+    return [(node_id, at.port) for node_id, at in named.items() if at is not None]
 
 
 def play(node_ports: int, story: Callable[[Gateway, int], Any]) -> CollectorRegistry:
@@ -71,6 +68,8 @@ def test_a_broker_beyond_the_ports_is_left_out_logged_once_and_counted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def story(gateway: Gateway, port: int) -> None:
+        gateway._brokers.replace({each: Address(f"b{each}", 9092) for each in range(3)}, 0)
+        gateway._places.settle()
         for _ in range(2):
             assert offered(gateway, 0, 1, 2) == [(0, port + 1), (1, port + 2)]
         assert gateway._brokers.reachable == (0, 1)
@@ -85,7 +84,8 @@ def test_a_broker_beyond_the_ports_is_left_out_logged_once_and_counted(
 def test_brokers_come_and_go_and_a_port_that_is_taken_is_tried_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "_REFRESH_EVERY_S", 0.01)
+    monkeypatch.setattr(module, "_REFRESH_EVERY_S", 0.02)
+    monkeypatch.setattr(module, "_REFRESH_LEAST_S", 0.01)
 
     async def story(gateway: Gateway, port: int) -> None:
         async def until(*node_ids: int) -> None:
@@ -103,6 +103,29 @@ def test_brokers_come_and_go_and_a_port_that_is_taken_is_tried_again(
         asking.cancel()
 
     play(10, story)
+
+
+def test_an_answer_that_names_a_broker_that_is_not_known_has_the_gateway_ask_for_itself(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr(module, "_REFRESH_LEAST_S", 0)
+    monkeypatch.setattr(module, "_REFRESH_EVERY_S", 3_600)
+
+    async def story(gateway: Gateway, port: int) -> None:
+        admin = Admin([0], [0, 1])
+        asking = asyncio.ensure_future(gateway._keep_brokers(admin))
+        assert offered(gateway, 0, 1) == []
+        await eventually(lambda: gateway._brokers.reachable == (0,))
+        assert offered(gateway, 0) == [(0, port + 1)]
+        assert not gateway._strangers.is_set()
+        assert offered(gateway, 0, 1) == [(0, port + 1)]
+        await eventually(lambda: gateway._brokers.reachable == (0, 1))
+        assert offered(gateway, 0, 1) == [(0, port + 1), (1, port + 2)]
+        asking.cancel()
+
+    play(10, story)
+    assert caplog.messages == ["broker 0 is at b0:9092", "broker 1 is at b1:9092"]
 
 
 def test_idle_connections_are_looked_for_now_and_then_and_often_while_none_is_read() -> None:

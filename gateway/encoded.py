@@ -1,0 +1,60 @@
+"""Responses that are a list, whose entries are encoded already."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafka.protocol.admin.groups import DescribeGroupsResponse, ListGroupsResponse
+
+from group_coordinator.gateway import wire
+from group_coordinator.gateway.codec import is_flexible
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["EncodedList", "entries_of"]
+
+_LIST, _DESCRIBE = ListGroupsResponse.API_KEY, DescribeGroupsResponse.API_KEY
+_THROTTLE_VERSIONS = {_LIST: 1, _DESCRIBE: 1}
+"""The versions that brought the throttle time; the other APIs, in the versions with lists, have it always."""
+
+
+class EncodedList:
+    """A response of DescribeGroups, DeleteGroups, ListGroups, OffsetFetch or FindCoordinator.
+
+    It is written as kafka-python's are. `error_code`: of the whole, which ListGroups alone has.
+    """
+
+    def __init__(
+        self, api_key: int, version: int, count: int, entries: Sequence[bytes], error_code: int = 0
+    ) -> None:
+        self.API_KEY, self.version = api_key, version
+        self.error_code = error_code
+        self.throttle_time_ms = 0
+        self._count, self._entries = count, entries
+
+    def encode(self) -> bytes:
+        """The response without its header."""
+        flexible = is_flexible(self.API_KEY, self.version)
+        return b"".join(
+            (
+                self.throttle_time_ms.to_bytes(4) if _has_throttle_time(self) else b"",
+                self.error_code.to_bytes(2, signed=True) if self.API_KEY == _LIST else b"",
+                wire.count(self._count, is_flexible=flexible),
+                *self._entries,
+                b"\0" if flexible else b"",
+            )
+        )
+
+
+def entries_of(response: Any) -> tuple[int, bytes]:
+    """The number of entries of such a response of kafka-python's, not of ListGroups, and their bytes."""
+    body = bytes(response.encode())
+    flexible = is_flexible(response.API_KEY, response.version)
+    place = wire.Place(body, is_flexible=flexible, at=4 if _has_throttle_time(response) else 0)
+    count = place.count()
+    return count, body[place.at : len(body) - flexible]
+
+
+def _has_throttle_time(response: Any) -> bool:
+    return bool(response.version >= _THROTTLE_VERSIONS.get(response.API_KEY, 0))

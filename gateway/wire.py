@@ -1,0 +1,146 @@
+"""Numbers, lengths and texts as Kafka's messages have them: two ways of it, by version.
+
+In a flexible version (KIP-482) a length is a varint of one more, and tagged fields end each structure.
+Before, a length has two bytes for a text and four for an array, and there are no tagged fields.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from group_coordinator.gateway.errors import FrameError
+
+__all__ = [
+    "COMPACT",
+    "CutError",
+    "Place",
+    "count",
+    "length_at",
+    "text",
+    "varint_at",
+    "varint_of",
+    "within",
+]
+
+COMPACT = 0
+"""Instead of the number of bytes that a length takes: it is a varint, of one more."""
+_VARINT_BYTES = 5
+_LENGTHS = {2: struct.Struct(">h").unpack_from, 4: struct.Struct(">i").unpack_from}
+
+
+class CutError(FrameError):
+    """More of the frame would have to be there."""
+
+
+# -- reading -------------------------------------------------------------------------------------------
+
+
+def within(data: bytes | bytearray | memoryview, end: int) -> int:
+    """Return `end`. Raises `CutError` if it is beyond the end of `data`."""
+    if end > len(data):
+        raise CutError(f"{end - len(data)} bytes are missing")
+    return end
+
+
+def varint_at(data: bytes | bytearray | memoryview, position: int) -> tuple[int, int]:
+    """Read an unsigned varint; returns it and where it ends. Raises `FrameError`."""
+    if position < len(data) and (byte := data[position]) <= 0x7F:  # noqa: PLR2004 - seven bits a byte
+        # Almost all of them.
+        return byte, position + 1
+    value = 0
+    for number in range(_VARINT_BYTES):
+        if position >= len(data):
+            raise CutError("the frame ends within a length")
+        byte, position = data[position], position + 1
+        value |= (byte & 0x7F) << (7 * number)
+        if not byte & 0x80:
+            return value, position
+    raise FrameError("a varint of more than five bytes")
+
+
+def length_at(
+    data: bytes | bytearray | memoryview, position: int, length_bytes: int, *, is_nullable: bool
+) -> tuple[int, int]:
+    """Read a length, -1 for null; returns it and where it ends. `length_bytes`: 2, 4 or `COMPACT`.
+
+    Raises `FrameError`.
+    """
+    if length_bytes == COMPACT:
+        length, position = varint_at(data, position)
+        length -= 1
+    else:
+        end = within(data, position + length_bytes)
+        (length,), position = _LENGTHS[length_bytes](data, position), end
+    if length < -1 or (length == -1 and not is_nullable):
+        raise FrameError(f"a length of {length} at {position}")
+    return length, position
+
+
+class Place:
+    """A place in a frame, which goes on with each reading. All of them raise `FrameError`."""
+
+    __slots__ = ("_data", "at", "is_flexible")
+
+    def __init__(self, data: bytes | bytearray, *, is_flexible: bool, at: int = 0) -> None:
+        self._data, self.is_flexible, self.at = data, is_flexible, at
+
+    def since(self, start: int) -> bytes:
+        """The bytes between `start` and this place."""
+        return bytes(self._data[start : self.at])
+
+    def skip(self, size: int) -> None:
+        """Pass over so many bytes."""
+        self.at = within(self._data, self.at + size)
+
+    def number(self, size: int) -> int:
+        """Read a signed number of so many bytes."""
+        start = self.at
+        self.skip(size)
+        return int.from_bytes(self._data[start : self.at], signed=True)
+
+    def varint(self) -> int:
+        """Read an unsigned varint."""
+        value, self.at = varint_at(self._data, self.at)
+        return value
+
+    def count(self) -> int:
+        """Read the number of elements of an array, which is not null."""
+        size = COMPACT if self.is_flexible else 4
+        number, self.at = length_at(self._data, self.at, size, is_nullable=False)
+        return number
+
+    def text(self) -> bytes:
+        """Read a text; a null is an empty one."""
+        size = COMPACT if self.is_flexible else 2
+        length, start = length_at(self._data, self.at, size, is_nullable=True)
+        self.at = within(self._data, start + max(length, 0))
+        return self.since(start)
+
+    def skip_tags(self) -> None:
+        """Pass over tagged fields, if there are any in this version."""
+        for _ in range(self.varint() if self.is_flexible else 0):
+            self.varint()
+            self.skip(self.varint())
+
+
+# -- writing -------------------------------------------------------------------------------------------
+
+
+def varint_of(number: int) -> bytes:
+    """Write an unsigned varint."""
+    written = bytearray()
+    while number > 0x7F:  # noqa: PLR2004 - seven bits a byte
+        written.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes((*written, number))
+
+
+def count(number: int, *, is_flexible: bool) -> bytes:
+    """Write the number of elements of an array."""
+    return varint_of(number + 1) if is_flexible else number.to_bytes(4)
+
+
+def text(value: str, *, is_flexible: bool) -> bytes:
+    """Write a text with its length."""
+    written = value.encode()
+    return (varint_of(len(written) + 1) if is_flexible else len(written).to_bytes(2)) + written
