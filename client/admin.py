@@ -396,8 +396,9 @@ class AdminClient(Closing):
             if left_ms <= 0:
                 raise NoAnswerError(awaited.values(), len(requests), self._timeout_ms, changes=changes)
             for answer in self._channel.receive(min(left_ms, _POLL_MS)):
-                if answer.request_id not in awaited:  # a repeated one, or too late
-                    continue
+                group = awaited.get(answer.request_id)
+                if group is None or answer.group_id not in (None, group):
+                    continue  # it has been taken, or is somebody else's
                 if answer.error_code == CoordinatorLoadInProgressError.errno:
                     put_off.add(answer.request_id)
                     continue

@@ -39,6 +39,7 @@ from group_coordinator.client.errors import (
 from group_coordinator.client.offsets import OffsetAnswer, OffsetCalls, Offsets
 from group_coordinator.client.states import MemberState, transition
 from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.coordinator_state.fitting import fits
 from group_coordinator.coordinator_state.requests import (
     MAX_REASON,
     AnyRequest,
@@ -188,7 +189,7 @@ class Membership:
         # that it can still leave.
         self._is_away = False
         # The join or sync whose answer is awaited. The state says which of the two it is.
-        self._awaited: str | None = None
+        self._awaited: AnyRequest | None = None
         # When the join or sync is sent (again): because no answer came, or after a backoff.
         self._repeat_at: int | None = None
         self._heartbeat_at: int | None = None
@@ -359,7 +360,7 @@ class Membership:
 
     def _send_and_await(self, request: AnyRequest, repeat_at: int) -> None:
         self._send(request)
-        self._awaited = request.request_id
+        self._awaited = request
         self._repeat_at = repeat_at
 
     def _back_off(self, now_ms: int) -> None:
@@ -404,18 +405,21 @@ class Membership:
 
     def receive(self, answer: AnyAnswer, now_ms: int) -> None:
         """Take an answer. One that is repeated, late or meant for somebody else changes nothing."""
-        if answer.request_id == self._awaited:
-            # An answer of another kind than the request cannot be: the id would be somebody else's.
+        awaited = self._awaited
+        if awaited is not None and answer.request_id == awaited.request_id:
+            if not fits(awaited, answer):
+                return
             if isinstance(answer, InvalidRequestResponse):
                 self._fail_with(answer)
-            elif self.state is MemberState.PREPARING_REBALANCE:
-                if isinstance(answer, JoinGroupResponse):
-                    self._on_join(answer, now_ms)
+            elif isinstance(answer, JoinGroupResponse):
+                self._on_join(answer, now_ms)
             elif isinstance(answer, SyncGroupResponse) and self.generation:
                 self._on_sync(answer, self.generation, now_ms)
         elif self.offset_calls.awaits(answer.request_id):
             if isinstance(answer, OffsetAnswer):
                 self._on_offsets(answer, now_ms)
+        elif answer.group_id not in (None, self.settings.group_id):
+            return
         elif isinstance(answer, _HeartbeatAnswer) and self._is_of_generation(answer.request_id):
             self._on_heartbeat(answer, now_ms)
 
@@ -515,7 +519,8 @@ class Membership:
                 self._fail_with(answer)
 
     def _on_offsets(self, answer: OffsetAnswer, now_ms: int) -> None:
-        self.offset_calls.receive(answer, now_ms)
+        if not self.offset_calls.receive(answer, now_ms):
+            return
         if not isinstance(answer, OffsetCommitResponse) or answer.error_code not in _OF_GENERATION:
             return  # what else it was refused for is its own affair
         if self._is_of_generation(answer.request_id, _OFFSETS):

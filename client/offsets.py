@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -24,6 +24,7 @@ from group_coordinator.client.errors import commit_error, fatal_error, oversized
 from group_coordinator.client.work import Unit, partition_of
 from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.coordinator_state.fitting import fits
 from group_coordinator.coordinator_state.requests import (
     AnyRequest,
     OffsetCommitPartition,
@@ -66,6 +67,7 @@ class _Call:
     token: Any
     units: dict[TopicPartition, Unit]
     expires_at: int | None = None
+    request: AnyRequest | None = None
 
 
 class OffsetCalls:
@@ -117,7 +119,7 @@ class OffsetCalls:
         if size > _MAX_BYTES:
             self.refuse(token, oversized_commit(self._group_id, size, _MAX_BYTES))
             return
-        self._calls[request.request_id] = _Call(token, units)
+        self._calls[request.request_id] = _Call(token, units, request=request)
         self._send(request)
 
     def fetch(self, units: Iterable[Unit], token: Any, expires_at: int) -> None:
@@ -131,7 +133,7 @@ class OffsetCalls:
         request = OffsetFetchRequest(
             **self._envelope(), topics=[OffsetFetchTopic(*each) for each in topics.items()]
         )
-        self._calls[request.request_id] = call
+        self._calls[request.request_id] = replace(call, request=request)
         self._send(request)
 
     def refuse(self, token: Any, error: Exception) -> None:
@@ -151,25 +153,32 @@ class OffsetCalls:
         """Whether an answer to this request is to come."""
         return request_id in self._calls
 
+    def _fits(self, answer: OffsetAnswer) -> bool:
+        request = self._calls[answer.request_id].request
+        return request is not None and fits(request, answer, may_lack=True)
+
     @property
     def awaits_commits(self) -> bool:
         """Whether an answer to any commit is to come."""
         return any(call.expires_at is None for call in self._calls.values())
 
-    def receive(self, answer: OffsetAnswer, now_ms: int) -> None:
-        """Take an answer that was to come."""
+    def receive(self, answer: OffsetAnswer, now_ms: int) -> bool:
+        """Take an answer that was to come; returns whether it fits, and is not somebody else's."""
+        if not self._fits(answer):
+            return False
         call = self._calls.pop(answer.request_id)
         if (
             isinstance(answer, OffsetFetchResponse)
             and answer.error_code == Errors.COORDINATOR_LOAD_IN_PROGRESS
         ):
             self._put_off.append((now_ms + self._retry_backoff_ms, call))
-            return
+            return True
         error = self._error(answer, call)
         if isinstance(answer, OffsetFetchResponse) and error is None:
             self._outcomes.append(Outcome(call.token, _told(answer, call)))
         else:
             self._outcomes.append(Outcome(call.token, error=error))
+        return True
 
     def take_outcomes(self) -> list[Outcome]:
         """Return the outcomes of calls. Each outcome is returned once."""

@@ -22,6 +22,7 @@ from group_coordinator.client.clock import now_ms
 from group_coordinator.client.closing import Closing
 from group_coordinator.client.membership import AnyAnswer
 from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.coordinator_state.fitting import fits
 from group_coordinator.coordinator_state.requests import AnyRequest, HeartbeatRequest
 from group_coordinator.coordinator_state.responses import HeartbeatResponse
 from group_coordinator.coordinator_state.topics import REQUESTS, RESPONSES
@@ -56,6 +57,7 @@ class _Together(NamedTuple):
 
     sent_at: int
     beats: list[_Beat]
+    request: HeartbeatRequest
 
 
 class SharedConnection(Closing):
@@ -183,9 +185,7 @@ class SharedConnection(Closing):
     def _together(self, group_id: str, beats: list[_Beat]) -> HeartbeatRequest:
         self._request_count += 1
         request_id = f"{self._request_prefix}{self._request_count}"
-        self._awaited[request_id] = _Together(now_ms(), beats)
-        self._forget_the_oldest()
-        return HeartbeatRequest(
+        request = HeartbeatRequest(
             request_id=request_id,
             client_id=self._client_id,
             client_host=self._client_host,
@@ -194,6 +194,9 @@ class SharedConnection(Closing):
             members=[each for beat in beats for each in beat.request.beats],
             quiet=True if all(beat.request.quiet is True for beat in beats) else msgspec.UNSET,
         )
+        self._awaited[request_id] = _Together(now_ms(), beats, request)
+        self._forget_the_oldest()
+        return request
 
     def _forget_the_oldest(self) -> None:
         """Wait no longer for answers to old heartbeats: their members go by the answers to newer ones."""
@@ -244,7 +247,11 @@ class SharedConnection(Closing):
 
     def _deliver(self, answer: AnyAnswer) -> None:
         with self._lock:
-            together = self._awaited.pop(answer.request_id, None)
+            together = self._awaited.get(answer.request_id)
+            if together is not None:
+                if not fits(together.request, answer):
+                    return
+                del self._awaited[answer.request_id]
             member = self._members.get(answer.request_id.rpartition("-")[0])
         if together is not None:
             for each, own in self._apart(answer, together.beats):

@@ -11,13 +11,15 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from group_coordinator.coordinator_state.config import INT32_MAX, INT64_MAX
+from group_coordinator.coordinator_state.config import INT32_MAX
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.responses import (
     DeleteGroupResponse,
     DescribeGroupResponse,
     FindCoordinatorResponse,
     HeartbeatResponse,
+    Int32,
+    Int64,
     JoinGroupResponse,
     LeaveGroupResponse,
     OffsetCommitResponse,
@@ -53,8 +55,6 @@ __all__ = [
     "SyncGroupRequest",
 ]
 
-Int32 = Annotated[int, msgspec.Meta(ge=-INT32_MAX - 1, le=INT32_MAX)]
-Int64 = Annotated[int, msgspec.Meta(ge=-INT64_MAX - 1, le=INT64_MAX)]
 Partition = Annotated[int, msgspec.Meta(ge=0, le=INT32_MAX)]
 # Empty would be one name for all that leave it empty, and each would throw out the one before.
 InstanceId = Annotated[str, msgspec.Meta(min_length=1)] | None

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Self
 
 import msgspec
 
+from group_coordinator.coordinator_state.config import INT32_MAX, INT64_MAX
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.foreign import Ms
 
@@ -36,6 +37,11 @@ __all__ = [
 ]
 
 
+Int16 = Annotated[int, msgspec.Meta(ge=-(2**15), le=2**15 - 1)]
+Int32 = Annotated[int, msgspec.Meta(ge=-INT32_MAX - 1, le=INT32_MAX)]
+Int64 = Annotated[int, msgspec.Meta(ge=-INT64_MAX - 1, le=INT64_MAX)]
+
+
 class ReplyTo(msgspec.Struct, frozen=True, array_like=True):
     """The sender of a request, and how to answer it. A parked request is no more than that."""
 
@@ -51,7 +57,7 @@ class Response(msgspec.Struct, kw_only=True, tag_field="api"):
     request_id: str
     client_id: str
     group_id: str
-    error_code: int = 0
+    error_code: Int16 = 0
     error: str = "NONE"
     error_message: str | None = None
 
@@ -87,7 +93,7 @@ class JoinGroupMember(msgspec.Struct, frozen=True):
 class JoinGroupResponse(Response, kw_only=True, tag="join_group"):
     """Answer to JoinGroup. The defaults are the shape of an error answer; only the leader gets `members`."""
 
-    generation_id: int = -1
+    generation_id: Int32 = -1
     protocol_type: str | None = None
     protocol_name: str | None = None
     leader: str = ""
@@ -123,7 +129,7 @@ class MemberResult(msgspec.Struct, frozen=True, kw_only=True):
 
     member_id: str
     group_instance_id: str | None = None
-    error_code: int = 0
+    error_code: Int16 = 0
 
 
 class HeartbeatResponse(Response, kw_only=True, tag="heartbeat"):
@@ -141,8 +147,8 @@ class LeaveGroupResponse(Response, kw_only=True, tag="leave_group"):
 class PartitionResult(msgspec.Struct, frozen=True):
     """The result for one partition of an OffsetCommit or OffsetDelete."""
 
-    partition_index: int
-    error_code: int = 0
+    partition_index: Int32
+    error_code: Int16 = 0
 
 
 class TopicResult(msgspec.Struct, frozen=True):
@@ -161,11 +167,11 @@ class OffsetCommitResponse(Response, kw_only=True, tag="offset_commit"):
 class FetchedOffset(msgspec.Struct, frozen=True, kw_only=True):
     """One partition in the answer to OffsetFetch. The defaults say that nothing is committed."""
 
-    partition_index: int
-    committed_offset: int = -1
-    committed_leader_epoch: int = -1
+    partition_index: Int32
+    committed_offset: Int64 = -1
+    committed_leader_epoch: Int32 = -1
     metadata: str = ""
-    error_code: int = 0
+    error_code: Int16 = 0
     topic_id: str | msgspec.UnsetType = msgspec.UNSET
     """Kafka's id of the topic that it was committed for, if the commit has given it."""
 
@@ -209,7 +215,7 @@ class DescribeGroupResponse(Response, kw_only=True, tag="describe_group"):
     group_state: str = "Dead"
     protocol_type: str = ""
     protocol_data: str = ""
-    generation_id: int = -1
+    generation_id: Int32 = -1
     leader: str = ""
     members: list[DescribedMember] = []
 
@@ -239,7 +245,7 @@ class InvalidRequestResponse(msgspec.Struct, kw_only=True):
     request_id: str
     client_id: str
     group_id: str | None
-    error_code: int = Errors.INVALID_REQUEST.value
+    error_code: Int16 = Errors.INVALID_REQUEST.value
     error: str = Errors.INVALID_REQUEST.name
     error_message: str | None = None
 

@@ -16,6 +16,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.coordinator_state.fitting import fits
 from group_coordinator.coordinator_state.responses import InvalidRequestResponse
 from group_coordinator.gateway.translation import refusal
 
@@ -45,7 +46,7 @@ class _Question:
         asker: Hashable,
         join: Hashable | None,
     ) -> None:
-        self.requests = requests
+        self.requests = {each.request_id: each for each in requests}
         self.responses: dict[str, Any] = {}
         self.unwritten = {each.request_id for each in requests}
         """Those that Kafka has not taken yet, as far as is known."""
@@ -53,7 +54,7 @@ class _Question:
 
     def end(self, error: Errors) -> None:
         """Answer; what has not been answered by the stream is refused."""
-        self.answer([self.responses.get(each.request_id) or refusal(each, error) for each in self.requests])
+        self.answer([self.responses.get(it) or refusal(each, error) for it, each in self.requests.items()])
 
 
 class Waiting:
@@ -70,7 +71,7 @@ class Waiting:
         self._deadlines: list[tuple[float, int]] = []
         self._next = count()
         self.late = 0
-        """Answers that nobody waited for: they came twice, or too late."""
+        """Answers that nobody waited for: they came twice or late, or do not fit the request."""
 
     def __len__(self) -> int:
         """How many contract requests wait for their answers."""
@@ -112,16 +113,16 @@ class Waiting:
                 self._open[number].unwritten.discard(request_id)
 
     def take(self, response: Any) -> None:
-        """Take what the stream says. It may have been said before, or come too late: then it is dropped."""
-        number = self._numbers.pop(response.request_id, None)
-        if number is None:
+        """Take what the stream says. It is dropped if it was said before, comes too late, or does not fit."""
+        number = self._numbers.get(response.request_id)
+        question = None if number is None else self._open[number]
+        if number is None or question is None or not fits(question.requests[response.request_id], response):
             self.late += 1
             return
-        question = self._open[number]
+        del self._numbers[response.request_id]
         if isinstance(response, InvalidRequestResponse):
             log.error("the coordinator cannot read a request of the gateway's: %s", response.error_message)
-            asked = next(each for each in question.requests if each.request_id == response.request_id)
-            response = refusal(asked, Errors.INVALID_REQUEST)
+            response = refusal(question.requests[response.request_id], Errors.INVALID_REQUEST)
         question.responses[response.request_id] = response
         if len(question.responses) == len(question.requests):
             self._close(number)
@@ -154,8 +155,8 @@ class Waiting:
 
     def _close(self, number: int) -> _Question:
         question = self._open.pop(number)
-        for each in question.requests:
-            self._numbers.pop(each.request_id, None)
+        for request_id in question.requests:
+            self._numbers.pop(request_id, None)
         others = self._askers[question.asker]
         others.discard(number)
         if not others:

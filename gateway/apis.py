@@ -53,9 +53,10 @@ class OfferedVersions(NamedTuple):
 
 
 APIS: dict[int, Api] = {
-    0: Api("Produce", Way.REWRITTEN),
-    # From version 16 on the addresses of leaders stand behind megabytes of records.
-    1: Api("Fetch", Way.PASSED, 15),
+    # From version 13 on both name topics by their ids, by which the coordinator's own ones are not known. In
+    # those of Fetch from version 16 on the addresses of leaders stand behind megabytes of records as well.
+    0: Api("Produce", Way.REWRITTEN, 12),
+    1: Api("Fetch", Way.PASSED, 12),
     2: Api("ListOffsets", Way.PASSED),
     3: Api("Metadata", Way.REWRITTEN),
     # From version 10 on topics are named by their ids, which the coordinator does not know.

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.coordinator_state.fitting import fits
 from group_coordinator.coordinator_state.requests import BeatingMember, HeartbeatRequest
 
 if TYPE_CHECKING:
@@ -92,9 +93,10 @@ class _Verdict(NamedTuple):
 class _Record:
     """Beats that have become one record. Once they are answered it holds nothing of the clients any more."""
 
-    __slots__ = ("_answers", "beating", "due_s", "is_acknowledged", "is_answered")
+    __slots__ = ("_answers", "beating", "due_s", "is_acknowledged", "is_answered", "request")
 
-    def __init__(self, together: list[_Asked]) -> None:
+    def __init__(self, request: HeartbeatRequest, together: list[_Asked]) -> None:
+        self.request = request
         self.beating = [(beat.key, beat.member.generation_id) for beat, _ in together]
         """The members, and their generations."""
         self._answers = [each.answer for each in together]
@@ -179,7 +181,7 @@ class Beats:
         for together in self._together(self._lingering.pop(group_id, [])):
             request = self._alone(together[0]) if len(together) == 1 else self._combined(group_id, together)
             self.counts.records += 1
-            self._sent[request.request_id] = _Record(together)
+            self._sent[request.request_id] = _Record(request, together)
             self._await(request.request_id, now_s + self._refuse_s)
             yield request
 
@@ -227,9 +229,11 @@ class Beats:
 
     def take(self, response: Any, now_s: float) -> bool:
         """Take what the stream says; returns whether that is about heartbeats of this gateway."""
-        record = self._sent.pop(response.request_id, None)
-        if record is None:
+        record = self._sent.get(response.request_id)
+        if record is None or not fits(record.request, response):
+            # One that does not fit is nobody's: it is counted where the others are.
             return False
+        del self._sent[response.request_id]
         # The stream answers a request that it cannot read as a whole.
         members = getattr(response, "members", msgspec.UNSET)
         if members is msgspec.UNSET or not members:

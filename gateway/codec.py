@@ -28,6 +28,7 @@ from kafka.protocol.admin.groups import (
     ListGroupsResponse,
 )
 from kafka.protocol.api_message import ApiMessage
+from kafka.protocol.consumer.fetch import FetchRequest, FetchResponse
 from kafka.protocol.consumer.group import (
     HeartbeatRequest,
     HeartbeatResponse,
@@ -85,6 +86,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MOST_ELEMENTS",
     "MOST_GROUPS",
+    "TRANSACTIONAL_PRODUCE",
     "Request",
     "decode_request",
     "decode_response",
@@ -101,6 +103,7 @@ _MESSAGES: dict[int, tuple[type[ApiMessage], type[ApiMessage]]] = {
     request.API_KEY: (request, response)
     for request, response in (
         (ProduceRequest, ProduceResponse),
+        (FetchRequest, FetchResponse),
         (MetadataRequest, MetadataResponse),
         (OffsetCommitRequest, OffsetCommitResponse),
         (OffsetFetchRequest, OffsetFetchResponse),
@@ -139,7 +142,7 @@ _API_VERSIONS = ApiVersionsRequest.API_KEY
 _PRODUCE = ProduceRequest.API_KEY
 _NO_TAGS = b"\0"
 _NOT_SPOKEN = "the consumer group protocol (KIP-848) is not spoken here: set group.protocol=classic"
-_TRANSACTIONAL_PRODUCE = 3
+TRANSACTIONAL_PRODUCE = 3
 """The version of Produce that brought the transactional id, which stands before the acks."""
 
 
@@ -199,7 +202,7 @@ def produce_acks(frame: bytes | memoryview, api_version: int) -> int | None:
         position = _skip_text(data, position, count, 2, is_nullable=True)
         if flexible:
             position = _skip_tags(data, position, count, {})
-        if api_version >= _TRANSACTIONAL_PRODUCE:
+        if api_version >= TRANSACTIONAL_PRODUCE:
             position = _skip_text(data, position, count, _COMPACT if flexible else 2, is_nullable=True)
         acks = data[position : position + 2]
     except _CutError:

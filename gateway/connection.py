@@ -38,6 +38,7 @@ from group_coordinator.gateway.guards import Ask, guard, unguarded
 from group_coordinator.gateway.limits import Limits, bytes_kept
 from group_coordinator.gateway.local import Client
 from group_coordinator.gateway.login import Login
+from group_coordinator.gateway.own_topics import OwnTopics
 from group_coordinator.gateway.parties import Guest
 from group_coordinator.gateway.patience import Patience
 from group_coordinator.gateway.repeated import RepeatedBeat
@@ -162,6 +163,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._security = security
         self._rights = Rights(self._ask_broker, services.metrics.right_answered)
         self._login = Login()
+        self._own_topics = OwnTopics(security.own_topics)
         self._arrived: deque[Iterator[Piece]] = deque()
         """Pieces that the client has sent and that are not taken yet."""
         self._holders: set[object] = set()
@@ -469,6 +471,8 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._slots.await_local().fill(codec.encode_refusal(head))
         elif head.api_key in _SASL:
             self._take_login(head, bytes(piece.data))
+        elif (refusal := self._own_topics.refusal(head, piece)) is not None:
+            self._slots.await_local().fill(refusal)
         elif head.api_key == _PRODUCE:
             self._take_produce(head, piece)
         else:
@@ -503,7 +507,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             return
         if head.api_key == _HEARTBEAT:
             is_kept = len(frame) <= Limits.kept_frame
-            self._beat = RepeatedBeat.of(request, frame) if is_kept else None
+            self._beat = RepeatedBeat.of(request, frame, self._security.groups_prefix) if is_kept else None
             # Until it is known whether the coordinator can read this one.
             self._client.accepted = None
         asked_s = time.monotonic()
@@ -519,7 +523,8 @@ class ClientConnection(asyncio.BufferedProtocol):
             slot.fill(codec.encode_response(message, head.correlation_id))
             self._go_on(alone)
 
-        story = guard(request) if self._security.asks_rights else unguarded(request)
+        security = self._security
+        story = guard(request, security.groups_prefix) if security.asks_rights else unguarded(request)
         self._advance(story, None, slot, reply)
         if alone is not None and slot in self._waiting:
             self._holders.add(alone)

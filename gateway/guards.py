@@ -85,9 +85,10 @@ _NAMED_SYNC_VERSION = 5
 _NOBODY = Sender("", "", 0, str)
 
 
-def guard(request: Request) -> Guard:
-    """The guard of a local request."""
-    return _in_turns(request, _GUARDS[request.head.api_key])
+def guard(request: Request, prefix: str = "") -> Guard:
+    """The guard of a local request. `prefix`: stands before the ids of groups in all that brokers know."""
+    story = _in_turns(request, _GUARDS[request.head.api_key])
+    return _prefixed(story, prefix) if prefix else story
 
 
 def unguarded(request: Request) -> Guard:
@@ -95,9 +96,28 @@ def unguarded(request: Request) -> Guard:
     return _in_turns(request, _ask)
 
 
-def right_of_member(group_id: str) -> Right:
+def right_of_member(group_id: str, prefix: str = "") -> Right:
     """The right that a member of the group needs for what it asks."""
-    return _group(Operation.READ, group_id)
+    return _group(Operation.READ, prefix + group_id)
+
+
+def _prefixed(story: Guard, prefix: str) -> Guard:
+    """The same guard, whose rights are on the groups as the coordinator knows them."""
+    told: Any = None
+    while True:
+        try:
+            wanted = story.send(told)
+        except StopIteration as end:
+            return end.value
+        if isinstance(wanted, Ask):
+            told = yield wanted
+            continue
+        named = {
+            each._replace(name=prefix + each.name) if each.resource is Resource.GROUP else each: each
+            for each in wanted
+        }
+        granted = yield named
+        told = frozenset(each for asked, each in named.items() if asked in granted)
 
 
 def _group(operation: Operation, group_id: str) -> Right:

@@ -36,9 +36,9 @@ class RepeatedBeat(NamedTuple):
     """Of the frame, in bytes."""
 
     @classmethod
-    def of(cls, request: Request, frame: bytes) -> RepeatedBeat:
-        """The heartbeat in a frame, its length included."""
-        right = right_of_member(request.message.group_id)
+    def of(cls, request: Request, frame: bytes, prefix: str = "") -> RepeatedBeat:
+        """The heartbeat in a frame, its length included. `prefix`: as that of `guard`."""
+        right = right_of_member(request.message.group_id, prefix)
         version = request.head.api_version
         return cls(frame[:_BEGIN], frame[_END:], version, right, len(frame))
 

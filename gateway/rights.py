@@ -2,7 +2,8 @@
 
 The broker knows who the client is, because the client has logged in on its own connection to the broker. So
 the gateway asks there, by requests that change nothing. A broker asks its authorizer before anything else
-(KafkaApis). So an error of authorization is a denial, and any other answer a grant:
+(KafkaApis). So an error of authorization is a denial. Only an answer that comes from behind the authorizer is
+a grant:
 
     READ of a group           Heartbeat, of no member
     DESCRIBE of groups        DescribeGroups
@@ -10,7 +11,9 @@ the gateway asks there, by requests that change nothing. A broker asks its autho
     READ, DESCRIBE of topics  Metadata, which tells the operations
     DESCRIBE of the cluster   DescribeCluster, which tells the operations
 
-A grant is remembered for a minute and a denial for five seconds. A right that cannot be asked for is denied.
+A grant is remembered for a minute and a denial for five seconds. Any other answer is a refusal that is not
+remembered, because a broker whose authorizer fails answers UNKNOWN_SERVER_ERROR. A right that cannot be asked
+for is denied.
 Time is an argument, in seconds of a clock that does not go back.
 """
 
@@ -20,7 +23,7 @@ from collections import deque
 from enum import Enum, IntEnum
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from kafka.protocol.admin.cluster import DescribeClusterRequest
 from kafka.protocol.admin.groups import DescribeGroupsRequest
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CLUSTER", "Operation", "Resource", "Right", "Rights"]
 
+_T = TypeVar("_T")
 _GRANTED_S = 60.0
 _DENIED_S = 5.0
 _MOST_REMEMBERED = 100
@@ -62,6 +66,10 @@ class Resource(Enum):
     CLUSTER = "cluster"
 
 
+_ON_TOPICS = (Operation.READ, Operation.DESCRIBE)
+"""The operations that Metadata is asked about."""
+
+
 class Right(NamedTuple):
     """An operation on something."""
 
@@ -74,11 +82,46 @@ CLUSTER = Right(Operation.DESCRIBE, Resource.CLUSTER, "kafka-cluster")
 """With it a client may see all groups."""
 
 
+# Codes of Kafka's errors that the coordinator itself never answers with.
+_LEADER_NOT_AVAILABLE, _NOT_COORDINATOR, _INVALID_TOPIC, _LISTENER_NOT_FOUND = 5, 16, 17, 72
+
+_OF_COORDINATOR = frozenset(
+    {
+        Errors.NONE,
+        Errors.COORDINATOR_LOAD_IN_PROGRESS,
+        Errors.COORDINATOR_NOT_AVAILABLE,
+        _NOT_COORDINATOR,
+        Errors.INVALID_GROUP_ID,
+        Errors.GROUP_ID_NOT_FOUND,
+    }
+)
+"""Errors of a broker's own coordinator, which KafkaApis asks after the authorizer."""
+_OF_MEMBERS = _OF_COORDINATOR | {
+    Errors.ILLEGAL_GENERATION,
+    Errors.UNKNOWN_MEMBER_ID,
+    Errors.REBALANCE_IN_PROGRESS,
+}
+"""Those of Heartbeat."""
+_OF_OFFSETS = _OF_COORDINATOR | {Errors.NON_EMPTY_GROUP}
+"""Those of OffsetDelete."""
+_OF_TOPICS = frozenset(
+    {
+        Errors.NONE,
+        Errors.UNKNOWN_TOPIC_OR_PARTITION,
+        _LEADER_NOT_AVAILABLE,
+        _INVALID_TOPIC,
+        _LISTENER_NOT_FOUND,
+    }
+)
+"""Errors of a topic beside which Metadata tells the operations all the same."""
+
+
 class _Probe(NamedTuple):
-    """A request, and what its response tells of rights."""
+    """A request, the rights that it asks for, and what its response tells of rights; None: nothing."""
 
     message: Any
-    told: Callable[[Any], dict[Right, bool]]
+    asked: list[Right]
+    told: Callable[[Any], dict[Right, bool | None]]
 
 
 class _Known(NamedTuple):
@@ -147,10 +190,13 @@ class Rights:
 
     def _read(self, asking: _Asking, probe: _Probe, response: Any, now_s: float) -> None:
         asking.under_way -= 1
-        for right, is_granted in probe.told(response).items():
-            self._count(is_granted)
-            self._remember(right, now_s, is_granted=is_granted)
-            asking.learn(right, is_granted=is_granted)
+        told = probe.told(response)
+        for right in probe.asked:
+            is_granted = told.get(right)
+            self._count(is_granted is True)
+            if is_granted is not None:
+                self._remember(right, now_s, is_granted=is_granted)
+                asking.learn(right, is_granted=is_granted)
         self._proceed(asking)
 
     def _remember(self, right: Right, now_s: float, *, is_granted: bool) -> None:
@@ -170,20 +216,22 @@ def _probes(rights: Iterable[Right]) -> Iterator[_Probe]:
         match right:
             case Right(Operation.READ, Resource.GROUP, group_id):
                 message = HeartbeatRequest(version=0, group_id=group_id, generation_id=-1, member_id="")
-                yield _Probe(message, _one(right))
+                yield _Probe(message, [right], _one(right, _OF_MEMBERS))
             case Right(Operation.DELETE, Resource.GROUP, group_id):
-                yield _Probe(OffsetDeleteRequest(version=0, group_id=group_id, topics=[]), _one(right))
-            case Right(Operation.DESCRIBE, Resource.GROUP, group_id):
-                described.append(group_id)
+                message = OffsetDeleteRequest(version=0, group_id=group_id, topics=[])
+                yield _Probe(message, [right], _one(right, _OF_OFFSETS))
+            case Right(Operation.DESCRIBE, Resource.GROUP):
+                described.append(right)
             case Right(Operation.DESCRIBE, Resource.CLUSTER):
                 message = DescribeClusterRequest(version=0, include_cluster_authorized_operations=True)
-                yield _Probe(message, _of_cluster)
+                yield _Probe(message, [CLUSTER], _of_cluster)
             case Right(_, Resource.TOPIC, topic):
                 topics.append(topic)
             case _:
                 raise AssertionError(right)
-    for names in _batches(described):
-        yield _Probe(DescribeGroupsRequest(version=0, groups=names), _of_groups)
+    for groups in _batches(described):
+        message = DescribeGroupsRequest(version=0, groups=[each.name for each in groups])
+        yield _Probe(message, groups, _of_groups)
     for names in _batches(dict.fromkeys(topics)):
         message = MetadataRequest(
             version=8,
@@ -192,36 +240,57 @@ def _probes(rights: Iterable[Right]) -> Iterator[_Probe]:
             include_cluster_authorized_operations=False,
             include_topic_authorized_operations=True,
         )
-        yield _Probe(message, _of_topics)
+        asked = [Right(operation, Resource.TOPIC, name) for name in names for operation in _ON_TOPICS]
+        yield _Probe(message, asked, _of_topics)
 
 
-def _batches(names: Iterable[str]) -> Iterator[list[str]]:
-    left = iter(names)
+def _batches(named: Iterable[_T]) -> Iterator[list[_T]]:
+    left = iter(named)
     while batch := list(islice(left, _MOST_NAMES)):
         yield batch
 
 
-def _one(right: Right) -> Callable[[Any], dict[Right, bool]]:
-    return lambda response: {right: response.error_code != Errors.GROUP_AUTHORIZATION_FAILED}
+# -- what their responses tell -------------------------------------------------------------------------
 
 
-def _of_groups(response: Any) -> dict[Right, bool]:
+def _verdict(error_code: int, passed: frozenset[int]) -> bool | None:
+    """Whether a right is granted. `passed`: the errors that only who has the right is told."""
+    if error_code == Errors.GROUP_AUTHORIZATION_FAILED:
+        return False
+    return True if error_code in passed else None
+
+
+def _one(right: Right, passed: frozenset[int]) -> Callable[[Any], dict[Right, bool | None]]:
+    return lambda response: {right: _verdict(response.error_code, passed)}
+
+
+def _of_groups(response: Any) -> dict[Right, bool | None]:
     return {
-        Right(Operation.DESCRIBE, Resource.GROUP, each.group_id): (
-            each.error_code != Errors.GROUP_AUTHORIZATION_FAILED
-        )
+        Right(Operation.DESCRIBE, Resource.GROUP, each.group_id): _verdict(each.error_code, _OF_COORDINATOR)
         for each in response.groups
     }
 
 
-def _of_topics(response: Any) -> dict[Right, bool]:
-    # A topic that is not there has its rights all the same.
+def _of_topics(response: Any) -> dict[Right, bool | None]:
     return {
-        Right(operation, Resource.TOPIC, each.name): operation in (each.authorized_operations or ())
+        Right(operation, Resource.TOPIC, each.name): _among(operation, each)
         for each in response.topics
-        for operation in (Operation.READ, Operation.DESCRIBE)
+        for operation in _ON_TOPICS
     }
 
 
-def _of_cluster(response: Any) -> dict[Right, bool]:
-    return {CLUSTER: CLUSTER.operation in (response.authorized_operations or ())}
+def _among(operation: Operation, topic: Any) -> bool | None:
+    """Whether the operation is among those that a topic's metadata tells."""
+    if topic.error_code == Errors.TOPIC_AUTHORIZATION_FAILED:
+        return False
+    # A topic that is not there has its rights all the same.
+    if topic.error_code not in _OF_TOPICS or topic.authorized_operations is None:
+        return None
+    return operation in topic.authorized_operations
+
+
+def _of_cluster(response: Any) -> dict[Right, bool | None]:
+    operations = response.authorized_operations
+    if response.error_code != Errors.NONE or operations is None:
+        return {}
+    return {CLUSTER: CLUSTER.operation in operations}

@@ -85,7 +85,12 @@ class Gateway:
         self._health = health
         self._settings, self._kafka_config = settings, kafka_config
         try:
-            self._security = security_of(kafka_config, settings.gateway_rights)
+            self._security = security_of(
+                kafka_config,
+                settings.gateway_rights,
+                settings.gateway_groups_prefix,
+                settings.all_topics,
+            )
         except OSError as error:
             raise GatewayError(
                 f"the brokers' TLS cannot be used: {error}; look at the PEM files that the settings name"
@@ -142,6 +147,10 @@ class Gateway:
             try:
                 if not self._security.asks_rights:
                     say("rights are not checked: any client may do anything to any group")
+                if self._settings.takes_everyone:
+                    say("brokers take all clients for the gateway itself (gateway.allow.everyone)")
+                if self._settings.takes_plaintext_passwords:
+                    say("clients send their passwords in plain text: set gateway.tls.certificate for TLS")
                 say(f"clients find the gateway at {written(host)}:{port}")
                 await self._keep_time(stopping)
                 say("the gateway is stopping")

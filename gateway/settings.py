@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import Annotated, Literal, NamedTuple
 
 import msgspec
@@ -63,6 +64,11 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     """Whether commits for topics and partitions that do not exist are let pass."""
     gateway_rights: Literal["auto", "on", "off"] = "auto"
     """Whether the brokers are asked what a client may do; auto: where they have SASL or TLS."""
+    gateway_allow_everyone: bool = False
+    """Let all clients be the gateway's own user, where brokers have TLS and no SASL. Not needed if clients
+    have to show certificates."""
+    gateway_allow_plaintext_passwords: bool = False
+    """Take logins in plain text, although the brokers take them by TLS only."""
     gateway_max_connections: Positive = 10_000
     """Clients that may be connected. The next one is closed; or in its place the quietest one of the host
     that has most, if its own host has fewer."""
@@ -111,6 +117,8 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
             )
         if self.gateway_advertised_nodes:
             self._check_names()
+        self._check_prefix()
+        self._check_strangers()
 
     @property
     def listen(self) -> Listen:
@@ -129,6 +137,20 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
         nodes = self.gateway_advertised_nodes
         return Names(self.gateway_advertised_host, nodes) if nodes else None
 
+    @property
+    def takes_plaintext_passwords(self) -> bool:
+        """Whether clients send their logins in plain text."""
+        return self._brokers_protocol.startswith("SASL") and not self.gateway_tls_certificate
+
+    @property
+    def takes_everyone(self) -> bool:
+        """Whether brokers that know their clients take everybody for the gateway."""
+        return self._brokers_protocol == "SSL" and not self.gateway_tls_client_ca
+
+    @property
+    def _brokers_protocol(self) -> str:
+        return self.kafka.get("security.protocol", "PLAINTEXT").upper()
+
     def node_port(self, node_id: int) -> int | None:
         """The port that stands for this broker; 0 if any does, None if none does."""
         if not self.listen.port:
@@ -142,6 +164,33 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
         return (
             port + self.gateway_advertised_port - self.listen.port if self.gateway_advertised_port else port
         )
+
+    def _check_prefix(self) -> None:
+        """Refuse tenants of which one could name the groups of another, as far as the settings tell."""
+        if not self.gateway_groups_prefix:
+            return
+        prefixes = sorted({self.gateway_groups_prefix, *self.responses_topics})
+        for shorter, longer in pairwise(prefixes):
+            if longer.startswith(shorter):
+                raise ValueError(
+                    f"gateway.groups.prefix and responses.topics have {shorter!r} and {longer!r}, so one "
+                    "tenant could name the groups of the other: choose prefixes of which none begins another"
+                )
+
+    def _check_strangers(self) -> None:
+        """Refuse to weaken what the brokers demand, unless somebody has said so."""
+        if self.takes_everyone and not self.gateway_allow_everyone:
+            raise ValueError(
+                "kafka.security.protocol is SSL, so brokers take all clients for the gateway itself: ask "
+                "clients for certificates (gateway.tls.client.ca), use SASL_SSL, or set "
+                "gateway.allow.everyone"
+            )
+        is_weaker = self.takes_plaintext_passwords and self._brokers_protocol == "SASL_SSL"
+        if is_weaker and not self.gateway_allow_plaintext_passwords:
+            raise ValueError(
+                "kafka.security.protocol is SASL_SSL, and without gateway.tls.certificate clients would send "
+                "their passwords in plain text: set it, or gateway.allow.plaintext.passwords"
+            )
 
     def _check_names(self) -> None:
         host, nodes = self.gateway_advertised_host, self.gateway_advertised_nodes

@@ -215,6 +215,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid
         return tuple(dict.fromkeys((self.topics_responses, *self.responses_topics.values())))
 
     @property
+    def all_topics(self) -> frozenset[str]:
+        """All topics of the coordinator, that of the lag included."""
+        outputs = self.output_topics.values()
+        topics = {self.topics_requests, self.topics_clock, self.topics_lag, *self.response_topics, *outputs}
+        return frozenset(topics - {""})
+
+    @property
     def output_topics(self) -> dict[Channel, str]:
         """The topic that the query writes each kind of output to."""
         return {

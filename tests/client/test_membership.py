@@ -1025,3 +1025,12 @@ def test_no_storm_of_answers_and_timers_breaks_the_rules(
         storm.check()
         assert not closed or storm.member.state is MemberState.CLOSED, "closed is final"
         closed = storm.member.state is MemberState.CLOSED
+
+
+def test_an_answer_of_another_group_changes_nothing(script):
+    join = script.join()
+    script.member.receive(
+        JoinGroupResponse.to(join.reply_to, "other", Errors.GROUP_MAX_SIZE_REACHED), script.now
+    )
+    assert script.member.state is MemberState.PREPARING_REBALANCE
+    assert script.member.failure is None

@@ -31,6 +31,7 @@ from group_coordinator.coordinator_state.responses import (
     FetchedOffsetsOfTopic,
     HeartbeatResponse,
     InvalidRequestResponse,
+    OffsetCommitResponse,
     PartitionResult,
     TopicResult,
 )
@@ -500,3 +501,16 @@ def test_units_are_checked_and_kept_in_order():
 def test_errors_that_end_no_membership_are_kafka_pythons():
     assert not issubclass(CommitFailedError, MembershipError)
     assert CommitFailedError is kafka.CommitFailedError
+
+
+def test_an_answer_about_others_ends_nothing(script):
+    request = commit(script)
+    elsewhere = [TopicResult("not-mine", [PartitionResult(0, Errors.UNKNOWN_MEMBER_ID)])]
+    script.answer(request, topics=elsewhere)
+    script.member.receive(
+        OffsetCommitResponse.to(request.reply_to, "other", Errors.ILLEGAL_GENERATION), script.now
+    )
+    assert script.member.offset_calls.take_outcomes() == []
+    assert script.member.generation is not None
+    script.answer(request)
+    assert outcome(script) == Outcome("commit")

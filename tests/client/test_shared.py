@@ -299,3 +299,19 @@ def test_so_many_at_most_are_sent_together(connect, coordinator):
     connection.close()
 
     assert [len(each.beats) for each in coordinator.requests(HeartbeatRequest)] == [1_000, 1]
+
+
+def test_an_answer_about_other_members_ends_no_connection(connect, kafka, coordinator):
+    coordinator.paused = True
+    connection = connect(heartbeat_linger_ms=1)
+    channels = [connection.channel() for _ in range(2)]
+    for n, channel in enumerate(channels):
+        channel.send(beat(n))
+    wait_for(lambda: together(coordinator))
+    (beats,) = together(coordinator)
+    for names in (["m0"], ["m1", "m0"]):
+        results = [MemberResult(member_id=each, error_code=25) for each in names]
+        kafka.put(HeartbeatResponse.to(beats.reply_to, "g", Errors.NONE, members=results))
+    results = [MemberResult(member_id=f"m{n}") for n in range(2)]
+    kafka.put(HeartbeatResponse.to(beats.reply_to, "g", Errors.NONE, members=results))
+    assert [it.error for channel in channels for it in channel.receive(10_000)] == ["NONE", "NONE"]

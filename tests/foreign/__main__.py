@@ -354,7 +354,7 @@ def result(name: str, story: Callable[[], None]) -> str:
 
 @contextmanager
 def _gateway(directory: Path) -> Iterator[Measured]:
-    """A gateway before a broker with two filled topics, and `measure-lag` behind the same gateway."""
+    """A gateway before a broker with two filled topics, and `measure-lag` beside it."""
     with ExitStack() as stack:
         broker = stack.enter_context(EmbeddedBroker(directory / "kafka")).bootstrap_servers
         job = Job(broker, directory, "foreign")
@@ -377,7 +377,7 @@ def _gateway(directory: Path) -> Iterator[Measured]:
         address = gateway.wait_for("clients find the gateway at ")
         measuring = Process(
             directory,
-            *("measure-lag", "--bootstrap-server", address, "--groups", "lag-*", "--metrics-port", "0"),
+            *("measure-lag", "--bootstrap-server", broker, "--groups", "lag-*", "--metrics-port", "0"),
             *("--set", f"topics.offsets={job.topics['offsets']}", "--set", "lag.interval.ms=500"),
         )
         stack.callback(measuring.kill)

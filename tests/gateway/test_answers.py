@@ -4,7 +4,11 @@ from typing import Any
 
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.requests import DescribeGroupRequest
-from group_coordinator.coordinator_state.responses import DescribeGroupResponse, InvalidRequestResponse
+from group_coordinator.coordinator_state.responses import (
+    DeleteGroupResponse,
+    DescribeGroupResponse,
+    InvalidRequestResponse,
+)
 from group_coordinator.gateway.answers import Waiting
 
 
@@ -130,3 +134,17 @@ def test_ten_thousand_that_join_and_disconnect_leave_nothing_behind() -> None:
     asked.waiting.take(say("5"))
     asked.waiting.take(say("stays"))
     assert asked.answered == [[("stays", "NONE")]]
+
+
+def test_one_that_does_not_fit_is_dropped_counted_and_the_question_stays() -> None:
+    asked = Asked()
+    asked.ask("1", "2")
+    of_other = DescribeGroupResponse.to(ask("1").reply_to, "h")
+    of_other_api = DeleteGroupResponse.to(ask("1").reply_to, "g")
+    refused = InvalidRequestResponse(api="delete_group", request_id="1", client_id="c", group_id="g")
+    for each in (of_other, of_other_api, refused):
+        asked.waiting.take(each)
+    assert (asked.answered, asked.waiting.late, len(asked.waiting)) == ([], 3, 2)
+    asked.waiting.take(say("1"))
+    asked.waiting.take(say("2"))
+    assert asked.answered == [[("1", "NONE"), ("2", "NONE")]]

@@ -50,7 +50,7 @@ class Members:
                 for each in request.beats
             ]
         error = Errors(errors.get(request.beats[0].member_id, 0))
-        self.beats.take(HeartbeatResponse.to(reply_to, "orders", error, **told), now_s)
+        self.beats.take(HeartbeatResponse.to(reply_to, request.group_id, error, **told), now_s)
 
     def answers(self) -> list[tuple[str, int]]:
         answered, self.answered = self.answered, []
@@ -255,3 +255,17 @@ def test_a_clock_that_is_set_holds_up_no_heartbeat(set_to_s: float) -> None:
     assert waits_s <= 1
     assert not instants.has_come(wall_s)
     assert 0 < instants.until_s(wall_s) <= 1
+
+
+@pytest.mark.parametrize("told", [["a"], ["b", "a"], ["a", "b", "c"], []])
+def test_an_answer_about_other_members_answers_nobody(members: Members, told: list[str]) -> None:
+    members.beat("a")
+    members.beat("b")
+    (request,) = members.flush()
+    reply_to = ReplyTo(request.request_id, request.client_id, 0, 4)
+    results = [MemberResult(member_id=each, error_code=UNKNOWN) for each in told]
+    assert not members.beats.take(HeartbeatResponse.to(reply_to, "orders", members=results), 1)
+    assert not members.beats.take(HeartbeatResponse.to(reply_to, "refunds", Errors.UNKNOWN_MEMBER_ID), 1)
+    assert members.answers() == []
+    members.say(request, 2)
+    assert members.answers() == [("a", NONE), ("b", NONE)]

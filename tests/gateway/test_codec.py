@@ -147,7 +147,26 @@ def test_how_many_acknowledgements_a_produce_wants(version: int, acks: int) -> N
 
 
 def test_every_class_is_read_by_some_version() -> None:
-    assert {key for key, _, _ in VERSIONS} == {0, 3, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 36, 42, 47, 60}
+    assert {key for key, _, _ in VERSIONS} == {
+        0,
+        1,
+        3,
+        8,
+        9,
+        10,
+        11,
+        12,
+        13,
+        14,
+        15,
+        16,
+        17,
+        18,
+        36,
+        42,
+        47,
+        60,
+    }
     assert kind_of(11, 0) is JoinGroupRequest
 
 

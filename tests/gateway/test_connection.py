@@ -1244,3 +1244,43 @@ def test_a_long_head_of_a_produce_is_looked_at_seldom(monkeypatch: pytest.Monkey
 
     play(story)
     assert all(2 * before <= after for before, after in itertools.pairwise(looked[:-1]))
+
+
+def test_rights_are_asked_for_with_the_prefix_of_groups_also_for_one_that_comes_again() -> None:
+    async def story(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        gateway.accepts = True
+        writer.write(beat(1))
+        from_gateway, to_gateway = await gateway.broker()
+        assert b"tenant-g" in await read(from_gateway)
+        to_gateway.write(codec.encode_response(HeartbeatResponse(version=0, error_code=25), 0))
+        await eventually(lambda: gateway.asked)
+        writer.write(beat(2))
+        await eventually(lambda: gateway.asked_again)
+        to_gateway.close()
+
+    play(story, Security(asks_rights=True, groups_prefix="tenant-"))
+
+
+def test_what_names_a_topic_of_the_coordinators_is_answered_in_its_turn_or_ends_the_connection() -> None:
+    kind = ProduceRequest.TopicProduceData
+    entry = kind.PartitionProduceData(version=9, index=0, records=b"r" * 40_000)
+    small, large = (
+        ProduceRequest(
+            version=9, acks=1, timeout_ms=1, topic_data=[kind(version=9, name="own", partition_data=it)]
+        )
+        for it in ([], [entry])
+    )
+
+    async def story(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(fetch(1) + codec.encode_request(small, 2, "c") + fetch(3))
+        from_gateway, to_gateway = await gateway.broker()
+        assert [await read(from_gateway) for _ in range(2)] == [fetch(1), fetch(3)]
+        to_gateway.write(response(1) + response(3))
+        assert [int.from_bytes((await read(reader))[4:8]) for _ in range(3)] == [1, 2, 3]
+        writer.write(codec.encode_request(large, 4, "c"))
+        assert await reader.read() == b""
+        assert await from_gateway.read() == b""
+        to_gateway.close()
+
+    gateway = play(story, Security(own_topics=frozenset({"own"})))
+    assert gateway.reasons == ["frame error"]

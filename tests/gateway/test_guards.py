@@ -55,10 +55,10 @@ def answered(request: codec.Request) -> Any:
     return response
 
 
-def play(message: Any, granted: set[Right]) -> tuple[list[Right], Any]:
+def play(message: Any, granted: set[Right], prefix: str = "") -> tuple[list[Right], Any]:
     """The rights that were asked for and not there, and the response as a client reads it."""
     request = codec.decode_request(codec.encode_request(message, 1, "c"))
-    story, told, missed = guard(request), None, []
+    story, told, missed = guard(request, prefix), None, []
     is_last = False
     while True:
         try:
@@ -105,34 +105,34 @@ FIND = FindCoordinatorRequest(version=4, coordinator_keys=["other", "mine"])
 MINE = {*GROUPS, *TOPICS}
 
 
-@pytest.mark.parametrize(
-    ("message", "granted", "read", "expected"),
-    [
-        (COMMIT, MINE, by_topic, {"other": 29, "mine": 0}),
-        (COMMIT, set(TOPICS), by_topic, {"other": 30, "mine": 30}),
-        (COMMIT, set(GROUPS), by_topic, {"other": 29, "mine": 29}),
-        (DELETE, MINE, by_topic, {"other": 29}),
-        (DELETE, set(TOPICS), lambda it: it.error_code, 30),
-        (fetch("other", "mine"), MINE, by_group, [("other", 30, {}), ("mine", 0, {"mine": 0, "other": 29})]),
-        (fetch(), MINE, by_group, [("other", 30, {}), ("mine", 0, {"mine": 0})]),
-        (FIND, MINE, lambda it: [each.error_code for each in it.coordinators], [30, 0]),
-        (ListGroupsRequest(version=5), MINE, lambda it: [each.group_id for each in it.groups], ["mine"]),
-        (ListGroupsRequest(version=5), {CLUSTER}, lambda it: len(it.groups), 2),
-        (
-            DeleteGroupsRequest(version=2, groups_names=["other", "mine"]),
-            MINE,
-            lambda it: [(each.group_id, each.error_code) for each in it.results],
-            [("mine", 0), ("other", 30)],
-        ),
-        (
-            # Before anything else a broker misses the names.
-            SyncGroupRequest(version=5, group_id="other", generation_id=1, member_id="m"),
-            MINE,
-            lambda it: it.error_code,
-            23,
-        ),
-    ],
-)
+CASES: list[tuple[Any, Any, Any, Any]] = [
+    (COMMIT, MINE, by_topic, {"other": 29, "mine": 0}),
+    (COMMIT, set(TOPICS), by_topic, {"other": 30, "mine": 30}),
+    (COMMIT, set(GROUPS), by_topic, {"other": 29, "mine": 29}),
+    (DELETE, MINE, by_topic, {"other": 29}),
+    (DELETE, set(TOPICS), lambda it: it.error_code, 30),
+    (fetch("other", "mine"), MINE, by_group, [("other", 30, {}), ("mine", 0, {"mine": 0, "other": 29})]),
+    (fetch(), MINE, by_group, [("other", 30, {}), ("mine", 0, {"mine": 0})]),
+    (FIND, MINE, lambda it: [each.error_code for each in it.coordinators], [30, 0]),
+    (ListGroupsRequest(version=5), MINE, lambda it: [each.group_id for each in it.groups], ["mine"]),
+    (ListGroupsRequest(version=5), {CLUSTER}, lambda it: len(it.groups), 2),
+    (
+        DeleteGroupsRequest(version=2, groups_names=["other", "mine"]),
+        MINE,
+        lambda it: [(each.group_id, each.error_code) for each in it.results],
+        [("mine", 0), ("other", 30)],
+    ),
+    (
+        # Before anything else a broker misses the names.
+        SyncGroupRequest(version=5, group_id="other", generation_id=1, member_id="m"),
+        MINE,
+        lambda it: it.error_code,
+        23,
+    ),
+]
+
+
+@pytest.mark.parametrize(("message", "granted", "read", "expected"), CASES)
 def test_what_is_denied_and_what_is_not(message: Any, granted: set[Right], read: Any, expected: Any) -> None:
     assert read(play(message, granted)[1]) == expected
 
@@ -286,3 +286,23 @@ def test_rights_on_many_groups_are_asked_for_in_turns() -> None:
                 asked += [len(wanted)] if CLUSTER not in wanted else []
                 wanted = story.send(frozenset()) if len(asked) < 3 else wanted
         assert asked == [AT_ONCE, AT_ONCE, 1]
+
+
+def with_prefix(right: Right) -> Right:
+    return right._replace(name=f"tenant-{right.name}") if right.resource is Resource.GROUP else right
+
+
+@pytest.mark.parametrize(("message", "granted", "read", "expected"), CASES)
+def test_rights_are_on_groups_as_the_coordinator_knows_them(
+    message: Any, granted: set[Right], read: Any, expected: Any
+) -> None:
+    theirs = {with_prefix(each) for each in granted}
+    assert read(play(message, theirs, "tenant-")[1]) == expected
+
+
+@pytest.mark.parametrize("message", [each for each, *_ in CASES if not isinstance(each, SyncGroupRequest)])
+def test_rights_on_a_group_without_the_prefix_are_none_on_one_with_it(message: Any) -> None:
+    missed, response = play(message, {*MINE}, "tenant-")
+    _, refused = play(message, set(TOPICS), "tenant-")
+    assert {each.name.partition("-")[0] for each in missed if each.resource is Resource.GROUP} == {"tenant"}
+    assert f"{response}" == f"{refused}"

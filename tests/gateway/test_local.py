@@ -566,7 +566,7 @@ def test_the_coordinators_limits_count_once_it_has_told_them(
         told = FindCoordinatorAnswer(
             request_id=asking[-1].request_id,
             client_id="",
-            group_id="",
+            group_id=asking[-1].group_id,
             max_request_bytes=max_request_bytes,
             max_id_length=20,
             max_groups=7,

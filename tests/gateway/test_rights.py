@@ -26,6 +26,10 @@ class Broker:
         self.granted = set(granted)
         self.waiting: list[tuple[Any, Callable[[Any, float], None]]] = []
         self.counted: list[bool] = []
+        self.code: int | None = None
+        """The error of each answer; None: the one that shows whether the right is there."""
+        self.renamed = False
+        """Whether answers are about others than were asked for."""
         self.rights = Rights(lambda *asked: self.waiting.append(asked), self.counted.append)
 
     def ask(self, *needed: Right, at_s: float = 0) -> list[frozenset[Right]]:
@@ -50,7 +54,13 @@ class Broker:
 
     def response(self, asked: Any) -> Any:
         def error(right: Right) -> int:
-            return UNKNOWN if right in self.granted else DENIED
+            if self.code is not None:
+                return self.code
+            known = 0 if asked.API_KEY == DescribeGroupsResponse.API_KEY else UNKNOWN
+            known = 69 if asked.API_KEY == OffsetDeleteResponse.API_KEY else known
+            return known if right in self.granted else DENIED
+
+        named = "other {}".format if self.renamed else str
 
         match asked.API_KEY:
             case HeartbeatResponse.API_KEY:
@@ -63,7 +73,7 @@ class Broker:
             case DescribeGroupsResponse.API_KEY:
                 entry = DescribeGroupsResponse.DescribedGroup
                 groups = [
-                    entry(version=0, group_id=it, error_code=error(Right(DESCRIBE, GROUP, it)))
+                    entry(version=0, group_id=named(it), error_code=error(Right(DESCRIBE, GROUP, it)))
                     for it in asked.groups
                 ]
                 return DescribeGroupsResponse(version=0, groups=groups)
@@ -73,8 +83,8 @@ class Broker:
                 topics = [
                     topic(
                         version=8,
-                        error_code=3,
-                        name=each.name,
+                        error_code=3 if self.code is None else self.code,
+                        name=named(each.name),
                         partitions=[],
                         authorized_operations={
                             it for it in (READ, DESCRIBE) if Right(it, TOPIC, each.name) in self.granted
@@ -86,7 +96,12 @@ class Broker:
             case DescribeClusterResponse.API_KEY:
                 operations = {DESCRIBE.value} if CLUSTER in self.granted else set()
                 return DescribeClusterResponse(
-                    version=0, cluster_id="c", controller_id=1, brokers=[], authorized_operations=operations
+                    version=0,
+                    error_code=self.code or 0,
+                    cluster_id="c",
+                    controller_id=1,
+                    brokers=[],
+                    authorized_operations=operations,
                 )
         raise AssertionError(asked)
 
@@ -123,6 +138,66 @@ def test_an_answer_is_believed_for_a_while(is_granted: bool, remembered_s: int) 
     broker.answer()
     assert told == [frozenset(broker.granted)]
     assert broker.counted == [is_granted, not is_granted]
+
+
+# 7: request timed out; 31: cluster authorization failed; 41: not controller; 58: the login failed.
+@pytest.mark.parametrize("code", [-1, 7, 31, 35, 41, 42, 58, 999])
+@pytest.mark.parametrize("right", ALL)
+def test_an_answer_that_shows_no_authorizer_was_passed_is_a_refusal_and_forgotten(
+    right: Right, code: int
+) -> None:
+    broker = Broker(*ALL)
+    broker.code = code
+    told = broker.ask(right)
+    broker.answer()
+    assert told == [frozenset()]
+    assert not any(broker.counted)
+    assert not broker.rights.is_granted(right, 0)
+    broker.code = None
+    told = broker.ask(right)
+    broker.answer()
+    assert right in told[0]
+
+
+PASSED = {
+    Right(READ, GROUP, "g"): {0, 14, 15, 16, 22, 24, 25, 27, 69},
+    Right(DELETE, GROUP, "g"): {0, 14, 15, 16, 24, 68, 69},
+    Right(DESCRIBE, GROUP, "g"): {0, 14, 15, 16, 24, 69},
+    Right(READ, TOPIC, "t"): {0, 3, 5, 17, 72},
+    CLUSTER: {0},
+}
+
+
+@pytest.mark.parametrize("right", PASSED)
+def test_the_errors_behind_the_authorizer_are_grants(right: Right) -> None:
+    for code in range(-1, 140):
+        broker = Broker(*ALL)
+        broker.code = code
+        broker.ask(right)
+        broker.answer()
+        assert broker.rights.is_granted(right, 0) is (code in PASSED[right]), code
+
+
+@pytest.mark.parametrize("right", [Right(DESCRIBE, GROUP, "g"), Right(READ, TOPIC, "t")])
+def test_an_answer_about_another_name_grants_nothing(right: Right) -> None:
+    other = right._replace(name=f"other {right.name}")
+    broker = Broker(right, other)
+    broker.renamed = True
+    told = broker.ask(right)
+    broker.answer()
+    assert told == [frozenset()]
+    assert not broker.rights.is_granted(other, 0)
+
+
+def test_operations_that_are_not_told_are_not_denied() -> None:
+    right = Right(READ, TOPIC, "t")
+    broker = Broker(right)
+    broker.ask(right)
+    ((request, read),) = broker.waiting
+    response = broker.response(request)
+    response.topics[0].authorized_operations = None
+    read(response, 0)
+    assert right not in broker.rights._known
 
 
 def test_much_is_asked_a_little_at_a_time_and_little_of_it_remembered() -> None:

@@ -33,6 +33,17 @@ def test_rights_are_asked_for_where_brokers_know_their_clients(
     assert not security_of(config, "off").asks_rights
 
 
+@pytest.mark.parametrize(
+    ("protocol", "is_guarded"),
+    [("PLAINTEXT", True), ("SSL", True), ("SASL_PLAINTEXT", False), ("SASL_SSL", False)],
+)
+def test_the_gateway_guards_its_own_topics_where_brokers_cannot_tell_it_from_its_clients(
+    protocol: str, is_guarded: bool
+) -> None:
+    found = security_of({"security_protocol": protocol}, "auto", own_topics=frozenset({"t"}))
+    assert found.own_topics == ({"t"} if is_guarded else set())
+
+
 def test_a_file_that_is_no_certificate_is_named_in_one_line(tmp_path: Path) -> None:
     file = tmp_path / "ca.pem"
     file.write_text("no certificate")

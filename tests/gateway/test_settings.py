@@ -34,6 +34,76 @@ def test_one_file_is_for_the_gateway_and_for_the_coordinator(
             load_settings(kind, file, {"gateway.listn": "x"})
 
 
+TLS = {"gateway.tls.certificate": "cert.pem"}
+
+
+@pytest.mark.parametrize(
+    ("protocol", "given", "named"),
+    [
+        ("SSL", {}, "gateway.allow.everyone"),
+        ("ssl", {}, "gateway.allow.everyone"),
+        ("SSL", TLS, "gateway.allow.everyone"),
+        ("SSL", {**TLS, "gateway.tls.client.ca": "ca.pem"}, ""),
+        ("SSL", {"gateway.allow.everyone": "true"}, ""),
+        ("SSL", {"gateway.allow.plaintext.passwords": "true"}, "gateway.allow.everyone"),
+        ("SASL_SSL", {}, "gateway.allow.plaintext.passwords"),
+        ("SASL_SSL", {"gateway.allow.everyone": "true"}, "gateway.allow.plaintext.passwords"),
+        ("SASL_SSL", {"gateway.allow.plaintext.passwords": "true"}, ""),
+        ("SASL_SSL", TLS, ""),
+        ("SASL_PLAINTEXT", {}, ""),
+        ("PLAINTEXT", {}, ""),
+    ],
+)
+def test_what_brokers_demand_is_weakened_only_if_somebody_says_so(
+    protocol: str, given: dict[str, str], named: str
+) -> None:
+    given = {"kafka.security.protocol": protocol, **given}
+    if not named:
+        GatewaySettings.load(None, {}, given, needed=())
+        return
+    with pytest.raises(SettingsError, match=rf"^unusable setting: kafka.security.protocol is .* {named}$"):
+        GatewaySettings.load(None, {}, given, needed=())
+
+
+@pytest.mark.parametrize(
+    ("protocol", "given", "everyone", "passwords"),
+    [
+        ("SSL", {"gateway.allow.everyone": "true"}, True, False),
+        ("SSL", {**TLS, "gateway.tls.client.ca": "ca.pem"}, False, False),
+        ("SASL_PLAINTEXT", {}, False, True),
+        ("SASL_PLAINTEXT", TLS, False, False),
+        ("SASL_SSL", {"gateway.allow.plaintext.passwords": "true"}, False, True),
+        ("SASL_SSL", TLS, False, False),
+        ("PLAINTEXT", {}, False, False),
+    ],
+)
+def test_what_is_weakened_is_known(
+    protocol: str, given: dict[str, str], everyone: bool, passwords: bool
+) -> None:
+    loaded = GatewaySettings.load(None, {}, {"kafka.security.protocol": protocol, **given}, needed=())
+    assert (loaded.takes_everyone, loaded.takes_plaintext_passwords) == (everyone, passwords)
+
+
+@pytest.mark.parametrize(
+    ("own", "others", "is_refused"),
+    [
+        ("a-", [], False),
+        ("a-", ["a-", "b-"], False),
+        ("", ["a-", "a-b-"], False),
+        ("a", ["a-"], True),
+        ("a-b-", ["a-"], True),
+        ("b-", ["a-", "a0-", "a-b-"], True),
+    ],
+)
+def test_no_tenants_prefix_begins_anothers(own: str, others: list[str], is_refused: bool) -> None:
+    given = {"gateway.groups.prefix": own, **{f"responses.topics.{it}": f"topic-{it}" for it in others}}
+    if not is_refused:
+        GatewaySettings.load(None, {}, given, needed=())
+        return
+    with pytest.raises(SettingsError, match=r"one tenant could name the groups of the other: choose"):
+        GatewaySettings.load(None, {}, given, needed=())
+
+
 @pytest.mark.parametrize(
     ("name", "value", "why"),
     [

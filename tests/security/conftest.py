@@ -76,6 +76,8 @@ def gateway_before(
         servers, of_user = secured.token_servers, secured.token_properties
     java = of_user("gateway", password_of("gateway"))
     settings = {f"kafka.{name}": value for name, value in java.items()}
+    # Its clients log in without TLS, whose own tests are elsewhere.
+    settings["gateway.allow.plaintext.passwords"] = "true"
     settings |= {f"topics.{name}": topics[name] for name in ("requests", "responses", "groups")}
     process = Process(
         directory,

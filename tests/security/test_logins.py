@@ -99,7 +99,8 @@ def take_part(servers: str, java: dict[str, str], directory: Path, name: str) ->
     """Let all parts do their work with these Java properties; topics begin with `name`."""
     file = write_settings(
         directory / "coordinator.toml",
-        {f"kafka.{key}": value for key, value in java.items()} | {"ui.port": "0"},
+        {f"kafka.{key}": value for key, value in java.items()}
+        | {"ui.port": "0", "gateway.allow.plaintext.passwords": "true"},
     )
     properties = directory / "client.properties"
     properties.write_text("".join(f"{key}={value}\n" for key, value in java.items()))
