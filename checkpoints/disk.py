@@ -1,13 +1,21 @@
-"""The room that a checkpoint takes on a disk of this machine."""
+"""Places on a disk of this machine: their names, and the room that is taken there."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["Room", "local_path", "room_of"]
+from group_coordinator.checkpoints.errors import CheckpointError
+
+__all__ = ["Room", "local_path", "plain_place", "room_of"]
+
+_PLAIN = re.compile(r"[A-Za-z0-9/:@=+,._~-]*")
 
 
 class Room(NamedTuple):
@@ -28,6 +36,28 @@ def local_path(checkpoint: str) -> Path | None:
     if colon and scheme == "file":
         return Path("/" + path.lstrip("/"))
     return None if "://" in checkpoint else Path(checkpoint)
+
+
+@contextmanager
+def plain_place(place: str) -> Iterator[str]:
+    """A name for a place that all readers understand alike, while the context is open.
+
+    Some of Spark's and Delta's readers take a path for a URI or a pattern. They look for another place if
+    there is a blank, `#`, `%` or `*` in it. So a place on this machine gets a link without such characters.
+    Raises `CheckpointError` for a place elsewhere.
+    """
+    if _PLAIN.fullmatch(place):
+        yield place
+        return
+    path = local_path(place)
+    if path is None:
+        raise CheckpointError(
+            f"{place} cannot be read: its name may only have letters of ASCII, digits and /:@=+,._~-"
+        )
+    with tempfile.TemporaryDirectory(prefix="group-coordinator-") as directory:
+        link = Path(directory, "place")
+        link.symlink_to(path.absolute(), target_is_directory=True)
+        yield str(link)
 
 
 def room_of(checkpoint: str) -> Room | None:

@@ -17,6 +17,7 @@ import msgspec
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
+from group_coordinator.checkpoints.disk import plain_place
 from group_coordinator.checkpoints.errors import CheckpointError
 from group_coordinator.checkpoints.files import CheckpointFiles
 from group_coordinator.checkpoints.frames import frames
@@ -76,7 +77,8 @@ def restore_checkpoint(
     with _spark_errors(checkpoint):
         for frame in frames(spark, _rows(export.groups), _SCHEMA):
             frame.write.mode("append").parquet(staged)
-        _run_one_batch(spark, staged, checkpoint, identity.state_partitions, per_group)
+        with plain_place(staged) as place:
+            _run_one_batch(spark, place, checkpoint, identity.state_partitions, per_group)
     rewrite_first_batch(files, offsets, export.header.watermark_ms)
     files.delete("sources")
     files.delete(_STAGED)

@@ -8,6 +8,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
+from group_coordinator.checkpoints.disk import plain_place
 from group_coordinator.checkpoints.errors import CheckpointError
 from group_coordinator.jobs.java_errors import cause
 
@@ -60,15 +61,16 @@ class State:
             source = self._spark.read.format("statestore").option("batchId", self._batch_id)
             # Kept by the executors until it is not referred to any more: what is read twice may be gone the
             # second time.
-            self._kept = (
-                source.load(self._checkpoint)
-                .select(
-                    F.col("key.key").alias("key"),
-                    F.col("value.groupState.group").alias("state"),
-                    F.col("partition_id").alias("partition"),
+            with plain_place(self._checkpoint) as place:
+                self._kept = (
+                    source.load(place)
+                    .select(
+                        F.col("key.key").alias("key"),
+                        F.col("value.groupState.group").alias("state"),
+                        F.col("partition_id").alias("partition"),
+                    )
+                    .localCheckpoint()
                 )
-                .localCheckpoint()
-            )
         return self._kept
 
     def _read(self, read: Callable[[DataFrame], Any]) -> Any:

@@ -15,7 +15,9 @@ from kafka.structs import MemberState as KafkaMemberState
 from group_coordinator.client.clock import now_ms
 from group_coordinator.client.commits import CommitCallback
 from group_coordinator.client.listeners import RebalanceListener, check_listener
+from group_coordinator.client.logs import LogQuestions
 from group_coordinator.client.member import GroupMember
+from group_coordinator.client.patterns import TopicPattern
 from group_coordinator.client.positions import AssignedRecords, Positions
 from group_coordinator.client.states import MemberState
 
@@ -52,12 +54,12 @@ Records = dict[TopicPartition, list[Any]]
 """partition -> its ConsumerRecords, in order; only partitions that have any."""
 
 
-class GroupConsumer:
+class GroupConsumer(LogQuestions):
     """A consumer of Kafka's records whose group the streaming coordinator looks after.
 
-    To use like kafka-python's KafkaConsumer, whose methods and settings it has as far as they make sense, and
-    like it in one thread only. The records come from Kafka. Membership and committed offsets are those of a
-    `GroupMember`, whose settings it also takes.
+    To use like kafka-python's KafkaConsumer, and like it in one thread only. It has the methods of that, but
+    for `assign` and `unsubscribe`, and the settings. The records come from Kafka. Membership and committed
+    offsets are those of a `GroupMember`, whose settings it also takes.
 
     `enable_auto_commit`: commit what `poll` has returned, every `auto_commit_interval_ms` in the next `poll`,
     before partitions are taken away, and on closing; positions that have not moved are not committed again.
@@ -100,6 +102,9 @@ class GroupConsumer:
         self._default_callback = default_offset_commit_callback
         self._consumer_timeout_ms = consumer_timeout_ms
         self._topics: Collection[str] | None = None
+        self._pattern: TopicPattern | None = None
+        self._look_every_ms: int = settings.get("metadata_max_age_ms", 300_000)
+        self._with_internal = not about_records.get("exclude_internal_topics", True)
 
         with ExitStack() as on_error:
             self._member = GroupMember(group_id=group_id, **settings)
@@ -122,16 +127,36 @@ class GroupConsumer:
 
     # -- the group -----------------------------------------------------------------------------------
 
-    def subscribe(self, topics: Collection[str], listener: RebalanceListener | None = None) -> None:
+    def subscribe(
+        self,
+        topics: Collection[str] = (),
+        pattern: str | None = None,
+        listener: RebalanceListener | None = None,
+    ) -> None:
         """Share the partitions of `topics`; see `GroupMember.subscribe`.
+
+        Or of all topics whose names begin with a match of the regular expression `pattern`. New ones are
+        looked for every `metadata_max_age_ms`.
 
         `listener` is called when positions can be asked for, set and committed. Revoked partitions still have
         theirs. Assigned partitions begin where it seeks, or else at the committed offset.
         """
         check_listener(listener)
+        if topics and pattern is not None:
+            raise ValueError("subscribe to either topics or a pattern; give a listener by name")
+        found = None
+        if pattern is not None:
+            found = TopicPattern(pattern, self.topics, self._look_every_ms, with_internal=self._with_internal)
+            topics = found.topics()
         self._member.subscribe(topics, listener=self._positions)
         self._positions.listener = listener
-        self._topics = frozenset(topics)
+        self._topics, self._pattern = frozenset(topics), found
+
+    def _look_for_topics(self) -> None:
+        found = None if self._pattern is None else self._pattern.topics_if_due()
+        if found is not None and found != self._topics:
+            self._member.subscribe(found, listener=self._positions)
+            self._topics = found
 
     def subscription(self) -> set[str] | None:
         """Return the topics that were subscribed to, None if there were none."""
@@ -175,29 +200,37 @@ class GroupConsumer:
 
     # -- records -------------------------------------------------------------------------------------
 
-    def poll(self, timeout_ms: int = 0, max_records: int | None = None) -> Records:
+    def poll(
+        self,
+        timeout_ms: int = 0,
+        max_records: int | None = None,
+        update_offsets: bool = True,  # noqa: FBT001, FBT002 - as in kafka-python
+    ) -> Records:
         """Take part in the group, and return records of the partitions that this consumer owns.
 
         Waits up to `timeout_ms` for records, and returns those that there are first, at most `max_records`
-        (by default `max_poll_records`). Has to be called at least every `max_poll_interval_ms`.
+        (by default `max_poll_records`). Has to be called at least every `max_poll_interval_ms`. Without
+        `update_offsets` the position stays, as in kafka-python.
 
         Raises what `GroupMember.poll` raises; NoOffsetForPartitionError or OffsetOutOfRangeError if a
         position is missing and `auto_offset_reset` is "none".
         """
         deadline = now_ms() + timeout_ms
+        self._look_for_topics()
         while True:
             self._member.poll(0 if self._member.assignment else _left(deadline))
-            records = self._read(deadline, max_records)
+            records = self._read(deadline, max_records, update_offsets=update_offsets)
             if records or not _left(deadline):
                 return records
 
-    def _read(self, deadline: int, max_records: int | None) -> Records:
+    def _read(self, deadline: int, max_records: int | None, *, update_offsets: bool) -> Records:
         if not self._member.assignment:
             return {}
         self._positions.commit_if_due()
         if not self._positions.restore(min(_left(deadline), _SLICE_MS)):
             return {}
-        records: Records = self._records.poll(min(_left(deadline), _SLICE_MS), max_records)
+        slice_ms = min(_left(deadline), _SLICE_MS)
+        records: Records = self._records.poll(slice_ms, max_records, update_offsets)
         # That took a while, in which the group may have gone on without this consumer.
         return records if self._member.state is MemberState.STABLE else {}
 
@@ -234,19 +267,6 @@ class GroupConsumer:
     def seek_to_end(self, *partitions: TopicPartition) -> None:
         """Go on from the next record to come, of all partitions if none is given."""
         self._records.seek_to_end(*partitions)
-
-    def pause(self, *partitions: TopicPartition) -> None:
-        """Have `poll` return nothing of `partitions`, until `resume` or another assignment."""
-        self._records.pause(*partitions)
-
-    def resume(self, *partitions: TopicPartition) -> None:
-        """Have `poll` return records of `partitions` again."""
-        self._records.resume(*partitions)
-
-    def paused(self) -> set[TopicPartition]:
-        """Return the partitions that are paused."""
-        paused: set[TopicPartition] = self._records.paused()
-        return paused
 
     def commit(
         self,

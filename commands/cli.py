@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import logging
 import sys
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import click
@@ -22,26 +23,39 @@ from group_coordinator.commands.groups.command import groups
 from group_coordinator.commands.history.command import history
 from group_coordinator.commands.measure_lag import measure_lag
 from group_coordinator.commands.member import member
+from group_coordinator.commands.output import open_streams, refuse_other_bytes, tell, why_refused
 from group_coordinator.commands.run import run
+from group_coordinator.commands.terminal import fail
 from group_coordinator.commands.ui import ui
 from group_coordinator.commands.write_history import write_history
+from group_coordinator.jobs.printable import printable
 
 __all__ = ["main"]
 
+_log = logging.getLogger(__name__)
+
 
 class _Commands(click.Group):
-    """Ends like any other group of commands, but spells errors of usage as all other errors are spelled."""
+    """Ends like any other group of commands, but spells errors of usage as all other errors are spelled.
 
-    def main(self, *args: Any, **kwargs: Any) -> NoReturn:
+    Whatever cannot be written or read is such an error as well. --verbose tells where.
+    """
+
+    def main(self, args: Sequence[str] | None = None, *others: Any, **kwargs: Any) -> NoReturn:
+        open_streams()
         try:
-            sys.exit(super().main(*args, **{**kwargs, "standalone_mode": False}))
+            refuse_other_bytes(sys.argv[1:] if args is None else args)
+            sys.exit(super().main(args, *others, **{**kwargs, "standalone_mode": False}))
         except click.Abort:
             sys.exit(1)
         except click.ClickException as error:
             shown = io.StringIO()
             error.show(shown)
-            click.echo(shown.getvalue().replace("Error: ", "error: ", 1), err=True, nl=False)
+            tell(printable(shown.getvalue().replace("Error: ", "error: ", 1)))
             sys.exit(error.exit_code)
+        except OSError as error:
+            _log.info("%s", error, exc_info=True)
+            fail(why_refused(error))
 
 
 @click.group(

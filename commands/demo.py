@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from group_coordinator.commands.output import put
 from group_coordinator.commands.terminal import fail, need_spark
 from group_coordinator.jobs.signals import stop_event
 
@@ -55,7 +56,7 @@ def demo(*, keep: bool) -> None:
     finally:
         # One can only find out with the files what went wrong.
         if keep or exit_code == 1:
-            click.echo(f"All files are in {directory}")
+            put(f"All files are in {directory}\n")
         else:
             shutil.rmtree(directory)
     sys.exit(exit_code)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from group_coordinator.commands.printable import json_of, printable
+from group_coordinator.commands.output import json_of, put, put_json
 from group_coordinator.commands.terminal import (
     bootstrap_option,
     config_option,
@@ -18,6 +18,7 @@ from group_coordinator.commands.terminal import (
     set_option,
     use_java,
 )
+from group_coordinator.jobs.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -63,9 +64,10 @@ def doctor(
     for finding in _findings(config, overrides):
         findings.append(finding)
         if not as_json:
-            click.echo(printable(f"{finding.verdict:9}{finding.subject:{_SUBJECT}}{finding.told}"))
+            line = f"{finding.verdict:9}{finding.subject:{_SUBJECT}}{finding.told}"
+            put(f"{printable(line)}\n")
     if as_json:
-        click.echo(json_of([each._asdict() for each in findings], indent=2))
+        put_json(f"{json_of([each._asdict() for each in findings], indent=2)}\n")
     if Verdict.WRONG in {each.verdict for each in findings}:
         sys.exit(1)
 

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from group_coordinator.commands.command_config import client_config, command_config_option
-from group_coordinator.commands.printable import json_of, printable
+from group_coordinator.commands.output import json_of, put, put_json
 from group_coordinator.commands.terminal import BOOTSTRAP_TIMEOUT_MS, bootstrap_option, fail, say
 from group_coordinator.commands.times import parsed_time
 from group_coordinator.coordinator_state.topics import EVENTS
+from group_coordinator.jobs.printable import printable_label, printable_name
 
 if TYPE_CHECKING:
     from group_coordinator.client.events import EventReader
@@ -121,7 +122,10 @@ def _show(
         for event in reader.poll(_POLL_MS):
             if _is_wanted(event, kinds, causes):
                 shown += 1
-                click.echo(json_of(event) if as_json else printable(line_of(event)))
+                if as_json:
+                    put_json(f"{json_of(event)}\n")
+                else:
+                    put(f"{line_of(event)}\n")
         if not follow and reader.has_caught_up:
             break
     if not (shown or follow):
@@ -142,8 +146,8 @@ def line_of(event: dict[str, Any]) -> str:
         for name, value in event.items()
         if name not in _HEAD and value not in (None, "")
     ]
-    told = " ".join([event["event"], *fields])
-    return f"{at.isoformat(timespec='milliseconds')}Z  {event['group_id']}  {told}"
+    told = printable_label(" ".join([event["event"], *fields]))
+    return f"{at.isoformat(timespec='milliseconds')}Z  {printable_name(event['group_id'])}  {told}"
 
 
 def _quoted(value: object) -> str:

@@ -20,7 +20,7 @@ from group_coordinator.client import (
 )
 from group_coordinator.client.work import DEFAULT_ASSIGNORS, natural
 from group_coordinator.commands.command_config import client_config, command_config_option
-from group_coordinator.commands.printable import printable
+from group_coordinator.commands.output import put
 from group_coordinator.commands.terminal import (
     BOOTSTRAP_TIMEOUT_MS,
     bootstrap_option,
@@ -28,6 +28,7 @@ from group_coordinator.commands.terminal import (
     request_topic_option,
 )
 from group_coordinator.coordinator_state.topics import RESPONSES
+from group_coordinator.jobs.printable import printable_label
 from group_coordinator.jobs.signals import stop_event
 
 __all__ = ["member"]
@@ -213,4 +214,4 @@ def _listed(units: Iterable[Any]) -> str:
 
 
 def _say(line: str) -> None:
-    click.echo(f"{time.strftime('%H:%M:%S')} {printable(line)}")
+    put(f"{time.strftime('%H:%M:%S')} {printable_label(line)}\n")

@@ -10,11 +10,25 @@ import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import NamedTuple, Self
 
-from group_coordinator.commands.printable import json_of, printable_cell
+from group_coordinator.commands.output import json_of
+from group_coordinator.jobs.printable import printable_label, printable_name
 
-__all__ = ["Cell", "Column", "Failure", "Line", "Note", "Report", "Row", "Table", "as_wide_as_needed"]
+__all__ = [
+    "Cell",
+    "Column",
+    "Failure",
+    "File",
+    "Line",
+    "Note",
+    "Reader",
+    "Report",
+    "Row",
+    "Table",
+    "as_wide_as_needed",
+]
 
 _MISSING = "-"
 
@@ -22,6 +36,12 @@ Cell = str | int | Mapping[str, Sequence[int]] | None
 """A value of a table: a text, a number, or the partitions of topics. None: there is none."""
 
 Row = tuple[Cell, ...]
+
+
+class Reader(Enum):
+    """The reader of a piece of output. Only programs get names as they are; the rest is printable."""
+
+    PEOPLE, PROGRAMS, OF_JSON, OF_ERRORS = range(4)
 
 
 class Column(NamedTuple):
@@ -76,7 +96,7 @@ class Table:
         if self.hidden:
             return
         shown = [
-            (column, [printable_cell(_text(row[i])) for row in self.rows])
+            (column, [printable_name(_text(row[i])) for row in self.rows])
             for i, column in enumerate(self.columns)
             if not column.for_programs
             and (not column.optional or any(row[i] is not None for row in self.rows))
@@ -95,7 +115,15 @@ class Table:
 
 @dataclass(frozen=True)
 class Line:
-    """Good news for people; JSON and CSV say it in a table."""
+    """Good news for people, after an empty line if `apart`; JSON and CSV say it in a table."""
+
+    text: str
+    apart: bool = False
+
+
+@dataclass(frozen=True)
+class File:
+    """The text of a file, which programs read; JSON and CSV say it in a table."""
 
     text: str
 
@@ -118,32 +146,35 @@ class Failure:
 class Report:
     """All that an action has to say, in order."""
 
-    items: list[Table | Line | Note | Failure] = field(default_factory=list)
+    items: list[Table | Line | File | Note | Failure] = field(default_factory=list)
 
     @property
     def exit_code(self) -> int:
         """0 if all that was asked for was done, otherwise 1."""
         return int(any(isinstance(item, Failure) for item in self.items))
 
-    def written(self, form: str) -> Iterator[tuple[str, bool]]:
-        """Yield what to print, piece by piece, and whether it is a message and no data."""
+    def written(self, form: str) -> Iterator[tuple[str, Reader]]:
+        """Yield what to print, piece by piece, each with its reader."""
         apart = "\n" if form == "table" else ""
         for item in self.items:
             match item:
                 case Note(text):
-                    yield f"{apart}{text}\n", True
+                    yield f"{apart}{printable_label(text)}\n", Reader.OF_ERRORS
                 case Failure(text):
-                    yield f"{apart}error: {text}\n", True
-                case Line(text) if form == "table":
-                    yield f"{text}\n", False
+                    yield f"{apart}error: {printable_label(text)}\n", Reader.OF_ERRORS
+                case Line(text, is_apart) if form == "table":
+                    before = "\n" if is_apart else ""
+                    yield f"{before}{printable_label(text)}\n", Reader.PEOPLE
+                case File(text) if form == "table":
+                    yield text, Reader.PROGRAMS
                 case Table() if form == "table":
-                    yield "".join(f"{line}\n" for line in item.lines()), False
+                    yield "".join(f"{line}\n" for line in item.lines()), Reader.PEOPLE
                 case _:
                     pass
         if form == "json":
-            yield self._json(), False
+            yield self._json(), Reader.OF_JSON
         elif form == "csv":
-            yield self._csv(), False
+            yield self._csv(), Reader.PROGRAMS
 
     def _tables(self) -> list[Table]:
         return [item for item in self.items if isinstance(item, Table)]

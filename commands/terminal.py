@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import click
 import msgspec
 
-from group_coordinator.commands.printable import printable
+from group_coordinator.commands.output import put, put_as_it_is, put_json, tell
+from group_coordinator.commands.tables import Reader
 from group_coordinator.coordinator_state.topics import REQUESTS
 from group_coordinator.deploy.extras import missing
+from group_coordinator.jobs.printable import printable_label
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -148,16 +150,20 @@ def at_terminal(settings: AnySettings) -> AnySettings:
 
 
 def say(line: str) -> None:
-    """Tell the user something."""
-    click.echo(printable(line), err=True)
+    """Tell the user something, in one line."""
+    tell(f"{printable_label(line)}\n")
 
 
 def show(report: Report, form: str) -> None:
     """Print what a command was asked for as a table, JSON or CSV, and its messages."""
-    for text, is_message in report.written(form):
-        # A program that reads CSV gets names as they are.
-        is_for_people = is_message or form == "table" or sys.stdout.isatty()
-        click.echo(printable(text) if is_for_people else text, nl=False, err=is_message)
+    put_for = {
+        Reader.PEOPLE: put,
+        Reader.PROGRAMS: put_as_it_is,
+        Reader.OF_JSON: put_json,
+        Reader.OF_ERRORS: tell,
+    }
+    for text, reader in report.written(form):
+        put_for[reader](text)
 
 
 def fail(error: Exception | str, tell: Callable[[str], None] = say) -> NoReturn:

@@ -18,6 +18,7 @@ from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from group_coordinator.history.errors import HistoryError
+from group_coordinator.history.places import place_of
 from group_coordinator.history.questions import About, Period, fleet, question_called, text, time
 from group_coordinator.history.rows import GenerationMember, OffsetChange, Row, Transition
 from group_coordinator.history.story import LagPoint, Story
@@ -42,8 +43,7 @@ class HistoryReader:
     """
 
     def __init__(self, path: str, as_of: datetime | None = None) -> None:
-        # Hadoop's name for what everybody else calls s3.
-        self._path = f"s3{path.removeprefix('s3a')}" if path.startswith("s3a://") else path
+        self._path = path
         self._as_of = as_of if as_of is None else _with_zone(as_of)
 
     @cached_property
@@ -65,7 +65,7 @@ class HistoryReader:
     def _open(self, name: str) -> DeltaTable:
         location = f"{self._path}/{name}"
         try:
-            table = DeltaTable(location)
+            table = DeltaTable(f"{place_of(self._path)}/{name}")
             if self._as_of is not None:
                 table.load_as_version(self._as_of)
         except TableNotFoundError:

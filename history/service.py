@@ -23,6 +23,7 @@ from group_coordinator.history.errors import HistoryError
 from group_coordinator.history.identity import claim_history
 from group_coordinator.history.lag_query import LagQuery
 from group_coordinator.history.metrics import HistoryMetrics
+from group_coordinator.history.places import place_of
 from group_coordinator.history.query import QUERY_NAME, start_query
 from group_coordinator.history.storage import SESSION_DEFAULTS, Retention, prepare_tables
 from group_coordinator.history.tables import EVENTS
@@ -66,6 +67,7 @@ def write_history(
     `say` is given a line for each thing a person waits for. Must be called in the main thread. Raises
     `HistoryError` if it cannot go on, `JarError` and `SettingsError`; starting again goes on there.
     """
+    place_of(settings.history_path)
     with failing_as(HistoryError, settings.bootstrap_servers), ExitStack() as stack:
         client_config = python_client_config(settings.bootstrap_servers, settings.kafka)
         watch = _Watch(settings)

@@ -16,6 +16,8 @@ import msgspec
 from structlog.processors import LogfmtRenderer, TimeStamper, add_log_level, format_exc_info
 from structlog.stdlib import ProcessorFormatter, add_logger_name
 
+from group_coordinator.jobs.printable import printable_json
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -56,7 +58,7 @@ def line_processors(form: str) -> tuple[Processor, ...]:
     render = _json if form == "json" else LogfmtRenderer(bool_as_flag=False)
 
     def on_one_line(logger: WrappedLogger, method: str, fields: EventDict) -> str:
-        return _printable(str(render(logger, method, fields)))
+        return printable_json(str(render(logger, method, fields)), keep="")
 
     return add_log_level, TimeStamper(fmt=_TIME), _in_order, on_one_line
 
@@ -122,7 +124,7 @@ def _short(_logger: WrappedLogger, _method: str, fields: EventDict) -> str:
         text = f"{fields['group']}: {what}" + (f": {told}" if told else "")
     text = _RANDOM.sub(r"-\1…", text)
     time = f"{fields['timestamp']} "
-    line = _printable(f"{time}{level}{text}")
+    line = printable_json(f"{time}{level}{text}", keep="")
     # In full, because the reason is at the end. Later lines of it begin below the text.
     return textwrap.fill(
         line,
@@ -132,15 +134,3 @@ def _short(_logger: WrappedLogger, _method: str, fields: EventDict) -> str:
         placeholder=" …",
         break_on_hyphens=False,
     )
-
-
-def _printable(line: str) -> str:
-    """`line` without anything that a terminal, or a reader of lines, would obey; JSON stays the same JSON."""
-    if line.isprintable():
-        return line
-    return "".join(each if each.isprintable() else _escaped(each) for each in line)
-
-
-def _escaped(character: str) -> str:
-    units = character.encode("utf-16-be", "surrogatepass").hex()
-    return "".join(f"\\u{units[i : i + 4]}" for i in range(0, len(units), 4))

@@ -18,7 +18,7 @@ from group_coordinator.history.rows import time_of
 from group_coordinator.history.spans import Span
 from group_coordinator.history.story import Story
 from group_coordinator.history.timeline import moves_table, resets_table, timeline_svg
-from group_coordinator.history.timeline.text import counted, escape, owned
+from group_coordinator.history.timeline.text import clean, counted, escape, owned
 from group_coordinator.page.api import PREFIX
 from group_coordinator.page.group_list import age_in_words, fresh, lag_note
 from group_coordinator.page.html import (
@@ -134,7 +134,7 @@ def _members(picture: GroupPicture) -> str:
         partitions = owned_here[member_id]
         if partitions is None:
             return said("", "what cannot be read")
-        return said(owned(partitions, units=is_work)[0]) if partitions else said("", "nothing")
+        return escape(clean(owned(partitions, units=is_work)[0])) if partitions else said("", "nothing")
 
     rows = (
         (
@@ -315,7 +315,7 @@ def _owners(story: Story, at: datetime) -> str:
         rows.append(
             (
                 said(member.client_id, "unknown"),
-                said(what if of_member else None, "nothing"),
+                escape(clean(what)) if of_member else said("", "nothing"),
                 f"<code>{said(member.member_id)}</code>",
                 said(member.group_instance_id, "dynamic"),
                 said(max(generations, default=None)),

@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 from urllib.parse import urlencode
 
-from group_coordinator.history.timeline.text import clean, escape, span_of_time
+from group_coordinator.history.timeline.text import escape, shortened, span_of_time
+from group_coordinator.jobs.printable import printable_name
 
 __all__ = [
     "Column",
@@ -45,7 +46,8 @@ def said(value: object, otherwise: str = "none") -> str:
     """A value as text in HTML; `otherwise`, in a lighter colour, if there is none."""
     if value is None or value == "":
         return f'<span class="soft">{escape(otherwise)}</span>'
-    return escape(clean(str(value)))
+    # A browser would show several blanks as one.
+    return escape(printable_name(shortened(str(value)))).replace("  ", " \N{NO-BREAK SPACE}")
 
 
 def address(path: str, **query: object) -> str:
@@ -134,7 +136,7 @@ def _heading(column: Column, kind: str) -> str:
 def field(label: str, name: str, value: str, kind: str = "search", others: str = "") -> str:
     """A field of a form, with its label. `others`: more attributes, as HTML."""
     return (
-        f'<label>{said(label)} <input type="{kind}" name="{name}" value="{escape(clean(value))}" {others}'
+        f'<label>{said(label)} <input type="{kind}" name="{name}" value="{escape(value)}" {others}'
         'autocomplete="off" spellcheck="false"></label>'
     )
 

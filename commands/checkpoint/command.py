@@ -18,8 +18,9 @@ from group_coordinator.commands.checkpoint.options import (
     spark_session,
 )
 from group_coordinator.commands.checkpoint.output import as_json, as_table
-from group_coordinator.commands.printable import printable_json
+from group_coordinator.commands.output import put, put_json
 from group_coordinator.commands.terminal import bootstrap_option, say
+from group_coordinator.jobs.printable import printable_json
 
 __all__ = ["checkpoint"]
 
@@ -60,7 +61,10 @@ def inspect(
         look_for_checkpoint(settings)
         with spark_session(settings) as spark:
             inspection = inspect_checkpoint(spark, path, batch)
-    click.echo(as_json(inspection) if output == "json" else as_table(inspection), nl=False)
+    if output == "json":
+        put_json(as_json(inspection))
+    else:
+        put(as_table(inspection))
 
 
 @checkpoint.command()
@@ -207,7 +211,7 @@ def replay(
         spark = None if is_json_lines(source) else stack.enter_context(spark_session(settings))
         for event in events(settings, read_export(spark, source), **choices):
             # As the topic has it, but for what a terminal would obey.
-            click.echo(printable_json(event))
+            put_json(f"{printable_json(event)}\n")
 
 
 def _places(offsets: Mapping[str, Mapping[int, int]]) -> str:

@@ -67,12 +67,14 @@ def look_for_checkpoint(settings: Settings) -> None:
     Hadoop's own settings may say that a path without a scheme is somewhere else: then Spark has to look.
     Raises `CheckpointError`.
     """
+    from group_coordinator.checkpoints.disk import local_path
     from group_coordinator.checkpoints.identity import IDENTITY_FILE, not_a_checkpoint
 
+    path = local_path(settings.checkpoint)
     is_elsewhere = "spark.hadoop.fs.defaultFS" in settings.spark or "HADOOP_CONF_DIR" in os.environ
-    if "://" in settings.checkpoint or is_elsewhere:
+    if path is None or (is_elsewhere and not settings.checkpoint.startswith("file:")):
         return
-    if not Path(settings.checkpoint, IDENTITY_FILE).is_file():
+    if not (path / IDENTITY_FILE).is_file():
         raise not_a_checkpoint(settings.checkpoint)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from group_coordinator.commands.printable import json_of
+from group_coordinator.commands.output import json_of
 from group_coordinator.commands.tables import Column, Row, Table, as_wide_as_needed
 
 if TYPE_CHECKING:

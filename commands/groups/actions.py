@@ -178,7 +178,7 @@ def delete(admin: AdminClient, group_ids: Collection[str] | None) -> Report:
     if not report.exit_code:
         report.items.append(Line(f"Deletion of requested consumer groups ({deleted}) was successful."))
     elif deleted:
-        report.items.append(Line(f"\nThese consumer groups were deleted successfully: {deleted}"))
+        report.items.append(Line(f"These consumer groups were deleted successfully: {deleted}", apart=True))
     return report
 
 

@@ -22,16 +22,18 @@ from group_coordinator.commands.groups import actions
 from group_coordinator.commands.groups.options import checked_action, parse_lag, parse_states
 from group_coordinator.commands.groups.plan import Planned, read_plan
 from group_coordinator.commands.groups.reset import ResetTo, parse_datetime, parse_duration, reset_offsets
-from group_coordinator.commands.printable import printable
+from group_coordinator.commands.output import put
 from group_coordinator.commands.tables import Report
 from group_coordinator.commands.terminal import (
     BOOTSTRAP_TIMEOUT_MS,
     bootstrap_option,
     fail,
     request_topic_option,
+    say,
     show,
 )
 from group_coordinator.coordinator_state.topics import GROUPS, LAG, RESPONSES
+from group_coordinator.jobs.printable import printable_label
 
 __all__ = ["groups"]
 
@@ -249,7 +251,7 @@ def _action(action: str, options: Mapping[str, Any]) -> Callable[[AdminClient], 
 
 def _reset(group_ids: tuple[str, ...] | None, options: Mapping[str, Any]) -> Callable[[AdminClient], Report]:
     if not options["execute"] and not options["dry_run"]:
-        click.echo(_NO_ACTION, err=True)
+        say(_NO_ACTION)
     to = _target(group_ids, options)
     return lambda admin: reset_offsets(
         admin,
@@ -303,9 +305,9 @@ def _watch(run: Callable[[], Report], seconds: float) -> NoReturn:
             try:
                 text = "".join(text for text, _ in run().written("table"))
             except KafkaError as error:
-                text = f"\nerror: {message_of(error)}\n"
+                text = f"\nerror: {printable_label(message_of(error))}\n"
             clear = _CLEAR if sys.stdout.isatty() else ""
-            click.echo(f"{clear}{time.strftime('%H:%M:%S')}\n{printable(text)}")
+            put(f"{clear}{time.strftime('%H:%M:%S')}\n{text}\n")
             time.sleep(seconds)
     except KeyboardInterrupt:
         sys.exit(0)

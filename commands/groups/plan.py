@@ -49,10 +49,10 @@ def _planned(path: str, line: int, row: list[str]) -> Planned:
 
 
 def written_plan(offsets: Mapping[str, Mapping[TopicPartition, int]], *, with_groups: bool) -> str:
-    """The lines of a file, without the last line's end."""
+    """The lines of a file."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     for group_id, of_group in offsets.items():
         for (topic, partition), offset in of_group.items():
             writer.writerow([*([group_id] if with_groups else []), topic, partition, offset])
-    return text.getvalue().removesuffix("\n")
+    return text.getvalue()

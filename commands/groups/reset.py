@@ -25,7 +25,7 @@ from group_coordinator.commands.arguments import TopicArgument
 from group_coordinator.commands.groups.actions import descriptions
 from group_coordinator.commands.groups.plan import written_plan
 from group_coordinator.commands.groups.views import GROUP, PARTITION, TOPIC
-from group_coordinator.commands.tables import Column, Failure, Line, Note, Report, Row, Table
+from group_coordinator.commands.tables import Column, Failure, File, Note, Report, Row, Table
 from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.coordinator_state.config import INT64_MAX
 
@@ -106,7 +106,7 @@ def reset_offsets(
         offsets = _committed(admin, offsets, report)
     if export:
         with_groups = group_ids is None or len(group_ids) > 1
-        report.items.append(Line(written_plan(offsets, with_groups=with_groups)))
+        report.items.append(File(written_plan(offsets, with_groups=with_groups)))
     else:
         rows: list[Row] = [
             (group_id, partition.topic, partition.partition, offset)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from group_coordinator.commands.arguments import TopicArgument, parse_topic, parsed
+from group_coordinator.commands.output import put_as_it_is
 from group_coordinator.commands.tables import Cell, Failure, Note, Report, Table, as_wide_as_needed
 from group_coordinator.commands.terminal import config_option, fail, need, say, show
 from group_coordinator.commands.times import parsed_time
@@ -155,7 +156,7 @@ def history(  # noqa: PLR0913 - one for each option
         _check_timeline(timeline, group, views or sql or any(narrowed.values()))
     query = _query(group, period, views, narrowed)
     if sql:
-        click.echo(f"{query};")
+        put_as_it_is(f"{query};\n")
         return
     reader = HistoryReader(history_path or _configured(config), as_of)
     try:

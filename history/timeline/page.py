@@ -22,6 +22,7 @@ _STYLE = """\
 body{margin:0 auto;padding:16px;max-width:1400px;background:var(--bg);color:var(--ink);
 font:13px/1.45 system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif}
 svg{width:100%;height:auto}
+.scroll{overflow-x:auto}
 table{border-collapse:collapse;width:100%;margin-top:16px}
 th,td{text-align:left;padding:4px 12px 4px 0;border-bottom:1px solid var(--line);vertical-align:top}
 th{color:var(--soft);font-weight:600}
@@ -82,7 +83,9 @@ def resets_table(story: Story, since: datetime, until: datetime) -> str:
     body = "".join(_reset(rows, write(rows[0].at)) for rows in shown)
     return (
         "<h2>Offsets set or deleted by no member</h2>\n"
-        f'<table class="resets">\n{head}<tbody>\n{body}</tbody>\n</table>\n'
+        # It scrolls on its own, in a file as on the page.
+        '<div class="scroll" role="group" aria-label="Offsets set or deleted by no member" tabindex="0">'
+        f'<table class="resets">\n{head}<tbody>\n{body}</tbody>\n</table></div>\n'
     )
 
 

@@ -9,6 +9,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 
+from group_coordinator.jobs.printable import printable_label
+
 __all__ = [
     "clean",
     "counted",
@@ -17,6 +19,7 @@ __all__ = [
     "owned",
     "ranges",
     "short_id",
+    "shortened",
     "span_of_time",
     "width",
     "writer",
@@ -24,20 +27,19 @@ __all__ = [
 
 _MAX = 400
 """Characters of one value; a reason may have thousands."""
-_SPACE = re.compile(r"[\t\n\r\x0b\x0c\x85\u2028\u2029]+")
-# Characters that XML does not allow, or that would turn the direction of the text after them.
-_UNWRITABLE = re.compile(
-    r"[^\x20-\x7e\xa0-\u061b\u061d-\u200d\u2010-\u2029\u202f-\u2065\u206a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
-)
 _NUMBERED = re.compile(r"(.*?)(0|[1-9][0-9]{0,8})", re.DOTALL)
 # Of a monospaced font's size; the widest of those that are common.
 _ADVANCE = 0.61
 
 
 def clean(value: str, limit: int = _MAX) -> str:
-    """Text that can be shown on one line, of at most `limit` characters."""
-    cut = value if len(value) <= limit else f"{value[: limit - 1]}…"
-    return _UNWRITABLE.sub("\N{REPLACEMENT CHARACTER}", _SPACE.sub(" ", cut))
+    """Text that can be shown on one line, of at most `limit` characters. An escape counts as one of them."""
+    return printable_label(shortened(value, limit))
+
+
+def shortened(value: str, limit: int = _MAX) -> str:
+    """The first `limit` characters, of which the last says that there are more."""
+    return value if len(value) <= limit else f"{value[: limit - 1]}…"
 
 
 def escape(text: str) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from group_coordinator.checkpoints.disk import Room, local_path, room_of
+from group_coordinator.checkpoints.disk import Room, local_path, plain_place, room_of
+from group_coordinator.checkpoints.errors import CheckpointError
 
 
 @pytest.mark.parametrize(
@@ -24,6 +26,31 @@ from group_coordinator.checkpoints.disk import Room, local_path, room_of
 )
 def test_where_a_checkpoint_is(checkpoint: str, path: str | None) -> None:
     assert local_path(checkpoint) == (None if path is None else Path(path))
+
+
+@pytest.mark.parametrize("name", ["my place", "a#b", "a%20b", "a?b", "{a,b}*[c]", "grün", "a\\b"])
+def test_a_place_has_a_name_that_nobody_takes_for_another(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / name
+    folder.mkdir()
+    (folder / "file").touch()
+
+    for place in (str(folder), f"file://{folder}"):
+        with plain_place(place) as plain:
+            assert re.fullmatch("[a-zA-Z0-9/_.-]+", plain)
+            assert [each.name for each in Path(plain).iterdir()] == ["file"]
+        assert not Path(plain).is_symlink()
+    assert (folder / "file").exists()
+
+
+def test_a_plain_place_keeps_its_name() -> None:
+    for place in ("/var/lib/coordinator", "here", "s3a://bucket/a=b"):
+        with plain_place(place) as plain:
+            assert plain == place
+
+
+def test_a_place_in_a_store_has_no_other_name() -> None:
+    with pytest.raises(CheckpointError, match="may only have"), plain_place("s3a://bucket/my place"):
+        pass
 
 
 @pytest.fixture

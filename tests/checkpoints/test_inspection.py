@@ -109,3 +109,13 @@ def test_a_checkpoint_before_its_first_batch(spark: SparkSession, copy: Path) ->
 def test_what_is_no_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="is not the checkpoint of a coordinator: name one that is"):
         inspect_checkpoint(spark, str(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["my checkpoint", "a#b", "a%20b", "{a,b}*"])
+def test_a_folder_may_have_any_name(spark: SparkSession, copy: Path, name: str) -> None:
+    folder = copy.rename(copy.with_name(name))
+
+    for place in (str(folder), f"file://{folder}"):
+        found = inspect_checkpoint(spark, place)
+        assert found.groups is not None
+        assert (found.checkpoint, found.groups.total) == (place, 4)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import time
+from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 import pytest
+from kafka import KafkaConsumer
 from kafka.consumer.subscription_state import AsyncConsumerRebalanceListener
 from kafka.errors import IllegalStateError, KafkaTimeoutError, NoOffsetForPartitionError
 from kafka.structs import ConsumerGroupMetadata, MemberState, OffsetAndMetadata, TopicPartition
@@ -82,7 +85,7 @@ class ListRecords:
         for each, reset in list(self.resets.items()):
             self.seek(each, 0 if reset == "earliest" else len(self.logs.get(each, ())))
 
-    def poll(self, timeout_ms, max_records):
+    def poll(self, timeout_ms, max_records, update_offsets=True):
         self._reset()
         polled, room = {}, max_records or 500
         for each, at in self.positions.items():
@@ -103,6 +106,9 @@ class ListRecords:
 
     def paused(self):
         return self.stopped
+
+    def topics(self):
+        return {each.topic for each in self.logs}
 
     def close(self, autocommit=True, timeout_ms=None):
         assert not autocommit
@@ -264,7 +270,7 @@ def test_static_restart_gets_its_partitions_and_positions_back(make_consumer, co
     first, other = make_consumer("c1", "a", group_instance_id="w1"), make_consumer("c2", "a")
     join(first, other)
     owned, heard = first.assignment(), Listener()
-    other.subscribe(["a"], heard)
+    other.subscribe(["a"], listener=heard)
     (before,) = read(first, 3, max_records=3).values()
     first.close()
     again = make_consumer("c3", "a", group_instance_id="w1")
@@ -318,7 +324,7 @@ def test_listener_may_say_where_to_begin(make_consumer, coordinator):
             super().on_partitions_assigned(assigned)
 
     consumer, listener = make_consumer("c1"), Seeker()
-    consumer.subscribe(["a"], listener)
+    consumer.subscribe(["a"], listener=listener)
 
     assert read(consumer, 8) == {each: [f"{each.partition}-8", f"{each.partition}-9"] for each in A}
     assert listener.journal[0][:2] == ("assigned", frozenset(A))
@@ -331,7 +337,7 @@ def test_listener_may_ask_where_it_begins(make_consumer):
     first.close()
     consumer = make_consumer("c2")
     listener = Listener(lambda: consumer.position(A[0]))
-    consumer.subscribe(["a"], listener)
+    consumer.subscribe(["a"], listener=listener)
     join(consumer)
     consumer.seek_to_end()
     consumer.seek_to_beginning(A[1])
@@ -390,7 +396,7 @@ def test_records_that_were_waited_for_while_the_partitions_were_lost_are_not_ret
     make_consumer, coordinator, monkeypatch
 ):
     class Slow(ListRecords):
-        def poll(self, timeout_ms, max_records):
+        def poll(self, timeout_ms, max_records, update_offsets=True):
             if self.positions[A[0]] == 4:
                 coordinator.forget("orders")
                 wait_for(lambda: consumer._member.state == "Unjoined")
@@ -411,9 +417,9 @@ def test_listener_can_do_all_with_what_is_revoked_and_is_told_when_it_is_lost(ma
             super().on_partitions_revoked(revoked)
 
     consumer, listener = make_consumer("c1", enable_auto_commit=False), Committer()
-    consumer.subscribe(["a"], listener)
+    consumer.subscribe(["a"], listener=listener)
     read(consumer, 40)
-    consumer.subscribe(["a", "b"], listener)
+    consumer.subscribe(["a", "b"], listener=listener)
     wait_for(lambda: consumer.poll() or listener.words == ["assigned", "revoked", "assigned"])
     assert committed(coordinator) == [10] * 4
 
@@ -433,10 +439,10 @@ def test_listener_is_not_needed(make_consumer, coordinator):
 
 def test_partitions_whose_last_commit_is_refused_are_lost(make_consumer, coordinator):
     consumer, listener = make_consumer("c1", heartbeat_interval_ms=80_000), Listener()
-    consumer.subscribe(["a"], listener)
+    consumer.subscribe(["a"], listener=listener)
     read(consumer, 40)
     coordinator.forget("orders")
-    consumer.subscribe(["b"], listener)
+    consumer.subscribe(["b"], listener=listener)
 
     wait_for(lambda: consumer.poll() or len(listener.words) == 3)
 
@@ -629,7 +635,7 @@ def test_what_makes_no_sense_is_refused(make_consumer):
     with pytest.raises(ValueError, match="give the names of assignors as `assignors`"):
         make_consumer("c1", partition_assignment_strategy=[])
     with pytest.raises(TypeError, match="asynchronous"):
-        make_consumer("c1").subscribe(["a"], Asynchronous())
+        make_consumer("c1").subscribe(["a"], listener=Asynchronous())
     with pytest.raises(TypeError, match="list of strings"):
         make_consumer("c1").subscribe("a")
 
@@ -645,3 +651,80 @@ def test_nothing_stays_open_when_it_cannot_be_made(make_consumer, coordinator, m
     with pytest.raises(KafkaTimeoutError):
         make_consumer("c1", channel=channel)
     assert channel.closed
+
+
+def test_a_pattern_finds_topics_that_come_later(make_consumer, logs, coordinator):
+    consumer = make_consumer("c1", metadata_max_age_ms=0)
+    listener = Listener()
+    consumer.subscribe(pattern="a|b", listener=listener)
+    assert read(consumer, 40) == logs
+    assert consumer.subscription() == {"a"}
+
+    new = TopicPartition("b", 0)
+    logs[new] = ["first"]
+    coordinator.topics["b"] = 1
+    assert read(consumer, 1)[new] == ["first"]
+    assert consumer.subscription() == {"a", "b"}
+    assert consumer.assignment() == {*A, new}
+
+
+def test_topics_and_a_pattern_do_not_go_together(make_consumer):
+    with pytest.raises(ValueError, match="either topics or a pattern"):
+        make_consumer("c1").subscribe(["a"], pattern="a")
+
+
+# -- kafka-python's consumer ---------------------------------------------------------------------------------
+
+# They are for programs that share no work; docs/clients.md says so.
+NOT_THERE = {"assign", "unsubscribe"}
+
+
+def methods_of(kind):
+    return {name: it for name, it in inspect.getmembers(kind, callable) if not name.startswith("_")}
+
+
+def test_it_has_the_methods_of_kafka_python_with_their_arguments():
+    ours, theirs = methods_of(GroupConsumer), methods_of(KafkaConsumer)
+    assert theirs.keys() - ours.keys() == NOT_THERE
+    for name in theirs.keys() - NOT_THERE:
+        wanted = list(inspect.signature(theirs[name]).parameters)
+        assert list(inspect.signature(ours[name]).parameters)[: len(wanted)] == wanted, name
+
+
+def test_what_is_missing_is_in_the_guide():
+    guide = (Path(__file__).parents[2] / "docs" / "clients.md").read_text()
+    assert [name for name in NOT_THERE if f"`{name}`" not in guide] == []
+
+
+def test_questions_about_logs_go_to_the_brokers(make_consumer):
+    consumer = make_consumer("c1")
+    asked = []
+
+    class Asked:
+        def __getattr__(self, name):
+            return lambda *arguments: asked.append((name, *arguments))
+
+    consumer._records, records = Asked(), consumer._records
+    try:
+        consumer.topics()
+        consumer.partitions_for_topic("a")
+        consumer.beginning_offsets(A, 7)
+        consumer.end_offsets(A)
+        consumer.offsets_for_times({A[0]: 5}, 7)
+        consumer.highwater(A[0])
+        consumer.metrics()
+        consumer.bootstrap(7)
+        consumer.bootstrap_connected()
+    finally:
+        consumer._records = records
+    assert asked == [
+        ("topics",),
+        ("partitions_for_topic", "a"),
+        ("beginning_offsets", A, 7),
+        ("end_offsets", A, None),
+        ("offsets_for_times", {A[0]: 5}, 7),
+        ("highwater", A[0]),
+        ("metrics", False),
+        ("bootstrap", 7, False),
+        ("bootstrap_connected",),
+    ]

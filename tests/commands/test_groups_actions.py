@@ -233,7 +233,7 @@ def test_deletion_of_some(admin: MemoryAdmin, make_member: Callable[..., GroupMe
 
     assert [
         "Group 'busy' could not be deleted due to: The group is not empty.",
-        "\nThese consumer groups were deleted successfully: 'idle'",
+        "These consumer groups were deleted successfully: 'idle'",
     ] == told(report)
     assert [("busy", "Error: The group is not empty."), ("idle", "Successful")] == rows(report)
     assert ["Group 'absent' could not be deleted due to: The group id does not exist."] == told(absent)

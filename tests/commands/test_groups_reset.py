@@ -13,7 +13,7 @@ from kafka.structs import TopicPartition
 
 from group_coordinator.commands.arguments import TopicArgument
 from group_coordinator.commands.groups.reset import ResetTo, parse_datetime, parse_duration, reset_offsets
-from group_coordinator.commands.tables import Failure, Line, Note, Report, Table
+from group_coordinator.commands.tables import Failure, File, Line, Note, Report, Table
 from tests.commands.memory_admin import FIRST_TIMESTAMP_MS
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def rows(report: Report) -> list[tuple[object, ...]]:
 
 
 def told(report: Report) -> list[str]:
-    return [item.text for item in report.items if isinstance(item, Line | Note | Failure)]
+    return [item.text for item in report.items if isinstance(item, Line | File | Note | Failure)]
 
 
 def new_offsets(report: Report) -> dict[tuple[object, object], object]:
@@ -229,8 +229,8 @@ def test_export_names_the_group_unless_it_is_the_only_one(admin: MemoryAdmin) ->
     admin.commit("h", refunds={0: 0})
     current = ResetTo(current=True)
 
-    assert ["orders,0,3\norders,1,6"] == told(plan(admin, "g", None, current, export=True))
-    both = "g,orders,0,3\ng,orders,1,6\nh,refunds,0,0"
+    assert ["orders,0,3\norders,1,6\n"] == told(plan(admin, "g", None, current, export=True))
+    both = "g,orders,0,3\ng,orders,1,6\nh,refunds,0,0\n"
     for group_ids in (None, ["g", "h"]):
         assert [both] == told(reset_offsets(admin, group_ids, None, current, execute=False, export=True))
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from group_coordinator.commands.tables import Column, Failure, Line, Note, Report, Table
+from group_coordinator.commands.tables import Column, Failure, Line, Note, Reader, Report, Table
 from group_coordinator.commands.terminal import show
 
 GROUP = Column("GROUP", 8, grows=True)
@@ -18,8 +18,9 @@ EPOCH = Column("LEADER-EPOCH", 5, verbose=True)
 def written(report: Report, form: str = "table") -> tuple[str, str]:
     """What goes to stdout and to stderr."""
     pieces = list(report.written(form))
-    return "".join(text for text, message in pieces if not message), "".join(
-        text for text, message in pieces if message
+    return tuple(
+        "".join(text for text, reader in pieces if (reader is Reader.OF_ERRORS) is is_error)
+        for is_error in (False, True)
     )
 
 

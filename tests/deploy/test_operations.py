@@ -21,6 +21,7 @@ SOURCES = [
     *sorted((ROOT / "jobs").glob("*.py")),
     *sorted((ROOT / "streaming").rglob("*.py")),
     *sorted((ROOT / "checkpoints").glob("*.py")),
+    ROOT / "client" / "foreign.py",
     ROOT / "client" / "tokens.py",
     ROOT / "commands" / "run.py",
     ROOT / "page" / "service.py",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from datetime import datetime, timedelta
@@ -33,6 +34,28 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def reader(path: Path) -> HistoryReader:
     return HistoryReader(str(path))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["my history", "a#b", "a%b", "a?b", "a*b", "a[b", "{a,b}", "a:b", "a=b", "a+b", "~x", "`'", "grün 日本"],
+)
+def test_a_folder_may_have_any_name(path: Path, tmp_path: Path, name: str) -> None:
+    folder = tmp_path / name
+    shutil.copytree(path, folder)
+
+    for place in (str(folder), f"file:{folder}", f"file://{folder}"):
+        assert HistoryReader(place).query(COUNT) == HistoryReader(str(path)).query(COUNT)
+    with pytest.raises(HistoryError, match=re.escape(f"there is no table {folder}/nowhere")):
+        HistoryReader(f"{folder}/nowhere").query(COUNT)
+
+
+@pytest.mark.parametrize("name", ["a%20b", "100%af", "a\\b"])
+def test_a_folder_that_would_be_taken_for_another_is_refused(path: Path, tmp_path: Path, name: str) -> None:
+    shutil.copytree(path, tmp_path / name)
+
+    with pytest.raises(HistoryError, match="rename the folder"):
+        HistoryReader(str(tmp_path / name)).query(COUNT)
 
 
 # -- SQL -------------------------------------------------------------------------------------------------
