@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
@@ -61,6 +62,18 @@ def passing(*, rounds: int, seconds: float, file: Path | None) -> None:
     from benchmarks.passing import Plan, run
 
     run(Plan(rounds, seconds), file)
+
+
+@main.command()
+@click.option("--seconds", default=5.0, show_default=True, help="Of each attack.")
+@click.option("--beside", type=click.Path(exists=True, path_type=Path), help="Another checkout with a .venv.")
+@_json
+def innocent(*, seconds: float, beside: Path | None, file: Path | None) -> None:
+    """Measure how long a client waits at a gateway beside another one that means harm: 8 minutes."""
+    from benchmarks.innocent import Plan, run
+
+    before = {} if beside is None else {"beside": f"{beside.absolute()}/.venv/bin/python"}
+    run(Plan(seconds, {**before, "here": sys.executable}), file)
 
 
 @main.command()
