@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kafka import KafkaConsumer, TopicPartition
 
 from group_coordinator.checkpoints.errors import CheckpointError
+from group_coordinator.client.ask_offsets import begins_of, ends_of
 from group_coordinator.client.since import offsets_since
 from group_coordinator.coordinator_state.foreign import ForeignJson
 
@@ -28,13 +29,13 @@ def offsets_at(client_config: Mapping[str, Any], topic: str, place: str) -> dict
         numbers = consumer.partitions_for_topic(topic) or ()
         partitions = [TopicPartition(topic, number) for number in sorted(numbers)]
         if place == "earliest":
-            offsets = consumer.beginning_offsets(partitions)
+            offsets = begins_of(consumer, partitions)
         elif place == "latest":
-            offsets = consumer.end_offsets(partitions)
+            offsets = ends_of(consumer, partitions)
         elif place.startswith("{"):
             offsets = _given(place, partitions)
         else:
-            offsets = offsets_since(consumer, consumer.end_offsets(partitions), parse_time(place))
+            offsets = offsets_since(consumer, ends_of(consumer, partitions), parse_time(place))
         return {each.partition: offset for each, offset in offsets.items()}
     finally:
         consumer.close()

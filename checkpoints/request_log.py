@@ -10,6 +10,7 @@ from kafka import KafkaConsumer, TopicPartition
 
 from group_coordinator.checkpoints.errors import CheckpointError
 from group_coordinator.checkpoints.shifts import NO_SHIFTS
+from group_coordinator.client.ask_offsets import begins_of
 from group_coordinator.coordinator_state.log import Record
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def read_requests(
             stack.callback(consumer.close)
             partition = TopicPartition(topic, number)
             first = start.get(number, 0)
-            if first < end[number] and (begin := consumer.beginning_offsets([partition])[partition]) > first:
+            if first < end[number] and (begin := begins_of(consumer, [partition])[partition]) > first:
                 raise CheckpointError(
                     f"{topic}-{number} begins at offset {begin}, and {first} is wanted: the records before "
                     "are gone. Begin later, or with a newer export"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafka import TopicPartition
 
+from group_coordinator.client.ask_offsets import ends_of
 from group_coordinator.coordinator_state.log import is_probe
 from group_coordinator.jobs.lookups import consumer_of
 
@@ -67,7 +68,7 @@ def readable_ends(
     """The offsets of a topic's partitions up to which all records can be read. Raises `KafkaError`."""
     consumer, begins = consumer_of(client_config, [TopicPartition(topic, it) for it in partitions])
     try:
-        ends = consumer.end_offsets(list(begins))
+        ends = ends_of(consumer, begins)
     finally:
         consumer.close()
     return {partition.partition: end for partition, end in ends.items()}

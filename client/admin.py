@@ -66,6 +66,8 @@ __all__ = [
 _POLL_MS = 500
 _CLOSE_MS = 5_000
 _MAX_NAMED = 3
+_NOTHING = OffsetAndMetadata(-1, "", -1)
+"""Nothing is committed there."""
 
 RequestT = TypeVar("RequestT", bound=Request)
 ResponseT = TypeVar("ResponseT", bound=Response)
@@ -283,7 +285,10 @@ class AdminClient(Closing):
         *,
         as_stored: bool = False,
     ) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
-        offsets: dict[str, dict[TopicPartition, OffsetAndMetadata]] = {each: {} for each in group_specs}
+        offsets = {
+            group_id: dict.fromkeys(partitions or (), _NOTHING)
+            for group_id, partitions in group_specs.items()
+        }
         known = set() if as_stored else {name for answer in answers for name in with_ids(answer.topics)}
         found = self._logs().find(known) if known else {}
         for answer in answers:

@@ -14,6 +14,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.errors import KafkaError, KafkaTimeoutError, NoError, UnknownTopicOrPartitionError, for_code
 from kafka.structs import TopicPartition
 
+from group_coordinator.client.ask_offsets import ends_of
 from group_coordinator.client.foreign import Records
 from group_coordinator.client.membership import AnyAnswer
 from group_coordinator.client.tokens import check_token
@@ -118,7 +119,7 @@ class KafkaChannel:
     def _start_reading(self, partitions: list[TopicPartition]) -> None:
         self._consumer.assign(partitions)
         # A fixed offset, and now: a lazy "from the end" would be the end after the first answer.
-        for partition, end in self._consumer.end_offsets(partitions).items():
+        for partition, end in ends_of(self._consumer, partitions).items():
             self._consumer.seek(partition, end)
 
     def listen_to(self, client_id: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from kafka import KafkaConsumer
 from kafka.structs import TopicPartition
 
+from group_coordinator.client.ask_offsets import ends_of
 from group_coordinator.client.channel import WITHOUT_GROUP, MissingTopicError, check_settings, settings_of
 from group_coordinator.client.closing import Closing
 from group_coordinator.client.since import offsets_since
@@ -64,7 +65,7 @@ class EventReader(Closing):
                 raise MissingTopicError(events_topic)
             partitions = [TopicPartition(events_topic, number) for number in sorted(numbers)]
             self._consumer.assign(partitions)
-            self._ends: dict[TopicPartition, int] = self._consumer.end_offsets(partitions)
+            self._ends = ends_of(self._consumer, partitions)
             begins = self._ends
             if since_ms is not None:
                 begins = offsets_since(self._consumer, self._ends, since_ms)

@@ -12,6 +12,7 @@ from kafka import KafkaConsumer
 from kafka.errors import KafkaTimeoutError
 from kafka.structs import TopicPartition
 
+from group_coordinator.client.ask_offsets import begins_of, ends_of
 from group_coordinator.client.channel import WITHOUT_GROUP, settings_of
 from group_coordinator.client.foreign import Records
 from group_coordinator.coordinator_state.newest import Newest
@@ -76,7 +77,7 @@ def read_groups(
 def _ends(consumer: KafkaConsumer, topic: str, partitions: int) -> dict[TopicPartition, int]:
     """Assign the partitions that hold something; where each of them ends."""
     every = [TopicPartition(topic, number) for number in range(partitions)]
-    begins, ends = consumer.beginning_offsets(every), consumer.end_offsets(every)
+    begins, ends = begins_of(consumer, every), ends_of(consumer, every)
     filled = {partition: ends[partition] for partition in every if begins[partition] < ends[partition]}
     consumer.assign(list(filled))
     for partition in filled:

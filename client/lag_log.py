@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from kafka import KafkaConsumer
 from kafka.errors import KafkaTimeoutError, TopicAuthorizationFailedError
 from kafka.structs import TopicPartition
 
+from group_coordinator.client.ask_offsets import ends_of
 from group_coordinator.client.channel import WITHOUT_GROUP, settings_of
 from group_coordinator.client.closing import Closing
 from group_coordinator.client.foreign import Records
@@ -43,6 +44,8 @@ _LOOKS_BACK_MS = (60_000, 900_000)
 is never read, however many groups are measured."""
 
 
+Offset = Annotated[int, msgspec.Meta(ge=0)]
+
 STATUSES = ("ok", "lagging", "rewound", "stopped", "stalled")
 """The values of `status`, from the best to the worst."""
 
@@ -56,8 +59,8 @@ class MeasuredPartition(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     partition_index: int
-    committed_offset: int
-    log_end_offset: int
+    committed_offset: Offset
+    log_end_offset: Offset
     age_ms: Ms
     error_ms: Ms
     at_least: bool
@@ -148,7 +151,7 @@ def assign_since(
     if not partitions:
         return None
     consumer.assign(partitions)
-    ends = dict(consumer.end_offsets(partitions))
+    ends = ends_of(consumer, partitions)
     # An equal part of the records from each partition.
     most = None if most_records is None else most_records // len(partitions)
     for partition, first in offsets_since(consumer, ends, since_ms).items():
@@ -170,7 +173,7 @@ class LagLog(Closing):
         timeout_ms: int = 10_000,
         clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
-        self._topic, self._timeout_s, self._clock_ms = topic, timeout_ms / 1_000, clock_ms
+        self._topic, self._timeout_ms, self._clock_ms = topic, timeout_ms, clock_ms
         self._config = (
             settings_of(KafkaConsumer, kafka_config) | WITHOUT_GROUP | {"auto_offset_reset": "latest"}
         )
@@ -200,7 +203,7 @@ class LagLog(Closing):
         if self._consumer is None:
             self._consumer = KafkaConsumer(**self._config)
         if assigned := self._consumer.assignment():
-            self._read(self._consumer, self._consumer.end_offsets(list(assigned)), wanted)
+            self._read(self._consumer, ends_of(self._consumer, assigned, self._timeout_ms), wanted)
             return self._fresh()
         for look_back_ms in _LOOKS_BACK_MS:
             ends = assign_since(self._consumer, self._topic, self._clock_ms() - look_back_ms)
@@ -219,15 +222,17 @@ class LagLog(Closing):
     def _read(
         self, consumer: KafkaConsumer, ends: Mapping[TopicPartition, int], wanted: Collection[bytes] | None
     ) -> None:
-        deadline_s = time.monotonic() + self._timeout_s
+        deadline_s = time.monotonic() + self._timeout_ms / 1_000
         newest: dict[bytes, Any] = {}
         while any(consumer.position(each) < end for each, end in ends.items()):
             records = [record for part in consumer.poll(timeout_ms=_POLL_MS).values() for record in part]
             newest |= {each.key: each for each in records if wanted is None or each.key in wanted}
             if records:
-                deadline_s = time.monotonic() + self._timeout_s
+                deadline_s = time.monotonic() + self._timeout_ms / 1_000
             elif time.monotonic() > deadline_s:
-                raise KafkaTimeoutError(f"topic {self._topic!r} could not be read for {self._timeout_s:g} s")
+                raise KafkaTimeoutError(
+                    f"topic {self._topic!r} could not be read for {self._timeout_ms / 1_000:g} s"
+                )
         self._take(newest.values())
 
     def _take(self, records: Iterable[Any]) -> None:

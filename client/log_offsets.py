@@ -7,15 +7,16 @@ from typing import Any, NamedTuple
 
 from kafka import KafkaAdminClient
 from kafka.admin import OffsetSpec, OffsetTimestamp
-from kafka.errors import NoError, UnknownTopicOrPartitionError
 from kafka.structs import OffsetAndTimestamp, TopicPartition
 
+from group_coordinator.client.ask_offsets import ask_offsets, leaders_of, topics_of
 from group_coordinator.client.channel import settings_of
 from group_coordinator.client.topic_ids import found_in
 from group_coordinator.coordinator_state.offsets.still_there import Found
 
 __all__ = ["Log", "LogOffsets", "ResetTarget", "reset_target"]
 
+_PATIENCE_MS = 10_000
 _UNKNOWN_OFFSET = -1
 """The broker's answer if no record is so young (ListOffsetsResponse.UNKNOWN_OFFSET)."""
 
@@ -41,11 +42,12 @@ class ResetTarget(NamedTuple):
 class LogOffsets:
     """Asks brokers about the logs of many partitions at once. `kafka_config`: kafka-python's settings.
 
-    Answers leave out partitions without a leader, and those of a topic that does not exist or that this
-    program may not see. They do not spoil the others.
+    Answers leave out partitions without a leader, and those of a broker that does not answer for
+    `patience_ms`. They leave out topics that do not exist or that this program may not see.
     """
 
-    def __init__(self, **kafka_config: Any) -> None:
+    def __init__(self, *, patience_ms: float = _PATIENCE_MS, **kafka_config: Any) -> None:
+        self._patience_ms = patience_ms
         self._admin = KafkaAdminClient(**settings_of(KafkaAdminClient, kafka_config))
 
     def close(self) -> None:
@@ -54,21 +56,11 @@ class LogOffsets:
 
     def partitions(self, topics: Collection[str]) -> set[TopicPartition]:
         """The partitions of the topics that have a leader."""
-        if not topics:  # an empty list would ask for all topics
-            return set()
-        return {
-            TopicPartition(topic["name"], partition["partition_index"])
-            for topic in self._admin.describe_topics(sorted(topics))
-            if topic["error_code"] == NoError.errno
-            for partition in topic["partitions"]
-            if partition["leader_id"] >= 0
-        }
+        return set(leaders_of(self._admin, topics, self._patience_ms)) if topics else set()
 
     def find(self, topics: Collection[str]) -> dict[str, Found]:
         """Look topics up, by name; without those that Kafka cannot tell of."""
-        if not topics:  # an empty list would ask for all topics
-            return {}
-        return found_in(self._admin.describe_topics(sorted(topics)))
+        return found_in(topics_of(self._admin, topics, self._patience_ms)) if topics else {}
 
     def list_partition_offsets(
         self, specs: Mapping[TopicPartition, int]
@@ -77,16 +69,15 @@ class LogOffsets:
 
         For a timestamp it is the first offset that is not older, or -1.
         """
-        try:
-            return self._list(specs)
-        except UnknownTopicOrPartitionError:
-            # One was deleted between the two questions. The first will leave it out now.
-            return self._list(specs)
+        return ask_offsets(self._admin, specs, self._patience_ms)
 
-    def _list(self, specs: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp]:
-        led = self.partitions({partition.topic for partition in specs})
-        known = {partition: spec for partition, spec in specs.items() if partition in led}
-        return dict(self._admin.list_partition_offsets(known)) if known else {}
+    def ends(
+        self, partitions: Collection[TopicPartition], isolation_level: str = "read_uncommitted"
+    ) -> dict[TopicPartition, int]:
+        """Look up where logs end, with `read_committed` before the first transaction that is open."""
+        specs = dict.fromkeys(partitions, OffsetSpec.LATEST)
+        found = ask_offsets(self._admin, specs, self._patience_ms, isolation_level)
+        return {partition: each.offset for partition, each in found.items()}
 
     def logs(self, specs: Mapping[TopicPartition, int]) -> dict[TopicPartition, Log]:
         """Look up what `reset_target` has to know to reset each partition as its spec says."""

@@ -82,13 +82,14 @@ def _parts(entries: Iterable[tuple[TopicPartition, Entry]]) -> Iterator[dict[str
 
 
 def committed(answer: OffsetFetchResponse) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Return the committed offsets of an answer."""
+    """Return the committed offsets of an answer. As for Kafka, a negative one means that nothing is."""
     return {
         TopicPartition(topic.name, each.partition_index): OffsetAndMetadata(
             each.committed_offset, each.metadata, each.committed_leader_epoch
         )
         for topic in answer.topics
         for each in topic.partitions
+        if each.committed_offset >= 0
     }
 
 

@@ -29,13 +29,13 @@ class Progress:
 
     @property
     def offset(self) -> int | None:
-        """The offset that is committed."""
-        return None if self.committed is None else self.committed.offset
+        """The offset that is committed. As for Kafka, a negative one means that nothing is."""
+        return self.committed.offset if self.committed is not None and self.committed.offset >= 0 else None
 
     @property
     def lag(self) -> int | None:
         """The number of records that are left; None if it is not known."""
-        if self.offset is None or self.offset == -1 or self.log_end is None:
+        if self.offset is None or self.log_end is None:
             return None
         return self.log_end - self.offset
 

@@ -9,6 +9,8 @@ from kafka import KafkaConsumer
 from kafka.errors import TopicAuthorizationFailedError, UnknownTopicOrPartitionError
 from kafka.structs import TopicPartition
 
+from group_coordinator.client.ask_offsets import offsets_of
+
 __all__ = ["offsets_since", "partitions_of"]
 
 
@@ -28,5 +30,5 @@ def offsets_since(
 
     `ends`: where the partitions end. Raises a KafkaError.
     """
-    found = consumer.offsets_for_times(dict.fromkeys(ends, since_ms))
-    return {each: end if found.get(each) is None else found[each].offset for each, end in ends.items()}
+    found = offsets_of(consumer, dict.fromkeys(ends, since_ms))
+    return {each: end if found[each] < 0 else found[each] for each, end in ends.items()}

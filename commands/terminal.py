@@ -50,7 +50,7 @@ _SPARK = ("pandas", "prometheus_client", "pyarrow", "pyspark", "rich", "structlo
 def bootstrap_option(default: str | None = None) -> Callable[[Command], Command]:
     """The option for the Kafka brokers, by the name that Kafka's tools give it and by the setting's.
 
-    Without a `default` the setting bootstrap.servers counts.
+    Without a `default` the setting bootstrap.servers counts, which has the same one.
     """
     return click.option(
         "--bootstrap-server",
@@ -60,7 +60,7 @@ def bootstrap_option(default: str | None = None) -> Callable[[Command], Command]
         default=default,
         show_default=default is not None,
         envvar=None if default is None else "GROUP_COORDINATOR_BOOTSTRAP_SERVERS",
-        help="Kafka brokers, with commas between.",
+        help="Kafka brokers, with commas between." + ("" if default else "  [default: localhost:9092]"),
     )
 
 

@@ -16,6 +16,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.errors import KafkaError, KafkaTimeoutError
 from kafka.structs import TopicPartition
 
+from group_coordinator.client.ask_offsets import begins_of, ends_of
 from group_coordinator.client.channel import read_answer, settings_of
 from group_coordinator.client.groups_log import read_listing
 from group_coordinator.client.topic_ids import found_in
@@ -223,9 +224,9 @@ class Reader:
             ours = [TopicPartition(topic, partition) for topic in sorted(response_topics)]
             self._consumer.assign([*ours, *groups])
             # A fixed offset, and now: a lazy "from the end" would be the end after the first answer.
-            for each, end in self._consumer.end_offsets(ours).items():
+            for each, end in ends_of(self._consumer, ours).items():
                 self._consumer.seek(each, end)
-            begins, ends = self._consumer.beginning_offsets(groups), self._consumer.end_offsets(groups)
+            begins, ends = begins_of(self._consumer, groups), ends_of(self._consumer, groups)
             for each in groups:
                 self._consumer.seek(each, begins[each])
             self._unread = {each: ends[each] for each in groups if begins[each] < ends[each]}

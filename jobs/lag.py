@@ -12,6 +12,8 @@ from kafka.errors import KafkaError
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from group_coordinator.client.ask_offsets import begins_of, ends_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
@@ -100,8 +102,7 @@ class LagWatch(Collector):
             return None
         numbers = self._consumer.partitions_for_topic(self._topic) or set(read)
         partitions = [TopicPartition(self._topic, number) for number in sorted(numbers)]
-        ends = self._consumer.end_offsets(partitions)
-        begins = self._consumer.beginning_offsets(partitions)
+        begins, ends = begins_of(self._consumer, partitions), ends_of(self._consumer, partitions)
         # Nobody can read records that have passed their retention.
         positions = {each: max(begins[each], read.get(each.partition, 0)) for each in partitions}
         unread = {each: position for each, position in positions.items() if position < ends[each]}

@@ -9,6 +9,8 @@ from kafka import KafkaConsumer
 from kafka.errors import KafkaTimeoutError
 from kafka.net.compat import KafkaNetClient
 
+from group_coordinator.client.ask_offsets import begins_of
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
@@ -50,7 +52,7 @@ def consumer_of(
         tries += 1
         consumer = KafkaConsumer(**client_config, **SOON, group_id=None, enable_auto_commit=False)
         try:
-            return consumer, consumer.beginning_offsets(list(partitions), timeout_ms=_TRY_MS)
+            return consumer, begins_of(consumer, partitions, _TRY_MS)
         except BaseException as error:
             consumer.close()
             if tries == _TRIES or not isinstance(error, KafkaTimeoutError):

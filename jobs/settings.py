@@ -68,7 +68,7 @@ def _dotted(field: str) -> str:
 class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid_unknown_fields=True):
     """Settings of the long-lived job. Names in files are dotted; times are in ms."""
 
-    bootstrap_servers: str = ""
+    bootstrap_servers: str = "localhost:9092"
     checkpoint: str = ""
     """Directory or object-store URI; belongs to one coordinator and outlives it."""
 
@@ -171,13 +171,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid
         except ValueError as error:
             raise SettingsError(str(error)) from None
         values, group = names.sorted(given)
+        settings: Self = _convert(values, cls)
         for name in needed:
-            if not values.get(name):
+            if not getattr(settings, name.replace(".", "_")):
                 raise SettingsError(
                     f"{name} is not set: give --{name.replace('.', '-')}, set "
                     f"{ENVIRONMENT_PREFIX}{name.replace('.', '_').upper()}, or put it in the settings file"
                 )
-        settings: Self = _convert(values, cls)
         _check(settings)
         settings = msgspec.structs.replace(settings, group=_convert(group, GroupConfig))
         _check_sizes(settings)

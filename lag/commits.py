@@ -44,12 +44,13 @@ class Commits:
         try:
             group_id, topic, number = _keys.read(record.key)
             partition = TopicPartition(topic, number)
-            if record.value is None:
-                self._book.deleted(group_id, partition)
-                return
-            offset = _offsets.read(record.value)
+            offset = None if record.value is None else _offsets.read(record.value)
         except UnreadableError as error:
             self._skipped.skip(place_of(record), error)
+            return
+        if offset is None or offset.committed_offset < 0:
+            # Kafka takes a negative offset from a client, and tells others that nothing is committed.
+            self._book.deleted(group_id, partition)
             return
         at_ms, committed = offset.commit_timestamp_ms, offset.committed_offset
         self._book.committed(group_id, partition, at_ms, committed, offset.topic_id)

@@ -53,9 +53,9 @@ class Course:
         self._lags: deque[int] = deque(maxlen=_WINDOW)
 
     @property
-    def committed(self) -> int | None:
-        """The offset that was committed last."""
-        return self._commits[-1].offset if self._commits else None
+    def newest(self) -> tuple[int, int]:
+        """The time of the last commit, in ms, and its offset."""
+        return self._commits[-1].at_ms, self._commits[-1].offset
 
     def commits(self, at_ms: int, offset: int, end: int | None) -> None:
         """Add a commit, unless it is older than the last. `end`: the end of the log then, if it was known."""
@@ -66,11 +66,11 @@ class Course:
             at_ms = self._commits.pop().at_ms
         self._commits.append(_Commit(at_ms, offset, None if end is None else max(0, end - offset)))
 
-    def measured(self, lag: int) -> None:
-        """Add a measurement."""
-        self._lags.append(lag)
-        if self._commits and self._commits[-1].lag is None:
-            self._commits[-1] = self._commits[-1]._replace(lag=lag)
+    def measured(self, lag: int, *, has_read_all: bool = False) -> None:
+        """Add a measurement. `has_read_all`: none of the offsets that are left is a record."""
+        self._lags.append(0 if has_read_all else lag)
+        if self._commits and (self._commits[-1].lag is None or has_read_all):
+            self._commits[-1] = self._commits[-1]._replace(lag=self._lags[-1])
 
     def status(self, now_ms: int) -> Status:
         """Judge the partition at the time `now_ms`."""

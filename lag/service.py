@@ -12,6 +12,7 @@ from kafka.admin import OffsetSpec
 from kafka.errors import KafkaError
 from kafka.structs import TopicPartition
 
+from group_coordinator.client.ask_offsets import ask_offsets
 from group_coordinator.client.channel import WITHOUT_GROUP
 from group_coordinator.client.log_offsets import LogOffsets
 from group_coordinator.client.messages import message_of
@@ -34,6 +35,8 @@ log = logging.getLogger(__name__)
 
 _POLL_MS = 200
 _AGAIN_S = 2.0
+_PATIENCE_MS = 3_000
+"""A broker that does not answer is waited for so long, and what the others have said counts."""
 _CONSUMER_SETTINGS: dict[str, Any] = {
     **WITHOUT_GROUP,
     "auto_offset_reset": "earliest",
@@ -53,15 +56,17 @@ class _Measuring:
         self._topic, self._metrics, self._lag_topic = settings.topics_offsets, metrics, topic
         self._interval_ms = settings.lag_interval_ms
         self._kafka_config = kafka_config
-        self._book = Book(settings.measures, settings.lag_max_partitions)
-        self._commits = Commits(self._book)
         self._stamps, self._max_fetches = Stamps(), settings.lag_max_fetches
+        self._book = Book(
+            settings.measures, settings.lag_max_partitions, settings.reads_committed, self._stamps.first
+        )
+        self._commits = Commits(self._book)
 
     def run(self, stop: StopEvent) -> None:
         """Measure until it is stopped. Raises a KafkaError."""
         with (
             closing(KafkaConsumer(**{**self._kafka_config, **_CONSUMER_SETTINGS})) as consumer,
-            closing(LogOffsets(**self._kafka_config)) as logs,
+            closing(LogOffsets(patience_ms=_PATIENCE_MS, **self._kafka_config)) as logs,
             closing(RecordTimes(self._kafka_config)) as times,
         ):
             unread = self._begin(consumer)
@@ -75,10 +80,14 @@ class _Measuring:
                     for record in records:
                         self._commits.take(record)
                 if unread:
-                    unread = {each: end for each, end in unread.items() if consumer.position(each) < end}
+                    unread = {each: end for each, end in unread.items() if _position(consumer, each) < end}
                 elif time.monotonic() >= due_s:
                     due_s = time.monotonic() + self._interval_ms / 1_000
                     self._measure(logs, times)
+                    if self._book.has_to_read_again:
+                        self._book.read_again()
+                        self._commits = Commits(self._book)
+                        unread = self._begin(consumer)
 
     def _begin(self, consumer: KafkaConsumer) -> dict[TopicPartition, int] | None:
         """Begin with all commits that there are; returns where they end, or None without the topic."""
@@ -88,22 +97,39 @@ class _Measuring:
             return None
         partitions = [TopicPartition(self._topic, number) for number in sorted(numbers)]
         consumer.assign(partitions)
-        consumer.seek_to_beginning(*partitions)
-        return dict(consumer.end_offsets(partitions))
+        begins, ends = (
+            ask_offsets(consumer, dict.fromkeys(partitions, spec), _PATIENCE_MS)
+            for spec in (OffsetSpec.EARLIEST, OffsetSpec.LATEST)
+        )
+        if away := [each for each in partitions if each not in begins or each not in ends]:
+            log.warning(
+                "commits in %d partitions of %s are read once they have a leader", len(away), self._topic
+            )
+        for each in away:
+            consumer.seek_to_beginning(each)
+        unread = {each: ends[each].offset for each in partitions if each not in away}
+        for each in unread:
+            consumer.seek(each, begins[each].offset)
+        return unread
 
     def _measure(self, logs: LogOffsets, times: RecordTimes) -> None:
         began_s = time.monotonic()
-        asked = dict.fromkeys(self._book.partitions, OffsetSpec.LATEST)
-        found = logs.list_partition_offsets(asked)
-        ends = {partition: each.offset for partition, each in found.items()}
+        ends = logs.ends(self._book.partitions)
+        ends_of_committed = logs.ends(self._book.partitions_of_committed, isolation_level="read_committed")
         topics = logs.find(self._book.topics_with_ids)
         at_ms = round(time.time() * 1_000)
-        groups = self._book.measure(at_ms, ends, topics)
+        groups = self._book.measure(at_ms, ends, ends_of_committed, topics)
         if wanted := self._stamps.wanted(groups, times.refused, self._max_fetches):
-            self._stamps.take(wanted, times.ask(wanted))
+            self._stamps.take(times.ask(wanted))
         groups = self._stamps.applied(groups, at_ms)
         self._metrics.measured(time.monotonic() - began_s, groups, len(self._book.left_out))
         self._lag_topic.put(measurements_of(groups, at_ms, self._interval_ms))
+
+
+def _position(consumer: KafkaConsumer, partition: TopicPartition) -> int:
+    """The offset to read next; -1 if a leader that has just changed does not tell in time."""
+    position = consumer.position(partition, timeout_ms=_POLL_MS)
+    return -1 if position is None else int(position)
 
 
 def measure_lag(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
 from typing import Annotated
 
 import msgspec
 
 from group_coordinator.jobs.settings import Port, Positive, Settings
+from group_coordinator.lag.patterns import is_chosen, matches
 
 __all__ = ["LagSettings"]
+
+_LEVELS = ("read_uncommitted", "read_committed")
 
 
 class LagSettings(Settings, frozen=True, kw_only=True):
@@ -23,6 +25,9 @@ class LagSettings(Settings, frozen=True, kw_only=True):
     """Time between two measurements, in ms."""
     lag_max_fetches: Annotated[int, msgspec.Meta(ge=0)] = 100
     """Records at most that are fetched in an interval for their timestamps; 0: none, only ends count."""
+    lag_isolation_level: str = "read_uncommitted"
+    """What members of groups are taken to read: read_uncommitted, read_committed, or GROUPS=LEVEL with commas
+    between; the first that matches a group counts."""
     lag_cluster_name: str = "kafka"
     """Value of the label cluster_name, as dashboards of kafka-lag-exporter choose by it."""
     lag_metrics_port: Port = 9468
@@ -30,5 +35,25 @@ class LagSettings(Settings, frozen=True, kw_only=True):
 
     def measures(self, group_id: str) -> bool:
         """Whether this group is chosen."""
-        patterns = (each.strip() for each in self.lag_groups.split(","))
-        return any(fnmatchcase(group_id, each) for each in patterns if each)
+        return is_chosen(group_id, self.lag_groups)
+
+    def reads_committed(self, group_id: str) -> bool:
+        """Whether its members are taken to read no records of open and aborted transactions."""
+        levels = _levels(self.lag_isolation_level)
+        level = next((level for pattern, level in levels if matches(group_id, pattern)), _LEVELS[0])
+        return level == _LEVELS[1]
+
+    def __post_init__(self) -> None:
+        """Refuse what the types do not. Raises `ValueError`, of which `load` makes a `SettingsError`."""
+        for _, level in _levels(self.lag_isolation_level):
+            if level not in _LEVELS:
+                raise ValueError(
+                    f"lag.isolation.level has {level!r}: it is {' or '.join(_LEVELS)}, for all groups or as "
+                    "GROUPS=LEVEL, with commas between"
+                )
+
+
+def _levels(text: str) -> list[tuple[str, str]]:
+    """Pairs of a pattern and a level, in their order. A level alone is for all groups."""
+    parts = [each.rpartition("=") for each in text.split(",") if each.strip()]
+    return [(pattern.strip() if equals else "*", level.strip()) for pattern, equals, level in parts]

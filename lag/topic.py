@@ -198,6 +198,10 @@ class LagTopic:
         ]
         self._producer.flush(_FLUSH_S)
         problems = [each.exception for each in futures if each.failed()]
+        if problems:
+            # The topic may be gone. The next one looks, and makes it again if it is to.
+            close_producer(self._producer)
+            self._producer = None
         return len(futures) - len(problems), message_of(problems[0]) if problems else None
 
     def _prepare(self) -> None:

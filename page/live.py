@@ -12,6 +12,7 @@ from typing import Any, Self
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError, TopicAuthorizationFailedError
 
+from group_coordinator.client.ask_offsets import begins_of, ends_of
 from group_coordinator.client.channel import WITHOUT_GROUP
 from group_coordinator.client.messages import message_of
 from group_coordinator.client.since import offsets_since, partitions_of
@@ -91,7 +92,7 @@ class Live:
             if partitions is None:
                 self._stopping.wait(_AGAIN_S)
                 return
-            ends = consumer.end_offsets(partitions)
+            ends = ends_of(consumer, partitions)
             # Others go on with what was known before until as much is known again.
             memory = Memory(self._limits)
             while not self._stopping.is_set():
@@ -111,7 +112,7 @@ class Live:
                     self.pulse.has_looked = self._clock in ends
                 if self.pulse.is_silent(datetime.now(UTC)):
                     # A consumer says nothing of brokers that are away; a request to them does.
-                    consumer.end_offsets([self._clock], timeout_ms=_BOOTSTRAP_MS)
+                    ends_of(consumer, [self._clock], _BOOTSTRAP_MS)
 
     def _assign(self, consumer: KafkaConsumer) -> list[TopicPartition] | None:
         """Begin with all pictures, and with the events of the last hours; None if a topic is not there."""
@@ -127,11 +128,12 @@ class Live:
         there = partitions_of(consumer, self._clock.topic) if self._may_read_clock else []
         clock = [each for each in there if each == self._clock]
         consumer.assign([*pictures, *events, *clock])
-        consumer.seek_to_beginning(*pictures)
+        begins = begins_of(consumer, [*pictures, *clock])
+        for partition in pictures:
+            consumer.seek(partition, begins[partition])
         begin_ms = round((time.time() - self._back.total_seconds()) * 1_000)
-        for partition, begin in offsets_since(consumer, consumer.end_offsets(events), begin_ms).items():
+        for partition, begin in offsets_since(consumer, ends_of(consumer, events), begin_ms).items():
             consumer.seek(partition, begin)
         if clock:
-            begins, ends = consumer.beginning_offsets(clock), consumer.end_offsets(clock)
-            consumer.seek(self._clock, max(begins[self._clock], ends[self._clock] - 1))
+            consumer.seek(self._clock, max(begins[self._clock], ends_of(consumer, clock)[self._clock] - 1))
         return [*pictures, *events, *clock]

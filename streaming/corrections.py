@@ -23,6 +23,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaError
 
 from group_coordinator.checkpoints.watches import Watch, begin_watch, open_watches
+from group_coordinator.client.ask_offsets import ends_of
 from group_coordinator.coordinator_state.newest import header
 from group_coordinator.jobs.lookups import SOON
 from group_coordinator.streaming.overtaken import Overtaken
@@ -127,7 +128,7 @@ class Corrections:
                 for number in consumer.partitions_for_topic(topic) or ()
             ]
             consumer.assign(partitions)
-            ends = consumer.end_offsets(partitions)
+            ends = ends_of(consumer, partitions)
             for partition, end in ends.items():
                 consumer.seek(partition, end)
         except KafkaError:
@@ -174,7 +175,7 @@ class Corrections:
     def _read(self, consumer: KafkaConsumer, overtaken: Overtaken) -> None:
         is_done, ends = self._until is not None, self._ends
         if is_done and ends is None:
-            ends = consumer.end_offsets(list(consumer.assignment()))
+            ends = ends_of(consumer, consumer.assignment())
             with self._lock:
                 # Unless another batch is expected since then.
                 self._ends = None if self._until is None else ends

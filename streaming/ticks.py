@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import msgspec
 from kafka import TopicPartition
 
+from group_coordinator.client.ask_offsets import ends_of
 from group_coordinator.coordinator_state.foreign import ForeignJson, Ms
 from group_coordinator.jobs.lookups import consumer_of
 
@@ -78,7 +79,7 @@ class TickReader:
     def __enter__(self) -> Self:
         partition = self._partition
         self._consumer.assign([partition])
-        (self._end,) = self._consumer.end_offsets([partition]).values()
+        (self._end,) = ends_of(self._consumer, [partition]).values()
         first = self._end - 1 if self._first is None else self._first
         self._consumer.seek(partition, max(self._begin, first))
         self.position = self._consumer.position(partition)
@@ -123,7 +124,7 @@ class TickReader:
         return newest if silent_s <= quiet_s or self._is_behind() else None
 
     def _is_behind(self) -> bool:
-        (end,) = self._consumer.end_offsets([self._partition]).values()
+        (end,) = ends_of(self._consumer, [self._partition]).values()
         return bool(self.position < end)
 
 

@@ -26,6 +26,7 @@ from group_coordinator.coordinator_state.responses import (
     InvalidRequestResponse,
     JoinGroupResponse,
 )
+from tests.client.brokers import Brokers
 
 
 class Record(NamedTuple):
@@ -86,8 +87,19 @@ class FakeConsumer(FakeClient):
     def assign(self, partitions):
         self.kafka.calls.append(("assign", partitions))
 
-    def end_offsets(self, partitions):
-        return dict.fromkeys(partitions, 42)
+    @property
+    def _manager(self):
+        return Brokers(
+            {
+                TopicPartition(name, number): (0, 42)
+                for name, count in self.kafka.topics.items()
+                for number in range(count)
+            }
+        )
+
+    @property
+    def config(self):
+        return self.DEFAULT_CONFIG
 
     def seek(self, partition, offset):
         self.kafka.calls.append(("seek", partition, offset))

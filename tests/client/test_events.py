@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, NamedTuple
 
 import pytest
-from kafka.structs import OffsetAndTimestamp, TopicPartition
+from kafka.structs import TopicPartition
 
 from group_coordinator.client import MissingTopicError, events
 from group_coordinator.client.events import EventReader
+from group_coordinator.coordinator_state.topics import EVENTS
+from tests.client.brokers import Brokers
 
 
 class Record(NamedTuple):
@@ -29,24 +31,19 @@ class Consumer:
     def __init__(self, **settings: Any) -> None:
         self.settings = settings
         self.positions: dict[TopicPartition, int] = {}
+        self.config = {"request_timeout_ms": 1_000}
+        self._manager = Brokers(
+            lambda: {TopicPartition(EVENTS, it): (0, len(of)) for it, of in enumerate(self.partitions)},
+            lambda each, at_ms: next(
+                (it.offset for it in self.partitions[each.partition] if it.timestamp >= at_ms), -1
+            ),
+        )
 
     def partitions_for_topic(self, _topic: str) -> set[int]:
         return set(range(len(self.partitions)))
 
     def assign(self, partitions: list[TopicPartition]) -> None:
         self.assigned = partitions
-
-    def end_offsets(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-        return {each: len(self.partitions[each.partition]) for each in partitions}
-
-    def offsets_for_times(
-        self, times: dict[TopicPartition, int]
-    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        found = {
-            each: next((it for it in self.partitions[each.partition] if it.timestamp >= at_ms), None)
-            for each, at_ms in times.items()
-        }
-        return {each: it and OffsetAndTimestamp(it.offset, it.timestamp, -1) for each, it in found.items()}
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         self.positions[partition] = offset

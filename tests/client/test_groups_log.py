@@ -12,6 +12,7 @@ from kafka.structs import TopicPartition
 from group_coordinator.client import groups_log
 from group_coordinator.client.groups_log import GroupListing, read_groups
 from group_coordinator.coordinator_state.responses import GroupPicture
+from tests.client.brokers import Brokers
 
 TOPIC = "coordinator.groups"
 
@@ -38,12 +39,10 @@ class Consumer:
         self.positions = {}
         self.closed = False
         self.made.append(self)
-
-    def beginning_offsets(self, partitions):
-        return {each: self.partitions[each][0].offset if self.partitions[each] else 0 for each in partitions}
-
-    def end_offsets(self, partitions):
-        return {each: self.ends[each] for each in partitions}
+        self.config = {"request_timeout_ms": 1_000}
+        self._manager = Brokers(
+            {it: (of[0].offset if of else 0, self.ends[it]) for it, of in self.partitions.items()}
+        )
 
     def assign(self, partitions):
         self.assigned = partitions

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from typing import ClassVar
-from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kafka.admin import OffsetSpec, OffsetTimestamp
-from kafka.errors import UnknownTopicOrPartitionError
-from kafka.structs import OffsetAndTimestamp, TopicPartition
+from kafka.structs import TopicPartition
 
 from group_coordinator.client import log_offsets
 from group_coordinator.client.log_offsets import Log, LogOffsets, ResetTarget, reset_target
 from group_coordinator.coordinator_state.offsets.still_there import Found
+from tests.client.brokers import Brokers
 
 A0, A1, A2 = (TopicPartition("a", number) for number in range(3))
-GONE = TopicPartition("gone", 0)
+GONE, SECRET = TopicPartition("gone", 0), TopicPartition("secret", 0)
 WHERE = "for topic partition a-0. Value will be set to"
 
 
@@ -25,78 +24,56 @@ class Admin:
     """Topic a has three partitions, the last without a leader; timestamps of records are 1000, 1001, ..."""
 
     DEFAULT_CONFIG: ClassVar = {"bootstrap_servers": None}
-    logs: ClassVar = {A0: (0, 5), A1: (10, 30)}
-    calls: ClassVar[list] = []
-    leaders: ClassVar = {0: 1, 1: 1, 2: -1}
+    made: ClassVar[list] = []
+    closed: ClassVar[list] = []
+    config: ClassVar = {}
+    logs: ClassVar = {A0: (0, 5), A1: (10, 30), A2: (0, 9), SECRET: (0, 1)}
 
     def __init__(self, **settings):
         assert {"bootstrap_servers": "k:1"} == settings
-
-    def describe_topics(self, topics):
-        self.calls.append(("describe_topics", topics))
-        partitions = [{"partition_index": n, "leader_id": leader} for n, leader in self.leaders.items()]
-        known = {"a": (0, partitions), "secret": (29, []), "unknown": (7, [])}
-        return [
-            {"name": topic, "error_code": code, "partitions": found, "topic_id": UUID(int=len(found))}
-            for topic in topics
-            for code, found in [known.get(topic, (3, []))]
-        ]
-
-    def list_partition_offsets(self, specs):
-        self.calls.append(("list_partition_offsets", specs))
-        if missing := specs.keys() - self.logs.keys():
-            raise UnknownTopicOrPartitionError(missing)
-        return {partition: self._found(spec, *self.logs[partition]) for partition, spec in specs.items()}
-
-    @staticmethod
-    def _found(spec, begin, end):
-        if spec == OffsetSpec.EARLIEST:
-            return OffsetAndTimestamp(begin, -1, None)
-        if spec == OffsetSpec.LATEST:
-            return OffsetAndTimestamp(end, -1, None)
-        offset = max(begin, spec - 1000)
-        return OffsetAndTimestamp(offset if offset < end else -1, spec, None)
+        self.brokers = self._manager = Brokers(dict(self.logs))
+        self.brokers.leaders = {A2: -1}
+        self.brokers.codes = {"secret": 29, "unknown": 7}
+        self.made.append(self)
 
     def close(self):
-        self.calls.append(("close",))
+        self.closed.append(self)
 
 
 @pytest.fixture
 def logs(monkeypatch):
     monkeypatch.setattr(log_offsets, "KafkaAdminClient", Admin)
-    monkeypatch.setattr(Admin, "calls", [])
+    monkeypatch.setattr(Admin, "made", [])
+    monkeypatch.setattr(Admin, "closed", [])
     return LogOffsets(bootstrap_servers="k:1", acks="all")
 
 
-def test_only_what_has_a_leader_is_looked_up_and_all_of_it_at_once(logs):
+def test_only_what_has_a_leader_is_looked_up(logs):
     ends = logs.list_partition_offsets(dict.fromkeys([A0, A1, A2, GONE], OffsetSpec.LATEST))
 
     assert {A0: 5, A1: 30} == {partition: end.offset for partition, end in ends.items()}
-    assert ["describe_topics", "list_partition_offsets"] == [name for name, *_ in Admin.calls]
-
-
-def test_nothing_is_asked_about_nothing(logs):
-    assert {} == logs.list_partition_offsets({})
-    assert {} == logs.list_partition_offsets({GONE: OffsetSpec.LATEST})
-    assert set() == logs.partitions([])
-    assert [("describe_topics", ["gone"])] == Admin.calls
 
 
 def test_partitions_are_those_of_topics_that_can_be_seen(logs):
     assert {A0, A1} == logs.partitions({"a", "secret", "gone"})
+    assert set() == logs.partitions([])
 
 
 def test_topics_are_found_with_their_ids(logs):
-    found = {"a": Found(3, "00000000-0000-0000-0000-000000000003"), "secret": Found(None), "gone": Found(0)}
+    found = {"a": Found(3, "00000000-0000-0000-0000-000000000001"), "secret": Found(None), "gone": Found(0)}
+    (admin,) = Admin.made
+    admin.brokers.failing = {2: None}
     assert found == logs.find(["a", "secret", "gone", "unknown"])
+    assert [("MetadataRequest", 2), ("MetadataRequest", 1)] == admin.brokers.asked
     assert {} == logs.find([])
-    assert [("describe_topics", ["a", "gone", "secret", "unknown"])] == Admin.calls
+    assert 2 == len(admin.brokers.asked)
 
 
-def test_topic_that_is_deleted_between_the_questions_is_left_out(logs, monkeypatch):
-    found = logs.partitions
-    answers = [{A0, A1, GONE}]
-    monkeypatch.setattr(logs, "partitions", lambda topics: answers.pop() if answers else found(topics))
+def test_topic_that_is_deleted_between_the_questions_is_left_out(logs):
+    (admin,) = Admin.made
+    admin.brokers.codes = {GONE: 3}
+    admin.brokers.logs[GONE] = (0, 1)
+    admin.brokers.meanwhile = lambda: admin.brokers.logs.pop(GONE, None)
 
     assert {A0, A1} == logs.list_partition_offsets(dict.fromkeys([A0, A1, GONE], OffsetSpec.LATEST)).keys()
 
@@ -111,7 +88,7 @@ def test_logs_have_what_is_looked_for(logs):
 def test_closing_disconnects(logs):
     logs.close()
 
-    assert [("close",)] == Admin.calls
+    assert 1 == len(Admin.closed)
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,9 @@ def test_nothing_is_no_request():
 
 def test_answers_are_read_by_partition():
     fetched = FetchedOffset(partition_index=1, committed_offset=5, committed_leader_epoch=2, metadata="m")
-    fetch = OffsetFetchResponse(topics=[FetchedOffsetsOfTopic("t", [fetched])], **WHO)
+    # A client may commit a negative offset, and for others it is none.
+    nothing = FetchedOffset(partition_index=2, committed_offset=-1, committed_leader_epoch=2, metadata="m")
+    fetch = OffsetFetchResponse(topics=[FetchedOffsetsOfTopic("t", [fetched, nothing])], **WHO)
     commit = OffsetCommitResponse(
         topics=[TopicResult("t", [PartitionResult(0), PartitionResult(1, 25)])], **WHO
     )

@@ -80,7 +80,7 @@ def test_help_needs_neither_java_nor_settings(monkeypatch: pytest.MonkeyPatch, c
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["restore", "e.jsonl", "--to", "c"], "bootstrap.servers is not set: "),
+        (["restore", "e.jsonl", "--to", "c", "--bootstrap-servers", ""], "bootstrap.servers is not set: "),
         (["inspect", "c", "--set", "group.max.sice=1"], "there is no setting group.max.sice; did you mean"),
         (["replay", "no.jsonl", "--bootstrap-servers", "h:1"], "cannot read no.jsonl: No such file"),
     ],

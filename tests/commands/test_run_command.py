@@ -157,8 +157,8 @@ def test_with_a_java_that_is_too_old(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "bootstrap.servers is not set: give --bootstrap-servers, set GROUP_COORDINATOR_"),
-        (["--bootstrap-servers", "kafka:9092"], "checkpoint is not set: give --checkpoint, set GROUP_"),
+        (["--bootstrap-servers", ""], "bootstrap.servers is not set: give --bootstrap-servers, set GROUP_"),
+        ([], "checkpoint is not set: give --checkpoint, set GROUP_COORDINATOR_"),
         (["--set", "group.max.sice=1"], "there is no setting group.max.sice; did you mean group.max.size?"),
         (["--config", "no/such.toml"], "cannot read settings file no/such.toml: No such file or directory"),
     ],

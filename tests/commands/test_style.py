@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -17,6 +20,7 @@ from tests.golden import assert_golden
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+ROOT = Path(__file__).parents[2]
 # Those that read tables only, or have a broker of their own.
 WITHOUT_KAFKA = {"demo", "history", "checkpoint inspect", "checkpoint export"}
 
@@ -82,3 +86,11 @@ def test_without_a_command_it_shows_help() -> None:
     assert (result.exit_code, result.stdout) == (2, "")
     assert "error" not in result.stderr
     assert "write-history" in result.stderr
+
+
+def test_the_extras_that_commands_advise_are_there() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    files = (ROOT / "commands").rglob("*.py")
+    advised = {extra for file in files for extra in re.findall(r'\bneed\("([^"]+)"', file.read_text())}
+    assert {"measure-lag", "gateway", "spark", "history"} <= advised
+    assert advised <= project["optional-dependencies"].keys()

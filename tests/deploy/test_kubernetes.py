@@ -103,7 +103,9 @@ def mounted_secrets(variables: dict[str, str]) -> Iterator[dict[str, str]]:
 
 
 def test_the_base_has_all_manifests_the_settings_and_the_projects_version() -> None:
-    assert KUSTOMIZATION["resources"] == ["coordinator.yaml", "history.yaml", "gateway.yaml", "page.yaml"]
+    assert KUSTOMIZATION["resources"] == [
+        *("coordinator.yaml", "history.yaml", "gateway.yaml", "lag.yaml", "page.yaml")
+    ]
     assert {Path(name).stem for name in KUSTOMIZATION["resources"]} == set(MANIFESTS)
     (generated,) = KUSTOMIZATION["configMapGenerator"]
     assert [str(BASE / name) for name in generated["files"]] == [str(SETTINGS)]
@@ -204,9 +206,9 @@ def test_what_a_policy_has_commented_out_are_rules(name: str) -> None:
     with_comments = documents_of(text)[-1]["spec"]["egress"]
 
     more = [rule for rule in let_out if rule not in with_comments]
-    expected = [{443}, {88}, {8020, 9866}][: 2 if name == "gateway" else 3]
+    expected = [{443}, {88}, {8020, 9866}][: 2 if name in {"gateway", "lag"} else 3]
     assert [{port["port"] for port in rule["ports"]} for rule in more] == expected
-    assert ("HDFS" in head) == (name != "gateway")
+    assert ("HDFS" in head) == (name not in {"gateway", "lag"})
 
 
 @pytest.mark.parametrize("name", MANIFESTS)
@@ -300,13 +302,19 @@ def test_the_page_reads_what_the_history_writes() -> None:
     assert settings("history").history_path.startswith(f"{mounts[0]['mountPath']}/")
     assert settings("page").history_path == settings("history").history_path
     # They have no use for it, so they are not told.
-    assert [settings(name).member_id_secret for name in ("history", "page", "gateway")] == [""] * 3
+    assert [settings(name).member_id_secret for name in ("history", "page", "gateway", "lag")] == [""] * 4
     assert settings("page").ui_host == "0.0.0.0"
     assert [port["containerPort"] for port in container("page")["ports"]] == [settings("page").ui_port]
     # It asks for no password.
     assert of_kind("NetworkPolicy", "page")["spec"]["ingress"][0]["from"] == [{"podSelector": {}}]
     # The coordinator has one only if its own settings say so.
     assert settings("coordinator").ui_port == -1
+
+
+def test_the_lag_of_all_groups_is_measured_and_written() -> None:
+    assert settings("lag").lag_groups == "*"
+    assert settings("lag").create_topics
+    assert settings("lag").lag_metrics_port == METRICS_PORT
 
 
 OPERATOR = FOLDER / "prometheus-operator"
@@ -361,7 +369,7 @@ def test_prometheus_jobs_in_kubernetes_are_those_of_the_alerts() -> None:
     }
     assert set(jobs.values()) == set(re.findall(r'job="([^"]+)"', ALERTS.read_text()))
     expected = {"coordinator": "group-coordinator", "application": "group-coordinator"}
-    expected |= {name: f"group-coordinator-{name}" for name in ("history", "gateway")}
+    expected |= {name: f"group-coordinator-{name}" for name in ("history", "gateway", "lag")}
     for name, job in expected.items():
         label, ports = scraped(name)
         assert jobs[label] == job
@@ -374,9 +382,9 @@ def test_prometheus_jobs_by_the_guides_rule_are_those_of_the_alerts() -> None:
 
     jobs = {
         job_of(scraped(name)[0], rule["source_labels"], rule["regex"], rule["target_label"])
-        for name in ("coordinator", "application", "history", "gateway")
+        for name in ("coordinator", "application", "history", "gateway", "lag")
     }
-    assert jobs == {"group-coordinator", "group-coordinator-history", "group-coordinator-gateway"}
+    assert jobs == {"group-coordinator"} | {f"group-coordinator-{it}" for it in ("history", "gateway", "lag")}
 
 
 def scraped(name: str) -> tuple[str, set[str]]:
@@ -402,7 +410,7 @@ def test_no_selector_of_the_base_takes_pods_of_the_spark_application() -> None:
     """Its policy would keep them from the object store and from each other."""
     labels = {APPLICATION_SPEC[part]["labels"][NAME] for part in ("driver", "executor")}
 
-    assert labels.isdisjoint(scraped(name)[0] for name in ("coordinator", "history", "gateway"))
+    assert labels.isdisjoint(scraped(name)[0] for name in MANIFESTS)
 
 
 def test_the_gateways_ports_are_those_of_its_settings() -> None:

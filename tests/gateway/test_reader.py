@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import msgspec
 import pytest
@@ -14,6 +14,7 @@ from group_coordinator.coordinator_state.responses import HeartbeatResponse
 from group_coordinator.gateway import stream
 from group_coordinator.gateway.groups import ListedGroup
 from group_coordinator.gateway.stream import Listener, Reader
+from tests.client.brokers import Brokers
 from tests.patience import wait_for
 
 GROUPS = TopicPartition("groups", 0)
@@ -38,6 +39,8 @@ def record(
 class Consumer:
     """Has all of that to read, once."""
 
+    config: ClassVar = {"request_timeout_ms": 1_000}
+
     def __init__(self, **_: Any) -> None:
         hostile = [
             record(topic, value, key, headers)
@@ -46,17 +49,12 @@ class Consumer:
             for key in (None, b"\xff", b"other")
             for headers in HEADERS
         ]
+        self._manager = Brokers({GROUPS: (0, 1), TopicPartition("responses", 0): (0, 1)})
         self.unread = [*hostile, record("responses", msgspec.json.encode(ANSWER)), record("groups", PICTURE)]
 
     def poll(self, timeout_ms: int) -> dict[TopicPartition, list[SimpleNamespace]]:
         unread, self.unread = self.unread, []
         return {GROUPS: unread}
-
-    def end_offsets(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-        return dict.fromkeys(partitions, 1)
-
-    def beginning_offsets(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-        return dict.fromkeys(partitions, 0)
 
     def position(self, _: TopicPartition) -> int:
         return 1

@@ -26,7 +26,7 @@ class Consumers:
         self.open += 1
         return self
 
-    def beginning_offsets(self, partitions: list[TopicPartition], timeout_ms: int) -> dict[Any, int]:
+    def begins(self, _client: Any, partitions: list[TopicPartition], _timeout_ms: int) -> dict[Any, int]:
         if self._errors:
             raise self._errors.pop(0)
         return dict.fromkeys(partitions, 7)
@@ -49,6 +49,7 @@ def test_another_consumer_asks_when_one_is_not_answered(
 ) -> None:
     consumers = Consumers(*errors)
     monkeypatch.setattr(lookups, "KafkaConsumer", consumers)
+    monkeypatch.setattr(lookups, "begins_of", consumers.begins)
     if expected is None:
         assert consumer_of({}, [PARTITION]) == (consumers, {PARTITION: 7})
         assert consumers.open == 1

@@ -265,9 +265,14 @@ def test_what_is_measured_cannot_be_set() -> None:
     assert "there is no setting response.partitions" in refusal(None, {}, NEEDED | {"response.partitions": 1})
 
 
-@pytest.mark.parametrize("name", list(NEEDED))
-@pytest.mark.parametrize("value", [None, ""])
-def test_a_setting_without_a_default_is_missing(name: str, value: str | None) -> None:
+def test_the_brokers_are_at_this_machine_unless_others_are_named() -> None:
+    assert Settings.load(None, {}, {"checkpoint": "/state"}).bootstrap_servers == "localhost:9092"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("checkpoint", None), ("checkpoint", ""), ("bootstrap.servers", "")]
+)
+def test_a_setting_without_a_value_is_missing(name: str, value: str | None) -> None:
     rest = {given: it for given, it in NEEDED.items() if given != name}
     message = refusal(None, {}, rest if value is None else rest | {name: value})
 

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from group_coordinator.coordinator_state.newest import header
 from group_coordinator.coordinator_state.offsets.still_there import Found
-from group_coordinator.lag.book import Book, GroupLag
+from group_coordinator.lag.book import Book, GroupLag, Place
 from group_coordinator.lag.commits import Commits
 from group_coordinator.lag.course import Status
 from group_coordinator.lag.metrics import LagMetrics
@@ -57,15 +57,15 @@ def test_a_topic_that_was_made_again_has_no_lag_until_the_group_commits_for_it()
     book.committed("billing", ORDERS[1], 0, 9)
     assert book.topics_with_ids == {"orders"}
     ends = dict.fromkeys(ORDERS[:2], 20)
-    assert records(book.measure(0, ends, {"orders": Found(3, "before")})) == {"billing": [11, 11]}
+    assert records(book.measure(0, ends, topics={"orders": Found(3, "before")})) == {"billing": [11, 11]}
     for topic in (Found(3, "now"), Found(0)):
-        assert records(book.measure(1_000, ends, {"orders": topic})) == {"billing": [11]}
+        assert records(book.measure(1_000, ends, topics={"orders": topic})) == {"billing": [11]}
     book.committed("billing", first, 2_000, 5, "now")
-    (group,) = book.measure(3_000, ends, {"orders": Found(3, "now")})
+    (group,) = book.measure(3_000, ends, topics={"orders": Found(3, "now")})
     assert [each.records for each in group.partitions] == [15, 11]
     assert group.partitions[0].status is Status.OK, "it has not gone back"
     book.committed("billing", first, 4_000, 4)
-    (group,) = book.measure(5_000, ends, {"orders": Found(3, "later")})
+    (group,) = book.measure(5_000, ends, topics={"orders": Found(3, "later")})
     assert (group.partitions[0].records, group.partitions[0].status) == (16, Status.REWOUND)
 
 
@@ -93,6 +93,147 @@ def test_a_group_is_left_out_whole_if_there_are_too_many_partitions() -> None:
     assert records(book.measure(0, dict.fromkeys(ORDERS, 2))) == {"c": [2]}
 
 
+def test_a_group_that_has_left_no_record_is_behind_by_nothing() -> None:
+    """What it has left is the marker that ends a transaction. A record that follows is no old one."""
+    reached: dict[Place, int] = {}
+    book = Book(everybody, 10, first=lambda place: reached.get(place, place[1]))
+    book.committed("g", ORDERS[0], 0, 10)
+    ((lag,),) = (each.partitions for each in book.measure(0, {ORDERS[0]: 11}))
+    assert (lag.records, lag.first, lag.is_at_least) == (1, 10, True)
+    reached[ORDERS[0], 10, False] = 11
+    for at_ms in range(10_000, 300_000, 10_000):
+        ((lag,),) = (each.partitions for each in book.measure(at_ms, {ORDERS[0]: 11}))
+        assert (lag.records, lag.age_ms, lag.is_at_least, lag.status) == (1, 0, False, Status.OK)
+    ((lag,),) = (each.partitions for each in book.measure(300_000, {ORDERS[0]: 12}))
+    # It was written since the last measurement, and the group gets time to see it.
+    assert (lag.records, lag.age_ms, lag.error_ms, lag.status) == (2, 0, 10_000, Status.OK)
+
+
+def test_a_group_that_commits_before_a_marker_again_and_again_does_not_stall() -> None:
+    reached = {(ORDERS[0], 10, False): 11}
+    book = Book(everybody, 10, first=lambda place: reached.get(place, place[1]))
+    for at_ms in range(0, 200_000, 10_000):
+        book.committed("g", ORDERS[0], at_ms, 10)
+        book.measure(at_ms, {ORDERS[0]: 11})
+    ((lag,),) = (each.partitions for each in book.measure(200_000, {ORDERS[0]: 12}))
+    assert lag.status is Status.OK
+
+
+def test_an_open_transaction_is_behind_for_those_who_read_it() -> None:
+    book = Book(everybody, 10, reads_committed=lambda group_id: group_id == "etl")
+    for group_id in ("etl", "orders"):
+        book.committed(group_id, ORDERS[0], 0, 10)
+    assert book.partitions_of_committed == {ORDERS[0]}
+    book.measure(0, {ORDERS[0]: 10}, {ORDERS[0]: 10})
+    etl, orders = book.measure(10_000, {ORDERS[0]: 15}, {ORDERS[0]: 10})
+    assert [(it.records, it.age_ms) for it in (*etl.partitions, *orders.partitions)] == [(5, 0), (5, 8_000)]
+
+
+@pytest.mark.parametrize(
+    ("levels", "committed"),
+    [
+        ("", []),
+        ("read_uncommitted", []),
+        ("read_committed", ["etl-1", "orders", "a=b"]),
+        ("etl-*=read_committed", ["etl-1"]),
+        (" etl-1 = read_uncommitted , *=read_committed", ["orders", "a=b"]),
+        ("a=b=read_committed, [eo]*=read_committed", ["a=b"]),
+    ],
+)
+def test_whose_members_read_only_what_is_committed(levels: str, committed: list[str]) -> None:
+    settings = LagSettings(bootstrap_servers="", checkpoint="", lag_isolation_level=levels)
+    assert [each for each in ("etl-1", "orders", "a=b") if settings.reads_committed(each)] == committed
+
+
+@pytest.mark.parametrize("level", ["committed", "etl-*", "etl-*=", "orders=read_committed,*=both"])
+def test_a_level_that_there_is_not_is_refused(level: str) -> None:
+    with pytest.raises(ValueError, match="it is read_uncommitted or read_committed, for all groups or as"):
+        LagSettings(bootstrap_servers="", checkpoint="", lag_isolation_level=level)
+
+
+def take_in(book: Book, ends: dict[TopicPartition, int]) -> dict[str, list[int]]:
+    """Measure twice: groups that are taken in by the first are in the second."""
+    book.measure(0, ends)
+    return records(book.measure(1, ends))
+
+
+def test_a_group_that_was_left_out_is_measured_once_there_is_room() -> None:
+    book, ends = Book(everybody, 4), dict.fromkeys(ORDERS, 9)
+    for group_id in ("a", "b", "late"):
+        for partition in ORDERS[:2]:
+            book.committed(group_id, partition, 0, 1)
+    book.committed("late", ORDERS[1], 5, 7)
+    assert (take_in(book, ends).keys(), book.left_out) == ({"a", "b"}, {"late"})
+    for partition in ORDERS[:2]:
+        book.deleted("b", partition)
+    assert take_in(book, ends) == {"a": [8, 8], "late": [8, 2]}
+    assert book.left_out == set()
+
+
+def test_of_a_group_that_waits_what_is_deleted_is_forgotten() -> None:
+    book, ends = Book(everybody, 2), dict.fromkeys(ORDERS, 9)
+    for group_id in ("a", "late", "gone"):
+        book.committed(group_id, ORDERS[0], 0, 1)
+        book.committed(group_id, ORDERS[1], 0, 1)
+    assert book.left_out == {"late", "gone"}
+    book.deleted("late", ORDERS[1])
+    book.deleted("a", ORDERS[0])
+    assert take_in(book, ends) == {"a": [8], "late": [8]}
+
+
+def test_a_group_that_waits_keeps_the_ids_of_topics() -> None:
+    """One that has waited is as behind as one that has not: not at all in a topic that was made again."""
+    book, ends = Book(everybody, 2), dict.fromkeys(ORDERS, 9)
+    for number, group_id in enumerate(("a", "late", "later")):
+        for partition in ORDERS[:2]:
+            book.committed(group_id, partition, 0, 1, f"{number}")
+    # The one has been begun with and then left out, and of the other one nothing was taken in.
+    assert (book.left_out, book.topics_with_ids) == ({"late", "later"}, {"orders"})
+    for partition in ORDERS[:2]:
+        book.deleted("a", partition)
+    book.deleted("later", ORDERS[1])
+    book.committed("late", ORDERS[1], 5, 7, "before")
+    book.measure(0, ends)
+    assert records(book.measure(1, ends, topics={"orders": Found(3, "1")})) == {"late": [8]}
+    assert records(book.measure(2, ends, topics={"orders": Found(3, "before")})) == {"late": [2]}
+
+
+def test_all_that_is_looked_up_counts_in_one_measurement() -> None:
+    book = Book(everybody, 10, reads_committed=lambda group_id: group_id == "etl")
+    for group_id in ("etl", "orders"):
+        book.committed(group_id, ORDERS[0], 0, 10, "now")
+        book.committed(group_id, ORDERS[1], 0, 10, "before")
+    ends, readable = dict.fromkeys(ORDERS, 15), dict.fromkeys(ORDERS, 10)
+    etl, orders = book.measure(0, ends, readable, {"orders": Found(3, "now")})
+    assert [(it.partition, it.readable_end) for it in etl.partitions] == [(ORDERS[0], 10)]
+    assert [(it.partition, it.readable_end) for it in orders.partitions] == [(ORDERS[0], 15)]
+
+
+def test_commits_are_read_again_for_groups_of_which_only_the_id_is_known() -> None:
+    book, ends = Book(everybody, 4), dict.fromkeys(ORDERS, 9)
+    groups = [f"g{number}" for number in range(6)]
+    for group_id in groups:
+        for partition in ORDERS[:2]:
+            book.committed(group_id, partition, 0, 1)
+    assert (take_in(book, ends).keys(), book.left_out) == ({"g0", "g1"}, set(groups[2:]))
+    assert not book.has_to_read_again
+    for partition in ORDERS[:2]:
+        book.deleted("g0", partition)
+        book.deleted("g1", partition)
+    assert (take_in(book, ends).keys(), book.left_out) == ({"g2", "g3"}, {"g4", "g5"})
+    assert book.has_to_read_again
+    book.read_again()
+    for group_id in groups[2:]:
+        for partition in ORDERS[:2]:
+            book.committed(group_id, partition, 0, 1)
+    assert (take_in(book, ends).keys(), book.left_out) == ({"g2", "g3"}, {"g4", "g5"})
+    assert not book.has_to_read_again
+    for group_id in ("g2", "g3"):
+        for partition in ORDERS[:2]:
+            book.deleted(group_id, partition)
+    assert take_in(book, ends).keys() == {"g4", "g5"}
+
+
 @pytest.mark.parametrize(
     ("patterns", "chosen"),
     [
@@ -101,7 +242,9 @@ def test_a_group_is_left_out_whole_if_there_are_too_many_partitions() -> None:
         ("orders", "orders"),
         (" etl-* , orders", "orders etl-1 etl-2"),
         ("ETL-*", ""),
-        ("etl-[1]", "etl-1"),
+        ("etl-[1]", ""),
+        ("etl-?", ""),
+        ("*-2,,", "etl-2"),
     ],
 )
 def test_which_groups_are_measured(patterns: str, chosen: str) -> None:
@@ -136,6 +279,11 @@ def test_commits_are_read_and_never_go_back(caplog: pytest.LogCaptureFixture) ->
     commits.take(committed(None, place=1))
     assert (book.partitions, book.topics_with_ids) == ({ORDERS[0]}, {"orders"})
     commits.take(committed(None, place=3))
+    assert book.partitions == set()
+    commits.take(committed(4, place=4))
+    assert book.partitions == {ORDERS[0]}
+    # A client may commit -1, and a broker tells others of such a commit that there is none.
+    commits.take(committed(-1, place=5))
     assert book.partitions == set()
     caplog.set_level(logging.WARNING)
     bad = committed(1, key=("g", "orders"))

@@ -9,6 +9,7 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaTimeoutError, TopicAuthorizationFailedError
 
+from group_coordinator.page import live as live_module
 from group_coordinator.page.live import Live
 from tests.page.filled import HOSTILE_GROUP, Filled, moved
 from tests.patience import PATIENCE_S, wait_for
@@ -68,7 +69,7 @@ def test_a_coordinator_that_ticks_is_heard_and_brokers_that_go_are_noticed(
         def away(*_: object, **__: object) -> None:
             raise KafkaTimeoutError
 
-        monkeypatch.setattr(KafkaConsumer, "end_offsets", away)
+        monkeypatch.setattr(live_module, "ends_of", away)
         wait_for(lambda: live.problem is not None and live.problem.startswith("Kafka cannot be read: "))
         # What was known is known still.
         assert len(live.memory.groups()) == 2

@@ -93,7 +93,7 @@ def invoke(*arguments: str) -> tuple[int, str]:
 
 
 def test_without_brokers_there_is_nothing_to_show(handlers: None) -> None:
-    code, said = invoke()
+    code, said = invoke("--bootstrap-servers", "")
 
     assert code == 1
     assert said.startswith("error: bootstrap.servers is not set: give --bootstrap-servers")
