@@ -51,6 +51,11 @@ def test_largest_record_follows_the_limits_it_is_made_of():
     assert GroupConfig(max_group_bytes=10, max_request_bytes=3).max_record_bytes == 32
 
 
+def test_batch_with_the_largest_request_has_its_key_and_a_head() -> None:
+    config = GroupConfig(max_request_bytes=1_000, max_id_length=10)
+    assert 1_000 + 4 * 10 < config.max_request_record_bytes <= 1_000 + 4 * 10 + 10_000
+
+
 @pytest.mark.parametrize(("most", "expected"), [(2, 2), (99, 10)])
 def test_what_is_decided_at_once_has_pictures_of_all_offsets(most, expected):
     config = GroupConfig(max_group_bytes=1_000, max_request_bytes=3, max_group_offsets=most, max_id_length=5)
