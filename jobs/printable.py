@@ -73,6 +73,13 @@ def _escape(character: str) -> str:
 def _with_escapes(text: str, escape: Callable[[str], str], keep: str = "") -> str:
     if text.isascii() and text.isprintable():
         return text
+    # An escape has letters of its own, beside which others may look otherwise.
+    while (shown := _escaped_once(text, escape, keep)) != text:
+        text = shown
+    return text
+
+
+def _escaped_once(text: str, escape: Callable[[str], str], keep: str) -> str:
     shown, cluster, marks = list[str](), "", _MOST_MARKS
     for each in text:
         kind = _kind(each)

@@ -141,15 +141,14 @@ def test_hostile_frames_close_their_own_connections_alone(running: Running) -> N
         return int(running.process.metrics()["group_coordinator_gateway_frame_errors_total",])
 
     def at_rest() -> bool:
-        """Return whether the gateway has noticed every close, and its log has come here."""
-        said = sum("is closed" in line for line in running.process.said)
-        return said == counted() and not running.process.metrics()["group_coordinator_gateway_connections",]
+        """Return whether the gateway has noticed every close."""
+        return not running.process.metrics()["group_coordinator_gateway_connections",]
 
     asyncio.run(attack(running.gateway, AT_A_TIME * 10))  # until all that it needs is there
     wait_for(at_rest)
     memory, errors = most_memory(running.process), counted()
     closed = asyncio.run(attack(running.gateway, FRAMES))
-    wait_for(at_rest)  # a line each
+    wait_for(at_rest)
     growth = most_memory(running.process) - memory
     print(f"{counted() - errors} of {FRAMES} were frame errors; {growth / 2**20:.1f} MiB more at most")
     assert closed > FRAMES / 2

@@ -82,8 +82,8 @@ def _fetch(version: int, group_id: str) -> Any:
     if version < 8:
         return OffsetFetchRequest(version=version, group_id=group_id, topics=[_FETCHED(**topic)])
     groups = [
+        # A group that is named twice is answered once here, and twice by a broker.
         _GROUP(group_id=group_id, topics=[_GROUP.OffsetFetchRequestTopics(**topic)]),
-        _GROUP(group_id=group_id, topics=None),
         _GROUP(group_id="never", topics=None),
     ]
     return OffsetFetchRequest(version=version, groups=groups)

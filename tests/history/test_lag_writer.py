@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from delta.tables import DeltaTable as WrittenTable
 from deltalake import DeltaTable
 
 from group_coordinator.client.lag_log import MeasuredPartition, MeasuredTopic, Measurement
@@ -72,11 +73,15 @@ HOSTILE = [
 
 def test_what_anybody_may_write_ends_no_batch(tables: Tables) -> None:
     """A batch that fails runs again, for ever."""
-    writer = LagWriter(tables.spark, tables.path, 60_000)
-    for each in HOSTILE:
-        writer.write(tables.spark.createDataFrame([(each,)], "value BINARY"))
-    frame = tables.spark.createDataFrame([(measurement("good", 86_400),)], "value BINARY")
-    assert writer.write(frame) == 2
+    records = [(each,) for each in (*HOSTILE, measurement("good", 86_400))]
+    written = WrittenTable.forPath(tables.spark, f"{tables.path}/lag")
+    try:
+        LagWriter(tables.spark, tables.path, 60_000).write(
+            tables.spark.createDataFrame(records, "value BINARY")
+        )
+        assert written.toDF().where("group_id = 'good'").count() == 2
+    finally:
+        written.delete()
 
 
 def test_of_each_minute_the_first_measurement_is_there_once(tables: Tables) -> None:

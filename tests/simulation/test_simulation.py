@@ -184,7 +184,7 @@ def test_member_that_does_not_come_back_is_noticed(monkeypatch):
 def test_member_that_does_not_ask_again_is_noticed(monkeypatch):
     def send_and_await(membership, request, repeat_at):
         membership._requests.append(request)
-        membership._awaited = request.request_id
+        membership._awaited = request
 
     monkeypatch.setattr(Membership, "_send_and_await", send_and_await)
     assert "ms after the storm" in str(first_failure().__cause__)
