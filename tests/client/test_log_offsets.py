@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import ClassVar
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka.admin import OffsetSpec, OffsetTimestamp
+from kafka import KafkaAdminClient
+from kafka.admin import NewTopic, OffsetSpec, OffsetTimestamp
 from kafka.structs import TopicPartition
 
 from group_coordinator.client import log_offsets
@@ -67,6 +69,16 @@ def test_topics_are_found_with_their_ids(logs):
     assert [("MetadataRequest", 2), ("MetadataRequest", 1)] == admin.brokers.asked
     assert {} == logs.find([])
     assert 2 == len(admin.brokers.asked)
+
+
+@pytest.mark.spark
+def test_brokers_tell_ids_as_they_tell_kafka_python(bootstrap_servers):
+    with closing(KafkaAdminClient(bootstrap_servers=bootstrap_servers)) as admin:
+        admin.create_topics([NewTopic("with-id", 2, 1)])
+        (expected,) = admin.describe_topics(["with-id"])
+    with closing(LogOffsets(bootstrap_servers=bootstrap_servers)) as logs:
+        found = logs.find({"with-id", "without"})
+    assert {"with-id": Found(2, str(expected["topic_id"])), "without": Found(0)} == found
 
 
 def test_topic_that_is_deleted_between_the_questions_is_left_out(logs):
