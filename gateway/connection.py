@@ -24,7 +24,7 @@ from kafka.protocol.sasl import SaslHandshakeResponse
 
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.gateway import codec
-from group_coordinator.gateway.addresses import rewrite_api_versions, unsupported_api_versions
+from group_coordinator.gateway.addresses import unsupported_api_versions
 from group_coordinator.gateway.apis import APIS, Way
 from group_coordinator.gateway.errors import FrameError
 from group_coordinator.gateway.frames import (
@@ -674,17 +674,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     def _rewriter(self, head: RequestHead) -> Begin | Callable[[bytes], bytes] | None:
         if APIS[head.api_key].way is Way.PASSED:
             return None
-        if head.api_key != _API_VERSIONS:
-            return rewriter(head.api_key, head.api_version, self._services.address_of)
-
-        def rewrite(frame: bytes) -> bytes:
-            if codec.is_api_versions_error(frame):
-                return frame
-            message = codec.decode_response(head.api_key, head.api_version, frame)
-            rewrite_api_versions(message)
-            return codec.encode_response(message, head.correlation_id)
-
-        return rewrite
+        return rewriter(head.api_key, head.api_version, self._services.address_of)
 
     # -- upstream --------------------------------------------------------------------------------------
 

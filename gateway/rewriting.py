@@ -11,16 +11,16 @@ Source: the message definitions of Apache Kafka 4.2; KIP-482, KIP-951.
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from kafka.protocol.admin.cluster import DescribeClusterResponse
-from kafka.protocol.metadata import FindCoordinatorResponse, MetadataResponse
+from kafka.protocol.metadata import ApiVersionsResponse, FindCoordinatorResponse, MetadataResponse
 from kafka.protocol.producer import ProduceResponse
 
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.gateway import codec, wire
-from group_coordinator.gateway.addresses import Address
+from group_coordinator.gateway.addresses import Address, rewrite_api_versions
 from group_coordinator.gateway.errors import FrameError
 from group_coordinator.gateway.frames import LENGTH_BYTES, RESPONSE_HEAD_BYTES
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["MOST_BEGIN", "Begin", "rewriter"]
 
 _PRODUCE, _METADATA = ProduceResponse.API_KEY, MetadataResponse.API_KEY
+_API_VERSIONS = ApiVersionsResponse.API_KEY
 MOST_BEGIN = 1_000_000
 """Bytes in which the brokers of Metadata have to be: those of some 10,000."""
 _HEAD = LENGTH_BYTES + RESPONSE_HEAD_BYTES
@@ -56,11 +57,29 @@ _NOWHERE = (-1, "", -1)
 
 def rewriter(api_key: int, version: int, of_node: OfNode) -> Begin | Callable[[bytes], bytes] | None:
     """Return what the response to a request of this API goes through; None if it names no address."""
+    if api_key == _API_VERSIONS:
+        return partial(_offered, version)
     if api_key == _METADATA:
         return Begin(version, of_node)
     if api_key == _PRODUCE:
         return partial(_produced, version, of_node) if version >= _ENDPOINTS_VERSION else None
     return partial(_replaced, api_key, version, of_node)
+
+
+def _offered(version: int, frame: bytes) -> bytes:
+    """A broker's ApiVersions without what the gateway does not offer."""
+    if codec.is_api_versions_error(frame):
+        return frame
+    body = _offered_body(version, frame[_HEAD:])
+    return (RESPONSE_HEAD_BYTES + len(body)).to_bytes(LENGTH_BYTES) + frame[LENGTH_BYTES:_HEAD] + body
+
+
+@lru_cache(maxsize=64)
+def _offered_body(version: int, body: bytes) -> bytes:
+    """The same without length and head. A broker says the same to all, and clients ask again and again."""
+    message = codec.decode_response(_API_VERSIONS, version, bytes(_HEAD) + body)
+    rewrite_api_versions(message)
+    return codec.encode_response(message, 0)[_HEAD:]
 
 
 class Begin:

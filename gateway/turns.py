@@ -82,10 +82,12 @@ class Turns:
 
     def _begin(self) -> None:
         self._taken_s, self._is_over = 0.0, False
-        waiting = len(self._waiting)
-        while self._waiting and waiting and not self._is_over:
+        waiting, most_s = len(self._waiting), float("inf")
+        # A client that has taken much does not hold up the answers to those before it.
+        while self._waiting and waiting and not self._is_over and self._waiting[0][0] <= most_s:
             waiting -= 1
-            _, _, go = heappop(self._waiting)
+            rank_s, _, go = heappop(self._waiting)
+            most_s = rank_s + _TURN_S
             go()
         if self._waiting:
             self._end()
