@@ -22,6 +22,7 @@ from group_coordinator.gateway import codec
 from group_coordinator.gateway.errors import FrameError
 from tests.depth import cases
 from tests.gateway.messages import VERSIONS, drawn, kind_of
+from tests.gateway.worst import Counted
 
 MUTATED = cases(2_000, deep=100_000)
 
@@ -208,18 +209,6 @@ def test_elements_are_counted_before_the_first_is_looked_at(monkeypatch: pytest.
     with pytest.raises(FrameError, match="elements too many"):
         codec.decode_request(many)
     assert counted.calls < 5
-
-
-class Counted:
-    """A function, and how often it is called."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
-        self.calls = 0
-
-    def __call__(self, *arguments: Any, **named: Any) -> Any:
-        self.calls += 1
-        return self._function(*arguments, **named)
 
 
 def test_tagged_fields_have_a_limit() -> None:

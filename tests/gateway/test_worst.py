@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
 from group_coordinator.gateway import codec
 from group_coordinator.gateway.apis import APIS, Way
 from group_coordinator.gateway.errors import FrameError
-from tests.gateway.worst import WORST, Worst
+from tests.gateway.worst import WORST, Counted, Worst
 
 MEGABYTE = 999_000
-
-
-class Counted:
-    """A function, and how often it is called."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
-        self.calls = 0
-
-    def __call__(self, *arguments: Any, **named: Any) -> Any:
-        self.calls += 1
-        return self._function(*arguments, **named)
 
 
 def test_every_request_of_groups_with_a_list_is_there() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _NO_TAGS, _NULL, _EMPTY = b"\0", b"\0", b"\1"
 """Compact: no tagged fields, null, and a text, bytes or list without anything."""
@@ -86,3 +89,15 @@ WORST = {
     "DeleteGroups": Worst(42, 2, b"", _EMPTY, _NO_TAGS),
 }
 """Each list in which a request of groups can have many elements."""
+
+
+class Counted:
+    """A function, and how often it is called."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self.calls = 0
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        self.calls += 1
+        return self._function(*arguments, **named)
