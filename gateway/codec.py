@@ -359,7 +359,12 @@ def _struct(schema: StructField, version: int, most: Mapping[str, int], *, flexi
                 return position
         for each in measures:
             position = each(data, position, count)
-        return _skip_tags(data, position, count, tags) if flexible else position
+        if not flexible:
+            return position
+        if position < len(data) and not data[position]:
+            # Almost always: there is no tag.
+            return position + 1
+        return _skip_tags(data, position, count, tags)
 
     return measure
 
@@ -415,7 +420,11 @@ def _skip_bytes(
 def _skip_text(
     data: memoryview, position: int, count: _Count, length_bytes: int, *, is_nullable: bool
 ) -> int:
-    length, start = _length(data, position, length_bytes, is_nullable=is_nullable)
+    if length_bytes == _COMPACT and position < len(data) and 0 < (byte := data[position]) <= 0x7F:  # noqa: PLR2004
+        # Almost all of them: the length takes a byte.
+        length, start = byte - 1, position + 1
+    else:
+        length, start = _length(data, position, length_bytes, is_nullable=is_nullable)
     if length > _LONGEST_TEXT:
         raise FrameError(f"a text of {length} bytes, of at most {_LONGEST_TEXT}")
     end = _within(data, start + max(length, 0))

@@ -166,10 +166,14 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._own_topics = OwnTopics(security.own_topics)
         self._arrived: deque[Iterator[Piece]] = deque()
         """Pieces that the client has sent and that are not taken yet."""
+        self._untaken = 0
+        """Bytes in them."""
         self._holders: set[object] = set()
         """Requests, and other things, that later requests have to wait for."""
         self._is_taking = False
         self._awaits_turn = False
+        self._since_s: float | None = None
+        """Since when the event loop has worked for this client; None while it does not."""
         self._guest = Guest()
         self._slots = Slots(self._flush)
         self._frames = Frames(REQUEST_HEAD_BYTES, self._begin)
@@ -190,7 +194,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._upstream: Upstream | None = None
         self._served_by: int | None = None
         """The broker that has served the client; None if none has."""
-        self._client = Client("", node_id)
+        self._client = Client("", node_id, self._in_turn)
         self._is_writable = True
         self._ending = ""
         """Why the connection ends once what can still be answered has been; "" if it does not."""
@@ -230,7 +234,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         transport.set_write_buffer_limits(high=Limits.unwritten)
         # A port for both kinds of addresses shows those of IPv4 so.
         host = (transport.get_extra_info("peername") or ("",))[0].removeprefix("::ffff:")
-        self._client = Client(f"/{host}", self._node_id)
+        self._client = Client(f"/{host}", self._node_id, self._in_turn)
         host = self._services.entered(self)
         if host is None:
             self.abort("too many")
@@ -258,6 +262,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._services.metrics.received.inc(len(data))
         if not self._take_beat(data):
             self._arrived.append(self._frames.receive(data))
+            self._untaken += len(data)
             self._take_arrived()
 
     def eof_received(self) -> bool:
@@ -281,15 +286,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             return
         self._is_taking = True
         try:
-            while self._arrived and self._may_take() and turns.are_free:
-                since_s = time.monotonic()
-                for piece in self._arrived[0]:
-                    self._take(piece)
-                    since_s = self._took(since_s)
-                    if not (self._may_take() and turns.are_free):
-                        break
-                else:
-                    self._arrived.popleft()
+            self._work(self._take_pieces)
         except FrameError as error:
             self._arrived.clear()
             self._fail(f"{error}")
@@ -301,20 +298,53 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._await_turn()
         self._flush()
 
-    def _took(self, since_s: float) -> float:
-        """Count the time since then, for all whose time it is. Returns the time now."""
-        now_s = time.monotonic()
-        seconds = now_s - since_s
-        self._services.turns.took(seconds)
-        self._guest.took(seconds, now_s)
-        return now_s
+    def _take_pieces(self) -> None:
+        turns = self._services.turns
+        while self._arrived and self._may_take() and turns.are_free:
+            for piece in self._arrived[0]:
+                self._take(piece)
+                self._took()
+                if not (self._may_take() and turns.are_free):
+                    break
+            else:
+                self._arrived.popleft()
+        if not self._arrived:
+            self._untaken = 0
 
     def _await_turn(self) -> None:
-        """Wait for a turn, behind those who have taken less of late, and who have sent less."""
-        rank_s = self._guest.rank_s(time.monotonic(), self._frames.bytes_held)
+        """Wait for a turn to take what has come."""
         self._awaits_turn = True
-        self._services.turns.wait(rank_s, self._take_turn)
+        self._services.turns.wait(self._guest, self._untaken + self._frames.bytes_held, self._take_turn)
         self.control()
+
+    def _in_turn(self, go: Callable[[], None]) -> None:
+        """Do something for the client: at once, or in a later turn if this one is over."""
+        self._took()
+        if self._services.turns.are_free:
+            self._work(go)
+        else:
+            # An answer may take more than to read a small request, and nobody knows how much.
+            self._services.turns.wait(self._guest, Limits.late_bytes, lambda: self._work(go))
+
+    def _work(self, go: Callable[[], None]) -> None:
+        """Do something for the client, and count the time that it takes."""
+        is_inner = self._since_s is not None
+        if not is_inner:
+            self._since_s = time.monotonic()
+        try:
+            go()
+        finally:
+            self._took()
+            if not is_inner:
+                self._since_s = None
+
+    def _took(self) -> None:
+        """Count the time since the last look, for all whose time it is."""
+        if self._since_s is not None:
+            now_s = time.monotonic()
+            seconds, self._since_s = now_s - self._since_s, now_s
+            self._services.turns.took(seconds)
+            self._guest.took(seconds, now_s)
 
     def _take_turn(self) -> None:
         self._awaits_turn = False
@@ -513,7 +543,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         asked_s = time.monotonic()
         slot = self._await_answer(head.api_key, bytes_kept(len(frame), request.elements))
         throttle_s = self._throttle(head.api_key, asked_s)
-        alone = object() if request.elements > Limits.elements_alone else None
+        alone = object()
 
         def reply(message: Any) -> None:
             self._waits_no_more(slot)
@@ -525,9 +555,12 @@ class ClientConnection(asyncio.BufferedProtocol):
 
         security = self._security
         story = guard(request, security.groups_prefix) if security.asks_rights else unguarded(request)
-        self._advance(story, None, slot, reply)
-        if alone is not None and slot in self._waiting:
+        if request.elements <= Limits.elements_alone:
+            self._advance(story, None, slot, reply)
+        else:
             self._holders.add(alone)
+            # To read it may have taken so long that others come first.
+            self._in_turn(lambda: self._advance(story, None, slot, reply))
 
     def _throttle(self, api_key: int, now_s: float) -> float:
         """Count a request for its user, or host; returns for how many seconds the client is not read then."""
@@ -605,7 +638,11 @@ class ClientConnection(asyncio.BufferedProtocol):
             return
         if not wanted.is_last:
             self._holders.add(slot)
-        self._services.answer(wanted.request, self._client, lambda it: self._advance(story, it, slot, reply))
+        self._services.answer(
+            wanted.request,
+            self._client,
+            lambda it: self._in_turn(lambda: self._advance(story, it, slot, reply)),
+        )
         if wanted.is_last:
             self._go_on(slot)
 

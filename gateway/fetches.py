@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.offsets.still_there import Found
     from group_coordinator.coordinator_state.requests import AnyRequest
     from group_coordinator.coordinator_state.responses import FetchedOffsetsOfTopic
-    from group_coordinator.gateway.topics import Topics
 
 __all__ = ["judge"]
 
@@ -26,14 +25,14 @@ __all__ = ["judge"]
 def judge(
     asked: Sequence[AnyRequest],
     responses: list[Any],
-    topics: Topics,
+    find: Callable[[Iterable[str], Callable[[Mapping[str, Found]], None]], None],
     respond: Callable[[list[Any]], None],
 ) -> None:
     """Respond to OffsetFetches with the coordinator's `responses`, without what is no more.
 
     A topic may be made again at any time. So Kafka is asked after the responses have come, and what was known
-    before does not count. Where a client asks for all, each topic is asked for. Where it names partitions, an
-    offset without an id is told as it is.
+    before does not count: `find` is `Topics.find_anew`. Where a client asks for all, each topic is asked for.
+    Where it names partitions, an offset without an id is told as it is.
     """
     doubts = [
         set() if response.error_code else _in_doubt(response.topics, is_all=_is_of_all(request))
@@ -49,7 +48,7 @@ def judge(
                 responses[number] = refusal(request, Errors.COORDINATOR_LOAD_IN_PROGRESS)
         respond(responses)
 
-    topics.find_anew(set().union(*doubts), judged)
+    find(set().union(*doubts), judged)
 
 
 def _is_of_all(request: AnyRequest) -> bool:

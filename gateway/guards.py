@@ -152,17 +152,24 @@ def _granted(rights: Sequence[Right]) -> Guard:
 
 
 class _Many(NamedTuple):
-    """An API whose requests name groups: their fields with these and with the results, and since when."""
+    """An API whose requests name groups: their fields with these and with the results, and since when.
+
+    `is_asked`: whether the coordinator answers them.
+    """
 
     named: str
     results: str
     since: int = 0
+    is_asked: bool = True
 
 
 _MANY = {
     OffsetFetchRequest.API_KEY: _Many("groups", "groups", _BATCH_FETCH_VERSION),
     DescribeGroupsRequest.API_KEY: _Many("groups", "groups"),
     DeleteGroupsRequest.API_KEY: _Many("groups_names", "results"),
+    FindCoordinatorRequest.API_KEY: _Many(
+        "coordinator_keys", "coordinators", _BATCH_FIND_VERSION, is_asked=False
+    ),
 }
 
 
@@ -190,7 +197,7 @@ def _in_turns(request: Request, story: Callable[[Request], Guard]) -> Guard:
         count += added
         entries.append(encoded)
         codes = {each.error_code for each in getattr(response, many.results)}
-        if codes <= _AWAY:
+        if many.is_asked and codes <= _AWAY:
             error = Errors(max(codes))
         elif sum(map(len, entries)) > MOST_ANSWERED:
             error = Errors.COORDINATOR_LOAD_IN_PROGRESS
@@ -360,7 +367,7 @@ def _undescribed(group: Any, granted: frozenset[Right], version: int) -> list[An
 def _find(request: Request) -> Guard:
     message, version = request.message, request.head.api_version
     keys = message.coordinator_keys if version >= _BATCH_FIND_VERSION else [message.key]
-    granted = yield from _granted([_group(Operation.DESCRIBE, each) for each in keys])
+    granted = yield [_group(Operation.DESCRIBE, each) for each in keys]
     allowed = [each for each in keys if _group(Operation.DESCRIBE, each) in granted]
     nowhere = {"node_id": -1, "host": "", "port": -1, "error_code": _GROUP_DENIED}
     if version < _BATCH_FIND_VERSION:

@@ -63,10 +63,10 @@ class Limits:
     """Until a request of a group that has begun is whole, however steadily its bytes come."""
     idle_s = 600.0
     """As `connections.max.idle.ms` of a broker."""
+    late_bytes = 10_000
+    """The size for which an answer is taken, or a later part of the work for a request."""
     party_s = 0.25
     """Of the event loop's time, by all clients of a host or user; beyond that the others come first."""
-    byte_s = 1e-7
-    """The event loop's time that a byte of a request may take, until that is known."""
     keep_alive_s = 180.0
     """Until a silent broker is asked for a sign of life, where a login would be lost with it."""
 

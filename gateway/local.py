@@ -9,8 +9,10 @@ answered then. Time is an argument, in seconds of a clock that does not go back.
 from __future__ import annotations
 
 import logging
+import secrets
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -38,7 +40,7 @@ from group_coordinator.gateway.topics import Topics, divided, in_parts, merged, 
 from group_coordinator.gateway.translation import Sender, refusal, to_contract, to_kafka
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from group_coordinator.coordinator_state.offsets.still_there import Found
     from group_coordinator.coordinator_state.requests import AnyRequest
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
 __all__ = ["Client", "Local", "LogRecord", "Nodes", "Origin"]
 
 log = logging.getLogger(__name__)
+
 
 _BATCH_FIND_VERSION = 4
 _NOWHERE = {"node_id": -1, "host": "", "port": -1}
@@ -76,10 +79,16 @@ class Client:
 
     host: str
     node_id: int
+    in_turn: Callable[[Callable[[], None]], None]
+    """Does something for the client when its turn has come."""
     principal: str | None = None
     """The name that the broker has accepted, for the log; None if it is not known."""
     accepted: Beat | None = None
     """The heartbeat that was read last; None if the coordinator cannot read it."""
+
+    def later(self, then: Callable[[Any], None]) -> Callable[[Any], None]:
+        """`then` for the client, when its turn has come."""
+        return lambda it: self.in_turn(lambda: then(it))
 
 
 class Origin(NamedTuple):
@@ -204,9 +213,7 @@ class Local:
             case FindCoordinatorResponse.API_KEY:
                 reply(self._found(request))
             case ListGroupsResponse.API_KEY:
-                self._groups.unseen.wait(
-                    lambda: reply(self._groups.listed(request.message, client.node_id, self._nodes.ids()))
-                )
+                self._groups.unseen.wait(partial(client.in_turn, partial(self._list, request, client, reply)))
             case _:
                 self._ask(request, client, now_s, reply)
 
@@ -219,13 +226,15 @@ class Local:
         if client.accepted:
             self._beats.hold_up(client.accepted.request.group_id)
 
+    def _list(self, request: Request, client: Client, reply: Callable[[Any], None]) -> None:
+        reply(self._groups.listed(request.message, client.node_id, self._nodes.ids()))
+
     def _ask(self, request: Request, client: Client, now_s: float, reply: Callable[[Any], None]) -> None:
         # The id is only shown, and Kafka takes one of any length.
         client_id = (request.client_id or "")[: self.rules.config.max_id_length]
         asked = to_contract(request, self._sender(client_id, client.host, client.principal))
 
-        def respond(responses: list[Any]) -> None:
-            reply(to_kafka(request, responses))
+        respond = client.later(lambda responses: reply(to_kafka(request, responses)))
 
         match asked:
             case [OffsetCommitRequest() as commit] if self._may_look_up(commit):
@@ -233,10 +242,15 @@ class Local:
             case [OffsetCommitRequest() as commit]:
                 self._send_commit(commit, client, now_s, respond)
             case [OffsetFetchRequest(), *_] if (topics := self._topics) is not None:
-                self._send(asked, client, now_s, lambda told: judge(asked, told, topics, respond))
+
+                def find(names: Iterable[str], then: Callable[[Mapping[str, Found]], None]) -> None:
+                    topics.find_anew(names, client.later(then))
+
+                judged = client.later(lambda told: judge(asked, told, find, respond))
+                self._send(asked, client, now_s, judged)
             case [HeartbeatRequest() as beat] if self.rules.refuses(beat, _record(beat), now_s) is None:
                 client.accepted = Beat.of(beat)
-                self._beats.add(client.accepted, lambda error: respond([_Verdict(error)]))
+                self._beats.add(client.accepted, lambda error: reply(to_kafka(request, [_Verdict(error)])))
             case _:
                 self._send(asked, client, now_s, respond)
 
@@ -295,7 +309,7 @@ class Local:
                 answered([commit.refused(Errors.NONE, None)])
 
         assert self._topics is not None  # noqa: S101 - as `_may_look_up` has seen
-        self._topics.find(needed_by(commit), now_s, judged)
+        self._topics.find(needed_by(commit), now_s, client.later(judged))
 
     def _send_commit(
         self,
@@ -420,7 +434,8 @@ class Local:
         return {"error_code": Errors.NONE.value, **at}
 
     def _next_request_id(self) -> str:
-        return f"{self._prefix}{next(self._numbers)}"
+        # Ids can be seen in the history. Whoever has seen one must not know the next one, and answer it.
+        return f"{self._prefix}{next(self._numbers)}-{secrets.token_hex(4)}"
 
     # -- time passes -------------------------------------------------------------------------------
 

@@ -99,19 +99,24 @@ class Guest:
     def took(self, seconds: float, now_s: float) -> None:
         """So much of the event loop's time was taken for it."""
         self._account.add(seconds, now_s)
-        if (party := self._user or self._host) is not None:
+        if (party := self.party) is not None:
             party.account.add(seconds, now_s)
 
-    def rank_s(self, now_s: float, size: int) -> float:
-        """Its place in the next turn, with a request of `size` bytes that have come.
+    @property
+    def party(self) -> Party | None:
+        """Its user's party, or its host's as long as its user is not known."""
+        return self._user or self._host
 
-        Those of its party are behind others once they have taken much together, in their own order.
-        """
-        party = self._user or self._host
-        together_s = 0.0 if party is None else max(0.0, party.account.taken_s(now_s) - Limits.party_s)
-        return self._account.taken_s(now_s) + together_s + Limits.byte_s * size
+    def together_s(self, now_s: float) -> float:
+        """Return how far its party is behind others: only once it has taken much."""
+        party = self.party
+        return 0.0 if party is None else max(0.0, party.account.taken_s(now_s) - Limits.party_s)
+
+    def taken_s(self, now_s: float) -> float:
+        """Return how far it is behind the others of its party."""
+        return self._account.taken_s(now_s)
 
     def asks(self, now_s: float) -> float:
         """Count a request of it; returns for how many seconds it is not to be read then."""
-        party = self._user or self._host
+        party = self.party
         return 0.0 if party is None else party.requests.take(now_s)

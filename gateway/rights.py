@@ -42,10 +42,10 @@ _GRANTED_S = 60.0
 _DENIED_S = 5.0
 _MOST_REMEMBERED = 100
 """Rights that one connection remembers. A consumer needs one or two, and one for each of its topics."""
-_MOST_ASKED = 100
+_MOST_ASKED = 10
 """Requests for one client's rights that are under way at the same time."""
-_MOST_NAMES = 1_000
-"""Names in one of them."""
+_MOST_NAMES = 200
+"""Names in one of them. The answers that come together are read at once."""
 _LONGEST_NAME = 2**15 - 1
 """Bytes of a name that these requests can take."""
 

@@ -1,36 +1,43 @@
 """Turns: the event loop's time, which all clients share.
 
-A request is mostly read when it comes. After some milliseconds of reading the turn is over, and the clients
-that come then wait for the next one. In it those are read first that have taken least of late, and that have
-sent least. So a client that sends much, or requests that are costly to read, waits for those that do not.
+Work for a client is mostly done when it comes: a request is read, an answer is written. After some
+milliseconds of work the turn is over, and what comes then waits for the next one. In it those clients are
+served first that have taken least of late, and that have sent least. So a client that sends much, or requests
+that are costly, waits for those that do not.
 
-    turns.are_free            whether what has come may be read at once
-    turns.wait(rank_s, go)    `go` is called in a later turn, the lowest rank first
-    turns.took(seconds)       so long was read
+    turns.are_free                 whether what has come may be done at once
+    turns.wait(whose, size, go)    `go` is called in a later turn, the lowest rank first
+    turns.took(seconds)            so long was worked
 
 Between two turns the loop looks for what else has come, so that it can be ranked.
 """
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
+import time
+from heapq import heapify, heappop, heappush
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable
 
-__all__ = ["Account", "Turns"]
+__all__ = ["Account", "Turns", "Waiter"]
 
 _TURN_S = 0.01
 _FREE = 0.02
 """The part of the event loop's time that is nobody's fault."""
+_MOST_S = 1.0
+"""The most that is remembered."""
+_BYTE_S, _MOST_BYTES = 1e-6, 100_000
+"""The event loop's time that a byte of a request may take, until that is known; and for how many at most."""
 
 
 class Account:
     """The event loop's time that somebody has taken of late, in seconds.
 
-    A part is forgotten as time passes: who takes less than that has taken nothing.
+    A part is forgotten as time passes: who takes less than that has taken nothing. And who has taken much is
+    behind others for a minute at most.
     """
 
     __slots__ = ("_at_s", "_taken_s")
@@ -44,15 +51,48 @@ class Account:
 
     def add(self, seconds: float, now_s: float) -> None:
         """Take so much more."""
-        self._taken_s, self._at_s = self.taken_s(now_s) + seconds, now_s
+        self._taken_s, self._at_s = min(self.taken_s(now_s) + seconds, _MOST_S), now_s
+
+
+class Waiter(Protocol):
+    """A client, as far as its place is concerned."""
+
+    @property
+    def party(self) -> Hashable:
+        """The clients among which it has its place."""
+
+    def together_s(self, now_s: float) -> float:
+        """Return how far its party is behind others."""
+
+    def taken_s(self, now_s: float) -> float:
+        """Return how far it is behind the others of its party."""
+
+
+class _Queue:
+    """What waits for the clients of one party, of which `one` is any.
+
+    How much a party has taken counts when its turn comes, and not when somebody begins to wait. Otherwise
+    those of its clients that have waited for long would be before one that has taken nothing.
+    """
+
+    __slots__ = ("one", "waiting")
+
+    def __init__(self, one: Waiter) -> None:
+        self.one = one
+        self.waiting: list[tuple[float, int, Callable[[], None]]] = []
+
+    def rank_s(self, now_s: float) -> float:
+        return self.one.together_s(now_s) + self.waiting[0][0]
 
 
 class Turns:
     """The turns of one event loop. `soon` calls a function in the next round of the loop."""
 
-    def __init__(self, soon: Callable[[Callable[[], None]], Any]) -> None:
-        self._soon = soon
-        self._waiting: list[tuple[float, int, Callable[[], None]]] = []
+    def __init__(
+        self, soon: Callable[[Callable[[], None]], Any], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._soon, self._clock = soon, clock
+        self._queues: dict[Hashable, _Queue] = {}
         self._numbers = count()
         self._taken_s = 0.0
         self._is_over = False
@@ -69,9 +109,12 @@ class Turns:
         if self._taken_s >= _TURN_S:
             self._end()
 
-    def wait(self, rank_s: float, go: Callable[[], None]) -> None:
-        """Call `go` in a later turn."""
-        heappush(self._waiting, (rank_s, next(self._numbers), go))
+    def wait(self, whose: Waiter, size: int, go: Callable[[], None]) -> None:
+        """Call `go` in a later turn. `size`: bytes that have come for it."""
+        if (queue := self._queues.get(whose.party)) is None:
+            queue = self._queues[whose.party] = _Queue(whose)
+        own_s = whose.taken_s(self._clock()) + _BYTE_S * min(size, _MOST_BYTES)
+        heappush(queue.waiting, (own_s, next(self._numbers), go))
         self._end()
 
     def _end(self) -> None:
@@ -82,12 +125,24 @@ class Turns:
 
     def _begin(self) -> None:
         self._taken_s, self._is_over = 0.0, False
-        waiting, most_s = len(self._waiting), float("inf")
-        # A client that has taken much does not hold up the answers to those before it.
-        while self._waiting and waiting and not self._is_over and self._waiting[0][0] <= most_s:
-            waiting -= 1
-            rank_s, _, go = heappop(self._waiting)
-            most_s = rank_s + _TURN_S
-            go()
-        if self._waiting:
-            self._end()
+        now_s, newest = self._clock(), next(self._numbers)
+        order = [(each.rank_s(now_s), each.waiting[0][1], party) for party, each in self._queues.items()]
+        heapify(order)
+        most_s = order[0][0] + _TURN_S if order else 0.0
+        try:
+            while order and not self._is_over:
+                rank_s, _, party = heappop(order)
+                # A client that has taken much does not hold up the answers to those before it.
+                if rank_s > most_s:
+                    break
+                most_s = rank_s + _TURN_S
+                queue = self._queues[party]
+                _, _, go = heappop(queue.waiting)
+                if not queue.waiting:
+                    del self._queues[party]
+                elif (first := queue.waiting[0][1]) < newest:
+                    heappush(order, (queue.rank_s(now_s), first, party))
+                go()
+        finally:
+            if self._queues:
+                self._end()

@@ -215,6 +215,11 @@ def play(story: Story, security: Security = PLAIN, tls: ssl.SSLContext | None = 
             reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=security.tls)
             try:
                 await story(gateway, reader, writer)
+            except BaseException:
+                # A client that is owed something would wait for it.
+                for each in gateway.connections:
+                    each.abort("client")
+                raise
             finally:
                 writer.close()
                 await eventually(gateway.has_lost_a_client)
@@ -1217,6 +1222,53 @@ def test_a_client_with_many_requests_in_one_piece_lets_others_in_between() -> No
         other.close()
         await eventually(lambda: gateway.connections[1]._is_over)
         gateway.connections[1].abort("client")
+
+    play(story)
+
+
+def test_answers_that_come_together_let_others_in_between() -> None:
+    many = 20
+
+    async def story(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        gateway.pending = Pending(1_000, 1_000_000, gateway.stopped.append)
+        _, other = await asyncio.open_connection("127.0.0.1", writer.get_extra_info("peername")[1])
+        await eventually(lambda: len(gateway.connections) == 2)
+        writer.write(b"".join(leave(number, 1) for number in range(many)))
+        await eventually(lambda: len(gateway.asked) == many)
+        gateway.turns = ShortTurns(lambda function: asyncio.get_running_loop().call_soon(function))
+        for answer in gateway.asked[:many]:
+            answer()
+        # This client has waited for nothing yet, and is read before the others are answered.
+        gateway.connections[1].data_received(beat(1))
+        async with asyncio.timeout(PATIENCE_S):
+            while len(gateway.asked) == many:
+                await asyncio.sleep(0)
+        assert len(gateway.connections[0]._slots) > many // 2
+        for number in range(many):
+            assert int.from_bytes((await read(reader))[4:8]) == number
+        other.close()
+        await eventually(lambda: gateway.connections[1]._is_over)
+        gateway.connections[1].abort("client")
+
+    play(story)
+
+
+def test_a_request_that_took_long_to_read_lets_others_in_before_it_is_asked() -> None:
+    async def story(gateway: Gateway, _reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        _, other = await asyncio.open_connection("127.0.0.1", writer.get_extra_info("peername")[1])
+        await eventually(lambda: len(gateway.connections) == 2)
+        gateway.turns = ShortTurns(lambda function: asyncio.get_running_loop().call_soon(function))
+        first, second = gateway.connections
+        first.data_received(leave(1, Limits.elements_alone + 1))
+        second.data_received(beat(1))
+        assert not gateway.asked, "both wait"
+        await eventually(lambda: len(gateway.asked) == 2)
+        assert gateway.clients == [second.client, first.client]
+        for answer in gateway.asked:
+            answer()
+        for each in (other, writer):
+            each.close()
+        await eventually(lambda: len(gateway.reasons) == 2)
 
     play(story)
 

@@ -72,7 +72,7 @@ class Kafka:
         """What is told of each group, for which all is asked or some topics."""
         responses: list[Any] = []
         asked, answers = [request(each) for each in named], [response(each) for each in named]
-        judge(asked, answers, self.topics, responses.extend)
+        judge(asked, answers, self.topics.find_anew, responses.extend)
         if self.asked:
             names = self.asked.pop()
             assert responses == []
@@ -112,7 +112,7 @@ def test_where_it_is_named_nothing_is_committed_for_it(kafka: Kafka) -> None:
     ]
     (none,) = [FetchedOffset(partition_index=0)]
     responses: list[Any] = []
-    judge([request(["gone"])], [response(["gone"])], kafka.topics, responses.extend)
+    judge([request(["gone"])], [response(["gone"])], kafka.topics.find_anew, responses.extend)
     kafka.topics.told(KAFKA, 0)
     assert responses[0].topics[0].partitions == [none]
 
@@ -153,5 +153,5 @@ def test_a_broker_that_tells_no_ids_tells_what_is_gone(kafka: Kafka) -> None:
 def test_an_error_stays_as_it_is(kafka: Kafka) -> None:
     told: list[Any] = []
     error = response(None, Errors.COORDINATOR_NOT_AVAILABLE)
-    judge([request(None)], [error], kafka.topics, told.extend)
+    judge([request(None)], [error], kafka.topics.find_anew, told.extend)
     assert (told, kafka.asked) == ([error], [])

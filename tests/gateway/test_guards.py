@@ -16,7 +16,7 @@ from kafka.protocol.consumer.group import (
     SyncGroupRequest,
 )
 from kafka.protocol.consumer.group import OffsetFetchResponse as Fetched
-from kafka.protocol.metadata import FindCoordinatorRequest
+from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
 from kafka.protocol.metadata import FindCoordinatorResponse as Found
 
 from group_coordinator.coordinator_state.errors import Errors
@@ -217,6 +217,30 @@ def test_many_groups_are_asked_about_in_turns(version: int, story: Any) -> None:
         turns, results = told(ask, fine, story)
         assert turns == [names[:AT_ONCE], names[AT_ONCE:-1], names[-1:]]
         assert [it.group_id for it in results] == names
+
+
+@pytest.mark.parametrize("story", [guard, unguarded])
+def test_coordinators_of_many_groups_are_looked_for_in_turns_also_while_there_is_none(story: Any) -> None:
+    names = [f"g{number}" for number in range(2 * AT_ONCE + 1)]
+    message = FindCoordinatorRequest(version=4, coordinator_keys=[*names, *names])
+    playing = story(codec.decode_request(codec.encode_request(message, 1, "c")))
+    sent, turns, entry = None, [], FindCoordinatorResponse.Coordinator
+    nowhere = {"node_id": -1, "host": "", "port": -1, "error_code": Errors.COORDINATOR_NOT_AVAILABLE.value}
+    while True:
+        try:
+            wanted = playing.send(sent)
+        except StopIteration as end:
+            frame = codec.encode_response(end.value, 1)
+            break
+        if isinstance(wanted, Ask):
+            turns.append(wanted.request.message.coordinator_keys)
+            found = [entry(version=4, key=each, error_message="", **nowhere) for each in turns[-1]]
+            sent = FindCoordinatorResponse(version=4, throttle_time_ms=0, coordinators=found)
+        else:
+            sent = frozenset(wanted)
+    assert turns == [names[:AT_ONCE], names[AT_ONCE:-1], names[-1:]]
+    read = codec.decode_response(10, 4, frame)
+    assert [(each.key, each.error_code) for each in read.coordinators] == [(name, 15) for name in names]
 
 
 def test_the_topics_of_a_group_that_is_fetched_twice_are_those_of_both() -> None:

@@ -43,7 +43,7 @@ class Echo(asyncio.Protocol):
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
-        self.client = Client(f"/{transport.get_extra_info('peername')[0]}", 1)
+        self.client = Client(f"/{transport.get_extra_info('peername')[0]}", 1, lambda go: go())
         self._host = self._listeners.admit(self)
         if self._host is None:
             self.abort("too many")

@@ -69,7 +69,7 @@ class Gateway:
                 codec.decode_response(request.head.api_key, request.head.api_version, written)
             )
 
-        self.client = self._clients.setdefault(node_id, Client("/10.0.0.7", node_id))
+        self.client = self._clients.setdefault(node_id, Client("/10.0.0.7", node_id, lambda go: go()))
         self.local.logged_in(self.client, name)
         self.local.answer(request, self.client, self.now_s, reply)
 
@@ -552,6 +552,14 @@ def test_a_commit_that_kafka_would_not_take_either_is_refused_before_it_is_made_
     gateway.answered.clear()
     monkeypatch.undo()
     assert {part.error_code for part in gateway.tell(large_commit(1, "")).topics[0].partitions} == {0}
+
+
+def test_the_next_request_id_cannot_be_guessed(gateway: Gateway) -> None:
+    ids = [gateway.local._next_request_id() for _ in range(1_000)]
+    ends = {each.rpartition("-")[2] for each in ids}
+    assert len(set(ids)) == 1_000
+    assert len(ends) > 990
+    assert {len(each) for each in ends} == {8}
 
 
 def test_the_coordinators_limits_count_once_it_has_told_them(

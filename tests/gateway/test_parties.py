@@ -41,20 +41,20 @@ def test_parties_are_forgotten_when_nothing_of_them_need_be_known() -> None:
     assert parties.of("a") is not party
 
 
-def test_a_guest_s_place_goes_by_what_it_has_taken_and_by_what_it_sends() -> None:
+def test_a_guest_s_place_goes_by_what_it_has_taken_and_by_what_its_party_has() -> None:
     hosts = Parties(0)
     host = hosts.of("host")
     heavy, light, other = Guest(), Guest(), Guest()
     for each in (heavy, light):
         each.joins(host)
     other.joins(hosts.of("other"))
+    assert heavy.party is light.party is host
     heavy.took(0.1, 100)
-    assert heavy.rank_s(100, 0) == 0.1
-    assert light.rank_s(100, 0) == other.rank_s(100, 0) == 0
-    assert light.rank_s(100, 1_000_000) > 0.05
+    assert (heavy.taken_s(100), light.taken_s(100)) == (0.1, 0)
+    assert heavy.together_s(100) == other.together_s(100) == 0
     heavy.took(Limits.party_s, 100)
-    assert 0 < light.rank_s(100, 0) < heavy.rank_s(100, 0), "all of the host are behind"
-    assert other.rank_s(100, 0) == 0
+    assert heavy.together_s(100) == light.together_s(100) > 0, "all of the host are behind"
+    assert other.together_s(100) == 0
 
 
 def test_a_user_s_requests_and_time_are_its_own_and_no_longer_its_host_s() -> None:
@@ -64,9 +64,11 @@ def test_a_user_s_requests_and_time_are_its_own_and_no_longer_its_host_s() -> No
     guest.joins(hosts.enter("host", connection, 100))
     own = guest.holding
     assert guest.asks(100) == 1
+    assert guest.party is hosts.of("host")
     alice, bob = users.enter("alice", connection, 100), users.enter("bob", connection, 100)
     guest.joins_user(alice, connection)
     assert guest.holding is alice.holding is not own
+    assert guest.party is alice
     assert [guest.asks(100) for _ in range(2)] == [1, 2]
     guest.took(1, 100)
     assert alice.account.taken_s(100) == 1

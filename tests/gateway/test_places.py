@@ -42,7 +42,7 @@ class Teller(asyncio.Protocol):
         self._told = " ".join(f"{node_id} {host}" for node_id, (host, _) in serving())
 
     def connection_made(self, transport: Any) -> None:
-        self.client = Client("/127.0.0.1", 1)
+        self.client = Client("/127.0.0.1", 1, lambda go: go())
         self._host = self._house.listeners.admit(self)
         transport.write(self._told.encode())
         transport.close()
