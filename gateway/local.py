@@ -9,10 +9,10 @@ answered then. Time is an argument, in seconds of a clock that does not go back.
 from __future__ import annotations
 
 import logging
-import secrets
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import partial
+from hashlib import blake2b
 from itertools import count
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -100,6 +100,8 @@ class Origin(NamedTuple):
     """Where the answers come."""
     group_prefix: str = ""
     """A text before the ids of groups in the log, which clients do not see."""
+    secret: bytes = b""
+    """The key of the endings of its request ids."""
 
 
 class Nodes(NamedTuple):
@@ -434,8 +436,10 @@ class Local:
         return {"error_code": Errors.NONE.value, **at}
 
     def _next_request_id(self) -> str:
-        # Ids can be seen in the history. Whoever has seen one must not know the next one, and answer it.
-        return f"{self._prefix}{next(self._numbers)}-{secrets.token_hex(4)}"
+        number = next(self._numbers)
+        # The history shows ids. Nobody who has seen one can guess the next one, and answer it.
+        ending = blake2b(number.to_bytes(8), digest_size=4, key=self._origin.secret).hexdigest()
+        return f"{self._prefix}{number}-{ending}"
 
     # -- time passes -------------------------------------------------------------------------------
 

@@ -121,7 +121,7 @@ class Gateway:
             settings.gateway_max_waiting, settings.gateway_max_waiting_bytes, self._stopped
         )
         """Local requests without an answer."""
-        self.turns = Turns(lambda function: asyncio.get_running_loop().call_soon(function))
+        self.turns = Turns(lambda function: asyncio.get_running_loop().call_soon(function), time.monotonic)
         """The event loop's time."""
         self._users = Parties(
             settings.gateway_max_connections_per_principal, settings.gateway_max_request_rate
@@ -241,7 +241,9 @@ class Gateway:
             lookup = Lookup(loop, self._topics_told, self._kafka_config)
             stack.callback(lookup.close)
             self._topics = Topics(lookup.ask)
-        origin = Origin(self._instance, partition, settings.gateway_groups_prefix)
+        origin = Origin(
+            self._instance, partition, settings.gateway_groups_prefix, secret=secrets.token_bytes(16)
+        )
         self._local = Local(origin, self._groups, nodes, writer.write, self._rules, self._topics)
         self.metrics.watch(self._local, self.pending)
 

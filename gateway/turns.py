@@ -14,7 +14,6 @@ Between two turns the loop looks for what else has come, so that it can be ranke
 
 from __future__ import annotations
 
-import time
 from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Any, Protocol
@@ -86,11 +85,12 @@ class _Queue:
 
 
 class Turns:
-    """The turns of one event loop. `soon` calls a function in the next round of the loop."""
+    """The turns of one event loop. `soon` calls a function in the next round of the loop.
 
-    def __init__(
-        self, soon: Callable[[Callable[[], None]], Any], clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    `clock` tells seconds and does not go back.
+    """
+
+    def __init__(self, soon: Callable[[Callable[[], None]], Any], clock: Callable[[], float]) -> None:
         self._soon, self._clock = soon, clock
         self._queues: dict[Hashable, _Queue] = {}
         self._numbers = count()
