@@ -44,6 +44,9 @@ def offsets(*, groups: int, rounds: int, file: Path | None) -> None:
 _rounds = click.option("--rounds", default=7, show_default=True, type=click.IntRange(min=1))
 _few_rounds = click.option("--rounds", default=3, show_default=True, type=click.IntRange(min=1))
 """Where each takes many minutes, and has its neighbours right beside it."""
+_beside = click.option(
+    "--beside", type=click.Path(exists=True, path_type=Path), help="Another checkout with a .venv."
+)
 _settings = click.option(
     "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="A setting of all streams."
 )
@@ -56,23 +59,25 @@ _long_warm_up = click.option("--warm-up", default=120, show_default=True, help=_
 @main.command()
 @_rounds
 @click.option("--seconds", default=4.0, show_default=True, help="Of fetches, per way and round.")
+@_beside
 @_json
-def passing(*, rounds: int, seconds: float, file: Path | None) -> None:
+def passing(*, rounds: int, seconds: float, beside: Path | None, file: Path | None) -> None:
     """Measure what the gateway costs a client whose requests it passes on: 4 minutes."""
     from benchmarks.passing import Plan, run
 
-    run(Plan(rounds, seconds), file)
+    run(Plan(rounds, seconds, beside), file)
 
 
 @main.command()
 @click.option("--seconds", default=5.0, show_default=True, help="Of each attack.")
-@click.option("--beside", type=click.Path(exists=True, path_type=Path), help="Another checkout with a .venv.")
+@_beside
 @_json
 def innocent(*, seconds: float, beside: Path | None, file: Path | None) -> None:
     """Measure how long a client waits at a gateway beside another one that means harm: 8 minutes."""
+    from benchmarks.gateways import interpreter_of
     from benchmarks.innocent import Plan, run
 
-    before = {} if beside is None else {"beside": f"{beside.absolute()}/.venv/bin/python"}
+    before = {} if beside is None else {"beside": interpreter_of(beside)}
     run(Plan(seconds, {**before, "here": sys.executable}), file)
 
 
@@ -83,12 +88,15 @@ def innocent(*, seconds: float, beside: Path | None, file: Path | None) -> None:
 @click.option(
     "--parts", default="pipelined,join,asking,5000,1000,10000", show_default=True, help="What is measured."
 )
+@_beside
 @_json
-def beating(*, rounds: int, warm_up: int, seconds: float, parts: str, file: Path | None) -> None:
+def beating(
+    *, rounds: int, warm_up: int, seconds: float, parts: str, beside: Path | None, file: Path | None
+) -> None:
     """Measure what members that speak Kafka's protocol cost through the gateway: half an hour."""
     from benchmarks.beating import Plan, run
 
-    run(Plan(rounds, warm_up, seconds, tuple(parts.split(","))), file)
+    run(Plan(rounds, warm_up, seconds, tuple(parts.split(",")), beside), file)
 
 
 @main.command()

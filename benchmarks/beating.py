@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from benchmarks.crowd import Beaten
     from benchmarks.streams import Stream
 
-GATEWAY, TOPICS, BROKER = "gateway", "topics", "broker"
+GATEWAY, BESIDE, TOPICS, BROKER = "gateway", "gateway of the other checkout", "topics", "broker"
 _DELAY_MS = "3000"
 _TOPIC = "behind"
 _TRIALS = 15
@@ -65,6 +65,8 @@ class Plan(NamedTuple):
     warm_up_s: float
     seconds: float
     parts: tuple[str, ...]
+    beside: Path | None = None
+    """Another checkout, whose gateway is measured as well."""
 
 
 def run(plan: Plan, file: Path | None) -> dict[str, dict[str, dict[str, float]]]:
@@ -85,17 +87,19 @@ def run(plan: Plan, file: Path | None) -> dict[str, dict[str, dict[str, float]]]
             for who, figures in found.items()
         ]
         show(f"{name} (medians of {plan.rounds} rounds)", ["", *columns], rows)
-    write(file, {"plan": plan._asdict(), "medians": medians, "rounds": rounds})
+    write(
+        file, {"plan": {**plan._asdict(), "beside": str(plan.beside)}, "medians": medians, "rounds": rounds}
+    )
     return medians
 
 
 class _Scene(NamedTuple):
-    """A stream, a gateway in front of it, and a broker."""
+    """A stream, gateways in front of it, and a broker."""
 
     plan: Plan
     stage: Stage
     stream: Stream
-    gateway: Gateway
+    gateways: dict[str, Gateway]
 
     @classmethod
     @contextmanager
@@ -109,8 +113,12 @@ class _Scene(NamedTuple):
             asyncio.run(until_ready(address))
             with closing(KafkaAdminClient(bootstrap_servers=address)) as admin:
                 admin.create_topics([NewTopic(_TOPIC, 1, 1)])
-            gateway = stack.enter_context(Gateway(address, stream, stage.directory))
-            scene = cls(plan, stage, stream, gateway)
+            checkouts = {GATEWAY: None} | ({} if plan.beside is None else {BESIDE: plan.beside})
+            gateways = {
+                who: stack.enter_context(Gateway(address, stream, stage.directory, checkout))
+                for who, checkout in checkouts.items()
+            }
+            scene = cls(plan, stage, stream, gateways)
             with scene.crowds(*_FIRST) as crowds, scene.turn(GATEWAY):
                 for beating in [crowd.beat(plan.warm_up_s) for crowd in crowds.values()]:
                     beating.result()
@@ -118,7 +126,8 @@ class _Scene(NamedTuple):
 
     @property
     def addresses(self) -> dict[str, str]:
-        return {GATEWAY: self.gateway.address, BROKER: self.stage.broker.bootstrap_servers}
+        addresses = {who: each.address for who, each in self.gateways.items()}
+        return {**addresses, BROKER: self.stage.broker.bootstrap_servers}
 
     @contextmanager
     def turn(self, who: str) -> Iterator[None]:
@@ -141,7 +150,7 @@ class _Scene(NamedTuple):
         broker = psutil.Process(self.stage.broker.pid).cpu_times()
         return {
             "stream": self.stream.cpu_seconds(),
-            "gateway": self.gateway.cpu_seconds(),
+            **{who: each.cpu_seconds() for who, each in self.gateways.items()},
             "broker": broker.user + broker.system,
         }
 
@@ -252,10 +261,11 @@ def _members(shape: tuple[int, int], scene: _Scene) -> Iterator[Callable[[], Fig
         def measure() -> Figures:
             with scene.turn(GATEWAY):
                 found = {_NOBODY: scene.watch()}
-                beating = crowds[GATEWAY].beat(_LEAD_S + scene.plan.seconds + _TAIL_S)
-                found[GATEWAY] = scene.watch() | _trips(beating.result())
-            for figures in found.values():
-                figures["both"] = figures["stream"] + figures["gateway"]
+                for who in scene.gateways:
+                    beating = crowds[who].beat(_LEAD_S + scene.plan.seconds + _TAIL_S)
+                    found[who] = scene.watch() | _trips(beating.result())
+            for who, figures in found.items():
+                figures["both"] = figures["stream"] + figures[GATEWAY if who == _NOBODY else who]
             with scene.turn(BROKER):
                 found[BROKER] = _at_the_broker(scene, crowds[BROKER])
             return found

@@ -20,24 +20,39 @@ _PATIENCE_S = 60
 _LOOK_S = 0.05
 
 
-def command(bootstrap_servers: str, *settings: str) -> list[str]:
+def interpreter_of(checkout: Path) -> str:
+    """The interpreter of another checkout with a .venv, which runs its own code."""
+    return f"{checkout.absolute()}/.venv/bin/python"
+
+
+def command(bootstrap_servers: str, *settings: str, interpreter: str = sys.executable) -> list[str]:
     """The command of a gateway at any free ports. `settings`: as NAME=VALUE."""
-    words = [sys.executable, "-m", "group_coordinator", "gateway", "--bootstrap-servers", bootstrap_servers]
+    words = [interpreter, "-m", "group_coordinator", "gateway", "--bootstrap-servers", bootstrap_servers]
     words += ["--listen", "127.0.0.1:0", "--advertised-host", "localhost", "--metrics-port", "-1"]
     return words + [part for each in settings for part in ("--set", each)]
 
 
 class Gateway:
-    """A gateway that asks `stream`, while the context is open. It logs to a file in `directory`."""
+    """A gateway that asks `stream`, while the context is open. It logs to a file in `directory`.
 
-    def __init__(self, bootstrap_servers: str, stream: Stream, directory: Path) -> None:
+    `checkout`: another one than this, whose gateway it is.
+    """
+
+    def __init__(
+        self, bootstrap_servers: str, stream: Stream, directory: Path, checkout: Path | None = None
+    ) -> None:
         given = stream.topic_settings | {"gateway.max.connections": 15_000}
-        self._command = command(bootstrap_servers, *(f"{name}={value}" for name, value in given.items()))
-        self._file = directory / "gateway.log"
+        words = [f"{name}={value}" for name, value in given.items()]
+        other = {} if checkout is None else {"interpreter": interpreter_of(checkout)}
+        self._command = command(bootstrap_servers, *words, **other)
+        self._cwd = checkout
+        self._file = directory / ("gateway.log" if checkout is None else "gateway-beside.log")
 
     def __enter__(self) -> Self:
         with self._file.open("w") as log:
-            self._process = subprocess.Popen(self._command, stdout=log, stderr=subprocess.STDOUT)
+            self._process = subprocess.Popen(
+                self._command, stdout=log, stderr=subprocess.STDOUT, cwd=self._cwd
+            )
         self._known = psutil.Process(self._process.pid)
         deadline = time.monotonic() + _PATIENCE_S
         while not (found := [each for each in self._said() if each.startswith(FOUND)]):

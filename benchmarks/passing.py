@@ -31,7 +31,7 @@ from kafka.admin import KafkaAdminClient, NewTopic
 from kafka.protocol.consumer.fetch import FetchRequest
 from kafka.protocol.metadata import MetadataRequest
 
-from benchmarks.gateways import FOUND
+from benchmarks.gateways import FOUND, interpreter_of
 from benchmarks.gateways import command as gateway_command
 from benchmarks.kroxylicious import KroxyliciousError
 from benchmarks.kroxylicious import command as kroxylicious
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 DIRECT, DIRECT_ACROSS = "direct", "direct, from another core"
 FORWARDER, KROXYLICIOUS = "forwarder", "Kroxylicious"
-GATEWAY, GATEWAY_TLS = "gateway", "gateway with TLS"
+GATEWAY, GATEWAY_TLS, BESIDE = "gateway", "gateway with TLS", "gateway of the other checkout"
 _TOPIC, _SMALL, _LARGE = "passing", "passing-small", "passing-large"
 _PRODUCE_VERSION = 12
 """Kafka 4's. From 10 on a response may name the addresses of brokers."""
@@ -69,6 +69,8 @@ class Plan(NamedTuple):
     rounds: int
     seconds: float
     """Of fetches, for each way."""
+    beside: Path | None = None
+    """Another checkout, whose gateway is measured as well."""
 
 
 class _Way(NamedTuple):
@@ -90,7 +92,7 @@ def run(plan: Plan, file: Path | None) -> dict[str, dict[str, float]]:
         cores = sorted(os.sched_getaffinity(0))
         stack.callback(os.sched_setaffinity, 0, cores)
         os.sched_setaffinity(0, cores[:-1] or cores)
-        ways = _ways(Path(name), cores[-1], stack)
+        ways = _ways(Path(name), cores[-1], plan.beside, stack)
         for way in ways.values():
             _measure(way, _WARM_UP_S)
         rounds = []
@@ -131,7 +133,19 @@ def run(plan: Plan, file: Path | None) -> dict[str, dict[str, float]]:
             for which, each in medians.items()
         ],
     )
-    write(file, {"plan": plan._asdict(), "medians": medians, "ratios": ratios, "rounds": rounds})
+    if plan.beside is not None:
+        to_it = ratios_to(BESIDE, rounds)[GATEWAY]
+        names = [name for name, ratio in to_it.items() if ratio]
+        show("The gateway to that of the other checkout", names, [[f"{to_it[name]:.3f}" for name in names]])
+    write(
+        file,
+        {
+            "plan": {**plan._asdict(), "beside": str(plan.beside)},
+            "medians": medians,
+            "ratios": ratios,
+            "rounds": rounds,
+        },
+    )
     return medians
 
 
@@ -141,7 +155,7 @@ def _compared(name: str, which: str, *tables: dict[str, dict[str, float]]) -> li
     return [f"{figure:,.0f}", *(f"{each:.2f}" for each in ratios)]
 
 
-def _ways(directory: Path, core: int, stack: ExitStack) -> dict[str, _Way]:
+def _ways(directory: Path, core: int, beside: Path | None, stack: ExitStack) -> dict[str, _Way]:
     broker = stack.enter_context(
         EmbeddedBroker(
             directory / "kafka", heap_mb=1024, overrides={"log.retention.check.interval.ms": "1000"}
@@ -177,7 +191,11 @@ def _ways(directory: Path, core: int, stack: ExitStack) -> dict[str, _Way]:
         ways[KROXYLICIOUS] = _to_the_broker(stack.enter_context(_proxy(neighbour, core)))
     except KroxyliciousError as error:
         tell("without Kroxylicious", error)
-    return {**ways, GATEWAY: gateway, GATEWAY_TLS: with_tls}
+    ways |= {GATEWAY: gateway, GATEWAY_TLS: with_tls}
+    if beside is not None:
+        other = gateway_command(broker.bootstrap_servers, interpreter=interpreter_of(beside))
+        ways[BESIDE] = _to_the_broker(stack.enter_context(_proxy(other, core, cwd=beside)))
+    return ways
 
 
 def _fill(bootstrap_servers: str, config: dict[str, object]) -> None:
@@ -203,10 +221,14 @@ def _certificate(directory: Path) -> tuple[Path, Path]:
 
 
 @contextmanager
-def _proxy(command: list[str], core: int, tls: ssl.SSLContext | None = None) -> Iterator[_Way]:
+def _proxy(
+    command: list[str], core: int, tls: ssl.SSLContext | None = None, cwd: Path | None = None
+) -> Iterator[_Way]:
     # It has the core from its first thread on.
     with _on(core):
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=cwd
+        )
     assert process.stdout is not None
     try:
         for line in process.stdout:
