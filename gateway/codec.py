@@ -72,6 +72,7 @@ from group_coordinator.gateway.frames import (
     read_request_head,
 )
 from group_coordinator.gateway.wire import COMPACT as _COMPACT
+from group_coordinator.gateway.wire import MOST_TAGS
 from group_coordinator.gateway.wire import CutError as _CutError
 from group_coordinator.gateway.wire import length_at as _length
 from group_coordinator.gateway.wire import varint_at as _varint
@@ -127,8 +128,6 @@ MOST_GROUPS = 10_000
 MOST_ELEMENTS = 10_000
 """Elements of all lists of one request together. To read so many takes almost a tenth of a second, in which
 no other client is served."""
-_MOST_TAGS = 100
-"""Tagged fields in one place of a frame."""
 _MOST = {
     (OffsetFetchRequest.API_KEY, "groups"): MOST_GROUPS,
     (FindCoordinatorRequest.API_KEY, "coordinator_keys"): MOST_GROUPS,
@@ -455,8 +454,8 @@ def _skip_array(
 
 def _skip_tags(data: memoryview, position: int, count: _Count, known: dict[int, _Measure]) -> int:
     tags, position = _varint(data, position)
-    if tags > _MOST_TAGS:
-        raise FrameError(f"has {tags} tagged fields in one place, of at most {_MOST_TAGS}")
+    if tags > MOST_TAGS:
+        raise FrameError(f"has {tags} tagged fields in one place, of at most {MOST_TAGS}")
     for _ in range(tags):
         number, position = _varint(data, position)
         size, position = _varint(data, position)

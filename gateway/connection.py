@@ -339,12 +339,14 @@ class ClientConnection(asyncio.BufferedProtocol):
                 self._since_s = None
 
     def _took(self) -> None:
-        """Count the time since the last look, for all whose time it is."""
+        """Count the time since the last look, for all whose time it is, unless it is next to nothing."""
         if self._since_s is not None:
             now_s = time.monotonic()
-            seconds, self._since_s = now_s - self._since_s, now_s
-            self._services.turns.took(seconds)
-            self._guest.took(seconds, now_s)
+            seconds = now_s - self._since_s
+            if seconds >= Limits.least_s:
+                self._since_s = now_s
+                self._services.turns.took(seconds)
+                self._guest.took(seconds, now_s)
 
     def _take_turn(self) -> None:
         self._awaits_turn = False

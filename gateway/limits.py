@@ -51,7 +51,8 @@ class Limits:
     """Of a heartbeat whose bytes a connection keeps. A longer one is decoded each time."""
     elements_alone = 200
     """A request with more elements in its lists holds back what comes after it, as each does at a broker."""
-    slots = 1_000
+    slots = 100
+    """Requests of a client that are under way at once. The answers to them may come together."""
     unwritten = 256 * 1024
     held = 64 * 1024 * 1024
     """Of responses that wait for one before them, such as that to a join."""
@@ -65,6 +66,8 @@ class Limits:
     """As `connections.max.idle.ms` of a broker."""
     late_bytes = 10_000
     """The size for which an answer is taken, or a later part of the work for a request."""
+    least_s = 1e-5
+    """The least of the event loop's time that is worth counting."""
     party_s = 0.25
     """Of the event loop's time, by all clients of a host or user; beyond that the others come first."""
     keep_alive_s = 180.0

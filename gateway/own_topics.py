@@ -26,16 +26,15 @@ from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.gateway import codec
 from group_coordinator.gateway.errors import FrameError
 from group_coordinator.gateway.frames import LENGTH_BYTES, REQUEST_HEAD_BYTES
+from group_coordinator.gateway.wire import CutError, Place
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable
     from typing import TypeAlias
 
     from group_coordinator.gateway.frames import Piece, RequestHead
 
-    _Steps: TypeAlias = Generator[int, bytes, None]
-    """Yields how many bytes it wants next and is sent them; minus that many are passed over."""
-    _Number: TypeAlias = Generator[int, bytes, int]
+    _Part: TypeAlias = "Callable[[_Walk, Place], _Part]"
 
 __all__ = ["OwnTopics"]
 
@@ -45,10 +44,8 @@ _SMALL_BYTES = 32 * 1024
 """Up to here to look for the names costs less than to go through the request."""
 _MOST_NAMED = 20_000
 """Topics and partitions in one request that is gone through. Others wait while those of one piece are."""
-_MOST_TAGS = 4
-"""Tagged fields at one place. No version that is offered has any before the end of the topics."""
-_LONGEST_NAME = 2**15 - 1
-_VARINT_BYTES = 5
+_LONGEST_PART = 128 * 1024
+"""Bytes of one part of a request, which is kept until it is whole. Its head has two texts."""
 
 
 class OwnTopics:
@@ -72,7 +69,7 @@ class OwnTopics:
             if piece.is_last and len(piece.data) <= _SMALL_BYTES:
                 is_there = _pattern(self._names).search(piece.data)
                 return _refusal(head, bytes(piece.data), self._names) if is_there else None
-            self._walk = _Walk(_steps(head, self._names))
+            self._walk = _Walk(head, self._names)
         if self._walk is not None:
             self._walk.take(piece.data)
         return None
@@ -137,113 +134,114 @@ def _is_refused(name: str) -> str:
 
 
 class _Walk:
-    """Gives the bytes of a request to `steps`, as they come and as they are wanted."""
+    """Goes through the topics of a request as it comes, part by part. A part that is cut off waits for more.
 
-    __slots__ = ("_kept", "_passed_over", "_steps", "_wanted")
+    A part is a method, which reads it and returns the next one. It changes nothing before all of it is read.
+    """
 
-    def __init__(self, steps: _Steps) -> None:
-        self._steps = steps
-        self._kept = b""
-        self._passed_over = 0
-        """Bytes that are to come and that are not wanted."""
-        self._wanted = next(steps)
+    __slots__ = (
+        "_api_key",
+        "_kept",
+        "_left",
+        "_names",
+        "_part",
+        "_partitions",
+        "_skip",
+        "_topics",
+        "_version",
+    )
+
+    def __init__(self, head: RequestHead, names: frozenset[str]) -> None:
+        self._api_key, self._version, _ = head
+        self._names = names
+        self._kept = bytearray()
+        """The begin of a part that is cut off."""
+        self._skip = 0
+        """Bytes that are to come and that are passed over: records, and all behind the topics."""
+        self._part: _Part = _Walk._begin
+        self._topics = self._partitions = 0
+        """How many there are still to come."""
+        self._left = _MOST_NAMED
 
     def take(self, data: bytes | memoryview) -> None:
-        """Go on with the next bytes. Raises what `steps` raises."""
-        position, end = 0, len(data)
-        while position < end or not self._wanted:
-            if self._wanted <= 0:
-                self._passed_over -= self._wanted
-                self._wanted = self._next(b"")
-                continue
-            if self._passed_over:
-                step = min(self._passed_over, end - position)
-                position, self._passed_over = position + step, self._passed_over - step
-                continue
-            until = position + self._wanted - len(self._kept)
-            self._kept += data[position:until]
-            position = until
-            if position > end:
-                return
-            kept, self._kept = self._kept, b""
-            self._wanted = self._next(kept)
-
-    def _next(self, given: bytes) -> int:
+        """Go on with the next bytes. Raises `FrameError` at one of the names."""
+        if self._skip >= len(data):
+            # Most of a large request are records.
+            self._skip -= len(data)
+            return
+        there: bytes | bytearray | memoryview = data[self._skip :]
+        if self._kept:
+            self._kept += there
+            there = self._kept
+        place = Place(there, is_flexible=codec.is_flexible(self._api_key, self._version))
+        start = 0
         try:
-            return self._steps.send(given)
-        except StopIteration:
-            # More than can come: what is behind the topics may be anything.
-            self._passed_over = 2 * INT32_MAX
-            return 1
+            while place.at < len(there):
+                start = place.at
+                self._part = self._part(self, place)
+        except CutError:
+            if len(there) - start > _LONGEST_PART:
+                raise FrameError(f"more than {_LONGEST_PART} bytes for a name") from None
+            self._skip = 0
+            if start or there is not self._kept:
+                self._kept = bytearray(there[start:])
+            return
+        self._kept, self._skip = bytearray(), place.at - len(there)
 
+    def _begin(self, place: Place) -> _Part:
+        place.skip(LENGTH_BYTES + REQUEST_HEAD_BYTES)
+        place.skip(max(0, place.number(2)))
+        place.skip_tags()
+        if self._api_key == _PRODUCE and self._version >= codec.TRANSACTIONAL_PRODUCE:
+            place.text()
+        if self._api_key == _PRODUCE:
+            # Acks and timeout.
+            place.skip(6)
+        else:
+            # Replica, longest wait, least and most bytes, isolation level, session and its epoch.
+            version = self._version
+            place.skip(12 + 4 * (version >= 3) + (version >= 4) + 8 * (version >= 7))  # noqa: PLR2004
+        self._topics = place.count()
+        return self._next_topic()
 
-def _steps(head: RequestHead, names: frozenset[str]) -> _Steps:
-    """Go through the topics of a Produce or a Fetch. Raises `FrameError` at one of the names."""
-    is_flexible = codec.is_flexible(head.api_key, head.api_version)
-    is_produce = head.api_key == _PRODUCE
-    yield -(LENGTH_BYTES + REQUEST_HEAD_BYTES)
-    yield -max(0, (yield from _fixed(2)))
-    if is_flexible:
-        yield from _tags()
-    if is_produce and head.api_version >= codec.TRANSACTIONAL_PRODUCE:
-        yield -max(0, (yield from _length(2, is_flexible)))
-    # Acks and timeout; or replica, longest wait, least and most bytes, isolation level, session, its epoch.
-    version = head.api_version
-    yield -(6 if is_produce else 12 + 4 * (version >= 3) + (version >= 4) + 8 * (version >= 7))  # noqa: PLR2004
-    left = _MOST_NAMED
-    for _ in range((yield from _length(4, is_flexible))):
-        length = yield from _length(2, is_flexible)
-        if not 0 <= length <= _LONGEST_NAME:
-            raise FrameError(f"a name of {length} bytes")
-        name = (yield length).decode(errors="replace") if length else ""
-        if name in names:
+    def _next_topic(self) -> _Part:
+        return _Walk._topic if self._topics else _Walk._end
+
+    def _topic(self, place: Place) -> _Part:
+        name = place.text().decode(errors="replace")
+        if name in self._names:
             raise FrameError(_is_refused(name))
-        partitions = yield from _length(4, is_flexible)
-        left -= 1 + max(0, partitions)
-        if left < 0:
+        partitions = place.count()
+        self._left -= 1 + partitions
+        if self._left < 0:
             raise FrameError(f"it names more than {_MOST_NAMED} topics and partitions")
-        yield from _partitions(partitions, is_produce, version, is_flexible)
-        if is_flexible:
-            yield from _tags()
+        self._topics -= 1
+        self._partitions = partitions
+        return self._next_partition()
 
+    def _next_partition(self) -> _Part:
+        return _Walk._partition if self._partitions else _Walk._topic_end
 
-def _partitions(count: int, is_produce: bool, version: int, is_flexible: bool) -> _Steps:  # noqa: FBT001
-    # Index; or index, offset and most bytes, start of the log, epoch of the leader, that of the last record.
-    size = 4 if is_produce else 16 + 8 * (version >= 5) + 4 * (version >= 9) + 4 * (version >= 12)  # noqa: PLR2004
-    for _ in range(count):
-        yield -size
-        if is_produce:
-            yield -max(0, (yield from _length(4, is_flexible)))
-        if is_flexible:
-            yield from _tags()
+    def _partition(self, place: Place) -> _Part:
+        if self._api_key == _PRODUCE:
+            place.skip(4)
+            place.at = place.end_of_bytes()
+        else:
+            # Index, offset and most bytes, start of the log, epoch of the leader, that of the last record.
+            version = self._version
+            place.skip(16 + 8 * (version >= 5) + 4 * (version >= 9) + 4 * (version >= 12))  # noqa: PLR2004
+        return _Walk._partition_end
 
+    def _partition_end(self, place: Place) -> _Part:
+        place.skip_tags()
+        self._partitions -= 1
+        return self._next_partition()
 
-def _fixed(size: int) -> _Number:
-    return int.from_bytes((yield size), signed=True)
+    def _topic_end(self, place: Place) -> _Part:
+        place.skip_tags()
+        return self._next_topic()
 
-
-def _length(size: int, is_compact: bool) -> _Number:  # noqa: FBT001 - of the version
-    """A length or a number of elements; -1 is null."""
-    return (yield from _varint()) - 1 if is_compact else (yield from _fixed(size))
-
-
-def _varint() -> _Number:
-    value = 0
-    for number in range(_VARINT_BYTES):
-        (byte,) = yield 1
-        value |= (byte & 0x7F) << (7 * number)
-        if not byte & 0x80:
-            # Java would take it for a negative number, and find the next name elsewhere.
-            if value > INT32_MAX:
-                break
-            return value
-    raise FrameError("a varint of more than 31 bits")
-
-
-def _tags() -> _Steps:
-    count = yield from _varint()
-    if count > _MOST_TAGS:
-        raise FrameError(f"{count} tagged fields where there are none")
-    for _ in range(count):
-        yield from _varint()
-        yield -(yield from _varint())
+    def _end(self, place: Place) -> _Part:
+        # More than can come.
+        place.at += 2 * INT32_MAX
+        return _Walk._end

@@ -50,6 +50,7 @@ _PARTITION_BYTES = 30
 """Of a partition's index, error, offsets and time in a response to Produce."""
 _NO_MORE = b"\1\0\0"
 """No errors of records, no message, no tagged fields."""
+_THROTTLE_BYTES, _NO_TAGS = 4, b"\0"
 _NO_TOPICS = b"\0\1"
 """The begin of a response to Produce without topics, behind its head."""
 _NOWHERE = (-1, "", -1)
@@ -136,6 +137,8 @@ class Begin:
 def _produced(version: int, of_node: OfNode, frame: bytes) -> bytes:
     """The addresses of new leaders are a tagged field at the end, and there only if a leader has moved."""
     end = _end_of_topics(frame, version)
+    if frame[end + _THROTTLE_BYTES :] == _NO_TAGS:
+        return frame
     begin = frame[LENGTH_BYTES:_HEAD] + _NO_TOPICS
     changed = _replaced(_PRODUCE, version, of_node, _framed(begin + frame[end:]))
     return _framed(frame[LENGTH_BYTES:end] + changed[LENGTH_BYTES + len(begin) :])

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import struct
 
+from group_coordinator.coordinator_state.config import INT32_MAX
 from group_coordinator.gateway.errors import FrameError
 
 __all__ = [
     "COMPACT",
+    "MOST_TAGS",
     "CutError",
     "Place",
     "count",
@@ -24,6 +26,8 @@ __all__ = [
 
 COMPACT = 0
 """Instead of the number of bytes that a length takes: it is a varint, of one more."""
+MOST_TAGS = 100
+"""Tagged fields in one place of a frame."""
 _VARINT_BYTES = 5
 _LENGTHS = {2: struct.Struct(">h").unpack_from, 4: struct.Struct(">i").unpack_from}
 
@@ -53,9 +57,10 @@ def varint_at(data: bytes | bytearray | memoryview, position: int) -> tuple[int,
             raise CutError("the frame ends within a length")
         byte, position = data[position], position + 1
         value |= (byte & 0x7F) << (7 * number)
-        if not byte & 0x80:
+        # Java takes more for a negative number.
+        if not byte & 0x80 and value <= INT32_MAX:
             return value, position
-    raise FrameError("a varint of more than five bytes")
+    raise FrameError("a varint of more than 31 bits")
 
 
 def length_at(
@@ -81,7 +86,7 @@ class Place:
 
     __slots__ = ("_data", "at", "is_flexible")
 
-    def __init__(self, data: bytes | bytearray, *, is_flexible: bool, at: int = 0) -> None:
+    def __init__(self, data: bytes | bytearray | memoryview, *, is_flexible: bool, at: int = 0) -> None:
         self._data, self.is_flexible, self.at = data, is_flexible, at
 
     def since(self, start: int) -> bytes:
@@ -116,9 +121,18 @@ class Place:
         self.at = within(self._data, start + max(length, 0))
         return self.since(start)
 
+    def end_of_bytes(self) -> int:
+        """Read the length of bytes that follow, and return where they end, perhaps beyond what is there."""
+        size = COMPACT if self.is_flexible else 4
+        length, start = length_at(self._data, self.at, size, is_nullable=True)
+        return start + max(length, 0)
+
     def skip_tags(self) -> None:
         """Pass over tagged fields, if there are any in this version."""
-        for _ in range(self.varint() if self.is_flexible else 0):
+        tags = self.varint() if self.is_flexible else 0
+        if tags > MOST_TAGS:
+            raise FrameError(f"has {tags} tagged fields in one place, of at most {MOST_TAGS}")
+        for _ in range(tags):
             self.varint()
             self.skip(self.varint())
 

@@ -205,9 +205,16 @@ def test_no_request_is_gone_through_for_long(monkeypatch: pytest.MonkeyPatch) ->
     client.send(request(FETCH, 12, [("t", [None] * 2)] * 3), 9)
     with pytest.raises(FrameError, match="more than 9 topics and partitions"):
         client.send(request(FETCH, 12, [("t", [None] * 4)] * 2), 9)
-    tagged = request(FETCH, 12, []).replace(b"client\0", b"client\x05")
-    with pytest.raises(FrameError, match="5 tagged fields"):
+    tagged = request(FETCH, 12, []).replace(b"client\0", b"client\x65")
+    with pytest.raises(FrameError, match="101 tagged fields"):
         Client(OWN).send(tagged, 9)
+
+
+def test_no_part_of_a_request_is_kept_for_ever() -> None:
+    long = "n" * 200_000
+    frame = request(FETCH, 12, [(long, [None])])
+    with pytest.raises(FrameError, match="more than 131072 bytes for a name"):
+        Client(OWN).send(frame, 1_000)
 
 
 def test_the_names_are_those_of_all_the_coordinators_topics() -> None:

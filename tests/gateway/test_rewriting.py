@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from contextlib import suppress
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given, settings
@@ -160,6 +161,18 @@ def test_leaders_that_a_produce_is_told_of(version: int) -> None:
     nodes = [kind(version=version, node_id=each, host="broker", port=9092, rack=None) for each in (2, 3)]
     told, _ = rewritten(ProduceResponse(version=version, responses=[], node_endpoints=nodes))
     assert [(each.node_id, each.host, each.port) for each in told.node_endpoints] == [(2, "gateway", 20_002)]
+
+
+@pytest.mark.parametrize("version", range(10, 13))
+def test_an_answer_to_a_produce_that_names_no_leader_passes_as_it_is(
+    version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = ProduceResponse.TopicProduceResponse(version=version, name="topic", partition_responses=[])
+    frame = codec.encode_response(ProduceResponse(version=version, responses=[topic], throttle_time_ms=9), 7)
+    monkeypatch.setattr(codec, "decode_response", Mock(side_effect=AssertionError))
+    passing = rewriter(ProduceResponse.API_KEY, version, Mock(side_effect=AssertionError))
+    assert callable(passing)
+    assert passing(frame) is frame
 
 
 @pytest.mark.parametrize("version", range(4, 7))
