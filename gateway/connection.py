@@ -583,7 +583,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         if (correlation_id := beat.correlation_id_in(bytes(data))) is None:
             return False
         self._begins(_HEARTBEAT)
-        slot = self._await_answer(_HEARTBEAT, bytes_kept(beat.size, 0))
+        slot = self._await_answer(_HEARTBEAT, beat.kept)
 
         def answer(error_code: int) -> None:
             self._waits_no_more(slot)
@@ -779,10 +779,11 @@ class ClientConnection(asyncio.BufferedProtocol):
         if self._slots.bytes_held > Limits.held:
             self._fail(f"{self._slots.bytes_held} bytes of responses wait for one before them")
             return
-        has_said_all = self._is_over and not (self._arrived or self._holders)
-        if not self.is_owed and (self._ending or has_said_all):
-            self.close(self._ending or self._reason)
-            return
+        if (self._ending or self._is_over) and not self.is_owed:
+            has_said_all = not (self._arrived or self._holders)
+            if self._ending or has_said_all:
+                self.close(self._ending or self._reason)
+                return
         if self._login.waiting is not None and not self.is_owed:
             self._pass_login(*self._login.waiting)
         self.control()

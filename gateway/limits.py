@@ -181,7 +181,8 @@ class Pending:
     def may_ask(self, connection: Any, holding: Holding) -> bool:
         """Whether a connection may ask for more."""
         if holding.count < self._most - self.count and holding.bytes < self._most_bytes - self.bytes:
-            self.stopped.pop(connection, None)
+            if self.stopped:
+                self.stopped.pop(connection, None)
             return True
         if connection not in self.stopped:
             self.stopped[connection] = None

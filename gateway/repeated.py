@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from group_coordinator.gateway.frames import LENGTH_BYTES, REQUEST_HEAD_BYTES, RESPONSE_HEAD_BYTES
 from group_coordinator.gateway.guards import right_of_member
+from group_coordinator.gateway.limits import bytes_kept
 
 if TYPE_CHECKING:
     from group_coordinator.gateway.codec import Request
@@ -34,13 +35,16 @@ class RepeatedBeat(NamedTuple):
     """The right that it needs."""
     size: int
     """Of the frame, in bytes."""
+    kept: int
+    """The memory that it takes while it waits, in bytes."""
 
     @classmethod
     def of(cls, request: Request, frame: bytes, prefix: str = "") -> RepeatedBeat:
         """The heartbeat in a frame, its length included. `prefix`: as that of `guard`."""
         right = right_of_member(request.message.group_id, prefix)
         version = request.head.api_version
-        return cls(frame[:_BEGIN], frame[_END:], version, right, len(frame))
+        size = len(frame)
+        return cls(frame[:_BEGIN], frame[_END:], version, right, size, bytes_kept(size, 0))
 
     def correlation_id_in(self, data: bytes) -> bytes | None:
         """The correlation id, if `data` is this heartbeat and nothing more; None if it is anything else."""
