@@ -13,11 +13,10 @@ import msgspec
 from group_coordinator.checkpoints.errors import CheckpointError
 from group_coordinator.checkpoints.files import CheckpointFiles
 from group_coordinator.checkpoints.identity import Identity, known_identity
+from group_coordinator.checkpoints.ledger import Ledger, Notes
 from group_coordinator.checkpoints.offset_log import Offsets, newest_committed, read_batch
-from group_coordinator.checkpoints.outages import read_outages
 from group_coordinator.checkpoints.readable import readable
-from group_coordinator.checkpoints.shifts import Shift, read_shifts
-from group_coordinator.checkpoints.standstills import read_standstills
+from group_coordinator.checkpoints.shifts import Shift
 from group_coordinator.checkpoints.state import State
 from group_coordinator.coordinator_state.deadlines import Deadlines
 from group_coordinator.coordinator_state.outages import Outage
@@ -63,6 +62,11 @@ class ExportHeader(msgspec.Struct, frozen=True, kw_only=True):
     shifts: list[Shift] = []
     standstills: list[Standstill] = []
 
+    @property
+    def notes(self) -> Notes:
+        """The notes of the checkpoint's ledger."""
+        return Notes(tuple(self.outages), tuple(self.standstills), tuple(self.shifts))
+
 
 class ExportedGroup(msgspec.Struct, frozen=True, kw_only=True):
     """A group: `state` is what the checkpoint has, and `group` the same to be read by people.
@@ -94,6 +98,7 @@ def export_checkpoint(
     identity = known_identity(files)
     batch, watermark_ms = committed_batch(files, batch_id)
     state = State(spark, checkpoint, batch.batch_id)
+    ledger = Ledger.read(files)
     header = ExportHeader(
         schema_version=SCHEMA_VERSION,
         batch_id=batch.batch_id,
@@ -101,9 +106,9 @@ def export_checkpoint(
         watermark_ms=watermark_ms,
         groups=state.count(),
         identity=identity if with_secret else msgspec.structs.replace(identity, secret=""),
-        outages=read_outages(files),
-        shifts=read_shifts(files),
-        standstills=read_standstills(files),
+        outages=list(ledger.outages),
+        shifts=list(ledger.shifts),
+        standstills=list(ledger.standstills),
     )
     return Export(header, _groups(state))
 

@@ -11,6 +11,7 @@ import msgspec
 from group_coordinator.checkpoints.disk import room_of
 from group_coordinator.checkpoints.files import CheckpointFiles
 from group_coordinator.checkpoints.identity import Identity, known_identity
+from group_coordinator.checkpoints.ledger import Ledger
 from group_coordinator.checkpoints.offset_log import (
     Offsets,
     PlannedBatch,
@@ -19,7 +20,6 @@ from group_coordinator.checkpoints.offset_log import (
     planned_batches,
     read_batch,
 )
-from group_coordinator.checkpoints.outages import read_outages
 from group_coordinator.checkpoints.state import State
 from group_coordinator.coordinator_state.offsets.committed import CommittedOffsets
 from group_coordinator.coordinator_state.outages import Outage
@@ -104,7 +104,7 @@ def inspect_checkpoint(spark: SparkSession, checkpoint: str, batch_id: int | Non
         groups=groups,
         bytes=files.size(),
         disk_bytes=None if room is None else room.taken,
-        outages=read_outages(files),
+        outages=list(Ledger.read(files).outages),
     )
 
 

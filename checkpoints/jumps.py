@@ -5,21 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from group_coordinator.checkpoints.offset_log import newest_planned, read_batch
-from group_coordinator.checkpoints.shifts import (
-    Shift,
-    Shifts,
-    fitted,
-    is_off,
-    put_right,
-    read_shifts,
-    write_shifts,
-)
+from group_coordinator.checkpoints.shifts import Shift, Shifts, fitted, is_off, put_right
 from group_coordinator.checkpoints.times import append_times
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from group_coordinator.checkpoints.files import CheckpointFiles
+    from group_coordinator.checkpoints.ledger import Ledger
     from group_coordinator.checkpoints.shifts import Guard, Measured
 
 __all__ = ["note_shifts"]
@@ -29,7 +21,7 @@ _MOST_SEARCHED = 1_000
 
 
 def note_shifts(
-    files: CheckpointFiles,
+    ledger: Ledger,
     client_config: Mapping[str, Any],
     request_topic: str,
     guard: Guard | None,
@@ -45,7 +37,7 @@ def note_shifts(
     partition whose records the guard accepts now, because it was the driver's clock that had jumped.
 
     Args:
-        files: of the checkpoint.
+        ledger: of the checkpoint.
         client_config: for kafka-python.
         request_topic: the one that the batch reads.
         guard: that of the batch, by today's clock of the driver; None if there was no query yet.
@@ -55,7 +47,7 @@ def note_shifts(
 
     Raises `CheckpointError`, and `KafkaError` if the batch cannot be read.
     """
-    shifts = read_shifts(files)
+    shifts, files = list(ledger.shifts), ledger.files
     planned = newest_planned(files)
     if planned is None:
         return Shifts(shifts), []
@@ -91,7 +83,7 @@ def note_shifts(
             shifts = put_right(shifts, partition, max(ends[partition], first), each.shift_ms, differ_ms)
             noted.append(shifts[-1])
     if noted:
-        write_shifts(files, shifts)
+        ledger.put_shifts(shifts)
     return Shifts(shifts), noted
 
 

@@ -11,52 +11,34 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from group_coordinator.checkpoints.notes import read_notes, write_notes
 from group_coordinator.checkpoints.offset_log import newest_planned, read_before
-from group_coordinator.checkpoints.shifts import Shifts, read_shifts
-from group_coordinator.checkpoints.standstills import read_standstills
+from group_coordinator.checkpoints.shifts import Shifts
 from group_coordinator.checkpoints.times import counted_times
 from group_coordinator.coordinator_state.outages import Outage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from group_coordinator.checkpoints.files import CheckpointFiles
+    from group_coordinator.checkpoints.ledger import Ledger
     from group_coordinator.checkpoints.offset_log import PlannedBatch
 
-__all__ = ["newest_ms", "note_outage", "reached_ms", "read_outages", "write_outages"]
+__all__ = ["newest_ms", "note_outage", "reached_ms"]
 
-_FILE = "outages.json"
-_KEPT = 1_000
-"""Older ones matter to groups only in which nothing has happened since."""
 _LOOK_BACK = 100
 """The last record of a partition may be followed by markers of its writer's transactions."""
 
 
-def read_outages(files: CheckpointFiles) -> list[Outage]:
-    """All that are kept, oldest first."""
-    return read_notes(files, _FILE, list[Outage])
-
-
-def write_outages(files: CheckpointFiles, outages: list[Outage]) -> None:
-    """Keep `outages` instead of what was kept."""
-    write_notes(files, _FILE, outages)
-
-
-def reached_ms(files: CheckpointFiles) -> int:
+def reached_ms(ledger: Ledger) -> int:
     """The latest log time, in ms, that the checkpoint knows of; 0 if none."""
-    # The end of a standstill may be later than all else that is known.
-    standstills = [it.end_ms or it.start_ms for it in read_standstills(files)]
-    return max([_reached_ms(newest_planned(files), read_outages(files)), *standstills])
+    return max(_watermark_ms(newest_planned(ledger.files)), ledger.reached_ms)
 
 
-def _reached_ms(planned: PlannedBatch | None, outages: list[Outage]) -> int:
-    watermark_ms = 0 if planned is None else planned.next_watermark_ms or planned.watermark_ms
-    return max([watermark_ms, *(outage.end_ms for outage in outages)])
+def _watermark_ms(planned: PlannedBatch | None) -> int:
+    return 0 if planned is None else planned.next_watermark_ms or planned.watermark_ms
 
 
 def note_outage(
-    files: CheckpointFiles,
+    ledger: Ledger,
     client_config: Mapping[str, Any],
     request_topic: str,
     resumed: Callable[[], int],
@@ -64,8 +46,8 @@ def note_outage(
     look_back_ms: int,
     counts_ms: int = 0,
     closed: bool | None = None,
-) -> list[Outage]:
-    """Note that there is a coordinator again since the time that `resumed` returns; return all outages.
+) -> None:
+    """Note that there is a coordinator again since the time that `resumed` returns.
 
     That is log time, in ms. It is asked last: Kafka may take its time, which belongs to the outage.
     `look_back_ms`: of what time before the newest batch the requests are looked at (`Settings.look_back_ms`).
@@ -73,26 +55,23 @@ def note_outage(
     it creates no groups; None: as it was. Raises `CheckpointError`, and `KafkaError` if the newest requests
     cannot be read. If `resumed` raises, nothing is noted, and the exception goes on.
     """
-    outages = read_outages(files)
-    planned = newest_planned(files)
+    outages, planned = ledger.outages, newest_planned(ledger.files)
     if planned is None:
-        return outages
+        return
     was_closed = bool(outages) and outages[-1].closed
     ends = planned.offsets.get(request_topic, {})
-    begins = read_before(files, planned, look_back_ms).get(request_topic, {})
-    request_ms = newest_ms(client_config, request_topic, begins, ends, Shifts(read_shifts(files)))
+    begins = read_before(ledger.files, planned, look_back_ms).get(request_topic, {})
+    request_ms = newest_ms(client_config, request_topic, begins, ends, Shifts(ledger.shifts))
     # It may have ended before it had read anything new: then the outage goes on.
-    read_ms = max(request_ms, _reached_ms(planned, outages))
+    read_ms = max([request_ms, _watermark_ms(planned), *(it.end_ms for it in outages)])
     resumed_ms = resumed()
     if not read_ms:
-        return outages  # nobody was there yet
+        return  # nobody was there yet
     begin_ms = read_ms + counts_ms
     # Its end is later than all that was read, also where a broker's clock is behind.
     outage = Outage(begin_ms, max(begin_ms + 1, resumed_ms), was_closed if closed is None else closed)
     if begin_ms < resumed_ms or outage.closed != was_closed:
-        outages = [*outages, outage][-_KEPT:]
-        write_outages(files, outages)
-    return outages
+        ledger.add_outage(outage)
 
 
 def newest_ms(

@@ -22,10 +22,8 @@ from group_coordinator.checkpoints.errors import CheckpointError
 from group_coordinator.checkpoints.files import CheckpointFiles
 from group_coordinator.checkpoints.frames import frames
 from group_coordinator.checkpoints.identity import PARTITIONS, RESTORING, read_identity, write_identity
+from group_coordinator.checkpoints.ledger import Ledger, Notes
 from group_coordinator.checkpoints.offset_log import rewrite_first_batch
-from group_coordinator.checkpoints.outages import write_outages
-from group_coordinator.checkpoints.shifts import write_shifts
-from group_coordinator.checkpoints.standstills import write_standstills
 from group_coordinator.checkpoints.timeouts import timeout_of
 from group_coordinator.coordinator_state.deadlines import Deadlines
 from group_coordinator.coordinator_state.stored import SCHEMA_VERSION, decode_group, encode_group
@@ -82,13 +80,12 @@ def restore_checkpoint(
     rewrite_first_batch(files, offsets, export.header.watermark_ms)
     files.delete("sources")
     files.delete(_STAGED)
-    write_outages(files, export.header.outages)
-    before = export.header.identity
+    before, notes = export.header.identity, export.header.notes
     topic = identity.request_topic
-    if before.request_topic == topic and before.topic_ids.get(topic) == identity.topic_ids.get(topic):
-        # They name offsets and partitions of that topic.
-        write_shifts(files, export.header.shifts)
-        write_standstills(files, export.header.standstills)
+    if before.request_topic != topic or before.topic_ids.get(topic) != identity.topic_ids.get(topic):
+        # The others name offsets and partitions of that topic.
+        notes = Notes(notes.outages)
+    Ledger(files, notes).write()
     write_identity(files, msgspec.structs.replace(identity, schema_version=SCHEMA_VERSION))
     files.delete(RESTORING)
 

@@ -21,12 +21,9 @@ import math
 from bisect import bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
-from group_coordinator.checkpoints.notes import read_notes, write_notes
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from group_coordinator.checkpoints.files import CheckpointFiles
     from group_coordinator.coordinator_state.outages import Outage
     from group_coordinator.coordinator_state.standstills import Standstill
 
@@ -42,15 +39,10 @@ __all__ = [
     "fitted",
     "is_off",
     "put_right",
-    "read_shifts",
-    "write_shifts",
 ]
 
 CLOCK_JUMPED = "[CLOCK_JUMPED]"
 """The condition in the error that ends a query whose guard has refused a record."""
-_FILE = "shifts.json"
-_KEPT = 1_000
-"""Older ones matter to replays only, unless they are the newest of their partition."""
 
 
 class ClockJumpedError(Exception):
@@ -299,16 +291,3 @@ def put_right(
     """
     right = Shift(partition, begin, measured_ms if is_off(0, measured_ms, differ_ms) else 0)
     return [*(it for it in shifts if it.partition != partition or it.first_offset < begin), right]
-
-
-def read_shifts(files: CheckpointFiles) -> list[Shift]:
-    """All that are kept, the one that was noted last at the end."""
-    return read_notes(files, _FILE, list[Shift])
-
-
-def write_shifts(files: CheckpointFiles, shifts: Sequence[Shift]) -> None:
-    """Keep `shifts` instead of what was kept: the newest thousand, and the newest of each partition."""
-    newest = {shift.partition: shift for shift in shifts}.values()
-    older = len(shifts) - _KEPT
-    kept = [shift for place, shift in enumerate(shifts) if place >= older or shift in newest]
-    write_notes(files, _FILE, kept)

@@ -5,21 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from group_coordinator.checkpoints.offset_log import newest_planned, read_before
-from group_coordinator.checkpoints.outages import newest_ms, read_outages
-from group_coordinator.checkpoints.shifts import Shifts, read_shifts
-from group_coordinator.checkpoints.standstills import begin_standstills, read_standstills
+from group_coordinator.checkpoints.outages import newest_ms
+from group_coordinator.checkpoints.shifts import Shifts
 from group_coordinator.checkpoints.times import readable_ends
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from group_coordinator.checkpoints.files import CheckpointFiles
+    from group_coordinator.checkpoints.ledger import Ledger
 
 __all__ = ["note_standstills", "undecided_from"]
 
 
 def note_standstills(
-    files: CheckpointFiles,
+    ledger: Ledger,
     client_config: Mapping[str, Any],
     request_topic: str,
     partitions: Collection[int],
@@ -34,15 +33,14 @@ def note_standstills(
     known; requests that have come since did not come before. `look_back_ms`: as `note_outage` has it. Raises
     `CheckpointError`, and `KafkaError` if the newest requests cannot be read.
     """
-    planned = newest_planned(files)
-    standstills = read_standstills(files)
-    begun = set(partitions) - {it.partition for it in standstills if it.end_ms is None}
+    planned = newest_planned(ledger.files)
+    begun = set(partitions) - ledger.standing.keys()
     if planned is None or not begun:
         return []
-    shifts = Shifts(read_shifts(files))
-    spans = [(it.start_ms, it.end_ms) for it in read_outages(files)]
+    shifts = Shifts(ledger.shifts)
+    spans = [(it.start_ms, it.end_ms) for it in ledger.outages]
     begins = {}
-    read_from = read_before(files, planned, look_back_ms).get(request_topic, {})
+    read_from = read_before(ledger.files, planned, look_back_ms).get(request_topic, {})
     for partition in sorted(begun):
         read = {partition: planned.offsets.get(request_topic, {}).get(partition, 0)}
         unread = readable_ends(client_config, request_topic, [partition])
@@ -51,9 +49,11 @@ def note_standstills(
             min(newest_ms(client_config, request_topic, {}, unread, shifts), resumed_ms),
             planned.next_watermark_ms or planned.watermark_ms,
         )
-        over = [(it.start_ms, it.end_ms) for it in standstills if it.partition == partition and it.end_ms]
+        over = [
+            (it.start_ms, it.end_ms) for it in ledger.standstills if it.partition == partition and it.end_ms
+        ]
         begins[partition] = undecided_from(read_ms, [*spans, *over])
-    begin_standstills(files, begins)
+    ledger.begin_standstills(begins)
     return sorted(begins)
 
 

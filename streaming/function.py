@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from group_coordinator.checkpoints.shifts import CLOCK_JUMPED, ClockJumpedError, Guard, Shift, Shifts
+from group_coordinator.checkpoints.ledger import Notes
+from group_coordinator.checkpoints.shifts import CLOCK_JUMPED, ClockJumpedError, Guard, Shifts
 from group_coordinator.checkpoints.standstills import STOOD_STILL, StoodStillError
 from group_coordinator.checkpoints.timeouts import timeout_of
 from group_coordinator.coordinator_state.layout import Layout
 from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.newest import header
-from group_coordinator.coordinator_state.outages import Outage
-from group_coordinator.coordinator_state.standstills import PartitionOutages, Standstill
+from group_coordinator.coordinator_state.standstills import PartitionOutages
 from group_coordinator.coordinator_state.step import Channel, steps
 from group_coordinator.streaming.decision_log import DecisionLog
 from group_coordinator.streaming.spool import spooled_in_log_order
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from group_coordinator.checkpoints.shifts import Span
     from group_coordinator.coordinator_state.config import GroupConfig
+    from group_coordinator.coordinator_state.standstills import Standstill
     from group_coordinator.coordinator_state.step import StepResult
     from group_coordinator.jobs.settings import Settings
 
@@ -56,15 +57,14 @@ class FunctionArguments(NamedTuple):
     secret: bytes
     request_topic: str
     output_topics: dict[Channel, str]
-    outages: tuple[Outage, ...] = ()
     response_topics: tuple[tuple[bytes, str], ...] = ()
     """Prefixes of group ids whose responses have a topic of their own; the longest come first."""
     log_level: str = "info"
     log_format: str = "auto"
-    shifts: tuple[Shift, ...] = ()
+    notes: Notes = Notes()
+    """The time that does not count, and how append times count."""
     guard: Guard | None = None
     """Refuses records whose times cannot be right."""
-    standstills: tuple[Standstill, ...] = ()
 
     @classmethod
     def of(
@@ -72,10 +72,8 @@ class FunctionArguments(NamedTuple):
         settings: Settings,
         secret: bytes,
         partitions: Mapping[str, int],
-        outages: Iterable[Outage] = (),
-        shifts: Iterable[Shift] = (),
+        notes: Notes = Notes(),  # noqa: B008 - it does not change
         guard: Guard | None = None,
-        standstills: Iterable[Standstill] = (),
     ) -> FunctionArguments:
         """Take from the settings what the function needs. `partitions`: how many each topic has."""
         return cls(
@@ -89,16 +87,14 @@ class FunctionArguments(NamedTuple):
             secret=secret,
             request_topic=settings.topics_requests,
             output_topics=settings.output_topics,
-            outages=tuple(outages),
             response_topics=tuple(
                 (prefix.encode(), settings.responses_topics[prefix])
                 for prefix in sorted(settings.responses_topics, key=len, reverse=True)
             ),
             log_level=settings.log_level,
             log_format=settings.log_format,
-            shifts=tuple(shifts),
+            notes=notes,
             guard=guard,
-            standstills=tuple(standstills),
         )
 
     def topics_for(self, key: bytes | None) -> Mapping[Channel, str]:
@@ -127,9 +123,9 @@ class StatefulFunction:
     def __init__(self, arguments: FunctionArguments, count: Callable[[StepResult], None]) -> None:
         self._arguments = arguments
         self._outages = PartitionOutages(
-            arguments.outages, arguments.standstills, arguments.layout.request_partitions
+            arguments.notes.outages, arguments.notes.standstills, arguments.layout.request_partitions
         )
-        self._shifts = Shifts(arguments.shifts)
+        self._shifts = Shifts(arguments.notes.shifts)
         self._spans: dict[tuple[int, int, int], Span] = {}
         self._read_bytes = 0
         """Bytes of all answers so far to requests that only read."""

@@ -13,8 +13,6 @@ from group_coordinator.checkpoints.files import CheckpointFiles
 from group_coordinator.checkpoints.identity import check_topics, open_checkpoint
 from group_coordinator.checkpoints.offset_log import newest_committed
 from group_coordinator.checkpoints.places import offsets_at
-from group_coordinator.checkpoints.shifts import read_shifts
-from group_coordinator.checkpoints.standstills import read_standstills
 from group_coordinator.checkpoints.topics import read_topic_ids
 from group_coordinator.jobs.batch_metrics import BatchMetrics
 from group_coordinator.jobs.batches import BatchWatch
@@ -52,8 +50,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from group_coordinator.checkpoints.ledger import Notes
     from group_coordinator.checkpoints.shifts import Guard
-    from group_coordinator.coordinator_state.outages import Outage
     from group_coordinator.coordinator_state.step import StepResult
     from group_coordinator.jobs.settings import Settings
     from group_coordinator.streaming.query import Until
@@ -169,10 +167,8 @@ def _coordinate(
         begin = offsets_at(client_config, settings.topics_requests, settings.starting_offsets)
         watch.batches.read = {settings.topics_requests: begin}
 
-    def start(outages: list[Outage], until: Until, guard: Guard) -> StreamingQuery:
-        shifts = read_shifts(files)
-        standstills = read_standstills(files)
-        arguments = FunctionArguments.of(settings, secret, partitions, outages, shifts, guard, standstills)
+    def start(notes: Notes, until: Until, guard: Guard) -> StreamingQuery:
+        arguments = FunctionArguments.of(settings, secret, partitions, notes, guard)
         # On an executor `CountsParam` takes a call's result as well.
         count = cast("Callable[[StepResult], None]", counts.add)
         return start_query(spark, settings, arguments, count, until)

@@ -27,15 +27,12 @@ from kafka.errors import AuthorizationError, KafkaError, SaslAuthenticationFaile
 from pyspark.errors import PySparkException
 
 from group_coordinator.checkpoints.jumps import note_shifts
+from group_coordinator.checkpoints.ledger import Ledger, Notes
 from group_coordinator.checkpoints.offset_log import newest_planned
-from group_coordinator.checkpoints.outages import note_outage, reached_ms, read_outages
+from group_coordinator.checkpoints.outages import note_outage, reached_ms
 from group_coordinator.checkpoints.shifts import CLOCK_JUMPED, NO_SHIFTS, Guard, is_off
 from group_coordinator.checkpoints.standing import note_standstills
-from group_coordinator.checkpoints.standstills import (
-    STOOD_STILL,
-    end_standstills,
-    read_standstills,
-)
+from group_coordinator.checkpoints.standstills import STOOD_STILL
 from group_coordinator.jobs.health import Activity
 from group_coordinator.jobs.java_errors import first_line, with_stack
 from group_coordinator.jobs.kafka_config import python_client_config
@@ -57,7 +54,6 @@ if TYPE_CHECKING:
 
     from group_coordinator.checkpoints.files import CheckpointFiles
     from group_coordinator.checkpoints.shifts import Measured
-    from group_coordinator.coordinator_state.outages import Outage
     from group_coordinator.jobs.settings import Settings
     from group_coordinator.streaming.leadership import Leadership
     from group_coordinator.streaming.metrics import Watch
@@ -102,7 +98,7 @@ class _Reading(NamedTuple):
 class Supervision:
     """Runs queries of one checkpoint until asked to stop.
 
-    `start(outages, until, guard)` starts a query; see `start_query`.
+    `start(notes, until, guard)` starts a query; see `start_query`.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - its parts, each of them once
@@ -110,7 +106,7 @@ class Supervision:
         settings: Settings,
         files: CheckpointFiles,
         spark: SparkSession,
-        start: Callable[[list[Outage], Until, Guard], StreamingQuery],
+        start: Callable[[Notes, Until, Guard], StreamingQuery],
         leadership: Leadership,
         watch: Watch,
         topics: TopicWatch,
@@ -120,6 +116,7 @@ class Supervision:
         self._settings = settings
         self._client_config = python_client_config(settings.bootstrap_servers, settings.kafka)
         self._files = files
+        self._ledger = Ledger(files, Notes())
         self._spark = spark
         self._start = start
         self._leadership = leadership
@@ -189,6 +186,8 @@ class Supervision:
     def _run_once(self) -> None:
         """Run until asked to stop, or until a new query has to begin."""
         self._health.does(Activity.STARTING)
+        # Another coordinator may have noted something since this one did.
+        self._ledger = Ledger.read(self._files)
         # Before the clock asks whether batches end. When one of the query before has ended does not count.
         self._activity = Activity.CATCHING_UP
         self._batches.restart()
@@ -207,7 +206,7 @@ class Supervision:
                     self._probes.tick,
                     self._needs_few_ticks,
                 ),
-                reached_ms(self._files),
+                reached_ms(self._ledger),
                 self._leadership.alive_at,
             ) as clock,
             self._corrections.during(lambda: clock.failure is None),
@@ -227,10 +226,10 @@ class Supervision:
                             self._note_shifts(measured, clock)
                     self._corrections.begin(clock.now_ms, runs_again=reading.until is Until.PLANNED)
                     silent = self._silent(reading, clock)
-                    outages = self._outages(reading, clock)
+                    self._note_outage(reading, clock)
                     self._begin_standstills(silent)
-                    self._guard = self._make_guard(reading.until, outages, clock)
-                    query = self._begin(reading.until, outages, self._guard)
+                    self._guard = self._make_guard(reading.until, clock)
+                    query = self._begin(reading.until, self._guard)
                     reason = self._watch(query, clock)
                     if reason is not None or self._stopping.is_set():
                         break
@@ -273,7 +272,7 @@ class Supervision:
         if reading.until is Until.PLANNED:
             # It runs as it did before.
             return ()
-        while (silent := self._probes.settle(self._standing())) is None:
+        while (silent := self._probes.settle(self._ledger.standing.keys())) is None:
             self._health.does(Activity.STARTING)
             if clock.failure is not None:
                 raise clock.failure
@@ -281,12 +280,12 @@ class Supervision:
                 return ()
         return silent
 
-    def _outages(self, reading: _Reading, clock: Clock) -> list[Outage]:
-        """All outages, with what has passed until now."""
+    def _note_outage(self, reading: _Reading, clock: Clock) -> None:
+        """Note what has passed until now as an outage."""
         until = reading.until
         if until is Until.PLANNED:
             # It runs as it did before.
-            return read_outages(self._files)
+            return
         self._resumed_ms = 0
 
         def resumed() -> int:
@@ -295,8 +294,8 @@ class Supervision:
             self._resumed_ms = clock.hold(reading.read_ms) if until is Until.PRESENT else clock.resume()
             return self._resumed_ms
 
-        outages = note_outage(
-            self._files,
+        note_outage(
+            self._ledger,
             self._client_config,
             self._settings.topics_requests,
             resumed,
@@ -304,15 +303,15 @@ class Supervision:
             counts_ms=reading.counts_ms,
             closed=self._is_closed,
         )
+        outages = self._ledger.outages
         self._is_closed = bool(outages) and outages[-1].closed
         self._metrics.closed.set(self._is_closed)
         if outages and outages[-1].end_ms == self._resumed_ms:
             goes_on = until is Until.STOPPED or reading.counts_ms > 0
             self._metrics.outage(outages[-1], is_longer=goes_on)
-        return outages
 
-    def _make_guard(self, until: Until, outages: list[Outage], clock: Clock) -> Guard:
-        pace = Pace.of(self._settings)
+    def _make_guard(self, until: Until, clock: Clock) -> Guard:
+        pace, outages = Pace.of(self._settings), self._ledger.outages
         return Guard(
             ahead_ms=clock.ahead_of_driver_ms,
             later_ms=self._settings.clock_slack_ms + self._settings.clocks_differ_ms,
@@ -320,7 +319,7 @@ class Supervision:
             # stopped, and clocks differ besides.
             earlier_ms=pace.ahead_ms if until is Until.STOPPED else pace.most_ahead_ms + pace.max_gap_ms,
             outage=outages[-1] if outages else None,
-            standstills=tuple({it.partition: it for it in read_standstills(self._files)}.values()),
+            standstills=tuple({it.partition: it for it in self._ledger.standstills}.values()),
         )
 
     def _measured(self, clock: Clock, since_ms: float) -> dict[int, Measured]:
@@ -336,7 +335,7 @@ class Supervision:
         """
         guard = self._guard and self._guard._replace(ahead_ms=clock.ahead_of_driver_ms)
         self._shifts, noted = note_shifts(
-            self._files,
+            self._ledger,
             self._client_config,
             self._settings.topics_requests,
             guard,
@@ -368,7 +367,7 @@ class Supervision:
     def _begin_standstills(self, silent: Collection[int]) -> None:
         """Note that these partitions take no requests, before anything more of their groups is decided."""
         for partition in note_standstills(
-            self._files,
+            self._ledger,
             self._client_config,
             self._settings.topics_requests,
             silent,
@@ -376,19 +375,15 @@ class Supervision:
             look_back_ms=self._settings.look_back_ms,
         ):
             self._say(f"request partition {partition} takes no requests: time stands still for its groups")
-        standing = self._standing()
-        self._probes.begin(standing)
-        self._metrics.standing.set(len(standing))
-
-    def _standing(self) -> set[int]:
-        return {it.partition for it in read_standstills(self._files) if it.end_ms is None}
+        self._probes.begin(self._ledger.standing.keys())
+        self._metrics.standing.set(len(self._ledger.standing))
 
     def _end_standstills(self, clock: Clock) -> None:
         """Note which partitions take requests again, before anything of their groups is decided."""
         healed = self._probes.healed() | self._met
         self._met.clear()
         if healed:
-            for partition, start_ms, end_ms in end_standstills(self._files, healed, clock.now_ms):
+            for partition, start_ms, end_ms in self._ledger.end_standstills(healed, clock.now_ms):
                 took_ms = (end_ms or start_ms) - start_ms
                 self._say(f"request partition {partition} takes requests again, after {took_ms / 1000:.1f} s")
 
@@ -405,11 +400,11 @@ class Supervision:
             else:
                 self._say(f"the clock of the leader of topic {topic} is right again")
 
-    def _begin(self, until: Until, outages: list[Outage], guard: Guard) -> StreamingQuery:
+    def _begin(self, until: Until, guard: Guard) -> StreamingQuery:
         self._batches.restart()
         self._activity = Activity.COORDINATING if until is Until.STOPPED else Activity.CATCHING_UP
         try:
-            query = self._start(outages, until, guard)
+            query = self._start(self._ledger.notes, until, guard)
         except PySparkException as error:
             raise CoordinatorError(f"the query cannot start: {first_line(error)}") from error
         self._has_begun = True

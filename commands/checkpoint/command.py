@@ -174,19 +174,9 @@ def restore(
 )
 @click.option("--group", "group_ids", multiple=True, help="Group to replay (repeatable).  [default: all]")
 @click.option(
-    "--outages",
+    "--ledger",
     type=click.Path(path_type=Path),
-    help="File outages.json of the newest checkpoint.  [default: the outages in the export]",
-)
-@click.option(
-    "--shifts",
-    type=click.Path(path_type=Path),
-    help="File shifts.json of the newest checkpoint.  [default: the shifts in the export]",
-)
-@click.option(
-    "--standstills",
-    type=click.Path(path_type=Path),
-    help="File standstills.json of the newest checkpoint.  [default: the standstills in the export]",
+    help="File ledger.json of the newest checkpoint.  [default: what is noted in the export]",
 )
 @bootstrap_option()
 @settings_options

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from group_coordinator.checkpoints.errors import CheckpointError
 from group_coordinator.checkpoints.identity import secret_sha256
 from group_coordinator.checkpoints.late import read_late_times, told_late
+from group_coordinator.checkpoints.ledger import Notes, notes_of
 from group_coordinator.checkpoints.places import offsets_at, parse_time
 from group_coordinator.checkpoints.replay import replay
 from group_coordinator.checkpoints.request_log import read_requests
-from group_coordinator.checkpoints.shifts import Shift, Shifts
+from group_coordinator.checkpoints.shifts import Shifts
 from group_coordinator.checkpoints.topics import read_topics
-from group_coordinator.coordinator_state.foreign import ForeignJson, UnreadableError
-from group_coordinator.coordinator_state.outages import Outage
-from group_coordinator.coordinator_state.standstills import PartitionOutages, Standstill
+from group_coordinator.coordinator_state.foreign import UnreadableError
+from group_coordinator.coordinator_state.standstills import PartitionOutages
 from group_coordinator.jobs.kafka_config import python_client_config
 from group_coordinator.streaming.function import FunctionArguments
 
@@ -28,10 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["events"]
 
-_T = TypeVar("_T")
 
-
-def events(  # noqa: PLR0913 - as many as there are options
+def events(
     settings: Settings,
     export: Export,
     *,
@@ -39,9 +37,7 @@ def events(  # noqa: PLR0913 - as many as there are options
     end: str,
     until: str | None,
     group_ids: Iterable[str],
-    outages: Path | None,
-    shifts: Path | None,
-    standstills: Path | None,
+    ledger: Path | None,
 ) -> Iterator[str]:
     """Yield the events that come after `export`, or from `start` on without its groups, as JSON.
 
@@ -54,9 +50,8 @@ def events(  # noqa: PLR0913 - as many as there are options
     )
     secret = _secret(header, settings.member_id_secret)
     until_ms = None if until is None else parse_time(until)
-    known_outages = _notes(header.outages, outages, list[Outage], "outages")
-    known_standstills = _notes(header.standstills, standstills, list[Standstill], "standstills")
-    shifted = Shifts(_notes(header.shifts, shifts, list[Shift], "shifts"))
+    notes = header.notes if ledger is None else _read_notes(ledger)
+    shifted = Shifts(notes.shifts)
     wanted = {group_id.encode() for group_id in group_ids}
     stored: dict[bytes | None, bytes] = {}
     if start is None:
@@ -85,7 +80,7 @@ def events(  # noqa: PLR0913 - as many as there are options
         records = (record for record in records if record.key in wanted)
         stored = {key: state for key, state in stored.items() if key in wanted}
     layout = arguments.layout
-    known = PartitionOutages(known_outages, known_standstills, layout.request_partitions)
+    known = PartitionOutages(notes.outages, notes.standstills, layout.request_partitions)
     for event in replay(records, stored, arguments.config, secret, until_ms, known, layout=layout):
         yield event.decode()
 
@@ -101,12 +96,10 @@ def _secret(header: ExportHeader, secret: str) -> bytes:
     return secret.encode()
 
 
-def _notes(exported: _T, file: Path | None, type_: type[_T], name: str) -> _T:
-    if file is None:
-        return exported
+def _read_notes(file: Path) -> Notes:
     try:
-        return ForeignJson[_T](type_).read(file.read_bytes())
+        return notes_of(file.read_bytes())
     except OSError as error:
         raise CheckpointError(f"cannot read {file}: {error.strerror}") from None
     except UnreadableError as error:
-        raise CheckpointError(f"{file} is no list of {name}: {error}") from None
+        raise CheckpointError(f"{file} is no ledger of a checkpoint: {error}") from None

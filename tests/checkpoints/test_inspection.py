@@ -28,7 +28,7 @@ def copy(written: Harness, tmp_path: Path) -> Path:
 
 
 def test_what_is_shown(spark: SparkSession, copy: Path) -> None:
-    (copy / "outages.json").write_text("[[3, 5]]")
+    (copy / "ledger.json").write_text('{"outages": [[3, 5]]}')
     found = inspect_checkpoint(spark, str(copy))
     groups = found.groups
 

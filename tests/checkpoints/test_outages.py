@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import itertools
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -9,18 +8,27 @@ import pytest
 from kafka import KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient
 
-from group_coordinator.checkpoints.errors import CheckpointError
 from group_coordinator.checkpoints.files import CheckpointFiles
-from group_coordinator.checkpoints.outages import note_outage, read_outages, write_outages
-from group_coordinator.checkpoints.shifts import Shift, write_shifts
+from group_coordinator.checkpoints.ledger import FILE, Ledger
+from group_coordinator.checkpoints.outages import note_outage
+from group_coordinator.checkpoints.shifts import Shift
 from group_coordinator.coordinator_state.outages import Outage
 
 pytestmark = pytest.mark.spark
 
 LATE_MS = 10**15
 LOOK_BACK_MS = 12_000
-note = partial(note_outage, look_back_ms=LOOK_BACK_MS)
 _numbers = itertools.count(1)
+
+
+def note(files: CheckpointFiles, *arguments: Any, **choices: Any) -> list[Outage]:
+    """All outages once one has been noted, as the next coordinator reads them."""
+    note_outage(Ledger.read(files), *arguments, look_back_ms=LOOK_BACK_MS, **choices)
+    return read_outages(files)
+
+
+def read_outages(files: CheckpointFiles) -> list[Outage]:
+    return list(Ledger.read(files).outages)
 
 
 class Topic:
@@ -112,12 +120,13 @@ def test_a_clock_that_was_set_back_some_batches_ago_does_not_make_it_begin_earli
     topic.write(*[0] * 152)
     times = topic.times[0]
     ahead_ms = 2_900
-    write_shifts(files, [Shift(0, 1, ahead_ms), Shift(0, 2, 0)])
+    Ledger.read(files).put_shifts([Shift(0, 1, ahead_ms), Shift(0, 2, 0)])
     for batch_id, at_ms, end in [(0, 0, 1), (1, 1_000, 2), (2, 2_000, 51), (3, 12_999, 152)]:
         plan(files, batch_id, 0, end, 0, topic=topic, at_ms=at_ms)
 
     assert note(files, config, topic.name, lambda: LATE_MS) == [Outage(times[1] + ahead_ms, LATE_MS)]
-    write_outages(files, [])
+    files.delete(FILE)
+    Ledger.read(files).put_shifts([Shift(0, 1, ahead_ms), Shift(0, 2, 0)])
     # By now nobody's clock can have been so far ahead then.
     plan(files, 3, 0, 152, 0, topic=topic, at_ms=13_000)
     assert note(files, config, topic.name, lambda: LATE_MS) == [Outage(times[151], LATE_MS)]
@@ -129,7 +138,7 @@ def test_it_begins_where_shifted_requests_count(
     """A clock was set back after a record, and before that one another was an hour ahead."""
     topic.write(0, 1, 1, 1)
     plan(files, 0, 0, 1, 3, topic=topic)
-    write_shifts(files, [Shift(1, 0, -3_600_000), Shift(1, 1, 50_000), Shift(1, 2, -12_000)])
+    Ledger.read(files).put_shifts([Shift(1, 0, -3_600_000), Shift(1, 1, 50_000), Shift(1, 2, -12_000)])
     assert note(files, config, topic.name, lambda: LATE_MS) == [Outage(topic.times[1][1] + 50_000, LATE_MS)]
 
 
@@ -182,25 +191,6 @@ def test_a_coordinator_that_creates_no_groups_goes_on_so(
     assert note(files, config, topic.name, lambda: 70)[1:] == [Outage(60, 70, closed=True)]
     assert note(files, config, topic.name, lambda: 40, closed=False)[2:] == [Outage(70, 71)]
     assert read_outages(files) == [Outage(50, 60, closed=True), Outage(60, 70, closed=True), Outage(70, 71)]
-
-
-def test_outages_of_an_older_version_are_read(files: CheckpointFiles) -> None:
-    files.write("outages.json", b"[[10,20]]")
-    assert read_outages(files) == [Outage(10, 20)]
-
-
-def test_the_newest_thousand_are_kept(files: CheckpointFiles, config: dict[str, Any], topic: Topic) -> None:
-    write_outages(files, [Outage(2 * it, 2 * it + 1) for it in range(1_000)])
-    plan(files, 0, 5_000, 0, 0, topic=topic)
-    outages = note(files, config, topic.name, lambda: 6_000)
-    assert len(outages) == 1_000
-    assert (outages[0], outages[-1]) == (Outage(2, 3), Outage(5_000, 6_000))
-
-
-def test_a_file_that_is_no_list_of_outages_is_refused(files: CheckpointFiles) -> None:
-    files.write("outages.json", b"{}")
-    with pytest.raises(CheckpointError, match=r"outages.json cannot be read: .*; restore"):
-        read_outages(files)
 
 
 def test_a_clock_that_has_stopped_meanwhile_is_no_end(

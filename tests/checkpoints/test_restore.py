@@ -66,8 +66,7 @@ def test_an_export_of_what_was_restored_is_the_same(
     assert msgspec.structs.replace(header, **kept) == header_again
     assert (3, "s") == (header_again.identity.state_partitions, header_again.identity.secret)
     # What it was made with is gone, and the session is as it was.
-    files = ["commits", "coordinator.json", "metadata", "offsets", "outages.json", "shifts.json"]
-    files += ["standstills.json", "state"]
+    files = ["commits", "coordinator.json", "ledger.json", "metadata", "offsets", "state"]
     assert files == CheckpointFiles(spark, checkpoint).list()
     assert {"0", "1", "2"} <= {each.name for each in (tmp_path / "restored/state/0").iterdir()}
     assert "2" == spark.conf.get("spark.sql.shuffle.partitions")

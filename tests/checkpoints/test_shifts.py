@@ -1,12 +1,9 @@
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from group_coordinator.checkpoints.errors import CheckpointError
 from group_coordinator.checkpoints.shifts import (
     Guard,
     Measured,
@@ -15,12 +12,9 @@ from group_coordinator.checkpoints.shifts import (
     Span,
     fitted,
     put_right,
-    read_shifts,
-    write_shifts,
 )
 from group_coordinator.coordinator_state.outages import Outage
 from group_coordinator.coordinator_state.standstills import Standstill
-from tests.checkpoints.in_memory import Files
 
 DIFFER_MS = 3_000
 NOW = 100_000
@@ -220,31 +214,3 @@ def test_whatever_the_clocks_do_all_fit_then_and_none_that_fit_changes(
     assert [now.at(0, offset) for offset in (0, 1)] == [before.at(0, offset) for offset in (0, 1)]
     # So it comes to an end.
     assert fit(*times, before=known if after is None else after, first=2) is None
-
-
-# -- how they are kept -------------------------------------------------------------------------------------
-
-
-def test_they_are_read_as_they_were_written() -> None:
-    files: Any = Files()
-    assert read_shifts(files) == []
-    write_shifts(files, [Shift(1, 5, -12_000), Shift(0, 7, 3)])
-    assert read_shifts(files) == [Shift(1, 5, -12_000), Shift(0, 7, 3)]
-
-
-def test_the_newest_thousand_are_kept_and_the_newest_of_each_partition() -> None:
-    files: Any = Files()
-    write_shifts(files, [Shift(1, 1, 1), Shift(1, 2, 2), *(Shift(0, it, it) for it in range(1_001))])
-    kept = read_shifts(files)
-    assert (len(kept), kept[:2], kept[-1]) == (
-        1_001,
-        [Shift(1, 2, 2), Shift(0, 1, 1)],
-        Shift(0, 1_000, 1_000),
-    )
-
-
-def test_a_file_that_is_no_list_of_shifts_is_refused() -> None:
-    files: Any = Files()
-    files.write("shifts.json", b"{}")
-    with pytest.raises(CheckpointError, match=r"shifts.json cannot be read: .*; restore"):
-        read_shifts(files)

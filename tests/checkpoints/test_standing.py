@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from group_coordinator.checkpoints import standing
-from group_coordinator.checkpoints.outages import write_outages
-from group_coordinator.checkpoints.shifts import Shift, write_shifts
+from group_coordinator.checkpoints.ledger import Ledger, Notes
+from group_coordinator.checkpoints.shifts import Shift
 from group_coordinator.checkpoints.standing import note_standstills
-from group_coordinator.checkpoints.standstills import end_standstills, read_standstills, write_standstills
 from group_coordinator.coordinator_state.outages import Outage
 from group_coordinator.coordinator_state.standstills import Standstill
 from tests.checkpoints.in_memory import Files
@@ -23,7 +22,8 @@ class Log:
     """Two partitions, each with requests at `newest_ms`. The last one is not read yet."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.files: Any = Files()
+        files: Any = Files()
+        self.ledger = Ledger.read(files)
         self.newest_ms = 40_000
         self.planned: Any = batch(5, WATERMARK_MS, 99, 99)
         monkeypatch.setattr(standing, "newest_planned", lambda _: self.planned)
@@ -36,12 +36,12 @@ class Log:
         return self.newest_ms + shifts.at(partition, end - 1) if end else 0
 
     def note(self, *partitions: int, resumed_ms: int = 90_000) -> list[int]:
-        return note_standstills(self.files, {}, "requests", partitions, resumed_ms, look_back_ms=12_000)
+        return note_standstills(self.ledger, {}, "requests", partitions, resumed_ms, look_back_ms=12_000)
 
     @property
     def begins(self) -> list[int]:
         """When those begin that last."""
-        return [it.start_ms for it in read_standstills(self.files) if it.end_ms is None]
+        return [it.start_ms for it in self.ledger.standing.values()]
 
 
 @pytest.fixture
@@ -52,18 +52,19 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Log:
 def test_it_begins_with_the_newest_request_of_the_partition_and_not_before_the_watermark(log: Log) -> None:
     assert log.note(0) == [0]
     log.newest_ms = 60_000
-    write_shifts(log.files, [Shift(1, 7, 1_000)])
+    log.ledger.put_shifts([Shift(1, 7, 1_000)])
     assert log.note(0, 1) == [1]
     assert log.begins == [WATERMARK_MS, 61_000]
     assert log.note(0, 1) == []
 
 
 def test_what_lies_in_an_outage_or_in_the_standstill_before_counts_as_of_its_end(log: Log) -> None:
-    write_outages(log.files, [Outage(10, 20), Outage(49_000, 55_000), Outage(57_000, 58_000)])
-    write_standstills(log.files, [Standstill(0, 54_000, 57_500), Standstill(1, 54_000, 70_000)])
+    outages = (Outage(10, 20), Outage(49_000, 55_000), Outage(57_000, 58_000))
+    over = (Standstill(0, 54_000, 57_500), Standstill(1, 54_000, 70_000))
+    log.ledger = Ledger(log.ledger.files, Notes(outages, over))
     log.note(0)
     assert log.begins == [58_000]
-    end_standstills(log.files, {0}, 59_000)
+    log.ledger.end_standstills({0}, 59_000)
     # Nothing of the partition was decided since.
     log.note(0)
     assert log.begins == [59_000]

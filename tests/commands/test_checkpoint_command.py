@@ -238,9 +238,9 @@ def test_what_replay_prints_steers_no_terminal(replay: Any, monkeypatch: pytest.
 @pytest.mark.spark
 def test_replay_until_deadlines(replay: Any, tmp_path: Path) -> None:
     """The initial delay, 3 s, and then the session of 10 s: the time to sync is over by then, too."""
-    (tmp_path / "outages.json").write_text("[[1577836800500, 1577840400000]]")
+    (tmp_path / "ledger.json").write_text('{"outages": [[1577836800500, 1577840400000]]}')
     late = happened(replay("--until", "2020-01-01T00:05:00"))
-    outage = ("--outages", str(tmp_path / "outages.json"))
+    outage = ("--ledger", str(tmp_path / "ledger.json"))
 
     assert {"first", "second"} == {group_id for group_id, event in late if event == "member_removed"}
     assert "member_removed" not in str(happened(replay("--until", "2020-01-01T00:05:00", *outage)))
@@ -249,13 +249,13 @@ def test_replay_until_deadlines(replay: Any, tmp_path: Path) -> None:
 @pytest.mark.spark
 def test_replay_with_shifts(replay: Any, tmp_path: Path) -> None:
     """The first member joins an hour later."""
-    (tmp_path / "shifts.json").write_text("[[0, 0, 3600000], [0, 1, 0]]")
+    (tmp_path / "ledger.json").write_text('{"shifts": [[0, 0, 3600000], [0, 1, 0]]}')
 
     def times(*arguments: str) -> list[int]:
         result = replay("--group", "first", "--to", '{"0": 1}', *arguments)
         return [json.loads(line)["at_ms"] for line in result.stdout.splitlines()]
 
-    assert times("--shifts", str(tmp_path / "shifts.json")) == [it + 3_600_000 for it in times()] != []
+    assert times("--ledger", str(tmp_path / "ledger.json")) == [it + 3_600_000 for it in times()] != []
 
 
 @pytest.mark.spark
@@ -298,8 +298,8 @@ def test_replay_needs_the_secret(replay: Any) -> None:
         (["--from", "yesterday"], "'yesterday' is neither earliest nor latest"),
         (["--until", "yesterday"], "'yesterday' is neither earliest nor latest"),
         (["--set", "topics.events=nowhere"], "there is no topic nowhere: name the one that the coordinator"),
-        (["--outages", "no/such"], "cannot read no/such: No such file or directory"),
-        (["--shifts", __file__], f"{__file__} is no list of shifts: "),
+        (["--ledger", "no/such"], "cannot read no/such: No such file or directory"),
+        (["--ledger", __file__], f"{__file__} is no ledger of a checkpoint: "),
     ],
 )
 def test_what_replay_refuses(replay: Any, arguments: list[str], message: str) -> None:

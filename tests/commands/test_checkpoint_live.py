@@ -45,7 +45,7 @@ def replayed(harness: Harness, file: Path, **options: Any) -> dict[str, list[byt
 
 
 # All that `replay` may be told, and is not.
-UNTOLD = {"until": None, "group_ids": (), "outages": None, "shifts": None, "standstills": None}
+UNTOLD = {"until": None, "group_ids": (), "ledger": None}
 
 
 def test_members_notice_nothing_but_a_pause(

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import msgspec
 
 from group_coordinator.checkpoints.identity import Identity
 from group_coordinator.checkpoints.late import late_times, told_late
-from group_coordinator.checkpoints.shifts import Shift, Shifts
+from group_coordinator.checkpoints.ledger import FILE, Notes, notes_of
+from group_coordinator.checkpoints.shifts import Shifts
 from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.layout import Layout
 from group_coordinator.coordinator_state.log import Record, is_probe
@@ -24,8 +25,6 @@ from tests.storage.files import Files, files_of
 from tests.topics import Reader
 
 __all__ = ["History", "LastBatch", "Written", "collect", "is_read", "last_batch", "read_topic"]
-
-_T = TypeVar("_T")
 
 
 class Written(NamedTuple):
@@ -93,6 +92,7 @@ def collect(settings: Settings, requests: list[Any], notes: list[AnyNote], table
         for it in requests
         if not is_probe(it.key, it.value)
     ]
+    noted = _noted(checkpoint)
     return History(
         requests=list(told_late(asked, late)),
         responses=written(settings.topics_responses),
@@ -102,8 +102,8 @@ def collect(settings: Settings, requests: list[Any], notes: list[AnyNote], table
         rejected=written(settings.topics_rejected),
         notes=notes,
         watermark_ms=last.watermark_ms,
-        outages=_noted(checkpoint, "outages.json", list[Outage]),
-        standstills=_noted(checkpoint, "standstills.json", list[Standstill]),
+        outages=list(noted.outages),
+        standstills=list(noted.standstills),
         config=settings.group,
         layout=Layout(
             request_partitions=settings.requests_partitions,
@@ -117,7 +117,7 @@ def collect(settings: Settings, requests: list[Any], notes: list[AnyNote], table
 
 def _counts_at(checkpoint: Files) -> Callable[[Any], int]:
     """A function that tells as of when a record counts, whatever the clock of its broker said."""
-    shift_at = Shifts(_noted(checkpoint, "shifts.json", list[Shift])).at
+    shift_at = Shifts(_noted(checkpoint).shifts).at
     return lambda it: it.timestamp + shift_at(it.partition, it.offset)
 
 
@@ -143,9 +143,9 @@ def _secret(checkpoint: Files) -> bytes:
     return msgspec.json.decode(_read(checkpoint, "coordinator.json"), type=Identity).secret.encode()
 
 
-def _noted(checkpoint: Files, name: str, type_: type[_T]) -> _T:
-    """What the coordinator itself has noted; an empty list if it has noted nothing."""
-    return msgspec.json.decode(checkpoint.read(name) or b"[]", type=type_)
+def _noted(checkpoint: Files) -> Notes:
+    """What the coordinator itself has noted about time."""
+    return notes_of(checkpoint.read(FILE) or b"{}")
 
 
 def _read(checkpoint: Files, name: str) -> bytes:

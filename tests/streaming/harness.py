@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self
 
 from group_coordinator.checkpoints.identity import PARTITIONS
+from group_coordinator.checkpoints.ledger import Notes
 from group_coordinator.checkpoints.restore import setting
 from group_coordinator.jobs.kafka_config import python_client_config
 from group_coordinator.jobs.settings import Settings
@@ -99,7 +100,7 @@ class Harness:
         """Start the query, from where it was."""
         if clock:
             self._resources.enter_context(Clock.of(self.settings, self._client_config, "harness")).resume()
-        arguments = FunctionArguments.of(self.settings, SECRET, self.partitions, outages)
+        arguments = FunctionArguments.of(self.settings, SECRET, self.partitions, Notes(tuple(outages)))
         with setting(self.spark, PARTITIONS, str(self.settings.state_partitions)):
             self.query = start_query(self.spark, self.settings, arguments, self.counts.add)
 

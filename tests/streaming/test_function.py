@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from pyspark.sql.types import Row, StructType
 
+from group_coordinator.checkpoints.ledger import Notes
 from group_coordinator.checkpoints.shifts import ClockJumpedError, Guard, Shift
 from group_coordinator.checkpoints.standstills import StoodStillError
 from group_coordinator.coordinator_state.config import GroupConfig
@@ -287,7 +288,7 @@ def test_when_many_groups_are_asked_about_at_once_each_is_told_one_answer() -> N
 
 def test_append_times_count_with_their_shifts() -> None:
     shifts = (Shift(0, 1, 500), Shift(1, 0, 9_000))
-    function = StatefulFunction(ARGUMENTS._replace(shifts=shifts), lambda _: None)
+    function = StatefulFunction(ARGUMENTS._replace(notes=Notes(shifts=tuple(shifts))), lambda _: None)
     first, second = join("c1"), join("c2")
     (made,) = function(
         (KEY,), iter([frame((0, 0, 1_000, first), (0, 1, 1_000, second))]), group_state(None, 0)
@@ -304,7 +305,9 @@ def test_a_record_of_a_time_that_cannot_be_ends_the_task_before_any_is_decided(
 ) -> None:
     guard = Guard(ahead_ms=50, later_ms=3_500, earlier_ms=3_000)
     counted: list[StepResult] = []
-    function = StatefulFunction(ARGUMENTS._replace(guard=guard, shifts=(Shift(0, 8, 0),)), counted.append)
+    function = StatefulFunction(
+        ARGUMENTS._replace(guard=guard, notes=Notes(shifts=(Shift(0, 8, 0),))), counted.append
+    )
     state = group_state(None, 9_000, planned_ms=10_000)
     records = [(0, 6, 10_000, join("c1")), (0, 7, time_ms, join("c2"))]
     if not is_refused:
@@ -318,7 +321,9 @@ def test_a_record_of_a_time_that_cannot_be_ends_the_task_before_any_is_decided(
 def standing(end_ms: int | None, **arguments: Any) -> StatefulFunction:
     """The function where the partition of `KEY` takes no requests since 2,000."""
     standstills = (Standstill(0, 2_000, end_ms),)
-    return StatefulFunction(ARGUMENTS._replace(standstills=standstills, **arguments), lambda _: None)
+    return StatefulFunction(
+        ARGUMENTS._replace(notes=Notes(standstills=standstills), **arguments), lambda _: None
+    )
 
 
 def test_nothing_is_decided_about_a_group_while_its_partition_takes_no_requests() -> None:

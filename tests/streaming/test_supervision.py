@@ -14,6 +14,7 @@ from kafka.errors import KafkaConnectionError, KafkaError
 from prometheus_client import CollectorRegistry
 
 from group_coordinator.checkpoints.errors import CheckpointError
+from group_coordinator.checkpoints.ledger import Ledger
 from group_coordinator.checkpoints.shifts import Guard, Measured, Shift, Shifts
 from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.standstills import Standstill
@@ -29,6 +30,7 @@ from group_coordinator.streaming.metrics import JobMetrics, Watch
 from group_coordinator.streaming.polling import Pause
 from group_coordinator.streaming.query import Until
 from group_coordinator.streaming.supervision import Supervision
+from tests.checkpoints.in_memory import Files
 from tests.jobs.progress import progress
 
 CLOCK = "the clock of the leader of topic coordinator.clock"
@@ -192,10 +194,8 @@ class Stage:
         )
         nothing: Any = None
         self.probes = FakeProbes()
-        self.standstills: list[Standstill] = []
+        self.files: Any = Files()
         monkeypatch.setattr(supervision, "note_standstills", self.note_standstills)
-        monkeypatch.setattr(supervision, "end_standstills", self.end_standstills)
-        monkeypatch.setattr(supervision, "read_standstills", lambda _: self.standstills)
         self.topics: Any = SimpleNamespace(failure=None)
         monkeypatch.setattr(supervision.Clock, "of", self.make_clock)
         self.times = count(2_000, 1_000)
@@ -203,7 +203,6 @@ class Stage:
         self.planned_now: Callable[[], Any] = lambda: None
         monkeypatch.setattr(supervision, "newest_planned", lambda _: self.planned_now())
         monkeypatch.setattr(supervision, "note_outage", self.note)
-        monkeypatch.setattr(supervision, "read_outages", lambda _: [])
         monkeypatch.setattr(supervision, "reached_ms", lambda _: 0)
         monkeypatch.setattr(supervision, "note_shifts", self.note_shifts)
         monkeypatch.setattr(supervision, "stop_after_batch", lambda *_: True)
@@ -214,7 +213,7 @@ class Stage:
         monkeypatch.setattr(supervision.Corrections, "of", lambda *_: FakeCorrections(self.told))
         self.under_test = Supervision(
             settings,
-            nothing,
+            self.files,
             nothing,
             self.start,
             leadership,
@@ -235,14 +234,19 @@ class Stage:
         assert self.now_s < 10_000, self.said
         return self.stopping.is_set()
 
-    def start(self, _outages: Any, until: Until, guard: Guard) -> Any:
+    @property
+    def standstills(self) -> list[Standstill]:
+        """Those that last."""
+        return list(Ledger.read(self.files).standing.values())
+
+    def start(self, _notes: Any, until: Until, guard: Guard) -> Any:
         self.guards.append(guard)
         self.queries.append(Query(until))
         return self.queries[-1]
 
     def note(
         self,
-        _files: Any,
+        _ledger: Any,
         _config: Any,
         request_topic: str,
         resumed: Callable[[], int],
@@ -250,12 +254,11 @@ class Stage:
         look_back_ms: int,
         counts_ms: int,
         closed: Any,
-    ) -> list[Any]:
+    ) -> None:
         if error := next(self.noting, None):
             raise error
         resumed()
         self.counted_ms.append(counts_ms)
-        return []
 
     def note_shifts(
         self, *arguments: Any, differ_ms: int, measured: dict[int, Measured], **_: Any
@@ -272,7 +275,7 @@ class Stage:
 
     def note_standstills(
         self,
-        _files: Any,
+        ledger: Ledger,
         _config: Any,
         request_topic: str,
         partitions: set[int],
@@ -280,14 +283,8 @@ class Stage:
         *,
         look_back_ms: int,
     ) -> list[int]:
-        self.standstills += [Standstill(it, resumed_ms) for it in partitions]
+        ledger.begin_standstills(dict.fromkeys(sorted(partitions), resumed_ms))
         return sorted(partitions)
-
-    def end_standstills(self, _files: Any, partitions: set[int], at_ms: int) -> list[Standstill]:
-        assert partitions == {it.partition for it in self.standstills}
-        ended = [it._replace(end_ms=at_ms) for it in self.standstills]
-        self.standstills = []
-        return ended
 
     def end_batch(self, unread: int = 0, groups: int = 0) -> None:
         self.batches.batch_ended(progress(groups, unread=unread))
@@ -632,7 +629,7 @@ def test_a_partition_that_takes_no_requests_stands_still_until_it_does(stage: St
     assert stage.said == [*running, *[*begins, *ends] * 2, "stopping after the running batch"]
     assert stage.probes.begun == [set()] * 2 + ([{7}] * 2 + [set()] * 2) * 2
     # Its requests of that time are no signs of a clock that has jumped.
-    stood = [[it.partition for it in guard.standstills] for guard in stage.guards]
+    stood = [[it.partition for it in guard.standstills if it.end_ms is None] for guard in stage.guards]
     assert stood == [[]] * 2 + ([[7]] * 2 + [[]] * 2) * 2
 
 

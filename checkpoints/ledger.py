@@ -1,0 +1,173 @@
+"""The ledger: log time that does not count, for all groups or those of one partition, and how times count.
+
+Decisions depend on three kinds of notes. An outage is a time without a coordinator. A standstill is a time in
+which one request partition took no requests. A shift says how the append times of a partition count while its
+leader's clock is off. The checkpoint keeps all of them in one file, so they are there together or not at all.
+
+    ledger = Ledger.read(files)      once in a coordinator's turn; nobody else writes then
+    ledger.outages ...               from memory
+    ledger.add_outage(outage) ...    is in the file when the call returns
+
+A coordinator that was paused may write when it wakes up, before it knows of the next one. So each note is
+added to the file as it is then.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from group_coordinator.checkpoints.notes import checked
+from group_coordinator.checkpoints.shifts import Shift
+from group_coordinator.coordinator_state.foreign import ForeignJson
+from group_coordinator.coordinator_state.outages import Outage
+from group_coordinator.coordinator_state.standstills import Standstill
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from group_coordinator.checkpoints.files import CheckpointFiles
+
+__all__ = ["FILE", "Ledger", "Notes", "notes_of"]
+
+FILE = "ledger.json"
+_BEFORE = {"outages": "outages.json", "standstills": "standstills.json", "shifts": "shifts.json"}
+"""The files of a version that had one for each kind."""
+_KEPT = 1_000
+"""Of each kind. Older ones matter to groups only in which nothing has happened since, and to replays."""
+
+
+class Notes(msgspec.Struct, frozen=True):
+    """The contents of the file, as JSON. Each kind is in the order in which it was noted."""
+
+    outages: tuple[Outage, ...] = ()
+    standstills: tuple[Standstill, ...] = ()
+    shifts: tuple[Shift, ...] = ()
+
+
+class Ledger:
+    """The notes of a checkpoint, kept in memory by its only writer. `text`: the file's, as it was last."""
+
+    def __init__(self, files: CheckpointFiles, notes: Notes, text: str | None = None) -> None:
+        self.files = files
+        """Of the checkpoint."""
+        self._notes, self._text = notes, text
+
+    @classmethod
+    def read(cls, files: CheckpointFiles) -> Ledger:
+        """The ledger of a checkpoint; one without notes if there is no file. Raises `CheckpointError`."""
+        text = files.read(FILE)
+        return cls(files, _before(files) if text is None else _noted(files, text), text)
+
+    @property
+    def notes(self) -> Notes:
+        """All of them."""
+        return self._notes
+
+    @property
+    def outages(self) -> Sequence[Outage]:
+        """The outages that are kept, the oldest first."""
+        return self._notes.outages
+
+    @property
+    def standstills(self) -> Sequence[Standstill]:
+        """The standstills that are kept, in the order in which they began."""
+        return self._notes.standstills
+
+    @property
+    def shifts(self) -> Sequence[Shift]:
+        """The shifts that are kept, the one that was noted last at the end."""
+        return self._notes.shifts
+
+    @property
+    def standing(self) -> dict[int, Standstill]:
+        """The standstills that last still, by partition."""
+        return {it.partition: it for it in self.standstills if it.end_ms is None}
+
+    @property
+    def reached_ms(self) -> int:
+        """The latest log time, in ms, that the notes know of; 0 if none."""
+        # The end of a standstill may be later than all else that is known.
+        ends = [it.end_ms for it in self.outages]
+        return max([0, *ends, *(it.end_ms or it.start_ms for it in self.standstills)])
+
+    def add_outage(self, outage: Outage) -> None:
+        """Note an outage that is over."""
+        self._change(lambda it: _with(it, outages=[*it.outages, outage][-_KEPT:]))
+
+    def begin_standstills(self, begins: Mapping[int, int]) -> None:
+        """Note that partitions, of which it was not known, take no requests since the times in `begins`."""
+        begun = [Standstill(*it) for it in begins.items()]
+        self._change(lambda it: _with(it, standstills=[*_recent(it.standstills, len(begun)), *begun]))
+
+    def end_standstills(self, partitions: Collection[int], at_ms: int) -> list[Standstill]:
+        """Note that these partitions take requests since then; return the standstills that have ended."""
+        ended = {
+            it: it._replace(end_ms=max(at_ms, it.start_ms + 1))
+            for partition, it in self.standing.items()
+            if partition in partitions
+        }
+        if ended:
+            self._change(lambda it: _with(it, standstills=[ended.get(each, each) for each in it.standstills]))
+        return list(ended.values())
+
+    def put_shifts(self, shifts: Sequence[Shift]) -> None:
+        """Keep `shifts` instead of those before: the newest ones, and the newest of each partition."""
+        newest = {shift.partition: shift for shift in shifts}.values()
+        older = len(shifts) - _KEPT
+        kept = [shift for place, shift in enumerate(shifts) if place >= older or shift in newest]
+        self._change(lambda it: _with(it, shifts=kept))
+
+    def write(self) -> None:
+        """Write the notes that are in memory, in the place of those in the file."""
+        content = msgspec.json.encode(self._notes)
+        self.files.write(FILE, content)
+        self._text = content.decode()
+
+    def _change(self, change: Callable[[Notes], Notes]) -> None:
+        text = self.files.read(FILE)
+        if text is not None and text != self._text:
+            self._notes = _noted(self.files, text)
+        self._notes = change(self._notes)
+        self.write()
+
+
+def notes_of(text: str | bytes) -> Notes:
+    """Read the contents of the file. Raises `UnreadableError`."""
+    return _json.read(text)
+
+
+_json = ForeignJson[Notes](Notes)
+
+
+def _with(
+    notes: Notes,
+    *,
+    outages: Iterable[Outage] | None = None,
+    standstills: Iterable[Standstill] | None = None,
+    shifts: Iterable[Shift] | None = None,
+) -> Notes:
+    return Notes(
+        notes.outages if outages is None else tuple(outages),
+        notes.standstills if standstills is None else tuple(standstills),
+        notes.shifts if shifts is None else tuple(shifts),
+    )
+
+
+def _recent(standstills: Sequence[Standstill], more: int) -> list[Standstill]:
+    """Those that are to be kept beside so many new ones: the newest, and all that last still."""
+    older = len(standstills) + more - _KEPT
+    return [it for place, it in enumerate(standstills) if place >= older or it.end_ms is None]
+
+
+def _noted(files: CheckpointFiles, text: str) -> Notes:
+    return checked(files, FILE, lambda: notes_of(text))
+
+
+def _before(files: CheckpointFiles) -> Notes:
+    """The notes of a version that had a file for each kind; none if there are none."""
+    texts = {kind: files.read(name) for kind, name in _BEFORE.items()}
+    lists = ",".join(f'"{kind}":{text}' for kind, text in texts.items() if text is not None)
+    name = ", ".join(_BEFORE.values())
+    return checked(files, name, lambda: notes_of(f"{{{lists}}}"))
