@@ -175,7 +175,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._since_s: float | None = None
         """Since when the event loop has worked for this client; None while it does not."""
         self._guest = Guest()
-        self._slots = Slots(self._flush)
+        self._slots = Slots(self._filled)
         self._frames = Frames(REQUEST_HEAD_BYTES, self._begin)
         self._beat: RepeatedBeat | None = None
         """The last heartbeat that was read; None if it was too long to be kept."""
@@ -767,26 +767,38 @@ class ClientConnection(asyncio.BufferedProtocol):
     # -- responses and pressure --------------------------------------------------------------------------
 
     def _flush(self) -> None:
-        if self._transport is None or self._transport.is_closing():
+        if self._write_out():
+            self.control()
+
+    def _filled(self) -> None:
+        """Write an answer that has come. Mostly nothing else changes by it: that is so for each heartbeat."""
+        if not self._write_out():
             return
+        if not self._may_ask or self._upstream is not None or self._unread or self._slots.bytes_held:
+            self.control()
+
+    def _write_out(self) -> bool:
+        """Write what can be written; returns whether the connection goes on."""
+        if self._transport is None or self._transport.is_closing():
+            return False
         if self._is_writable:
             for data in self._slots.take():
                 self._services.metrics.sent.inc(len(data))
                 self._transport.write(data)
                 if self._transport.is_closing():
                     # The client has gone, which the first of these has shown.
-                    return
+                    return False
         if self._slots.bytes_held > Limits.held:
             self._fail(f"{self._slots.bytes_held} bytes of responses wait for one before them")
-            return
+            return False
         if (self._ending or self._is_over) and not self.is_owed:
             has_said_all = not (self._arrived or self._holders)
             if self._ending or has_said_all:
                 self.close(self._ending or self._reason)
-                return
+                return False
         if self._login.waiting is not None and not self.is_owed:
             self._pass_login(*self._login.waiting)
-        self.control()
+        return True
 
     def control(self) -> None:
         """Read from a side only while what it sends can be taken."""
