@@ -43,8 +43,8 @@ class Gateway:
     ) -> None:
         given = stream.topic_settings | {"gateway.max.connections": 15_000}
         words = [f"{name}={value}" for name, value in given.items()]
-        other = {} if checkout is None else {"interpreter": interpreter_of(checkout)}
-        self._command = command(bootstrap_servers, *words, **other)
+        interpreter = sys.executable if checkout is None else interpreter_of(checkout)
+        self._command = command(bootstrap_servers, *words, interpreter=interpreter)
         self._cwd = checkout
         self._file = directory / ("gateway.log" if checkout is None else "gateway-beside.log")
 

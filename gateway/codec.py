@@ -72,7 +72,7 @@ from group_coordinator.gateway.frames import (
     read_request_head,
 )
 from group_coordinator.gateway.wire import COMPACT as _COMPACT
-from group_coordinator.gateway.wire import MOST_TAGS
+from group_coordinator.gateway.wire import LONGEST_TEXT, MOST_TAGS
 from group_coordinator.gateway.wire import CutError as _CutError
 from group_coordinator.gateway.wire import length_at as _length
 from group_coordinator.gateway.wire import varint_at as _varint
@@ -135,8 +135,6 @@ _MOST = {
     (DeleteGroupsRequest.API_KEY, "groups_names"): MOST_GROUPS,
 }
 """The most elements of a list in a request, where that is a limit of its own, by API key and field."""
-_LONGEST_TEXT = 2**15 - 1
-"""Bytes, also where a compact length could say more (Readable.readString)."""
 _API_VERSIONS = ApiVersionsRequest.API_KEY
 _PRODUCE = ProduceRequest.API_KEY
 _NO_TAGS = b"\0"
@@ -241,8 +239,8 @@ def _readable(measure: _Measure, data: memoryview, position: int) -> bytes:
     written, done = bytearray(), position
     for at, start, end, length_bytes in count.texts:
         text = str(data[start:end], "utf-8", "replace").encode()
-        if len(text) > _LONGEST_TEXT:
-            text = text[:_LONGEST_TEXT].decode(errors="ignore").encode()
+        if len(text) > LONGEST_TEXT:
+            text = text[:LONGEST_TEXT].decode(errors="ignore").encode()
         written += data[done:at]
         written += _varint_of(len(text) + 1) if length_bytes == _COMPACT else len(text).to_bytes(length_bytes)
         written += text
@@ -424,8 +422,8 @@ def _skip_text(
         length, start = byte - 1, position + 1
     else:
         length, start = _length(data, position, length_bytes, is_nullable=is_nullable)
-    if length > _LONGEST_TEXT:
-        raise FrameError(f"a text of {length} bytes, of at most {_LONGEST_TEXT}")
+    if length > LONGEST_TEXT:
+        raise FrameError(f"a text of {length} bytes, of at most {LONGEST_TEXT}")
     end = _within(data, start + max(length, 0))
     if count.texts is not None and length > 0:
         count.texts.append((position, start, end, length_bytes))

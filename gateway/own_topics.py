@@ -192,9 +192,9 @@ class _Walk:
         place.skip(LENGTH_BYTES + REQUEST_HEAD_BYTES)
         place.skip(max(0, place.number(2)))
         place.skip_tags()
-        if self._api_key == _PRODUCE and self._version >= codec.TRANSACTIONAL_PRODUCE:
-            place.text()
         if self._api_key == _PRODUCE:
+            if self._version >= codec.TRANSACTIONAL_PRODUCE:
+                place.text()
             # Acks and timeout.
             place.skip(6)
         else:

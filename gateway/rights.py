@@ -31,6 +31,7 @@ from kafka.protocol.consumer.group import HeartbeatRequest, OffsetDeleteRequest
 from kafka.protocol.metadata import MetadataRequest
 
 from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.gateway.wire import LONGEST_TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -46,8 +47,6 @@ _MOST_ASKED = 10
 """Requests for one client's rights that are under way at the same time."""
 _MOST_NAMES = 200
 """Names in one of them. The answers that come together are read at once."""
-_LONGEST_NAME = 2**15 - 1
-"""Bytes of a name that these requests can take."""
 
 
 class Operation(IntEnum):
@@ -167,7 +166,7 @@ class Rights:
             is_granted = self._remembered(right, now_s)
             if is_granted is not None:
                 asking.learn(right, is_granted=is_granted)
-            elif len(right.name.encode()) <= _LONGEST_NAME:
+            elif len(right.name.encode()) <= LONGEST_TEXT:
                 unknown.append(right)
         asking.left.extend(_probes(unknown))
         self._proceed(asking)

@@ -50,9 +50,7 @@ class Account:
 
     def add(self, seconds: float, now_s: float) -> None:
         """Take so much more."""
-        left_s = self._taken_s - _FREE * (now_s - self._at_s)
-        self._taken_s = min(left_s + seconds, _MOST_S) if left_s > 0 else min(seconds, _MOST_S)
-        self._at_s = now_s
+        self._taken_s, self._at_s = min(self.taken_s(now_s) + seconds, _MOST_S), now_s
 
 
 class Waiter(Protocol):

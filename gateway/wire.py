@@ -13,6 +13,7 @@ from group_coordinator.gateway.errors import FrameError
 
 __all__ = [
     "COMPACT",
+    "LONGEST_TEXT",
     "MOST_TAGS",
     "CutError",
     "Place",
@@ -26,6 +27,8 @@ __all__ = [
 
 COMPACT = 0
 """Instead of the number of bytes that a length takes: it is a varint, of one more."""
+LONGEST_TEXT = 2**15 - 1
+"""Bytes, also where a compact length could say more (Readable.readString)."""
 MOST_TAGS = 100
 """Tagged fields in one place of a frame."""
 _VARINT_BYTES = 5
