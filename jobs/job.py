@@ -6,7 +6,7 @@ import logging
 import signal
 from contextlib import ExitStack, contextmanager, suppress
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kafka.errors import KafkaError
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -71,4 +71,7 @@ def spark_until_stopped(
 def _stop(spark: SparkSession) -> None:
     # One that is gone needs no stop, and why it is gone is being told.
     with suppress(*_JVM_IS_GONE):
+        # The thread that keeps up the state would find Spark gone, and log a stack, if it ran after that.
+        java: Any = spark._jvm  # noqa: SLF001 - as pyspark's
+        java.org.apache.spark.sql.execution.streaming.state.StateStore.stop()
         spark.stop()

@@ -333,7 +333,8 @@ PATIENT = ("--set", "clock.max.gap.ms=60000")
 
 @pytest.mark.spark
 def test_it_runs_until_it_is_told_to_stop(start: Callable[..., Job], bootstrap_servers: str) -> None:
-    job = start(*PATIENT)
+    # Spark keeps up the state all the time, also while it stops.
+    job = start(*PATIENT, "--set", "spark.sql.streaming.stateStore.maintenanceInterval=5ms")
     job.wait_for("the coordinator is running")
     join = {
         "api": "join_group",
