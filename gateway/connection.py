@@ -41,6 +41,7 @@ from group_coordinator.gateway.login import Login
 from group_coordinator.gateway.own_topics import OwnTopics
 from group_coordinator.gateway.parties import Guest
 from group_coordinator.gateway.patience import Patience
+from group_coordinator.gateway.produces import ProduceBegin
 from group_coordinator.gateway.repeated import RepeatedBeat
 from group_coordinator.gateway.rewriting import rewriter
 from group_coordinator.gateway.rights import Rights
@@ -49,6 +50,7 @@ from group_coordinator.gateway.slots import LocalSlot, Slots
 from group_coordinator.gateway.translation import may_refuse_unread, refused_unread
 from group_coordinator.gateway.transports import has_hung_up, set_reading
 from group_coordinator.gateway.upstream import Serving, Upstream
+from group_coordinator.gateway.work import Work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -149,6 +151,41 @@ class ClientConnection(asyncio.BufferedProtocol):
     `serving`: tells which brokers can serve it now.
     """
 
+    # With more than 30 attributes and no slots each would have a hash table of its own, of 1.3 kB.
+    __slots__ = (
+        "_arrived",
+        "_awaits_turn",
+        "_beat",
+        "_beating",
+        "_client",
+        "_ending",
+        "_frames",
+        "_guest",
+        "_head",
+        "_holders",
+        "_is_dropped",
+        "_is_taking",
+        "_is_writable",
+        "_login",
+        "_may_ask",
+        "_own_topics",
+        "_patience",
+        "_produce",
+        "_reason",
+        "_rights",
+        "_security",
+        "_served_by",
+        "_services",
+        "_serving",
+        "_slots",
+        "_transport",
+        "_unread",
+        "_untaken",
+        "_upstream",
+        "_waiting",
+        "_work",
+    )
+
     _buffer = memoryview(bytearray(_READ_BYTES))
     """All connections share it: memory for each read would be mapped, cut and unmapped each time.
 
@@ -159,7 +196,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self, services: Services, node_id: int, serving: Callable[[], Serving], security: Security
     ) -> None:
         self._services = services
-        self._node_id, self._serving = node_id, serving
+        self._serving = serving
         self._security = security
         self._rights = Rights(self._ask_broker, services.metrics.right_answered)
         self._login = Login()
@@ -172,9 +209,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         """Requests, and other things, that later requests have to wait for."""
         self._is_taking = False
         self._awaits_turn = False
-        self._since_s: float | None = None
-        """Since when the event loop has worked for this client; None while it does not."""
         self._guest = Guest()
+        self._work = Work(services.turns, self._guest)
         self._slots = Slots(self._filled)
         self._frames = Frames(REQUEST_HEAD_BYTES, self._begin)
         self._beat: RepeatedBeat | None = None
@@ -182,10 +218,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._head: RequestHead | None = None
         self._is_dropped = False
         """Whether the request at hand is too large to be kept, and is refused once it is over."""
-        self._held: list[bytes | memoryview] = []
-        """The begin of a Produce of which it is not known yet whether it has a response."""
-        self._looked_at = 0
-        """How long it has to be before it is looked at again."""
+        self._produce: ProduceBegin | None = None
+        """That of the request at hand, until it is known whether it has a response."""
         self._waiting: dict[LocalSlot, tuple[Holding, int, int]] = {}
         """Local requests without a response: whose they are, the key of the API, and what they take."""
         self._beating = 0
@@ -194,12 +228,10 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._upstream: Upstream | None = None
         self._served_by: int | None = None
         """The broker that has served the client; None if none has."""
-        self._client = Client("", node_id, self._in_turn)
+        self._client = Client("", node_id, self._work.in_turn)
         self._is_writable = True
         self._ending = ""
         """Why the connection ends once what can still be answered has been; "" if it does not."""
-        self._is_over = False
-        """Whether the client has closed its side: it is only answered any more."""
         self._patience = Patience(time.monotonic())
         self._unread = 0
         """Bytes that are kept for sides that do not read, as told last."""
@@ -234,7 +266,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         transport.set_write_buffer_limits(high=Limits.unwritten)
         # A port for both kinds of addresses shows those of IPv4 so.
         host = (transport.get_extra_info("peername") or ("",))[0].removeprefix("::ffff:")
-        self._client = Client(f"/{host}", self._node_id, self._in_turn)
+        self._client = Client(f"/{host}", self._client.node_id, self._work.in_turn)
         host = self._services.entered(self)
         if host is None:
             self.abort("too many")
@@ -267,7 +299,6 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def eof_received(self) -> bool:
         """The client has closed its side. It is still answered for a moment, but not with TLS."""
-        self._is_over = True
         self._patience.ends(time.monotonic())
         self._flush()
         has_tls = self._transport.get_extra_info("sslcontext") is not None
@@ -286,7 +317,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             return
         self._is_taking = True
         try:
-            self._work(self._take_pieces)
+            self._work.do(self._take_pieces)
         except FrameError as error:
             self._arrived.clear()
             self._fail(f"{error}")
@@ -303,7 +334,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         while self._arrived and self._may_take() and turns.are_free:
             for piece in self._arrived[0]:
                 self._take(piece)
-                self._took()
+                self._work.look()
                 if not (self._may_take() and turns.are_free):
                     break
             else:
@@ -317,44 +348,13 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._services.turns.wait(self._guest, self._untaken + self._frames.bytes_held, self._take_turn)
         self.control()
 
-    def _in_turn(self, go: Callable[[], None]) -> None:
-        """Do something for the client: at once, or in a later turn if this one is over."""
-        self._took()
-        if self._services.turns.are_free:
-            self._work(go)
-        else:
-            # An answer may take more than to read a small request, and nobody knows how much.
-            self._services.turns.wait(self._guest, Limits.late_bytes, lambda: self._work(go))
-
-    def _work(self, go: Callable[[], None]) -> None:
-        """Do something for the client, and count the time that it takes."""
-        is_inner = self._since_s is not None
-        if not is_inner:
-            self._since_s = time.monotonic()
-        try:
-            go()
-        finally:
-            self._took()
-            if not is_inner:
-                self._since_s = None
-
-    def _took(self) -> None:
-        """Count the time since the last look, for all whose time it is, unless it is next to nothing."""
-        if self._since_s is not None:
-            now_s = time.monotonic()
-            seconds = now_s - self._since_s
-            if seconds >= Limits.least_s:
-                self._since_s = now_s
-                self._services.turns.took(seconds)
-                self._guest.took(seconds, now_s)
-
     def _take_turn(self) -> None:
         self._awaits_turn = False
         self._take_arrived()
 
     def _hold(self) -> None:
         """Tell of what is kept until more comes."""
-        count = self._frames.bytes_held + sum(map(len, self._held))
+        count = self._frames.bytes_held + (0 if self._produce is None else len(self._produce))
         if count and self._patience.unfinished_s is None:
             self._patience.unfinished_s = self.heard_s
         if count or self._patience.unfinished_s is not None:
@@ -562,7 +562,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         else:
             self._holders.add(alone)
             # To read it may have taken so long that others come first.
-            self._in_turn(lambda: self._advance(story, None, slot, reply))
+            self._work.in_turn(lambda: self._advance(story, None, slot, reply))
 
     def _throttle(self, api_key: int, now_s: float) -> float:
         """Count a request for its user, or host; returns for how many seconds the client is not read then."""
@@ -592,7 +592,8 @@ class ClientConnection(asyncio.BufferedProtocol):
             slot.fill(codec.encode_heartbeat_response(beat.version, error_code, correlation_id))
 
         self._services.beat_again(accepted, answer)
-        self.control()
+        if not self._may_take():
+            self.control()
         return True
 
     def _takes_again(self, beat: RepeatedBeat, now_s: float) -> bool:
@@ -643,7 +644,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._services.answer(
             wanted.request,
             self._client,
-            lambda it: self._in_turn(lambda: self._advance(story, it, slot, reply)),
+            lambda it: self._work.in_turn(lambda: self._advance(story, it, slot, reply)),
         )
         if wanted.is_last:
             self._go_on(slot)
@@ -690,25 +691,15 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._guest.joins_user(user, self)
 
     def _take_produce(self, head: RequestHead, piece: Piece) -> None:
-        # Whether there will be a response stands in the request, behind texts that may be long.
-        if not piece.is_first and not self._held:
+        if piece.is_first:
+            self._produce = ProduceBegin(head.api_version)
+        if self._produce is None:
             self._pass_on(piece.data)
-            return
-        self._held.append(piece.data)
-        if len(self._held) > 1 and sum(map(len, self._held)) < self._looked_at and not piece.is_last:
-            # However small the pieces are, the begin is not looked at again and again.
-            return
-        begin = b"".join(self._held)
-        self._held, self._looked_at = [begin], 2 * len(begin)
-        acks = codec.produce_acks(begin, head.api_version)
-        if acks is None:
-            if piece.is_last or len(begin) > Limits.local_frame:
-                raise FrameError(f"Produce has no acks in its first {len(begin)} bytes")
-            return
-        self._held = []
-        if acks != 0:
-            self._slots.await_upstream(head.correlation_id, self._rewriter(head))
-        self._pass_on(begin)
+        elif (known := self._produce.take(piece)) is not None:
+            self._produce = None
+            if known.is_answered:
+                self._slots.await_upstream(head.correlation_id, self._rewriter(head))
+            self._pass_on(known.begin)
 
     def _rewriter(self, head: RequestHead) -> Begin | Callable[[bytes], bytes] | None:
         if APIS[head.api_key].way is Way.PASSED:
@@ -791,7 +782,9 @@ class ClientConnection(asyncio.BufferedProtocol):
         if self._slots.bytes_held > Limits.held:
             self._fail(f"{self._slots.bytes_held} bytes of responses wait for one before them")
             return False
-        if (self._ending or self._is_over) and not self.is_owed:
+        # Its client has closed its side, or the transport would be closing.
+        is_over = self._patience.ended_s is not None
+        if (self._ending or is_over) and not self.is_owed:
             has_said_all = not (self._arrived or self._holders)
             if self._ending or has_said_all:
                 self.close(self._ending or self._reason)

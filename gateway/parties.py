@@ -72,6 +72,8 @@ class Parties:
 class Guest:
     """A client, with the parties that it belongs to."""
 
+    __slots__ = ("_account", "_host", "_user", "holding")
+
     def __init__(self) -> None:
         self._account = Account()
         self._host: Party | None = None

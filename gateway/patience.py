@@ -19,6 +19,8 @@ class Ending(NamedTuple):
 class Patience:
     """The last things that a connection has done. It tells when the next one takes too long."""
 
+    __slots__ = ("_began_s", "ended_s", "has_asked", "heard_s", "stuck_s", "unfinished_s")
+
     def __init__(self, now_s: float) -> None:
         self._began_s = self.heard_s = now_s
         """Times at which the client connected, and last sent something."""
@@ -41,17 +43,14 @@ class Patience:
 
         `is_owed`: the client waits for a response. `is_between`: it has sent no part of a next request.
         """
-
-        def has_passed(since_s: float | None, limit_s: float) -> bool:
-            return since_s is not None and now_s - since_s > limit_s
-
-        is_idle = has_passed(self.heard_s, Limits.idle_s) and not (is_owed and is_between)
-        if has_passed(self.ended_s, Limits.end_s):
-            return Ending("unread responses", at_once=True)
-        if has_passed(self.stuck_s, Limits.idle_s):
-            return Ending("idle", at_once=True)
-        if has_passed(self.unfinished_s, Limits.local_frame_s):
-            return Ending("unfinished requests", at_once=True)
-        if is_idle or (not self.has_asked and has_passed(self._began_s, Limits.first_frame_s)):
+        for since_s, limit_s, reason in (
+            (self.ended_s, Limits.end_s, "unread responses"),
+            (self.stuck_s, Limits.idle_s, "idle"),
+            (self.unfinished_s, Limits.local_frame_s, "unfinished requests"),
+        ):
+            if since_s is not None and now_s - since_s > limit_s:
+                return Ending(reason, at_once=True)
+        is_idle = now_s - self.heard_s > Limits.idle_s and not (is_owed and is_between)
+        if is_idle or (not self.has_asked and now_s - self._began_s > Limits.first_frame_s):
             return Ending("idle", at_once=False)
         return None

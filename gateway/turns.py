@@ -91,17 +91,12 @@ class Turns:
     """
 
     def __init__(self, soon: Callable[[Callable[[], None]], Any], clock: Callable[[], float]) -> None:
-        self._soon, self._clock = soon, clock
+        self._soon, self.clock = soon, clock
         self._queues: dict[Hashable, _Queue] = {}
         self._numbers = count()
         self._taken_s = 0.0
-        self._is_over = False
-        """Whether the next turn is on its way."""
-
-    @property
-    def are_free(self) -> bool:
-        """Whether there is time left in this turn, and nobody waits."""
-        return not self._is_over
+        self.are_free = True
+        """Whether there is time left in this turn, and nobody waits. If not, the next one is on its way."""
 
     def took(self, seconds: float) -> None:
         """Take so much of this turn."""
@@ -113,24 +108,24 @@ class Turns:
         """Call `go` in a later turn. `size`: bytes that have come for it."""
         if (queue := self._queues.get(whose.party)) is None:
             queue = self._queues[whose.party] = _Queue(whose)
-        own_s = whose.taken_s(self._clock()) + _BYTE_S * min(size, _MOST_BYTES)
+        own_s = whose.taken_s(self.clock()) + _BYTE_S * min(size, _MOST_BYTES)
         heappush(queue.waiting, (own_s, next(self._numbers), go))
         self._end()
 
     def _end(self) -> None:
-        if not self._is_over:
-            self._is_over = True
+        if self.are_free:
+            self.are_free = False
             # The round after the next one: before it the loop takes in what has come meanwhile.
             self._soon(lambda: self._soon(self._begin))
 
     def _begin(self) -> None:
-        self._taken_s, self._is_over = 0.0, False
-        now_s, newest = self._clock(), next(self._numbers)
+        self._taken_s, self.are_free = 0.0, True
+        now_s, newest = self.clock(), next(self._numbers)
         order = [(each.rank_s(now_s), each.waiting[0][1], party) for party, each in self._queues.items()]
         heapify(order)
         most_s = order[0][0] + _TURN_S if order else 0.0
         try:
-            while order and not self._is_over:
+            while order and self.are_free:
                 rank_s, _, party = heappop(order)
                 # A client that has taken much does not hold up the answers to those before it.
                 if rank_s > most_s:

@@ -197,7 +197,7 @@ class Gateway:
     def has_lost_a_client(self) -> bool:
         """Whether a client has gone. One that is still owed something may only have closed its side."""
         for each in self.connections:
-            if each._is_over:
+            if each._patience.ended_s is not None:
                 each.expire(time.monotonic() + 2 * Limits.end_s)
         return bool(self.reasons)
 
@@ -519,7 +519,7 @@ def test_what_a_client_has_asked_that_has_gone_does_not_wait() -> None:
         writer.write(beat(3))
         await eventually(lambda: gateway.asked_again)
         writer.close()
-        await eventually(lambda: gateway.connection._is_over)
+        await eventually(lambda: gateway.connection._patience.ended_s is not None)
         gateway.connection.expire(time.monotonic())
         assert gateway.pending.count == 2, "it may only have closed its side"
         gateway.connection.expire(time.monotonic() + Limits.end_s)
@@ -1202,20 +1202,17 @@ def test_a_client_of_the_newer_protocol_is_told_that_it_is_not_spoken() -> None:
     assert play(story).told == ["ConsumerGroupHeartbeat of /127.0.0.1"] * 2
 
 
-class ShortTurns(Turns):
-    """Each request takes a whole turn."""
-
-    def took(self, seconds: float) -> None:
-        super().took(seconds + 1)
+def shorten(turns: Turns) -> None:
+    """Let each request take a whole turn."""
+    took = turns.took
+    turns.took = lambda seconds: took(seconds + 1)  # type: ignore[method-assign]
 
 
 def test_a_client_with_many_requests_in_one_piece_lets_others_in_between() -> None:
     many = 50
 
     async def story(gateway: Gateway, _reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        gateway.turns = ShortTurns(
-            lambda function: asyncio.get_running_loop().call_soon(function), time.monotonic
-        )
+        shorten(gateway.turns)
         gateway.pending = Pending(1_000, 1_000_000, gateway.stopped.append)
         _, other = await asyncio.open_connection("127.0.0.1", writer.get_extra_info("peername")[1])
         await eventually(lambda: len(gateway.connections) == 2)
@@ -1225,7 +1222,7 @@ def test_a_client_with_many_requests_in_one_piece_lets_others_in_between() -> No
         others = [client is gateway.connections[1].client for client in gateway.clients]
         assert others.index(True) < 10, "the other client did not wait for all of them"
         other.close()
-        await eventually(lambda: gateway.connections[1]._is_over)
+        await eventually(lambda: gateway.connections[1]._patience.ended_s is not None)
         gateway.connections[1].abort("client")
 
     play(story)
@@ -1240,9 +1237,7 @@ def test_answers_that_come_together_let_others_in_between() -> None:
         await eventually(lambda: len(gateway.connections) == 2)
         writer.write(b"".join(leave(number, 1) for number in range(many)))
         await eventually(lambda: len(gateway.asked) == many)
-        gateway.turns = ShortTurns(
-            lambda function: asyncio.get_running_loop().call_soon(function), time.monotonic
-        )
+        shorten(gateway.turns)
         for answer in gateway.asked[:many]:
             answer()
         # This client has waited for nothing yet, and is read before the others are answered.
@@ -1252,7 +1247,7 @@ def test_answers_that_come_together_let_others_in_between() -> None:
         for number in range(many):
             assert int.from_bytes((await read(reader))[4:8]) == number
         other.close()
-        await eventually(lambda: gateway.connections[1]._is_over)
+        await eventually(lambda: gateway.connections[1]._patience.ended_s is not None)
         gateway.connections[1].abort("client")
 
     play(story)
@@ -1262,9 +1257,7 @@ def test_a_request_that_took_long_to_read_lets_others_in_before_it_is_asked() ->
     async def story(gateway: Gateway, _reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         _, other = await asyncio.open_connection("127.0.0.1", writer.get_extra_info("peername")[1])
         await eventually(lambda: len(gateway.connections) == 2)
-        gateway.turns = ShortTurns(
-            lambda function: asyncio.get_running_loop().call_soon(function), time.monotonic
-        )
+        shorten(gateway.turns)
         first, second = gateway.connections
         first.data_received(leave(1, Limits.elements_alone + 1))
         second.data_received(beat(1))

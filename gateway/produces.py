@@ -1,0 +1,52 @@
+"""The begin of a Produce: whether there will be a response stands in it, behind texts that may be long."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from group_coordinator.gateway import codec
+from group_coordinator.gateway.errors import FrameError
+from group_coordinator.gateway.limits import Limits
+
+if TYPE_CHECKING:
+    from group_coordinator.gateway.frames import Piece
+
+__all__ = ["KnownProduce", "ProduceBegin"]
+
+
+class KnownProduce(NamedTuple):
+    """The part of a Produce that has come, and whether it has a response."""
+
+    begin: bytes
+    is_answered: bool
+
+
+class ProduceBegin:
+    """The pieces of a Produce as long as it is not known whether it has a response."""
+
+    __slots__ = ("_data", "_look_at", "_version")
+
+    def __init__(self, api_version: int) -> None:
+        self._version = api_version
+        self._data: list[bytes | memoryview] = []
+        self._look_at = 0
+        """How long it has to be before it is looked at again."""
+
+    def __len__(self) -> int:
+        """Bytes that are kept."""
+        return sum(map(len, self._data))
+
+    def take(self, piece: Piece) -> KnownProduce | None:
+        """Take the next piece; returns what has come as soon as it is known. Raises `FrameError`."""
+        self._data.append(piece.data)
+        if len(self) < self._look_at and not piece.is_last:
+            # However small the pieces are, the begin is not looked at again and again.
+            return None
+        begin = b"".join(self._data)
+        self._data, self._look_at = [begin], 2 * len(begin)
+        acks = codec.produce_acks(begin, self._version)
+        if acks is not None:
+            return KnownProduce(begin, acks != 0)
+        if piece.is_last or len(begin) > Limits.local_frame:
+            raise FrameError(f"Produce has no acks in its first {len(begin)} bytes")
+        return None
