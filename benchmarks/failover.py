@@ -37,14 +37,12 @@ _CALM_S = 5
 _PATIENCE_S = 120
 _LOOK_S = 0.02
 _LAST = (
-    ("checkpoint and clock", ("finishing the batch", "catching up")),
-    ("the batch that was running", ("catching up",)),
-    ("the first batch that reads on", ()),
+    ("checkpoint and clock", ("catching up",)),
+    ("the batch that was running, and the first that reads on", ()),
 )
 _PHASES: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
     STANDBY: (("detection", (TAKES_OVER,)), *_LAST),
-    # Which the one before has finished.
-    UPGRADE: (("until it has stopped", (TAKES_OVER,)), _LAST[0], _LAST[2]),
+    UPGRADE: (("until it has stopped", (TAKES_OVER,)), *_LAST),
     COLD: (
         ("Python", ("connecting to Kafka",)),
         ("topics", ("starting Spark",)),

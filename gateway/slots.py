@@ -35,11 +35,13 @@ __all__ = ["LocalSlot", "Slots"]
 class _Slot:
     """The response to one request of the client."""
 
-    __slots__ = ("is_done", "pieces")
+    __slots__ = ("held", "is_done", "pieces")
 
     def __init__(self) -> None:
         self.pieces: list[bytes | memoryview] = []
         """The part of it that has come and is not written yet."""
+        self.held = 0
+        """Bytes of that, if they do not come from upstream."""
         self.is_done = False
         """Whether all of it has come."""
 
@@ -57,13 +59,13 @@ class LocalSlot(_Slot):
         """Answer with `frame`, its length included."""
         assert not self.is_done, "a request is answered once"  # noqa: S101 - a bug of ours if it is not
         self.pieces.append(frame)
+        self.held = len(frame)
         self.is_done = True
-        self._on_filled(len(frame))
+        self._on_filled(self.held)
 
-    def forget(self) -> int:
-        """Let nobody know when it is filled; returns how many bytes it has got already."""
+    def forget(self) -> None:
+        """Let nobody know when it is filled."""
         self._on_filled = lambda _count: None
-        return sum(map(len, self.pieces))
 
 
 class _Expected:
@@ -183,9 +185,8 @@ class Slots:
         while self._owed:
             first = self._owed[0]
             taken += first.pieces
-            if isinstance(first, LocalSlot):
-                self.bytes_held -= sum(map(len, first.pieces))
-            first.pieces = []
+            self.bytes_held -= first.held
+            first.pieces, first.held = [], 0
             if not first.is_done:
                 break
             self._owed.popleft()
@@ -206,6 +207,7 @@ class Slots:
         self._expected.clear()
         kept = deque(takewhile(lambda each: each not in lost, self._owed))
         for each in islice(self._owed, len(kept), None):
+            self.bytes_held -= each.held
             if isinstance(each, LocalSlot):
-                self.bytes_held -= each.forget()
+                each.forget()
         self._owed = kept

@@ -27,6 +27,7 @@ __all__ = ["failing_as", "spark_until_stopped"]
 
 _log = logging.getLogger(__name__)
 _JVM_IS_GONE = (Py4JError, ConnectionError)
+_STATE_STORE = "org.apache.spark.sql.execution.streaming.state.StateStore"
 
 
 @contextmanager
@@ -71,7 +72,8 @@ def spark_until_stopped(
 def _stop(spark: SparkSession) -> None:
     # One that is gone needs no stop, and why it is gone is being told.
     with suppress(*_JVM_IS_GONE):
-        # The thread that keeps up the state would find Spark gone, and log a stack, if it ran after that.
         java: Any = spark._jvm  # noqa: SLF001 - as pyspark's
-        java.org.apache.spark.sql.execution.streaming.state.StateStore.stop()
+        log4j = java.org.apache.logging.log4j
+        # Its thread may find Spark gone, and would log a stack. To stop it first may take five minutes.
+        log4j.core.config.Configurator.setLevel(_STATE_STORE, log4j.Level.ERROR)
         spark.stop()

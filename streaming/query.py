@@ -13,7 +13,6 @@ event time is null is never late.
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "QUERY_NAME",
-    "Until",
     "decisions",
     "per_group",
     "read_log",
@@ -55,32 +53,25 @@ _BUFFER_BYTES = 32 * 1024 * 1024
 """`buffer.memory` of Kafka's producer, unless records are larger than usual."""
 
 
-class Until(Enum):
-    """The point at which a query ends."""
-
-    PLANNED = "the end of the batch that is planned and not committed"
-    PRESENT = "what the log has when the query begins to read"
-    STOPPED = "it is stopped"
-
-
 def start_query(
     spark: SparkSession,
     settings: Settings,
     arguments: FunctionArguments,
     count: Callable[[StepResult], None],
-    until: Until = Until.STOPPED,
+    *,
+    catches_up: bool = False,
 ) -> StreamingQuery:
-    """Start the one query that is the coordinator."""
+    """Start the one query that is the coordinator.
+
+    A batch that is planned and not committed comes first. `catches_up`: the query ends with what the log has
+    when it begins to read.
+    """
     rows = decisions(read_log(spark, settings), arguments, count)
     stream = writing(rows, settings, QUERY_NAME, settings.checkpoint)
-    match until:
-        case Until.PLANNED:
-            # One batch: where one is not committed, that one. The newer trigger would go on after it.
-            stream = stream.trigger(once=True)
-        case Until.PRESENT:
-            stream = stream.trigger(availableNow=True)
-        case Until.STOPPED:
-            stream = stream.trigger(processingTime=f"{settings.trigger_interval_ms} milliseconds")
+    if catches_up:
+        stream = stream.trigger(availableNow=True)
+    else:
+        stream = stream.trigger(processingTime=f"{settings.trigger_interval_ms} milliseconds")
     return stream.start()
 
 

@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from group_coordinator.checkpoints.shifts import Guard
     from group_coordinator.coordinator_state.step import StepResult
     from group_coordinator.jobs.settings import Settings
-    from group_coordinator.streaming.query import Until
 
 __all__ = ["CoordinatorError", "run_coordinator"]
 
@@ -167,11 +166,11 @@ def _coordinate(
         begin = offsets_at(client_config, settings.topics_requests, settings.starting_offsets)
         watch.batches.read = {settings.topics_requests: begin}
 
-    def start(notes: Notes, until: Until, guard: Guard) -> StreamingQuery:
+    def start(notes: Notes, guard: Guard, *, catches_up: bool) -> StreamingQuery:
         arguments = FunctionArguments.of(settings, secret, partitions, notes, guard)
         # On an executor `CountsParam` takes a call's result as well.
         count = cast("Callable[[StepResult], None]", counts.add)
-        return start_query(spark, settings, arguments, count, until)
+        return start_query(spark, settings, arguments, count, catches_up=catches_up)
 
     def check() -> None:
         check_topics(settings.checkpoint, topic_ids, read_topic_ids(client_config, read))

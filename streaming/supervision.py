@@ -4,14 +4,14 @@ The first batch of a process takes seconds on a quiet machine and minutes on a b
 answers nobody meanwhile. So that time belongs to the outage, and counts for no deadline. A query learns at
 its start which times were outages. So the supervision starts several queries, one after the other:
 
-1. It finishes the batch that was running when the process died, if there is one.
-2. It catches up with the log, with all time so far as an outage. If that took several batches, many requests
-   may have come meanwhile, and it does this again.
-3. It starts the query that goes on for good, in a warm JVM and warm Python workers. The time that catching up
+1. It catches up with the log, with all time so far as an outage. If a batch was running when the process
+   died, that one runs again first. It decides as it did before: the outage begins after all that it has read.
+   If more batches than one were to come, many requests may have come meanwhile, and it does this again.
+2. It starts the query that goes on for good, in a warm JVM and warm Python workers. The time that catching up
    took was an outage as well.
 
 It restarts this last query in the same way if that has not read all requests for long. If requests always
-come faster than they are read, it repeats the second step. A little of the time counts at each repetition, so
+come faster than they are read, it repeats the first step. A little of the time counts at each repetition, so
 that deadlines still pass. Members whose heartbeats are read in between do not expire.
 """
 
@@ -41,7 +41,6 @@ from group_coordinator.streaming.clock import Clock, ClockStoppedError, Progress
 from group_coordinator.streaming.corrections import Corrections
 from group_coordinator.streaming.errors import CoordinatorError
 from group_coordinator.streaming.polling import Pause, Polling
-from group_coordinator.streaming.query import Until
 from group_coordinator.streaming.schedule import Pace
 from group_coordinator.streaming.ticks import TickReader
 from group_coordinator.streaming.timers import Known
@@ -84,13 +83,15 @@ _ROOM = 0.1
 
 
 class _Reading(NamedTuple):
-    """How far a query reads.
+    """How a query reads.
 
-    `counts_ms`: how much of the time before it counts for deadlines. `read_ms`: up to which time all requests
-    were read; deadlines that are due later wait until all are.
+    `catches_up`: it ends with what the log has when it begins. `runs_again`: the batch comes first that is
+    planned and not committed. `counts_ms`: how much of the time before it counts for deadlines. `read_ms`: up
+    to which time all requests were read; deadlines that are due later wait until all are.
     """
 
-    until: Until
+    catches_up: bool = True
+    runs_again: bool = False
     counts_ms: int = 0
     read_ms: int = 0
 
@@ -98,7 +99,7 @@ class _Reading(NamedTuple):
 class Supervision:
     """Runs queries of one checkpoint until asked to stop.
 
-    `start(notes, until, guard)` starts a query; see `start_query`.
+    `start(notes, guard, catches_up=...)` starts a query; see `start_query`.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - its parts, each of them once
@@ -106,7 +107,7 @@ class Supervision:
         settings: Settings,
         files: CheckpointFiles,
         spark: SparkSession,
-        start: Callable[[Notes, Until, Guard], StreamingQuery],
+        start: Callable[..., StreamingQuery],
         leadership: Leadership,
         watch: Watch,
         topics: TopicWatch,
@@ -219,18 +220,18 @@ class Supervision:
                 self._end_standstills(clock)
                 began_ms = clock.now_ms
                 for reading in self._readings():
-                    if reading.until is not Until.PLANNED:
-                        measured = self._measured(clock, began_ms)
-                        if self._are_off(measured):
-                            # A clock has jumped since the batch before was planned.
-                            self._note_shifts(measured, clock)
-                    self._corrections.begin(clock.now_ms, runs_again=reading.until is Until.PLANNED)
-                    silent = self._silent(reading, clock)
+                    silent = self._silent(clock)
+                    measured = self._measured(clock, began_ms)
+                    if self._are_off(measured):
+                        # A clock has jumped since the batch before was planned.
+                        self._note_shifts(measured, clock)
+                    self._corrections.begin(clock.now_ms, runs_again=reading.runs_again)
                     self._note_outage(reading, clock)
-                    self._begin_standstills(silent)
-                    self._guard = self._make_guard(reading.until, clock)
-                    query = self._begin(reading.until, self._guard)
-                    reason = self._watch(query, clock)
+                    # The batch runs again as it did before. No time passes, so that this can wait.
+                    self._begin_standstills(() if reading.runs_again else silent)
+                    self._guard = self._make_guard(reading, clock)
+                    query = self._begin(reading, self._guard)
+                    reason = self._watch(query, clock, reading)
                     if reason is not None or self._stopping.is_set():
                         break
             except ClockStoppedError as error:
@@ -252,26 +253,21 @@ class Supervision:
 
     def _readings(self) -> Iterator[_Reading]:
         planned = newest_planned(self._files)
-        if planned is not None and not planned.is_committed:
-            yield _Reading(Until.PLANNED)
-        reading = _Reading(Until.PRESENT)
+        reading = _Reading(runs_again=planned is not None and not planned.is_committed)
         while True:
             before = self._newest_batch()
             yield reading
             if self._newest_batch() - before <= 1:
                 break
-            reading = _Reading(Until.PRESENT, self._settings.clock_max_gap_ms, self._resumed_ms)
-        yield _Reading(Until.STOPPED)
+            reading = _Reading(counts_ms=self._settings.clock_max_gap_ms, read_ms=self._resumed_ms)
+        yield _Reading(catches_up=False)
 
     def _newest_batch(self) -> int:
         planned = newest_planned(self._files)
         return -1 if planned is None else planned.batch_id
 
-    def _silent(self, reading: _Reading, clock: Clock) -> Collection[int]:
+    def _silent(self, clock: Clock) -> Collection[int]:
         """The request partitions that take no requests. Waits until it is known of each."""
-        if reading.until is Until.PLANNED:
-            # It runs as it did before.
-            return ()
         while (silent := self._probes.settle(self._ledger.standing.keys())) is None:
             self._health.does(Activity.STARTING)
             if clock.failure is not None:
@@ -282,16 +278,12 @@ class Supervision:
 
     def _note_outage(self, reading: _Reading, clock: Clock) -> None:
         """Note what has passed until now as an outage."""
-        until = reading.until
-        if until is Until.PLANNED:
-            # It runs as it did before.
-            return
         self._resumed_ms = 0
 
         def resumed() -> int:
             # Not before Kafka has told what was read, which takes as long as Kafka is away. A query that
             # begins long after the clock has stopped would plan a batch without knowing of the time since.
-            self._resumed_ms = clock.hold(reading.read_ms) if until is Until.PRESENT else clock.resume()
+            self._resumed_ms = clock.hold(reading.read_ms) if reading.catches_up else clock.resume()
             return self._resumed_ms
 
         note_outage(
@@ -307,17 +299,17 @@ class Supervision:
         self._is_closed = bool(outages) and outages[-1].closed
         self._metrics.closed.set(self._is_closed)
         if outages and outages[-1].end_ms == self._resumed_ms:
-            goes_on = until is Until.STOPPED or reading.counts_ms > 0
+            goes_on = not reading.catches_up or reading.counts_ms > 0
             self._metrics.outage(outages[-1], is_longer=goes_on)
 
-    def _make_guard(self, until: Until, clock: Clock) -> Guard:
+    def _make_guard(self, reading: _Reading, clock: Clock) -> Guard:
         pace, outages = Pace.of(self._settings), self._ledger.outages
         return Guard(
             ahead_ms=clock.ahead_of_driver_ms,
             later_ms=self._settings.clock_slack_ms + self._settings.clocks_differ_ms,
             # As far as the clock lets time be ahead of the reader. It may have been farther when the reader
             # stopped, and clocks differ besides.
-            earlier_ms=pace.ahead_ms if until is Until.STOPPED else pace.most_ahead_ms + pace.max_gap_ms,
+            earlier_ms=pace.most_ahead_ms + pace.max_gap_ms if reading.catches_up else pace.ahead_ms,
             outage=outages[-1] if outages else None,
             standstills=tuple({it.partition: it for it in self._ledger.standstills}.values()),
         )
@@ -400,39 +392,30 @@ class Supervision:
             else:
                 self._say(f"the clock of the leader of topic {topic} is right again")
 
-    def _begin(self, until: Until, guard: Guard) -> StreamingQuery:
+    def _begin(self, reading: _Reading, guard: Guard) -> StreamingQuery:
         self._batches.restart()
-        self._activity = Activity.COORDINATING if until is Until.STOPPED else Activity.CATCHING_UP
+        self._activity = Activity.CATCHING_UP if reading.catches_up else Activity.COORDINATING
         try:
-            query = self._start(self._ledger.notes, until, guard)
+            query = self._start(self._ledger.notes, guard, catches_up=reading.catches_up)
         except PySparkException as error:
             raise CoordinatorError(f"the query cannot start: {first_line(error)}") from error
         self._has_begun = True
-        match until:
-            case Until.PLANNED:
-                self._say("finishing the batch that was running")
-            case Until.PRESENT:
-                self._say("catching up with the log")
-            case Until.STOPPED:
-                self._say("the coordinator is running")
+        self._say("catching up with the log" if reading.catches_up else "the coordinator is running")
         return query
 
-    def _watch(self, query: StreamingQuery, clock: Clock) -> str | None:
+    def _watch(self, query: StreamingQuery, clock: Clock, reading: _Reading) -> str | None:
         """Return why the query has to restart; None when asked to stop, or when it has caught up.
 
         Raises `CheckpointError` if a topic is not the one that the checkpoint is about.
         """
-        is_catching_up = self._activity is Activity.CATCHING_UP
+        is_catching_up = reading.catches_up
         polling = Polling(query)
         while not self._stopping.wait(_LOOK_WHILE_CATCHING_UP_S if is_catching_up else _LOOK_S):
             self._health.does(self._activity, self._patience_ms[self._activity])
             self._tell_skew(clock)
             polling.set(self._pause())
             if self._batches.groups is not None:
-                if not is_catching_up:
-                    self._known.look(self._batches.groups, is_quiet=self._is_quiet())
-                self._conflicts = 0
-                self._patience_ms[self._activity] = self._least_ms[self._activity]
+                self._after_a_batch(self._batches.groups, clock, reading)
             if self._topics.failure is not None:
                 clock.stop()
                 query.stop()
@@ -453,6 +436,16 @@ class Supervision:
                 what = "no new ones are created" if self._is_closed else "new ones are created again"
                 return f"there are {self._batches.groups} groups, so {what}"
         return None
+
+    def _after_a_batch(self, groups: int, clock: Clock, reading: _Reading) -> None:
+        """Take in that the query has ended a batch, with which the state has so many groups."""
+        if reading.runs_again:
+            # The first one was that. Nothing that comes now is of it, unless another coordinator writes it.
+            self._corrections.begin(clock.now_ms, runs_again=False)
+        if not reading.catches_up:
+            self._known.look(groups, is_quiet=self._is_quiet())
+        self._conflicts = 0
+        self._patience_ms[self._activity] = self._least_ms[self._activity]
 
     def _shown_by_probes(self, clock: Clock) -> str | None:
         """Return why the query has to restart, by what the request partitions do with probes."""

@@ -76,7 +76,7 @@ def test_what_its_executors_still_write_is_corrected_and_readers_never_go_back(
         os.kill(first.pid, signal.SIGSTOP)
 
         second = start(*GAP)
-        second.wait_for("finishing the batch that was running")
+        second.wait_for("catching up with the log")
         assert requests.answer(made)["error"] == "NONE"
         assert requests.call("delete_group", "g")["error"] == "NONE"
 

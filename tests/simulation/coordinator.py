@@ -230,9 +230,11 @@ class Coordinator:
         else:
             self._newest_read = max([self._newest_read, *self._times(planned.records)])
             self._put_right()
-            self._run(planned.records, planned.watermark)
         self._newest_tick = 0
         self._note_outage()
+        if planned is not None:
+            # It is of before the outage. What takes no requests can wait for what is planned next.
+            self._run(planned.records, planned.watermark)
         self._note_standstill()
 
     def _note_standstill(self) -> None:

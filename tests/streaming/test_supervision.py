@@ -28,7 +28,6 @@ from group_coordinator.streaming.counts import Counts
 from group_coordinator.streaming.errors import CoordinatorError
 from group_coordinator.streaming.metrics import JobMetrics, Watch
 from group_coordinator.streaming.polling import Pause
-from group_coordinator.streaming.query import Until
 from group_coordinator.streaming.supervision import Supervision
 from tests.checkpoints.in_memory import Files
 from tests.jobs.progress import progress
@@ -39,8 +38,8 @@ CLOCK = "the clock of the leader of topic coordinator.clock"
 class Query:
     """Ends when the test says so."""
 
-    def __init__(self, until: Until) -> None:
-        self.until = until
+    def __init__(self, catches_up: bool) -> None:
+        self.catches_up = catches_up
         self.isActive = True
 
         self.error: Any = None
@@ -239,9 +238,9 @@ class Stage:
         """Those that last."""
         return list(Ledger.read(self.files).standing.values())
 
-    def start(self, _notes: Any, until: Until, guard: Guard) -> Any:
+    def start(self, _notes: Any, guard: Guard, *, catches_up: bool) -> Any:
         self.guards.append(guard)
-        self.queries.append(Query(until))
+        self.queries.append(Query(catches_up))
         return self.queries[-1]
 
     def note(
@@ -333,7 +332,7 @@ def test_a_first_batch_that_hangs_is_given_twice_as_long_each_time(stage: Stage)
         240,
         480,
     ]
-    assert {query.until for query in stage.queries} == {Until.PRESENT}
+    assert {query.catches_up for query in stage.queries} == {True}
 
 
 def test_while_time_counts_a_batch_has_the_usual_time_again_once_one_has_ended(stage: Stage) -> None:
@@ -341,7 +340,7 @@ def test_while_time_counts_a_batch_has_the_usual_time_again_once_one_has_ended(s
 
     def script() -> None:
         newest = stage.queries[-1]
-        if newest.until is Until.PRESENT:
+        if newest.catches_up:
             newest.isActive = False  # it has caught up
         elif len(began) < stage.said.count("the coordinator is running"):
             began.append(stage.now_s)
@@ -366,13 +365,13 @@ def test_a_backlog_of_several_batches_is_followed_by_another_look(stage: Stage) 
 
     def script() -> None:
         stage.queries[-1].isActive = False
-        if stage.queries[-1].until is Until.STOPPED:
+        if not stage.queries[-1].catches_up:
             stage.stopping.set()
 
     stage.script = script
     stage.planned_now = plan
     stage.under_test.run()
-    assert [query.until for query in stage.queries] == [*[Until.PRESENT] * 3, Until.STOPPED]
+    assert [query.catches_up for query in stage.queries] == [*[True] * 3, False]
     assert stage.counted_ms == [0, 3_000, 3_000, 0]
     # Deadlines may be due up to where the look before has read.
     (first, first_ms), (second, second_ms), (third, _) = stage.clock.held
@@ -382,18 +381,23 @@ def test_a_backlog_of_several_batches_is_followed_by_another_look(stage: Stage) 
 def test_the_batch_that_another_one_may_still_write_is_watched_from_before_it_runs_again(
     stage: Stage,
 ) -> None:
-    seen: list[tuple[Until, list[str]]] = []
+    seen: list[tuple[bool, list[str]]] = []
 
     def script() -> None:
-        seen.append((stage.queries[-1].until, list(stage.told)))
-        stage.queries[-1].isActive = False
-        if stage.queries[-1].until is Until.STOPPED:
+        newest = stage.queries[-1]
+        seen.append((newest.catches_up, list(stage.told)))
+        if not newest.catches_up:
             stage.stopping.set()
+        elif stage.batches.groups is None:
+            stage.end_batch()
+        else:
+            newest.isActive = False
 
     stage.script = script
     stage.planned_now = lambda: planned(7, is_committed=False)
     stage.under_test.run()
-    assert seen[:2] == [(Until.PLANNED, ["runs again"]), (Until.PRESENT, ["runs again", "has run"])]
+    # What comes of the batches after it is not watched.
+    assert seen[:2] == [(True, ["runs again"]), (True, ["runs again", "has run"])]
 
 
 def test_requests_that_come_faster_than_they_are_read_are_an_outage(stage: Stage) -> None:
@@ -401,7 +405,7 @@ def test_requests_that_come_faster_than_they_are_read_are_an_outage(stage: Stage
 
     def script() -> None:
         newest = stage.queries[-1]
-        if newest.until is Until.PRESENT:
+        if newest.catches_up:
             newest.isActive = False
             if running_since:
                 stage.stopping.set()
@@ -419,7 +423,7 @@ def test_kafka_that_goes_away_between_two_queries_is_waited_for(stage: Stage) ->
     stage.noting = iter([None, KafkaConnectionError("gone"), None, None])
 
     def script() -> None:
-        if stage.queries[-1].until is Until.PRESENT:
+        if stage.queries[-1].catches_up:
             stage.queries[-1].isActive = False
         elif "the coordinator is running" in stage.said:
             stage.stopping.set()
@@ -454,7 +458,7 @@ def test_a_clock_that_has_jumped_is_noted_before_the_batch_runs_again(stage: Sta
     def script() -> None:
         newest = stage.queries[-1]
         newest.isActive = False
-        if newest.until is Until.STOPPED:
+        if not newest.catches_up:
             stage.now_s += 5
             newest.error = RuntimeError("File x, ClockJumpedError: [CLOCK_JUMPED] partition 7 offset 100")
 
@@ -497,7 +501,7 @@ def test_a_clock_that_probes_find_wrong_restarts_the_query(
 
     def script() -> None:
         newest = stage.queries[-1]
-        if newest.until is not Until.STOPPED:
+        if newest.catches_up:
             newest.isActive = False
             return
         stage.probes.ahead_now = {7: ahead_ms}
@@ -526,7 +530,7 @@ def test_a_clock_that_is_noted_to_be_wrong_or_was_before_the_query_began_restart
 
     def script() -> None:
         stage.batches.groups = 1
-        stage.queries[-1].isActive = stage.queries[-1].until is Until.STOPPED
+        stage.queries[-1].isActive = not stage.queries[-1].catches_up
         if stage.queries[-1].isActive:
             stage.stopping.set()
 
@@ -540,10 +544,10 @@ def test_a_clock_that_is_noted_to_be_wrong_or_was_before_the_query_began_restart
 
 
 @pytest.mark.parametrize(("measured_at_ms", "is_noted"), [(None, True), (1_000, False)])
-def test_a_clock_that_jumps_while_a_batch_is_finished_is_noted_before_the_next_one(
+def test_a_clock_that_jumps_while_the_log_is_caught_up_with_is_noted_before_the_next_query(
     stage: Stage, measured_at_ms: int | None, is_noted: bool
 ) -> None:
-    """The next one has requests that came meanwhile, and it may accept them with the shift of before.
+    """That one has requests that came meanwhile, and it may accept them with the shift of before.
 
     When the coordinator began it has made use of what was measured before that.
     """
@@ -552,7 +556,7 @@ def test_a_clock_that_jumps_while_a_batch_is_finished_is_noted_before_the_next_o
 
     def script() -> None:
         newest = stage.queries[-1]
-        if newest.until is Until.STOPPED:
+        if not newest.catches_up:
             stage.stopping.set()
         else:
             stage.probes.ahead_now, stage.probes.measured_at_ms = {7: 12_000}, measured_at_ms
@@ -562,9 +566,8 @@ def test_a_clock_that_jumps_while_a_batch_is_finished_is_noted_before_the_next_o
     stage.under_test.run()
     jumped = "the clock of request partition 7's leader has jumped by +12.0 s: its requests count as of now"
     assert stage.said == [
-        "finishing the batch that was running",
-        *([jumped] if is_noted else []),
         "catching up with the log",
+        *([jumped] if is_noted else []),
         "the coordinator is running",
         "stopping after the running batch",
     ]
@@ -604,7 +607,7 @@ def test_a_partition_that_takes_no_requests_stands_still_until_it_does(stage: St
 
     def script() -> None:
         newest = stage.queries[-1]
-        if newest.until is Until.PRESENT:
+        if newest.catches_up:
             newest.isActive = False
         elif len(stage.queries) in {2, 6}:
             stage.probes.stuck_now = {7}
@@ -634,22 +637,22 @@ def test_a_partition_that_takes_no_requests_stands_still_until_it_does(stage: St
 
 
 def test_no_batch_begins_before_it_is_known_which_partitions_take_requests(stage: Stage) -> None:
-    """The batch that was running does: it was planned before."""
+    """For the one that runs again nothing is noted: it was planned before. No time passes behind it."""
     stage.planned_now = lambda: planned(7, is_committed=False)
-    stage.probes.silent, stage.probes.unsettled = iter([{7}]), 2
+    stage.probes.silent, stage.probes.unsettled = iter([{7}, {7}]), 2
 
     def script() -> None:
         if stage.queries:
             stage.queries[-1].isActive = False
-            if stage.queries[-1].until is Until.STOPPED:
+            if not stage.queries[-1].catches_up:
                 stage.stopping.set()
 
     stage.script = script
     stage.under_test.run()
     assert stage.said[:3] == [
-        "finishing the batch that was running",
-        "request partition 7 takes no requests: time stands still for its groups",
         "catching up with the log",
+        "request partition 7 takes no requests: time stands still for its groups",
+        "the coordinator is running",
     ]
     assert stage.probes.unsettled == 0
 
@@ -671,7 +674,7 @@ def test_kafka_is_asked_often_while_requests_come(stage: Stage) -> None:
     heard = iter([(1, 1), (1, 0), (1, 1), (0, 0), (1, 0), (0, 0), (0, 0), (1, 1), (0, 0)])
 
     def script() -> None:
-        if stage.queries[-1].until is not Until.STOPPED:
+        if stage.queries[-1].catches_up:
             stage.queries[-1].isActive = False
         elif (requests := next(heard, None)) is None:
             stage.stopping.set()
@@ -704,7 +707,7 @@ def test_ticks_are_few_while_no_requests_come_and_deadlines_are_known(
 
     def script() -> None:
         nonlocal began_s
-        if stage.queries[-1].until is not Until.STOPPED:
+        if stage.queries[-1].catches_up:
             stage.queries[-1].isActive = False
             assert not stage.progress.is_quiet()
             return
@@ -734,7 +737,7 @@ def test_ticks_are_few_soon_if_the_query_has_begun_without_groups(stage: Stage) 
     def script() -> None:
         nonlocal began_s
         newest = stage.queries[-1]
-        if newest.until is not Until.STOPPED:
+        if newest.catches_up:
             newest.isActive = False
             began_s = 0.0
             return
