@@ -35,7 +35,8 @@ _LATEST_PLACE = 1 << 62
 _FRESH_MS = 10_000
 """A reader of pictures has read each that is older than this."""
 _REMEMBERED_MS = 60_000
-"""No request is late by so much, because the stream refuses it (`checkpoints/shifts.py`)."""
+"""No request is late by so much: the stream refuses it (`checkpoints/shifts.py`), unless twice
+`clock.max.gap.ms` and `trigger.interval.ms` are more."""
 
 GroupT_co = TypeVar("GroupT_co", bound=Group, covariant=True)
 

@@ -95,9 +95,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid
     """How far behind the newest tick the watermark stays. It has to cover the difference of brokers' clocks,
     and the time from a record's append until it can be read."""
     clock_max_gap_ms: Positive = 3_000
-    """Time without a tick that may pass at once; more is an outage, and does not count for any deadline. It
-    must be less than half of the shortest session timeout. Otherwise a pause of Kafka may expire a member
-    that sends heartbeats. While no requests come it is half as long again."""
+    """Time without a tick that may pass at once; more is an outage, and does not count for any deadline.
+    While no requests come it is half as long again. So a pause of Kafka may expire a member whose session is
+    no longer than that and the time between two of its heartbeats."""
     probe_interval_ms: Annotated[int, msgspec.Meta(ge=0)] = 2_000
     """Most time between two probes of a request partition, which show that it takes requests; 0: none are
     written, and members expire whose partition takes none. It must be less than `clock.max.gap.ms`. With

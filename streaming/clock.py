@@ -2,23 +2,16 @@
 
 `schedule.py` says when the next one is due.
 
-Each tick says how far log time (`log_time.py`) may come. A coordinator that is down makes no ticks, and so
-expires nobody. Neither must a clock that goes on after its process stood still or Kafka was away. Its next
-tick would let all that time pass at once, before anybody could be answered. So a tick that is late lets no
-time pass. Then this clock has stopped for good, as it does when batches do not end, or another coordinator
-begins (`ticks.py`). A new clock begins, and with it an outage is over.
-
-Until `resume` a clock only shows that its coordinator lives. Time stands still, and a late tick harms nobody.
-
-Time also waits for the reader. A request that nobody has read yet may be the heartbeat of a member that would
-expire. So time comes only a little further than the newest tick before which all requests were read.
+Each tick says how far log time (`log_time.py`) may come, as `timekeeper.py` decides. A coordinator that is
+down makes no ticks, and so expires nobody. Neither must a clock that goes on after its process stood still or
+Kafka was away. So it stops for good after a tick that was late. It does so as well when batches do not end,
+or another coordinator begins (`ticks.py`). A new clock begins, and with it an outage is over.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import msgspec
@@ -30,6 +23,7 @@ from group_coordinator.jobs.producers import close_producer
 from group_coordinator.streaming.log_time import LogTime, Moment
 from group_coordinator.streaming.schedule import Pace, Schedule
 from group_coordinator.streaming.ticks import Tick, TickReader
+from group_coordinator.streaming.timekeeper import Timekeeper
 from group_coordinator.streaming.timers import Timers
 
 if TYPE_CHECKING:
@@ -107,18 +101,9 @@ class Clock:
         self._first_offset = 0
         self._log_time = LogTime(pace.max_gap_ms, reached_ms)
         self._schedule = Schedule(pace, Timers() if timers is None else timers)
-        self._newest_ms: int | None = None
+        self._keeper = Timekeeper(pace)
         self._leeway_ms = 0
         """By so much the next tick may be later than the greatest gap."""
-        self._latest_ms = 0
-        """If the next tick is later than that, it lets no time pass."""
-        self._counts = False
-        self._read_ms = 0
-        """The time up to which all requests were read, while time counts."""
-        self._held_ms = 0
-        """The time at which the clock stands while time does not count."""
-        self._unread: deque[tuple[int, int]] = deque()
-        """The ticks after that one, with their offsets."""
         self._says_farewell = True
         self._writing_since: float | None = None
         self._failure: ClockStoppedError | None = None
@@ -160,13 +145,11 @@ class Clock:
     def __enter__(self) -> Self:
         try:
             self._reader.__enter__()
-            first = self._write(timeout_s=_FIRST_TICK_S)
+            self._write(timeout_s=_FIRST_TICK_S)
         except BaseException as error:
             self._failure = ClockStoppedError(str(error))
             self._close()
             raise
-        self._first_offset = first.offset
-        self._schedule.ticked(self.newest_ms, first.offset)
         self._thread.start()
         return self
 
@@ -189,8 +172,8 @@ class Clock:
         """
         if self.failure is not None:
             raise self.failure
-        assert self._newest_ms is not None, "an open clock has ticked"  # noqa: S101
-        return self._newest_ms
+        assert self._keeper.newest_ms is not None, "an open clock has ticked"  # noqa: S101
+        return self._keeper.newest_ms
 
     @property
     def now_ms(self) -> int:
@@ -217,15 +200,15 @@ class Clock:
 
     def hold(self, at_ms: int) -> int:
         """Let time come up to `at_ms`, and stand still there; return `now_ms`."""
-        self._held_ms = at_ms
+        self._keeper.hold(at_ms)
         return self.now_ms
 
     def resume(self) -> int:
         """Let time count from now on; return `now_ms`."""
-        self._read_ms = self.now_ms
-        self._counts = True
+        now_ms = self.now_ms
+        self._keeper.resume(now_ms)
         self._schedule.resume()
-        return self._read_ms
+        return now_ms
 
     def stop(self) -> None:
         """End the ticks. Another clock of this coordinator follows, so nobody needs to take over."""
@@ -261,11 +244,11 @@ class Clock:
     def _due_in_ms(self) -> int:
         # The newest tick may have been written before it became quiet.
         is_quiet = self._leeway_ms > 0 and self._is_quiet()
-        due_ms = self._schedule.next_ms(self._read_to(), is_quiet=is_quiet)
+        due_ms = self._schedule.next_ms(self._read_to() or 0, is_quiet=is_quiet)
         return due_ms - self._log_time.at(_now())
 
-    def _read_to(self) -> int:
-        return 0 if self._caught_up is None else self._caught_up()
+    def _read_to(self) -> int | None:
+        return None if self._caught_up is None else self._caught_up()
 
     def _pause_s(self) -> float:
         # Deadlines may become known meanwhile.
@@ -279,46 +262,29 @@ class Clock:
         begun = self._begun()
         if begun is not None:
             raise ClockStoppedError(f"another coordinator of these topics has begun, {begun.coordinator}")
-        before_ms, latest_ms = self.newest_ms, self._latest_ms
-        appended = self._write()
-        self._schedule.ticked(self.newest_ms, appended.offset, self._read_to())
-        if self._caught_up is not None:
-            self._unread.append((appended.offset, self.newest_ms))
-        if self._counts and self.newest_ms > latest_ms:
-            raise ClockStoppedError(f"the clock stood still for {self.newest_ms - before_ms} ms")
+        stood_ms = self._write()
+        if stood_ms is not None:
+            raise ClockStoppedError(f"the clock stood still for {stood_ms} ms")
 
     def _begun(self) -> Beginning | None:
         """Of somebody else, after this clock."""
         newest = self._reader.newest_beginning
         return newest if newest is not None and newest.offset > self._first_offset else None
 
-    def _time_ms(self, at_ms: int, *, is_quiet: bool) -> int:
-        """The time that a tick of `at_ms` lets come; 0 for none."""
-        if not self._counts:
-            self._unread.clear()
-            return min(at_ms, self._held_ms)
-        if at_ms > self._latest_ms:
-            return 0
-        if self._caught_up is None:
-            return at_ms
-        caught_up = self._caught_up()
-        while self._unread and self._unread[0][0] < caught_up:
-            _, read_ms = self._unread.popleft()
-            self._read_ms = max(self._read_ms, read_ms)
-        written_ms = self._log_time.at(_now()) - round(self._unwritten_ms())
-        ahead_ms = self._pace.most_ahead_ms if is_quiet else self._pace.ahead_ms
-        return min(at_ms, min(self._read_ms, written_ms) + ahead_ms)
-
-    def _write(self, *, last: bool = False, timeout_s: float | None = None) -> RecordMetadata:
-        """Write a tick, and wait until it is appended."""
+    def _write(self, *, last: bool = False, timeout_s: float | None = None) -> int | None:
+        """Write a tick, and wait until it is appended; returns for how long the clock stood still, if so."""
         leeway_ms = self._pace.leeway_ms if self._is_quiet() else 0
         self._ticks(leeway_ms)
         self._number += 1
         self._writing_since = time.monotonic() if timeout_s is None else None
         sent = _now()
         # Log time begins with the first tick, which lets no time pass.
-        at_ms = None if self._newest_ms is None else self._log_time.at(sent)
-        time_ms = 0 if at_ms is None else self._time_ms(at_ms, is_quiet=leeway_ms > 0)
+        is_first = self._keeper.newest_ms is None
+        at_ms, time_ms = 0, 0
+        if not is_first:
+            at_ms = self._log_time.at(sent)
+            unwritten_ms = round(self._unwritten_ms())
+            time_ms = self._keeper.coming_ms(at_ms, self._read_to(), unwritten_ms, is_quiet=leeway_ms > 0)
         tick = Tick(
             tick=self._number,
             coordinator=self._coordinator,
@@ -329,14 +295,16 @@ class Clock:
             last=last,
         )
         future = self._producer.send(self._topic, msgspec.json.encode(tick))
-        appended = future.get(timeout=timeout_s or self._pace.max_gap_ms / 1000)
+        appended: RecordMetadata = future.get(timeout=timeout_s or self._pace.max_gap_ms / 1000)
         known = _now()
         self._writing_since = None
         self._log_time.appended(sent, appended.timestamp, known)
-        self._newest_ms = self._log_time.at(known) if at_ms is None else at_ms
+        if is_first:
+            self._first_offset = appended.offset
+            at_ms = self._log_time.at(known)
         self._leeway_ms = leeway_ms
-        self._latest_ms = self._newest_ms + self._pace.max_gap_ms + leeway_ms
-        return appended
+        self._schedule.ticked(at_ms, appended.offset, 0 if is_first else self._read_to() or 0)
+        return self._keeper.ticked(at_ms, appended.offset, leeway_ms)
 
     def _close(self) -> None:
         close_producer(self._producer, patiently=self._failure is None)

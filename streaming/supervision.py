@@ -40,7 +40,9 @@ from group_coordinator.jobs.stopping import stop_after_batch
 from group_coordinator.streaming.clock import Clock, ClockStoppedError, Progress
 from group_coordinator.streaming.corrections import Corrections
 from group_coordinator.streaming.errors import CoordinatorError
+from group_coordinator.streaming.group_limit import GroupLimit
 from group_coordinator.streaming.polling import Pause, Polling
+from group_coordinator.streaming.quiet import Quietness
 from group_coordinator.streaming.schedule import Pace
 from group_coordinator.streaming.ticks import TickReader
 from group_coordinator.streaming.timers import Known
@@ -67,10 +69,6 @@ _log = logging.getLogger(__name__)
 _STOP_TIMEOUT_S = 20
 _LOOK_S = 0.2
 _LOOK_WHILE_CATCHING_UP_S = 0.05
-_QUIET_S = 5
-"""With no request for so long none is expected soon."""
-_UNUSED_S = 60
-"""With no request for so long it may be that no client uses it."""
 _CATCH_UP_MS = 120_000
 """A batch that takes longer, while no time passes, may be stuck: it runs again, with twice the time."""
 _CONFLICT = "[CONCURRENT_STREAM_LOG_UPDATE]"
@@ -78,8 +76,6 @@ _CONFLICT = "[CONCURRENT_STREAM_LOG_UPDATE]"
 _MOST_CONFLICTS = 3
 """With more, and no batch between them, the other writer is no coordinator that will notice and stop."""
 _MET = re.compile(re.escape(STOOD_STILL) + r" partition (\d+)")
-_ROOM = 0.1
-"""The part of `max.groups` that has to be free before groups are created again."""
 
 
 class _Reading(NamedTuple):
@@ -131,7 +127,7 @@ class Supervision:
         """The end of the newest outage."""
         self._look_from: int | None = None
         """The offset of the tick from which on another coordinator may have begun."""
-        self._is_closed: bool | None = None
+        self._limit = GroupLimit(settings.max_groups)
         self._activity = Activity.CATCHING_UP
         self._least_ms = {Activity.CATCHING_UP: _CATCH_UP_MS, Activity.COORDINATING: settings.stall_ms}
         self._patience_ms = dict(self._least_ms)
@@ -147,13 +143,8 @@ class Supervision:
         """Whether it was told that the clock of the ticks' broker is wrong."""
         self._met: set[int] = set()
         """Partitions that stand still, as is noted, of which the query has met requests."""
-        self._heard = 0
-        """How much of requests was heard at the last look. Probes are not among them."""
-        self._heard_at = time.monotonic()
-        """When that was more than before, by the machine's monotonic clock in seconds."""
+        self._quietness = Quietness(time.monotonic())
         self._known = Known(self._counts.timers, settings.group.group_max_session_timeout_ms / 1000)
-        self._followed = 0
-        """How many requests were read, at the last look, that others may follow soon."""
 
     def run(self) -> None:
         """Coordinate until asked to stop; it is this process's turn."""
@@ -293,11 +284,11 @@ class Supervision:
             resumed,
             look_back_ms=self._settings.look_back_ms,
             counts_ms=reading.counts_ms,
-            closed=self._is_closed,
+            closed=self._limit.is_closed,
         )
         outages = self._ledger.outages
-        self._is_closed = bool(outages) and outages[-1].closed
-        self._metrics.closed.set(self._is_closed)
+        self._limit.is_closed = bool(outages) and outages[-1].closed
+        self._metrics.closed.set(self._limit.is_closed)
         if outages and outages[-1].end_ms == self._resumed_ms:
             goes_on = not reading.catches_up or reading.counts_ms > 0
             self._metrics.outage(outages[-1], is_longer=goes_on)
@@ -400,7 +391,10 @@ class Supervision:
         except PySparkException as error:
             raise CoordinatorError(f"the query cannot start: {first_line(error)}") from error
         self._has_begun = True
-        self._say("catching up with the log" if reading.catches_up else "the coordinator is running")
+        if reading.catches_up:
+            self._say("catching up with the log")
+        else:
+            self._say("the coordinator is running")
         return query
 
     def _watch(self, query: StreamingQuery, clock: Clock, reading: _Reading) -> str | None:
@@ -413,7 +407,8 @@ class Supervision:
         while not self._stopping.wait(_LOOK_WHILE_CATCHING_UP_S if is_catching_up else _LOOK_S):
             self._health.does(self._activity, self._patience_ms[self._activity])
             self._tell_skew(clock)
-            polling.set(self._pause())
+            pause = self._quietness.look(self._counts.heard, self._counts.followed, time.monotonic())
+            polling.set(Pause.NONE if is_catching_up else pause)
             if self._batches.groups is not None:
                 self._after_a_batch(self._batches.groups, clock, reading)
             if self._topics.failure is not None:
@@ -431,10 +426,10 @@ class Supervision:
             # The JVM is asked after that, since it may stand still.
             if not query.isActive:
                 return self._why_ended(query, may_end=is_catching_up)
-            if not is_catching_up and self._must_close() is not self._is_closed:
-                self._is_closed = not self._is_closed
-                what = "no new ones are created" if self._is_closed else "new ones are created again"
-                return f"there are {self._batches.groups} groups, so {what}"
+            if not is_catching_up and (groups := self._batches.groups) is not None:
+                reason = self._limit.look(groups)
+                if reason is not None:
+                    return reason
         return None
 
     def _after_a_batch(self, groups: int, clock: Clock, reading: _Reading) -> None:
@@ -492,19 +487,8 @@ class Supervision:
             return "requests come faster than they are read"
         return None
 
-    def _pause(self) -> Pause:
-        before, self._heard = self._heard, self._counts.heard
-        if self._heard != before:
-            self._heard_at = time.monotonic()
-        before, self._followed = self._followed, self._counts.followed
-        if self._followed != before or self._activity is Activity.CATCHING_UP:
-            return Pause.NONE
-        if self._is_quiet(_UNUSED_S):
-            return Pause.LONGEST
-        return Pause.LONG if self._is_quiet() else Pause.SHORT
-
-    def _is_quiet(self, for_s: float = _QUIET_S) -> bool:
-        return self._activity is Activity.COORDINATING and time.monotonic() - self._heard_at > for_s
+    def _is_quiet(self) -> bool:
+        return self._activity is Activity.COORDINATING and self._quietness.is_there(time.monotonic())
 
     def _needs_few_ticks(self) -> bool:
         """Whether no requests come, and deadlines are known, which have ticks of their own."""
@@ -513,13 +497,6 @@ class Supervision:
 
     def _ticks_caught_up(self) -> int:
         return self._batches.caught_up.get(self._settings.topics_clock, {}).get(0, 0)
-
-    def _must_close(self) -> bool:
-        """Whether no groups are to be created: until there is some room, or it would change all the time."""
-        groups, most = self._batches.groups, self._settings.max_groups
-        if groups is None:
-            return bool(self._is_closed)
-        return groups > most * (1 - _ROOM) if self._is_closed else groups > most
 
 
 def _partitions(numbers: Collection[int]) -> str:

@@ -36,6 +36,8 @@ from group_coordinator.coordinator_state.deadlines import LATEST_MS
 from group_coordinator.coordinator_state.outages import Outage
 from group_coordinator.coordinator_state.standstills import PartitionOutages, Standstill
 from group_coordinator.coordinator_state.step import Channel
+from group_coordinator.streaming.schedule import Pace
+from group_coordinator.streaming.timekeeper import Timekeeper
 from tests.simulation.checks import Violation
 from tests.simulation.conditions import (
     CALM_BATCH_MS,
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
     from tests.coordinator_state.observer import Step
     from tests.simulation.world import World
 
+_PACE = Pace(interval_ms=TICK_MS, max_gap_ms=GAP_MS, ahead_ms=DIFFER_MS)
 # How many batches may be lost at once: more than Spark ever loses.
 _SNAPSHOTS = 3
 
@@ -104,6 +107,9 @@ class Coordinator:
         self._started = world.now
         self._newest_tick = 0
         self._all_read_ms = world.now
+        self._keeper = self._resumed()
+        self._ticks = 0
+        """How many it has written since it has resumed."""
         self._shifts: list[Shift] = []
         self._planned_ms = world.now
         """When the newest batch was planned."""
@@ -169,12 +175,26 @@ class Coordinator:
         # What came before it was up is read in full, and in the calm nobody sends as much.
         return None if self._catches_up or self._world.is_calm else self._conditions.room
 
+    def _resumed(self) -> Timekeeper:
+        """A new keeper of time, which counts from now on."""
+        keeper = Timekeeper(_PACE)
+        keeper.ticked(self._started, 0, 0)
+        keeper.resume(self._started)
+        return keeper
+
     def _tick(self) -> int:
-        """The time up to which the newest tick lets time come."""
-        now, away_since = self._world.now, self._world.log.away_since
-        tick = min(now - (now - self._started) % TICK_MS, self._all_read_ms + DIFFER_MS)
+        """Write the ticks that were due since the last look; the time up to which they let time come."""
+        away_since, come_ms = self._world.log.away_since, 0
         # When time stands still, it does so for this group alone.
-        return tick if away_since is None or self._stands else min(tick, away_since + DIFFER_MS)
+        away_since = None if self._stands else away_since
+        read = (self._all_read_ms - self._started) // TICK_MS + 1
+        for number in range(self._ticks + 1, (self._world.now - self._started) // TICK_MS + 1):
+            at_ms = self._started + number * TICK_MS
+            unwritten_ms = 0 if away_since is None else max(0, at_ms - away_since)
+            come_ms = max(come_ms, self._keeper.coming_ms(at_ms, read, unwritten_ms, is_quiet=False))
+            self._keeper.ticked(at_ms, number, 0)
+            self._ticks = number
+        return come_ms
 
     # -- standstills -------------------------------------------------------------------------------
 
@@ -435,6 +455,7 @@ class Coordinator:
         else:
             self._newest_tick = now
         self._started = now
+        self._keeper, self._ticks = self._resumed(), 0
         self._know()
 
     def _draw_crash(self) -> None:

@@ -15,11 +15,11 @@ from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.offsets import offset_commit
 from group_coordinator.coordinator_state.step import step
 from group_coordinator.coordinator_state.turn import Turn
+from group_coordinator.streaming.timekeeper import Timekeeper
 from tests.coordinator_state import faults
 from tests.depth import cases
 from tests.simulation.__main__ import main
 from tests.simulation.clients import Client
-from tests.simulation.conditions import TICK_MS
 from tests.simulation.coordinator import Coordinator
 from tests.simulation.network import Log
 from tests.simulation.world import Failed, World
@@ -157,10 +157,26 @@ def test_coordinator_that_believes_every_clock_is_noticed(monkeypatch):
 def test_coordinator_that_lets_time_go_on_without_requests_is_noticed(monkeypatch):
     monkeypatch.setattr(Coordinator, "_is_in_doubt", lambda _: False)
     monkeypatch.setattr(Coordinator, "replay", lambda _: None)
-    monkeypatch.setattr(
-        Coordinator, "_tick", lambda it: it._world.now - (it._world.now - it._started) % TICK_MS
-    )
+    monkeypatch.setattr(Timekeeper, "coming_ms", with_arguments(unwritten_ms=0))
     assert "was put out although it works" in str(first_failure(tries=5 * TRIES).__cause__)
+
+
+def test_keeper_of_time_that_does_not_wait_for_the_reader_is_noticed(monkeypatch):
+    # Other faults of that kind would be noticed first.
+    monkeypatch.setattr(Coordinator, "replay", lambda _: None)
+    monkeypatch.setattr(Timekeeper, "coming_ms", with_arguments(read=None))
+    assert first_failure(tries=5 * TRIES) is not None
+
+
+def with_arguments(**changed):
+    """`Timekeeper.coming_ms`, which is told that instead of what is so."""
+    coming_ms = Timekeeper.coming_ms
+
+    def told(keeper, now_ms, read, unwritten_ms, *, is_quiet):
+        arguments = {"read": read, "unwritten_ms": unwritten_ms} | changed
+        return coming_ms(keeper, now_ms, is_quiet=is_quiet, **arguments)
+
+    return told
 
 
 def test_replay_that_is_not_told_of_late_requests_is_noticed(monkeypatch):

@@ -1,0 +1,74 @@
+"""The keeper of time."""
+
+from __future__ import annotations
+
+import pytest
+
+from group_coordinator.streaming.schedule import Pace
+from group_coordinator.streaming.timekeeper import Timekeeper
+
+PACE = Pace(interval_ms=1_000, max_gap_ms=3_000, ahead_ms=1_500, leeway_ms=1_500)
+
+
+def keeper(*, counts: bool = True) -> Timekeeper:
+    """One whose first tick was at 10 s, at offset 0."""
+    made = Timekeeper(PACE)
+    made.ticked(10_000, 0, 0)
+    if counts:
+        made.resume(10_000)
+    return made
+
+
+def test_time_stands_still_until_it_counts() -> None:
+    it = keeper(counts=False)
+    assert it.coming_ms(11_000, 1, 0, is_quiet=False) == 0
+    it.hold(10_500)
+    assert it.coming_ms(11_000, 1, 0, is_quiet=False) == 10_500
+    # It never comes further than now.
+    assert it.coming_ms(10_400, 1, 0, is_quiet=False) == 10_400
+
+
+def test_before_time_counts_a_late_tick_harms_nobody() -> None:
+    it = keeper(counts=False)
+    assert it.ticked(90_000, 1, 0) is None
+    it.resume(91_000)
+    assert it.coming_ms(91_000, 2, 0, is_quiet=False) == 91_000
+
+
+@pytest.mark.parametrize(("leeway_ms", "latest_ms"), [(0, 13_000), (1_500, 14_500)])
+def test_a_tick_that_is_late_lets_no_time_come(leeway_ms: int, latest_ms: int) -> None:
+    it = keeper()
+    assert it.ticked(10_000, 0, leeway_ms) is None
+    assert it.coming_ms(latest_ms, 1, 0, is_quiet=True) > 0
+    assert it.coming_ms(latest_ms + 1, 1, 0, is_quiet=True) == 0
+    assert it.ticked(latest_ms + 1, 1, 0) == latest_ms + 1 - 10_000
+
+
+def test_time_waits_for_the_reader() -> None:
+    it = keeper()
+    come = []
+    for number in range(1, 6):
+        at_ms = 10_000 + 1_000 * number
+        # It has read the first tick, and no other.
+        come.append(it.coming_ms(at_ms, 1, 0, is_quiet=False))
+        assert it.ticked(at_ms, number, 0) is None
+    assert come == [11_000, *[11_500] * 4]
+    # It has read all but the newest one.
+    assert it.coming_ms(16_000, 5, 0, is_quiet=False) == 14_000 + 1_500
+    # What it has read it has read, whatever it says later.
+    assert it.coming_ms(16_000, 1, 0, is_quiet=False) == 14_000 + 1_500
+
+
+def test_time_does_not_wait_where_nobody_tells_what_was_read() -> None:
+    it = keeper()
+    assert [it.coming_ms(at_ms, None, 0, is_quiet=False) for at_ms in (11_000, 13_000)] == [11_000, 13_000]
+
+
+def test_time_waits_until_all_partitions_take_requests() -> None:
+    it = keeper()
+    assert it.coming_ms(11_000, 1, 1_500, is_quiet=False) == 11_000
+    assert it.coming_ms(12_000, 1, 3_000, is_quiet=False) == 10_500
+
+
+def test_time_is_further_ahead_while_no_requests_come() -> None:
+    assert keeper().coming_ms(13_000, 1, 0, is_quiet=True) == 13_000
