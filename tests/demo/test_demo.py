@@ -65,7 +65,8 @@ def audience(tmp_path: Path) -> Iterator[Audience]:
 
 
 def test_the_story_ends_well(audience: Audience) -> None:
-    exit_code = audience.process.wait(timeout=PATIENCE_S)
+    # On a busy machine it takes twice as long.
+    exit_code = audience.process.wait(timeout=2 * PATIENCE_S)
 
     told = audience.output.read_text()
     assert exit_code == 0, told

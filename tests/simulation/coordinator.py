@@ -101,6 +101,8 @@ class Coordinator:
         self._outages: list[Outage] = []
         self._catches_up = False
         self._read = 0
+        self._begun_with = 0
+        """How many records the log had when the newest query began."""
         self._newest_read = 0
         self._others_read = 0
         """The newest request of other groups."""
@@ -139,17 +141,16 @@ class Coordinator:
         ):
             self._begin_soon()
             return
-        if self._catches_up:
-            # The batches that have run again may have taken long enough for a clock to jump.
-            self._put_right(self._started)
-        records = log.records[self._read :][: self._room]
+        # A query that catches up reads what the log had when it began, however long other batches took.
+        there = log.records[: self._begun_with] if self._catches_up else log.records
+        records = there[self._read :][: self._room]
         self._read += len(records)
-        had_room = self._read == len(log.records)
+        had_room = self._read >= len(there)
         if had_room:
             self._all_read_ms = self._world.now
         # Spark takes the same part of what there is of each partition.
         if rng.random() < 0.5 and had_room:
-            self._others_read = self._world.now
+            self._others_read = self._started if self._catches_up else self._world.now
         self.watermark = max(self.watermark, self._newest_tick - self._conditions.clock_slack_ms)
         if not self._catches_up:
             self._newest_tick = max(self._newest_tick, self._tick())
@@ -167,6 +168,7 @@ class Coordinator:
         if self._catches_up:
             # Where that took several batches, it looks again at what has come meanwhile.
             self._catches_up = not self._world.is_calm and rng.random() < 0.3
+            self._put_right(self._started)
             self._note_outage(GAP_MS if self._catches_up else 0)
             self._note_standstill()
 
@@ -454,7 +456,8 @@ class Coordinator:
             self._newest_tick = max(self._newest_tick, self._started if counts_ms else 0)
         else:
             self._newest_tick = now
-        self._started = now
+        self._started = self._all_read_ms = now
+        self._begun_with = len(self._world.log.records)
         self._keeper, self._ticks = self._resumed(), 0
         self._know()
 
