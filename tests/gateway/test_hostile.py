@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -108,7 +108,9 @@ async def attack(address: str, frames: int) -> int:
             reader, writer = await asyncio.open_connection(host, int(port))
             try:
                 writer.write(next(source))
-                writer.write_eof()
+                with suppress(OSError):
+                    # It may be closed already, for what was written just now.
+                    writer.write_eof()
                 async with asyncio.timeout(PATIENCE_S):
                     answer = await reader.read()
                 closed += answer == b""
