@@ -303,7 +303,7 @@ class Clock:
             self._first_offset = appended.offset
             at_ms = self._log_time.at(known)
         self._leeway_ms = leeway_ms
-        self._schedule.ticked(at_ms, appended.offset, 0 if is_first else self._read_to() or 0)
+        self._schedule.ticked(at_ms, appended.offset, self._read_to() or 0)
         return self._keeper.ticked(at_ms, appended.offset, leeway_ms)
 
     def _close(self) -> None:

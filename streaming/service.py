@@ -166,7 +166,7 @@ def _coordinate(
         begin = offsets_at(client_config, settings.topics_requests, settings.starting_offsets)
         watch.batches.read = {settings.topics_requests: begin}
 
-    def start(notes: Notes, guard: Guard, *, catches_up: bool) -> StreamingQuery:
+    def start(notes: Notes, guard: Guard, catches_up: bool) -> StreamingQuery:  # noqa: FBT001 - as it is called
         arguments = FunctionArguments.of(settings, secret, partitions, notes, guard)
         # On an executor `CountsParam` takes a call's result as well.
         count = cast("Callable[[StepResult], None]", counts.add)

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from group_coordinator.checkpoints.files import CheckpointFiles
+    from group_coordinator.checkpoints.offset_log import PlannedBatch
     from group_coordinator.checkpoints.shifts import Measured
     from group_coordinator.jobs.settings import Settings
     from group_coordinator.streaming.leadership import Leadership
@@ -95,7 +96,7 @@ class _Reading(NamedTuple):
 class Supervision:
     """Runs queries of one checkpoint until asked to stop.
 
-    `start(notes, guard, catches_up=...)` starts a query; see `start_query`.
+    `start(notes, guard, catches_up)` starts a query; see `start_query`.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - its parts, each of them once
@@ -103,7 +104,7 @@ class Supervision:
         settings: Settings,
         files: CheckpointFiles,
         spark: SparkSession,
-        start: Callable[..., StreamingQuery],
+        start: Callable[[Notes, Guard, bool], StreamingQuery],
         leadership: Leadership,
         watch: Watch,
         topics: TopicWatch,
@@ -243,19 +244,16 @@ class Supervision:
                 self._health.does(Activity.RESTARTING)
 
     def _readings(self) -> Iterator[_Reading]:
-        planned = newest_planned(self._files)
-        reading = _Reading(runs_again=planned is not None and not planned.is_committed)
+        newest = newest_planned(self._files)
+        reading = _Reading(runs_again=newest is not None and not newest.is_committed)
         while True:
-            before = self._newest_batch()
+            before = newest
             yield reading
-            if self._newest_batch() - before <= 1:
+            newest = newest_planned(self._files)
+            if _number(newest) - _number(before) <= 1:
                 break
             reading = _Reading(counts_ms=self._settings.clock_max_gap_ms, read_ms=self._resumed_ms)
         yield _Reading(catches_up=False)
-
-    def _newest_batch(self) -> int:
-        planned = newest_planned(self._files)
-        return -1 if planned is None else planned.batch_id
 
     def _silent(self, clock: Clock) -> Collection[int]:
         """The request partitions that take no requests. Waits until it is known of each."""
@@ -387,7 +385,7 @@ class Supervision:
         self._batches.restart()
         self._activity = Activity.CATCHING_UP if reading.catches_up else Activity.COORDINATING
         try:
-            query = self._start(self._ledger.notes, guard, catches_up=reading.catches_up)
+            query = self._start(self._ledger.notes, guard, reading.catches_up)
         except PySparkException as error:
             raise CoordinatorError(f"the query cannot start: {first_line(error)}") from error
         self._has_begun = True
@@ -497,6 +495,10 @@ class Supervision:
 
     def _ticks_caught_up(self) -> int:
         return self._batches.caught_up.get(self._settings.topics_clock, {}).get(0, 0)
+
+
+def _number(planned: PlannedBatch | None) -> int:
+    return -1 if planned is None else planned.batch_id
 
 
 def _partitions(numbers: Collection[int]) -> str:

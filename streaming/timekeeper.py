@@ -72,9 +72,10 @@ class Timekeeper:
         return min(now_ms, self._read_ms + ahead_ms, now_ms - unwritten_ms + ahead_ms)
 
     def ticked(self, at_ms: int, offset: int, leeway_ms: int) -> int | None:
-        """Take in that a tick is in the log, by how much the next one may be later than the greatest gap.
+        """Take in that the tick of that time is in the log.
 
-        Returns for how long the clock stood still, if that was too long. Then it is of no use any more.
+        `leeway_ms`: by how much the next one may be later than the greatest gap. Returns for how long the
+        clock stood still, if that was too long. Then it is of no use any more.
         """
         before_ms, is_late = self.newest_ms, self._counts and at_ms > self._latest_ms
         self._unread.append((offset, at_ms))

@@ -186,9 +186,9 @@ class Coordinator:
 
     def _tick(self) -> int:
         """Write the ticks that were due since the last look; the time up to which they let time come."""
-        away_since, come_ms = self._world.log.away_since, 0
         # When time stands still, it does so for this group alone.
-        away_since = None if self._stands else away_since
+        away_since = None if self._stands else self._world.log.away_since
+        come_ms = 0
         read = (self._all_read_ms - self._started) // TICK_MS + 1
         for number in range(self._ticks + 1, (self._world.now - self._started) // TICK_MS + 1):
             at_ms = self._started + number * TICK_MS
