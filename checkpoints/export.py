@@ -16,7 +16,6 @@ from group_coordinator.checkpoints.identity import Identity, known_identity
 from group_coordinator.checkpoints.ledger import Ledger, Notes
 from group_coordinator.checkpoints.offset_log import Offsets, newest_committed, read_batch
 from group_coordinator.checkpoints.readable import readable
-from group_coordinator.checkpoints.shifts import Shift
 from group_coordinator.checkpoints.state import State
 from group_coordinator.coordinator_state.deadlines import Deadlines
 from group_coordinator.coordinator_state.outages import Outage
@@ -47,8 +46,8 @@ class ExportHeader(msgspec.Struct, frozen=True, kw_only=True):
 
     `schema_version`: the newest that a group in it may have. `offsets`: the next record to be read, by topic
     and partition. `watermark_ms`: deadlines up to it have fired, or fire next. `groups`: how many follow.
-    `identity`: the checkpoint's, without the secret unless that was asked for. `outages`, `shifts`
-    and `standstills`: deadlines depend on them, so they go where the groups go.
+    `identity`: the checkpoint's, without the secret unless that was asked for. `outages` and
+    `standstills`: deadlines depend on them, so they go where the groups go.
     """
 
     format_version: int = _FORMAT_VERSION
@@ -59,13 +58,14 @@ class ExportHeader(msgspec.Struct, frozen=True, kw_only=True):
     groups: int
     identity: Identity
     outages: list[Outage] = []
-    shifts: list[Shift] = []
     standstills: list[Standstill] = []
 
     @property
     def notes(self) -> Notes:
         """The notes of the checkpoint's ledger."""
-        return Notes(tuple(self.outages), tuple(self.standstills), tuple(self.shifts))
+        # Batches have other numbers where these notes go.
+        outages = tuple(it._replace(batch=0) for it in self.outages)
+        return Notes(outages, tuple(it._replace(batch=0, end_batch=0) for it in self.standstills))
 
 
 class ExportedGroup(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,7 +107,6 @@ def export_checkpoint(
         groups=state.count(),
         identity=identity if with_secret else msgspec.structs.replace(identity, secret=""),
         outages=list(ledger.outages),
-        shifts=list(ledger.shifts),
         standstills=list(ledger.standstills),
     )
     return Export(header, _groups(state))

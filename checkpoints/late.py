@@ -9,22 +9,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from group_coordinator.checkpoints.times import counted_times
+from group_coordinator.checkpoints.times import append_times
 from group_coordinator.client.events import EventReader
-from group_coordinator.coordinator_state.events import RequestLate
+from group_coordinator.coordinator_state.clocks import Correction
+from group_coordinator.coordinator_state.deadlines import LATEST_MS
+from group_coordinator.coordinator_state.events import ClockCorrected, RequestLate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from group_coordinator.checkpoints.shifts import Shifts
     from group_coordinator.coordinator_state.log import Record
 
 __all__ = ["LateTimes", "late_times", "read_late_times", "told_late"]
 
-LateTimes = dict[tuple[int, int], int]
-"""(partition, offset) of each late request: the time that it counts as, in ms of log time."""
+LateTimes = dict[tuple[int, int], dict[str, Any]]
+"""(partition, offset) of each such request: the fields of `Record` that say how it counts."""
 
-_TAG = RequestLate.__struct_config__.tag
+_LATE = RequestLate.__struct_config__.tag
+_CORRECTED = ClockCorrected.__struct_config__.tag
 _POLL_MS = 1_000
 _LOOKED_AT = 100
 """So many requests at the begin of a partition are looked at. Those that are probes tell no time."""
@@ -34,14 +36,21 @@ _DIFFER_MS = 60_000
 
 def late_times(events: Iterable[Mapping[str, Any]]) -> LateTimes:
     """The late requests of which `events` tell, which are as `docs/contract.md` has them."""
-    return {(it["partition"], it["offset"]): it["at_ms"] for it in events if it["event"] == _TAG}
+    late: LateTimes = {}
+    for it in events:
+        if it["event"] == _LATE:
+            late.setdefault((it["partition"], it["offset"]), {})["late_ms"] = it["at_ms"]
+        elif it["event"] == _CORRECTED:
+            correction = Correction(it["shift_ms"], it["skipped_ms"])
+            late.setdefault((it["partition"], it["offset"]), {})["correction"] = correction
+    return late
 
 
 def told_late(records: Iterable[Record], late: LateTimes) -> Iterator[Record]:
     """The records, of which those that are in `late` say so."""
     for record in records:
-        late_ms = late.get((record.partition, record.offset))
-        yield record if late_ms is None else record._replace(late_ms=late_ms)
+        told = late.get((record.partition, record.offset))
+        yield record if told is None else record._replace(**told)
 
 
 def read_late_times(
@@ -50,18 +59,20 @@ def read_late_times(
     start: Mapping[int, int],
     end: Mapping[int, int],
     events_topic: str,
-    shifts: Shifts,
+    since_ms: int = LATEST_MS,
 ) -> LateTimes:
     """Read the late ones of the requests from `start` to before `end`, by partition, and some others.
 
-    Events come after their requests. So older ones are not read. Raises `KafkaError`.
+    Events come after their requests. So older ones are not read. `since_ms`: the requests came after it, if
+    that is known; their own times may be wrong. Raises `KafkaError`.
     """
     begins = {it: start.get(it, 0) for it in end}
     ends = {it: min(begins[it] + _LOOKED_AT, end[it]) for it in end}
-    first_ms = min(counted_times(client_config, request_topic, begins, ends, shifts), default=0)
-    late: LateTimes = {}
-    since_ms = max(first_ms - _DIFFER_MS, 0)
+    times = append_times(client_config, request_topic, begins, ends).values()
+    first_ms = min((time_ms for of_partition in times for _, time_ms in of_partition), default=0)
+    since_ms = max(min(first_ms, since_ms) - _DIFFER_MS, 0)
+    told: list[Mapping[str, Any]] = []
     with EventReader(since_ms=since_ms, events_topic=events_topic, **client_config) as events:
         while not events.has_caught_up:
-            late |= late_times(events.poll(_POLL_MS))
-    return late
+            told += [it for it in events.poll(_POLL_MS) if it["event"] in (_LATE, _CORRECTED)]
+    return late_times(told)

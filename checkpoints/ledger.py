@@ -1,12 +1,13 @@
-"""The ledger: log time that does not count, for all groups or those of one partition, and how times count.
+"""The ledger: log time that does not count, for all groups or those of one partition, and how time was known.
 
 Decisions depend on three kinds of notes. An outage is a time without a coordinator. A standstill is a time in
-which one request partition took no requests. A shift says how the append times of a partition count while its
-leader's clock is off. The checkpoint keeps all of them in one file, so they are there together or not at all.
+which one request partition took no requests. A begin of a query says how the plans of its batches tell log
+time. The checkpoint keeps all of them in one file, so they are there together or not at all. A batch that
+runs again in another query knows what it knew: each note names the first batch that it is for.
 
     ledger = Ledger.read(files)      once in a coordinator's turn; nobody else writes then
     ledger.outages ...               from memory
-    ledger.add_outage(outage) ...    is in the file when the call returns
+    ledger.begin(begun, outage) ...  is in the file when the call returns
 
 A coordinator that was paused may write when it wakes up, before it knows of the next one. So each note is
 added to the file as it is then.
@@ -14,12 +15,11 @@ added to the file as it is then.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from group_coordinator.checkpoints.notes import checked
-from group_coordinator.checkpoints.shifts import Shift
 from group_coordinator.coordinator_state.foreign import ForeignJson
 from group_coordinator.coordinator_state.outages import Outage
 from group_coordinator.coordinator_state.standstills import Standstill
@@ -29,13 +29,34 @@ if TYPE_CHECKING:
 
     from group_coordinator.checkpoints.files import CheckpointFiles
 
-__all__ = ["FILE", "Ledger", "Notes", "notes_of"]
+__all__ = ["FILE", "Begun", "Ledger", "Notes", "notes_of"]
 
 FILE = "ledger.json"
-_BEFORE = {"outages": "outages.json", "standstills": "standstills.json", "shifts": "shifts.json"}
+_BEFORE = {"outages": "outages.json", "standstills": "standstills.json"}
 """The files of a version that had one for each kind."""
 _KEPT = 1_000
 """Of each kind. Older ones matter to groups only in which nothing has happened since, and to replays."""
+_BEGUN = 100
+"""Begins of queries: as many as there are plans of batches."""
+
+
+class Begun(NamedTuple):
+    """A query has begun. Times are in ms.
+
+    `batch`: the first that it has planned. `ahead_ms`: log time is so much ahead of the driver's clock.
+    `until_ms`: requests that it reads came until then, in log time; `LATEST_MS`: it reads on and on.
+    """
+
+    batch: int
+    ahead_ms: int
+    until_ms: int
+
+    def latest_ms(self, planned_ms: int, later_ms: int) -> int:
+        """The latest log time that a request counts as, of a batch planned then by the driver's clock.
+
+        `later_ms`: by how much a request may seem to be later than its plan (`clocks.Leeway`).
+        """
+        return min(planned_ms + self.ahead_ms + later_ms, self.until_ms)
 
 
 class Notes(msgspec.Struct, frozen=True):
@@ -43,7 +64,18 @@ class Notes(msgspec.Struct, frozen=True):
 
     outages: tuple[Outage, ...] = ()
     standstills: tuple[Standstill, ...] = ()
-    shifts: tuple[Shift, ...] = ()
+    begun: tuple[Begun, ...] = ()
+
+    def begun_of(self, batch: int) -> Begun | None:
+        """The query that has planned this batch; None if that is not known."""
+        # A coordinator that was paused may have noted its own after the next one did.
+        return max((it for it in self.begun if it.batch <= batch), key=lambda it: it.batch, default=None)
+
+    def as_of(self, batch: int) -> Notes:
+        """The same as that batch knows them."""
+        outages = tuple(it for it in self.outages if it.batch <= batch)
+        standstills = (it.as_of(batch) for it in self.standstills)
+        return Notes(outages, tuple(it for it in standstills if it is not None), self.begun)
 
 
 class Ledger:
@@ -76,11 +108,6 @@ class Ledger:
         return self._notes.standstills
 
     @property
-    def shifts(self) -> Sequence[Shift]:
-        """The shifts that are kept, the one that was noted last at the end."""
-        return self._notes.shifts
-
-    @property
     def standing(self) -> dict[int, Standstill]:
         """The standstills that last still, by partition."""
         return {it.partition: it for it in self.standstills if it.end_ms is None}
@@ -92,32 +119,38 @@ class Ledger:
         ends = [it.end_ms for it in self.outages]
         return max([0, *ends, *(it.end_ms or it.start_ms for it in self.standstills)])
 
-    def add_outage(self, outage: Outage) -> None:
-        """Note an outage that is over."""
-        self._change(lambda it: _with(it, outages=[*it.outages, outage][-_KEPT:]))
+    def begin(self, begun: Begun, outage: Outage | None = None) -> None:
+        """Note that a query begins, and with it the outage that is over, if there was one."""
+        new = [] if outage is None else [outage]
 
-    def begin_standstills(self, begins: Mapping[int, int]) -> None:
-        """Note that partitions, of which it was not known, take no requests since the times in `begins`."""
-        begun = [Standstill(*it) for it in begins.items()]
+        def change(it: Notes) -> Notes:
+            # Another one of the same first batch has planned none.
+            before = [each for each in it.begun if each.batch != begun.batch]
+            return _with(it, outages=[*it.outages, *new][-_KEPT:], begun=[*before, begun][-_BEGUN:])
+
+        self._change(change)
+
+    def begin_standstills(self, begins: Mapping[int, int], batch: int) -> None:
+        """Note that partitions, of which it was not known, take no requests since the times in `begins`.
+
+        `batch`: the next one that is planned.
+        """
+        begun = [Standstill(*it, batch=batch) for it in begins.items()]
         self._change(lambda it: _with(it, standstills=[*_recent(it.standstills, len(begun)), *begun]))
 
-    def end_standstills(self, partitions: Collection[int], at_ms: int) -> list[Standstill]:
-        """Note that these partitions take requests since then; return the standstills that have ended."""
+    def end_standstills(self, partitions: Collection[int], at_ms: int, batch: int) -> list[Standstill]:
+        """Note that these partitions take requests since then; return the standstills that have ended.
+
+        `batch`: the next one that is planned.
+        """
         ended = {
-            it: it._replace(end_ms=max(at_ms, it.start_ms + 1))
+            it: it._replace(end_ms=max(at_ms, it.start_ms + 1), end_batch=batch)
             for partition, it in self.standing.items()
             if partition in partitions
         }
         if ended:
             self._change(lambda it: _with(it, standstills=[ended.get(each, each) for each in it.standstills]))
         return list(ended.values())
-
-    def put_shifts(self, shifts: Sequence[Shift]) -> None:
-        """Keep `shifts` instead of those before: the newest ones, and the newest of each partition."""
-        newest = {shift.partition: shift for shift in shifts}.values()
-        older = len(shifts) - _KEPT
-        kept = [shift for place, shift in enumerate(shifts) if place >= older or shift in newest]
-        self._change(lambda it: _with(it, shifts=kept))
 
     def write(self) -> None:
         """Write the notes that are in memory, in the place of those in the file."""
@@ -146,12 +179,12 @@ def _with(
     *,
     outages: Iterable[Outage] | None = None,
     standstills: Iterable[Standstill] | None = None,
-    shifts: Iterable[Shift] | None = None,
+    begun: Iterable[Begun] | None = None,
 ) -> Notes:
     return Notes(
         notes.outages if outages is None else tuple(outages),
         notes.standstills if standstills is None else tuple(standstills),
-        notes.shifts if shifts is None else tuple(shifts),
+        notes.begun if begun is None else tuple(begun),
     )
 
 

@@ -1,90 +1,86 @@
-"""The outages that a checkpoint has been through: when no coordinator ran from it.
+"""The begin of a query, and the outage that is over with it.
 
 Time of an outage does not count for any deadline (`group_coordinator.coordinator_state.outages`). So
 decisions depend on the outages, and the checkpoint keeps them. One is noted at each start, before the first
-batch is planned. An outage begins with the newest request that any batch so far was planned with, and not
-before the watermark. That batch may run again, and must not see a difference. The outage ends with the first
-tick of the clock that begins now.
+batch is planned. It begins with the latest time that a request of any batch so far can count as. It ends with
+the first tick of the clock that begins now.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from group_coordinator.checkpoints.offset_log import newest_planned, read_before
-from group_coordinator.checkpoints.shifts import Shifts
-from group_coordinator.checkpoints.times import counted_times
+from group_coordinator.checkpoints.ledger import Begun
+from group_coordinator.checkpoints.offset_log import newest_planned
+from group_coordinator.coordinator_state.deadlines import LATEST_MS
 from group_coordinator.coordinator_state.outages import Outage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from group_coordinator.checkpoints.ledger import Ledger
     from group_coordinator.checkpoints.offset_log import PlannedBatch
 
-__all__ = ["newest_ms", "note_outage", "reached_ms"]
-
-_LOOK_BACK = 100
-"""The last record of a partition may be followed by markers of its writer's transactions."""
+__all__ = ["decided_ms", "next_batch", "note_begin", "reached_ms", "watermark_ms"]
 
 
 def reached_ms(ledger: Ledger) -> int:
     """The latest log time, in ms, that the checkpoint knows of; 0 if none."""
-    return max(_watermark_ms(newest_planned(ledger.files)), ledger.reached_ms)
+    return max(watermark_ms(newest_planned(ledger.files)), ledger.reached_ms)
 
 
-def _watermark_ms(planned: PlannedBatch | None) -> int:
-    return 0 if planned is None else planned.next_watermark_ms or planned.watermark_ms
+def next_batch(planned: PlannedBatch | None) -> int:
+    """The number of the batch that is planned next, if that was the newest."""
+    return 0 if planned is None else planned.batch_id + 1
 
 
-def note_outage(
+def note_begin(
     ledger: Ledger,
-    client_config: Mapping[str, Any],
-    request_topic: str,
-    resumed: Callable[[], int],
+    resumed: Callable[[], tuple[int, int]],
     *,
-    look_back_ms: int,
+    later_ms: int,
+    catches_up: bool = False,
     counts_ms: int = 0,
     closed: bool | None = None,
-) -> None:
-    """Note that there is a coordinator again since the time that `resumed` returns.
+) -> Begun:
+    """Note that a query begins, and that there is a coordinator again since the time that `resumed` returns.
 
-    That is log time, in ms. It is asked last: Kafka may take its time, which belongs to the outage.
-    `look_back_ms`: of what time before the newest batch the requests are looked at (`Settings.look_back_ms`).
-    `counts_ms`: how much of the time before it counts, because a coordinator was reading. `closed`: whether
-    it creates no groups; None: as it was. Raises `CheckpointError`, and `KafkaError` if the newest requests
-    cannot be read. If `resumed` raises, nothing is noted, and the exception goes on.
+    That is log time, in ms, and by how much it is ahead of this machine's clock. It is asked last: all that
+    takes its time before belongs to the outage. `later_ms`: as `Begun.latest_ms` has it. `catches_up`: the
+    query reads what the log has now. `counts_ms`: how much of the time before it counts, because a
+    coordinator was reading. `closed`: whether it creates no groups; None: as it was. Raises
+    `CheckpointError`. If `resumed` raises, nothing is noted, and the exception goes on.
     """
     outages, planned = ledger.outages, newest_planned(ledger.files)
-    if planned is None:
-        return
     was_closed = bool(outages) and outages[-1].closed
-    ends = planned.offsets.get(request_topic, {})
-    begins = read_before(ledger.files, planned, look_back_ms).get(request_topic, {})
-    request_ms = newest_ms(client_config, request_topic, begins, ends, Shifts(ledger.shifts))
+    latest_ms = decided_ms(ledger, planned, later_ms)
+    resumed_ms, ahead_ms = resumed()
+    if latest_ms > resumed_ms + later_ms:
+        # The clock of the machine that has planned it had jumped.
+        latest_ms = watermark_ms(planned)
     # It may have ended before it had read anything new: then the outage goes on.
-    read_ms = max([request_ms, _watermark_ms(planned), *(it.end_ms for it in outages)])
-    resumed_ms = resumed()
-    if not read_ms:
-        return  # nobody was there yet
-    begin_ms = read_ms + counts_ms
-    # Its end is later than all that was read, also where a broker's clock is behind.
-    outage = Outage(begin_ms, max(begin_ms + 1, resumed_ms), was_closed if closed is None else closed)
-    if begin_ms < resumed_ms or outage.closed != was_closed:
-        ledger.add_outage(outage)
+    read_ms = max([latest_ms, *(it.end_ms for it in outages)])
+    begun = Begun(next_batch(planned), ahead_ms, max(resumed_ms, read_ms) if catches_up else LATEST_MS)
+    outage = None
+    if read_ms:  # or else nobody was there yet
+        begin_ms = read_ms + counts_ms
+        closes = was_closed if closed is None else closed
+        if begin_ms < resumed_ms or closes != was_closed:
+            # Its end is later than all that was read, also where a broker's clock is behind.
+            outage = Outage(begin_ms, max(begin_ms + 1, resumed_ms), closes, begun.batch)
+    ledger.begin(begun, outage)
+    return begun
 
 
-def newest_ms(
-    client_config: Mapping[str, Any],
-    topic: str,
-    begins: Mapping[int, int],
-    ends: Mapping[int, int],
-    shifts: Shifts,
-) -> int:
-    """The latest time that one of the records before `ends` counts as; 0 if none is there any more.
+def decided_ms(ledger: Ledger, planned: PlannedBatch | None, later_ms: int) -> int:
+    """The latest log time up to which the coordinator may have decided; 0 if it has decided nothing."""
+    if planned is None:
+        return 0
+    begun = ledger.notes.begun_of(planned.batch_id)
+    latest_ms = 0 if begun is None else begun.latest_ms(planned.timestamp_ms, later_ms)
+    return max(latest_ms, watermark_ms(planned))
 
-    The newest record is not always the latest: a clock may have been set back by less than a shift is noted
-    for. `begins`: none before these can be the latest. Without one it is taken to be among the last 100.
-    """
-    begins = {partition: min(begins.get(partition, end), end - _LOOK_BACK) for partition, end in ends.items()}
-    return max(counted_times(client_config, topic, begins, ends, shifts), default=0)
+
+def watermark_ms(planned: PlannedBatch | None) -> int:
+    """The watermark of the batch after it, or if that is not known its own."""
+    return 0 if planned is None else planned.next_watermark_ms or planned.watermark_ms

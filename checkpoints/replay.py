@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from group_coordinator.coordinator_state.standstills import NO_PARTITION_OUTAGES
 from group_coordinator.coordinator_state.step import Channel, step
+from group_coordinator.coordinator_state.stored import decode_group
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -40,8 +41,10 @@ def replay(
     """
     stored: dict[bytes | None, bytes | None] = dict(groups)
     newest_ms = 0
+    counted = _Counted(groups)
 
     def decide(key: bytes | None, of_key: list[Record], time_ms: int) -> Iterator[bytes]:
+        time_ms = outages.reached_ms(key, time_ms)
         result = step(key, stored.get(key), of_key, time_ms, config, secret, outages.of(key), layout)
         stored[key] = result.state
         for output in result.outputs:
@@ -54,9 +57,30 @@ def replay(
         by_key: defaultdict[bytes | None, list[Record]] = defaultdict(list)
         for record in part:
             by_key[record.key].append(record)
-            newest_ms = max(newest_ms, record.timestamp_ms)
+            newest_ms = max(newest_ms, counted.at_ms(record))
         for key, of_key in by_key.items():
             yield from decide(key, of_key, 0)
     for key in list(stored):
         if stored[key] is not None:
             yield from decide(key, [], newest_ms if until_ms is None else until_ms)
+
+
+class _Counted:
+    """The times that records count as, as far as that is told. `groups`: as they were before."""
+
+    def __init__(self, groups: Mapping[bytes | None, bytes]) -> None:
+        self._groups = groups
+        self._shifts_ms: dict[bytes | None, dict[int, int]] = {}
+
+    def at_ms(self, record: Record) -> int:
+        """The time of the next record."""
+        shifts_ms = self._shifts_ms.get(record.key)
+        if shifts_ms is None:
+            stored = self._groups.get(record.key)
+            shifts_ms = {} if stored is None else dict(decode_group(stored).clocks)
+            self._shifts_ms[record.key] = shifts_ms
+        if record.correction is not None:
+            shifts_ms[record.partition] = record.correction.shift_ms
+        if record.late_ms is not None:
+            return record.late_ms
+        return record.timestamp_ms + shifts_ms.get(record.partition, 0)

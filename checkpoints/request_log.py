@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from kafka import KafkaConsumer, TopicPartition
 
 from group_coordinator.checkpoints.errors import CheckpointError
-from group_coordinator.checkpoints.shifts import NO_SHIFTS
 from group_coordinator.client.ask_offsets import begins_of
 from group_coordinator.coordinator_state.log import Record
 
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from kafka.consumer.fetcher import ConsumerRecord
-
-    from group_coordinator.checkpoints.shifts import Shifts
 
 __all__ = ["read_requests"]
 
@@ -30,12 +27,10 @@ def read_requests(
     topic: str,
     start: Mapping[int, int],
     end: Mapping[int, int],
-    shifts: Shifts = NO_SHIFTS,
 ) -> Iterator[Record]:
     """Records from `start` to before `end`, by partition, in the order in which the core reads them.
 
-    Their times are as they count, with `shifts`. Raises `CheckpointError` if some of them are gone, and
-    `KafkaError`.
+    Raises `CheckpointError` if some of them are gone, and `KafkaError`.
     """
     with ExitStack() as stack:
         partitions = []
@@ -50,15 +45,15 @@ def read_requests(
                     f"{topic}-{number} begins at offset {begin}, and {first} is wanted: the records before "
                     "are gone. Begin later, or with a newer export"
                 )
-            partitions.append(_timed(consumer, partition, first, end[number], shifts))
+            partitions.append(_timed(consumer, partition, first, end[number]))
         for *_, record in merge(*partitions, key=lambda entry: entry[:3]):
             yield record
 
 
 def _timed(
-    consumer: KafkaConsumer, partition: TopicPartition, start: int, end: int, shifts: Shifts
+    consumer: KafkaConsumer, partition: TopicPartition, start: int, end: int
 ) -> Iterator[tuple[int, int, int, Record]]:
-    """The records of a partition with the time they count for, which does not go back within it."""
+    """The records of a partition with their times, which do not go back within it."""
     consumer.assign([partition])
     consumer.seek(partition, start)
     time_ms = 0
@@ -66,13 +61,12 @@ def _timed(
     while consumer.position(partition) < end:
         for polled in consumer.poll(timeout_ms=_POLL_MS).get(partition, ()):
             if polled.offset < end:
-                record = _record(polled, shifts)
+                record = _record(polled)
                 if record.is_probe:
                     continue
                 time_ms = max(time_ms, record.timestamp_ms)
                 yield time_ms, record.partition, record.offset, record
 
 
-def _record(record: ConsumerRecord, shifts: Shifts) -> Record:
-    timestamp_ms = record.timestamp + shifts.at(record.partition, record.offset)
-    return Record(record.topic, record.partition, record.offset, timestamp_ms, record.key, record.value)
+def _record(record: ConsumerRecord) -> Record:
+    return Record(record.topic, record.partition, record.offset, record.timestamp, record.key, record.value)

@@ -2,66 +2,84 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from group_coordinator.checkpoints.offset_log import newest_planned, read_before
-from group_coordinator.checkpoints.outages import newest_ms
-from group_coordinator.checkpoints.shifts import Shifts
-from group_coordinator.checkpoints.times import readable_ends
+from group_coordinator.checkpoints.outages import decided_ms, next_batch, watermark_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from group_coordinator.checkpoints.ledger import Ledger
 
-__all__ = ["note_standstills", "undecided_from"]
+__all__ = ["note_standstills", "stands_since"]
 
 
 def note_standstills(
     ledger: Ledger,
-    client_config: Mapping[str, Any],
     request_topic: str,
-    partitions: Collection[int],
-    resumed_ms: int,
+    asked_ms: Mapping[int, int],
+    times_of: Callable[[Mapping[int, int], Mapping[int, int]], Mapping[int, Sequence[tuple[int, int]]]],
     *,
+    later_ms: int,
     look_back_ms: int,
 ) -> list[int]:
     """Note that these partitions take no requests; return those of which it was not known.
 
-    A standstill begins with the newest request of its partition, and not before the watermark. Requests that
-    were not read yet came before it, so they are decided while it lasts. `resumed_ms`: log time when it was
-    known; requests that have come since did not come before. `look_back_ms`: as `note_outage` has it. Raises
-    `CheckpointError`, and `KafkaError` if the newest requests cannot be read.
+    Requests that were not read yet count as of its begin. `asked_ms`: the log time at which each partition
+    was sent the first probe that it has not taken. `times_of`: see `append_times`. `later_ms`: by how much a
+    clock may be ahead. `look_back_ms`: requests of batches that were planned so long before the newest one
+    may be the latest. Raises `CheckpointError`, and what `times_of` raises.
     """
     planned = newest_planned(ledger.files)
-    begun = set(partitions) - ledger.standing.keys()
+    begun = set(asked_ms) - ledger.standing.keys()
     if planned is None or not begun:
         return []
-    shifts = Shifts(ledger.shifts)
-    spans = [(it.start_ms, it.end_ms) for it in ledger.outages]
-    begins = {}
+    read = {it: planned.offsets.get(request_topic, {}).get(it, 0) for it in sorted(begun)}
     read_from = read_before(ledger.files, planned, look_back_ms).get(request_topic, {})
-    for partition in sorted(begun):
-        read = {partition: planned.offsets.get(request_topic, {}).get(partition, 0)}
-        unread = readable_ends(client_config, request_topic, [partition])
-        read_ms = max(
-            newest_ms(client_config, request_topic, read_from, read, shifts),
-            min(newest_ms(client_config, request_topic, {}, unread, shifts), resumed_ms),
-            planned.next_watermark_ms or planned.watermark_ms,
+    since = {partition: min(read_from.get(partition, end), end - _LEAST) for partition, end in read.items()}
+    times = times_of(since, read)
+    begins = {}
+    newest_ms = decided_ms(ledger, planned, later_ms)
+    for partition in read:
+        stood = [it for it in ledger.standstills if it.partition == partition]
+        spans = [(it.start_ms, it.end_ms) for it in stood if it.end_ms is not None]
+        spans += [(it.start_ms, it.end_ms) for it in ledger.outages]
+        latest_ms = min(asked_ms[partition] + later_ms, newest_ms)
+        begins[partition] = stands_since(
+            [time_ms for _, time_ms in times.get(partition, [])],
+            asked_ms[partition],
+            latest_ms,
+            watermark_ms(planned),
+            spans,
         )
-        over = [
-            (it.start_ms, it.end_ms) for it in ledger.standstills if it.partition == partition and it.end_ms
-        ]
-        begins[partition] = undecided_from(read_ms, [*spans, *over])
-    ledger.begin_standstills(begins)
+    ledger.begin_standstills(begins, next_batch(planned))
     return sorted(begins)
 
 
-def undecided_from(read_ms: int, spans: Iterable[tuple[int, int]]) -> int:
-    """The time after which nothing was decided: `read_ms`, or the end of the span that it lies in.
+_LEAST = 100
+"""The last record of a partition may be followed by markers of its writer's transactions."""
 
-    `spans`: outages and standstills that are over, from when to when. A time in one counts as its end.
+
+def stands_since(
+    times: Sequence[int], asked_ms: int, latest_ms: int, reached_ms: int, spans: Iterable[tuple[int, int]]
+) -> int:
+    """The time after which nothing was decided of a partition that takes no requests.
+
+    That is the time of the newest request, and of the watermark `reached_ms`. If it lies in an outage it
+    counts as its end.
+
+    Args:
+        times: the append times of the requests that were read last, in their order.
+        asked_ms: when the partition was sent the first probe that it has not taken.
+        latest_ms: no request counts as later. If one seems to have come later, its clock is wrong. It came
+            before the probe.
+        reached_ms: the watermark of the next batch.
+        spans: outages and standstills that are over, from when to when.
     """
+    read_ms = max([reached_ms, *(it for it in times if it <= latest_ms)])
+    if times and times[-1] > latest_ms:
+        read_ms = max(read_ms, asked_ms)
     for start_ms, end_ms in sorted(spans):
         if start_ms <= read_ms < end_ms:
             read_ms = end_ms

@@ -12,11 +12,10 @@ from group_coordinator.coordinator_state.log import is_probe
 from group_coordinator.jobs.lookups import consumer_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Mapping
 
-    from group_coordinator.checkpoints.shifts import Shifts
 
-__all__ = ["append_times", "counted_times", "readable_ends"]
+__all__ = ["append_times", "readable_ends"]
 
 
 def append_times(
@@ -47,19 +46,6 @@ def append_times(
     finally:
         consumer.close()
     return times
-
-
-def counted_times(
-    client_config: Mapping[str, Any],
-    topic: str,
-    begins: Mapping[int, int],
-    ends: Mapping[int, int],
-    shifts: Shifts,
-) -> Iterator[int]:
-    """The times that the same records count as, in no order. Raises `KafkaError`."""
-    for partition, times in append_times(client_config, topic, begins, ends).items():
-        for offset, time_ms in times:
-            yield time_ms + shifts.at(partition, offset)
 
 
 def readable_ends(

@@ -45,6 +45,7 @@ from group_coordinator.coordinator_state.requests import (
 )
 
 if TYPE_CHECKING:
+    from group_coordinator.coordinator_state.clocks import Correction
     from group_coordinator.coordinator_state.deadlines import Deadline
     from group_coordinator.coordinator_state.kinds import AnyGroup
     from group_coordinator.coordinator_state.log import Record
@@ -62,23 +63,55 @@ class GroupCoordinator:
         self._secret = secret
 
     def advance(self, record: Record) -> None:
-        """Advance time to the append time of `record`. Each deadline up to then fires at its own time.
+        """Advance time to when `record` came. Each deadline up to then fires at its own time.
 
-        Time does not go back: an earlier record changes nothing. That holds while a group is known. Of others
-        nothing is kept between two batches, so nothing may be kept within one.
+        That is its append time, unless its broker's clock is wrong. Time does not go back: an earlier record
+        changes nothing. That holds while a group is known. Of others nothing is kept between two batches, so
+        nothing may be kept within one.
         """
-        turn = self._turn
-        to_ms, late_ms = record.timestamp_ms, record.late_ms
+        turn, span, correction = self._turn, self._turn.span, record.correction
+        shift_ms = turn.shift_ms(record.partition)
+        if correction is None and span is not None:
+            correction = span.correction(record.timestamp_ms, shift_ms)
+        if correction is not None:
+            shift_ms = correction.shift_ms
+        to_ms, late_ms = record.timestamp_ms + shift_ms, record.late_ms
+        if span is not None and to_ms > span.until_ms:
+            late_ms = to_ms = span.until_ms
         if turn.is_known and turn.group.is_ahead:
             # A request in an outage counts as of its end.
             if max([to_ms, *(it.end_ms for it in turn.outages.between(to_ms, to_ms))]) < turn.now_ms:
                 late_ms = turn.now_ms
             turn.group.is_ahead = False
-        turn.set_time(self._pass_until(to_ms if late_ms is None else late_ms))
-        if late_ms is not None and turn.is_known:
+        if late_ms is not None:
+            to_ms = late_ms
+        if correction is not None:
+            turn.correct_clock(record, shift_ms, self._skip(correction, to_ms))
+        turn.set_time(self._pass_until(to_ms))
+        if late_ms is not None:
             turn.begin(f"{record}-late")
-            late = RequestLate(partition=record.partition, offset=record.offset, appended_ms=to_ms)
+            late = RequestLate(
+                partition=record.partition, offset=record.offset, appended_ms=record.timestamp_ms
+            )
             turn.emit(late)
+
+    def _skip(self, correction: Correction, to_ms: int) -> int:
+        """Come to the time of a request whose clock has jumped; return how much before it does not count."""
+        turn, skipped_ms = self._turn, correction.skipped_ms
+        if skipped_ms == 0:
+            turn.set_time(self._pass_until(to_ms))
+            return 0
+        if skipped_ms is None:
+            assert turn.span is not None, "a replay is told"  # noqa: S101
+            from_ms = turn.span.watermark_ms
+        else:
+            from_ms = to_ms - skipped_ms
+        from_ms = self._pass_until(min(from_ms, to_ms))
+        skipped_ms = max(to_ms - from_ms, 0)
+        if turn.is_known and skipped_ms:
+            turn.deadlines.put_off(skipped_ms)
+        turn.set_time(from_ms + skipped_ms)
+        return skipped_ms
 
     def let_pass(self, watermark_ms: int) -> None:
         """Let time pass without a request. Each deadline up to then fires at its own time.

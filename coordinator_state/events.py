@@ -16,6 +16,7 @@ import msgspec
 __all__ = [
     "AnyEvent",
     "AssignmentPropagated",
+    "ClockCorrected",
     "CommittedPartition",
     "Event",
     "GenerationCompleted",
@@ -236,7 +237,7 @@ class RequestLate(Event, frozen=True, kw_only=True, tag="request_late"):
     """A request was read after a deadline, or the end of an outage, that is later than its append time.
 
     It counts as of `at_ms`. The log does not show this order, so a replay has to know of it. `partition` and
-    `offset`: the place of the request. `appended_ms`: its append time, with the shift of its partition.
+    `offset`: the place of the request. `appended_ms`: its append time, as its broker's clock has it.
     """
 
     IS_PICTURED: ClassVar[bool] = False
@@ -244,6 +245,23 @@ class RequestLate(Event, frozen=True, kw_only=True, tag="request_late"):
     partition: int
     offset: int
     appended_ms: int
+
+
+class ClockCorrected(Event, frozen=True, kw_only=True, tag="clock_corrected"):
+    """The append time of a request cannot be right, or is right again (`clocks.py`).
+
+    From this request on, append times of its partition count `shift_ms` later, for this group. The
+    `skipped_ms` before `at_ms` count for no deadline. `partition`, `offset` and `appended_ms` as in
+    `RequestLate`.
+    """
+
+    IS_PICTURED: ClassVar[bool] = False
+
+    partition: int
+    offset: int
+    appended_ms: int
+    shift_ms: int
+    skipped_ms: int
 
 
 # A reader has to know them all, also those that it does nothing with.
@@ -263,4 +281,5 @@ AnyEvent = (
     | OffsetsExpired
     | GroupDeleted
     | RequestLate
+    | ClockCorrected
 )

@@ -45,6 +45,8 @@ class Group(Protocol):
     is_ahead: bool
     """Whether a deadline or an outage has brought the group to `now_ms`, and no request since. So an earlier
     one is late."""
+    clocks: dict[int, int]
+    """By how much, in ms, append times count later, by request partition; without those that are right."""
     place: int
     """The place in the log of its newest change, as `Turn.place` has it."""
     pictured: int

@@ -5,8 +5,11 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
+# Not for type checkers only: a record can be decoded.
+from group_coordinator.coordinator_state.clocks import Correction
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 __all__ = ["PROBE", "Record", "in_log_order", "is_probe"]
 
@@ -18,8 +21,8 @@ _PLACE = itemgetter(1, 2)
 class Record(NamedTuple):
     """One record of the request topic. `timestamp_ms` is the broker's append time (LogAppendTime).
 
-    `late_ms`: the time that it counted as when it was decided, if it was late (`RequestLate`). A replay says
-    so; the coordinator finds out.
+    The coordinator finds out how it counts, and tells it by events. A replay says so. `late_ms`: the time
+    that it counts as, if it was late (`RequestLate`). `correction`: of its broker's clock (`ClockCorrected`).
     """
 
     topic: str
@@ -29,6 +32,7 @@ class Record(NamedTuple):
     key: bytes | None
     value: bytes | None
     late_ms: int | None = None
+    correction: Correction | None = None
 
     @property
     def is_probe(self) -> bool:
@@ -45,8 +49,10 @@ def is_probe(key: bytes | None, value: bytes | None) -> bool:
     return key is None and value == PROBE
 
 
-def in_log_order(records: Iterable[Record]) -> list[Record]:
+def in_log_order(records: Iterable[Record], counts: Callable[[Record], int] | None = None) -> list[Record]:
     """Put the records of one group into log order, because Spark's shuffle mixes them.
+
+    `counts`: the time that a record counts as, if it is not the append time; asked in the order of offsets.
 
     Producers with the same partitioner keep a group in one partition. Then this is the order of offsets, even
     where a broker's clock was set back in between. Producers with others (librdkafka's default partitioner is
@@ -58,7 +64,8 @@ def in_log_order(records: Iterable[Record]) -> list[Record]:
     keyed = []
     partition, time = -1, 0
     for record in by_place:
-        time = record.timestamp_ms if record.partition != partition else max(time, record.timestamp_ms)
+        counts_ms = record.timestamp_ms if counts is None else counts(record)
+        time = counts_ms if record.partition != partition else max(time, counts_ms)
         partition = record.partition
         keyed.append((time, partition, record.offset, record))
     keyed.sort(key=lambda entry: entry[:3])

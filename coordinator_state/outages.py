@@ -29,12 +29,13 @@ class Outage(NamedTuple):
     """A time without a coordinator, from `start_ms` to `end_ms`, in ms of log time.
 
     Nothing that was appended after `start_ms` had been read when it began. `closed`: from its end to the next
-    one no group is created.
+    one no group is created. `batch`: the first one that knows of it.
     """
 
     start_ms: int
     end_ms: int
     closed: bool = False
+    batch: int = 0
 
 
 class Outages:
@@ -59,6 +60,18 @@ class Outages:
             if outage.start_ms >= to_ms:
                 return
             yield outage._replace(start_ms=max(outage.start_ms, from_ms))
+
+    def unread_since(self, unread_ms: int, before_ms: int, batch: int) -> int:
+        """Return since when requests may be unread, if without outages it would be since `unread_ms`.
+
+        Requests that came in an outage, or at most `before_ms` before it, are read when it is over. `batch`:
+        those of outages that batches before it know of have been read.
+        """
+        for outage in reversed(self._outages):
+            if outage.end_ms < unread_ms or outage.batch < batch:
+                break
+            unread_ms = min(unread_ms, outage.start_ms - before_ms)
+        return unread_ms
 
     def closed_at(self, now_ms: int) -> bool:
         """Whether no group is created at that time."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from group_coordinator.coordinator_state.deadlines import LATEST_MS
 from group_coordinator.coordinator_state.outages import Outage, Outages
 from group_coordinator.coordinator_state.partitioning import partition_for_key
 
@@ -22,11 +21,22 @@ __all__ = ["NO_PARTITION_OUTAGES", "PartitionOutages", "Standstill"]
 
 
 class Standstill(NamedTuple):
-    """A time in which a request partition took no requests, in ms of log time; it may last still (None)."""
+    """A time in which a request partition took no requests, in ms of log time; it may last still (None).
+
+    `batch`: the first one that knows of it. `end_batch`: the first one that knows of its end.
+    """
 
     partition: int
     start_ms: int
     end_ms: int | None = None
+    batch: int = 0
+    end_batch: int = 0
+
+    def as_of(self, batch: int) -> Standstill | None:
+        """The same as that batch knows it; None if it does not."""
+        if batch < self.batch:
+            return None
+        return self if batch >= self.end_batch else self._replace(end_ms=None, end_batch=0)
 
 
 class PartitionOutages:
@@ -45,36 +55,47 @@ class PartitionOutages:
         self._partitions = partitions
         standstills = list(standstills)
         self._open = {it.partition: it for it in standstills if it.end_ms is None}
-        self._of = {
-            number: Outages(_merged(self._everywhere, [it for it in standstills if it.partition == number]))
-            for number in {it.partition for it in standstills}
-        }
+        over: dict[int, list[Outage]] = {}
+        for partition, start_ms, end_ms, _, batch in sorted(standstills):
+            # No time passes in one that lasts.
+            if end_ms is not None:
+                closed = self._everywhere.closed_at(end_ms)
+                over.setdefault(partition, []).append(Outage(start_ms, end_ms, closed, batch))
+        self._of = {number: Outages(_merged(self._everywhere, spans)) for number, spans in over.items()}
 
     def of(self, key: bytes | None) -> Outages:
         """The outages that count for the group with this record key."""
-        return self._of.get(self._partition(key), self._everywhere) if self._of else self._everywhere
+        return self._of.get(self.partition(key), self._everywhere) if self._of else self._everywhere
+
+    def reached_ms(self, key: bytes | None, watermark_ms: int) -> int:
+        """Up to which time passes for this group, with that watermark."""
+        stands = self.stands_for(key)
+        return watermark_ms if stands is None else min(watermark_ms, stands.start_ms)
 
     def stands_for(self, key: bytes | None) -> Standstill | None:
         """The standstill of this group's partition, if it takes no requests still."""
-        return self._open.get(self._partition(key)) if self._open else None
+        return self._open.get(self.partition(key)) if self._open else None
 
-    def _partition(self, key: bytes | None) -> int:
-        return -1 if key is None else partition_for_key(key, self._partitions)
+    def partition(self, key: bytes | None) -> int:
+        """The request partition of this group; -1 if that makes no difference."""
+        if key is None or not (self._of or self._open):
+            return -1
+        return partition_for_key(key, self._partitions)
 
 
 NO_PARTITION_OUTAGES = PartitionOutages()
 
 
-def _merged(outages: Outages, standstills: list[Standstill]) -> Iterator[Outage]:
+def _merged(outages: Outages, stood: list[Outage]) -> Iterator[Outage]:
     """Both, without the parts of outages that lie in a standstill: nothing more can have happened there.
 
     A batch may have run when the standstill was over, before anybody knew of the outage that followed. So an
     outage that begins in a standstill begins with its end, and the standstill is not made longer by it.
     """
-    spans = [(it.start_ms, LATEST_MS if it.end_ms is None else it.end_ms) for it in sorted(standstills)]
-    for start_ms, end_ms in spans:
-        yield Outage(start_ms, end_ms, outages.closed_at(end_ms))
+    yield from stood
     for outage in outages:
-        begin_ms = max([outage.start_ms, *(end for start, end in spans if start <= outage.start_ms < end)])
+        begin_ms = max(
+            [outage.start_ms, *(it.end_ms for it in stood if it.start_ms <= outage.start_ms < it.end_ms)]
+        )
         if begin_ms < outage.end_ms:
             yield outage._replace(start_ms=begin_ms)

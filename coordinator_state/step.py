@@ -22,14 +22,17 @@ from group_coordinator.coordinator_state.turn import Reply, Turn
 from group_coordinator.coordinator_state.wire import Rejection, read_request, rejected_record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
+    from group_coordinator.coordinator_state.clocks import Span
     from group_coordinator.coordinator_state.config import GroupConfig
     from group_coordinator.coordinator_state.events import Event
     from group_coordinator.coordinator_state.kinds import AnyGroup
     from group_coordinator.coordinator_state.log import Record
     from group_coordinator.coordinator_state.outages import Outages
     from group_coordinator.coordinator_state.requests import AnyRequest
+
+    Counts = Callable[[Record], int]
 
 __all__ = [
     "Channel",
@@ -97,7 +100,7 @@ class StepResult(NamedTuple):
 _LISTS = ("outputs", "requests", "replies", "events", "rejections")
 
 
-def step(
+def step(  # noqa: PLR0913, PLR0917 - all that a decision depends on
     key: bytes | None,
     state: bytes | None,
     records: Iterable[Record],
@@ -106,15 +109,17 @@ def step(
     secret: bytes,
     outages: Outages = NO_OUTAGES,
     layout: Layout = UNMEASURED,
+    span: Span | None = None,
 ) -> StepResult:
     """Apply `records` (all with the record key `key`) to the stored group, then let time pass.
 
     `watermark_ms`: log time up to which no more records will come; what is due by then fires. `secret`
     makes member ids unguessable. `outages`: when there was no coordinator. The same arguments give the
     same result, to the byte. An outage that begins after all records changes no output. So a batch that runs
-    again after such an outage, which its first run could not know, gives the same.
+    again after such an outage, which its first run could not know, gives the same. `span`: the times that
+    records can be of; None: a replay, which says what was decided about that.
     """
-    parts = list(steps(key, state, in_log_order(records), watermark_ms, config, secret, outages, layout))
+    parts = list(steps(key, state, records, watermark_ms, config, secret, outages, layout, span))
     if len(parts) == 1:
         return parts[0]
     whole: dict[str, Any] = {
@@ -123,7 +128,7 @@ def step(
     return parts[-1]._replace(**whole)
 
 
-def steps(
+def steps(  # noqa: PLR0913, PLR0917 - the same
     key: bytes | None,
     state: bytes | None,
     records: Iterable[Record],
@@ -132,19 +137,21 @@ def steps(
     secret: bytes,
     outages: Outages = NO_OUTAGES,
     layout: Layout = UNMEASURED,
+    span: Span | None = None,
+    in_order: Callable[[Iterable[Record], Counts], Iterable[Record]] = in_log_order,
 ) -> Iterator[StepResult]:
     """Do what `step` does, and give the result in parts, so that nobody has to hold all of it.
 
-    `records` have to come in log order. A part ends with the request that fills it. Only the last has the
-    state, the deadlines and the pictures, but for those of offsets if very many have changed before.
+    `in_order`: puts the records into log order. A part ends with the request that fills it. Only the last has
+    the state, the deadlines and the pictures, but for those of offsets if very many have changed before.
     """
     group = decode_group(state) if state is not None else None
-    turn = Turn(_group_id(key), group, config, outages, layout)
+    turn = Turn(_group_id(key), group, config, outages, layout, span)
     were_due_ms = turn.deadlines.next_of_members_ms() if turn.is_known else None
     coordinator = GroupCoordinator(turn, secret)
     part = _Part(turn, config)
 
-    for record in records:
+    for record in in_order(records, turn.seems_ms):
         coordinator.advance(record)
         request = read_request(record, config, layout)
         part.size += len(record.value or b"")

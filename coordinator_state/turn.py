@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 import msgspec
 
 from group_coordinator.coordinator_state.deadlines import DeadlineKind, Deadlines
-from group_coordinator.coordinator_state.events import GroupCreated
+from group_coordinator.coordinator_state.events import ClockCorrected, GroupCreated
 from group_coordinator.coordinator_state.group import Group
 from group_coordinator.coordinator_state.layout import UNMEASURED, Layout
 from group_coordinator.coordinator_state.offsets.committed import CommittedOffsets
 from group_coordinator.coordinator_state.outages import NO_OUTAGES
 
 if TYPE_CHECKING:
+    from group_coordinator.coordinator_state.clocks import Span
     from group_coordinator.coordinator_state.config import GroupConfig
     from group_coordinator.coordinator_state.events import Event
     from group_coordinator.coordinator_state.group import HasSession
@@ -35,8 +36,8 @@ _LATEST_PLACE = 1 << 62
 _FRESH_MS = 10_000
 """A reader of pictures has read each that is older than this."""
 _REMEMBERED_MS = 60_000
-"""No request is late by so much: the stream refuses it (`checkpoints/shifts.py`), unless twice
-`clock.max.gap.ms` and `trigger.interval.ms` are more."""
+"""No request is late by so much: the core corrects its time (`clocks.py`), unless `clock.max.gap.ms` and
+`trigger.interval.ms` are more."""
 
 GroupT_co = TypeVar("GroupT_co", bound=Group, covariant=True)
 
@@ -67,11 +68,14 @@ class Turn(Generic[GroupT_co]):
         config: GroupConfig,
         outages: Outages = NO_OUTAGES,
         layout: Layout = UNMEASURED,
+        span: Span | None = None,
     ) -> None:
         self.group_id = group_id
         self.config = config
         self.layout = layout
         self.outages = outages
+        self.span = span
+        """The times that its requests can be of; None: a replay, to which it is told."""
         self.offsets = CommittedOffsets(group.offsets if group else b"")
         """The committed offsets of the group; none while there is no group."""
         self.now_ms = group.now_ms if group else 0
@@ -89,6 +93,8 @@ class Turn(Generic[GroupT_co]):
         self._cause: Record | str = ""
         self._request: AnyRequest | None = None
         self._effects = 0
+        self._corrected: tuple[Record, ClockCorrected] | None = None
+        """The newest record that has shown a wrong clock while its group was not known."""
         self._place: int | None = None
         self._replied = 0
         """Replies before this number are to earlier causes, or tell the place of their cause already."""
@@ -126,11 +132,13 @@ class Turn(Generic[GroupT_co]):
     def create_group(self, group: Group) -> None:
         """Create `group`, which has this turn's group id. Not if `is_closed`."""
         if self._group is not None:
-            group.place = self._group.place
+            group.place, group.clocks = self._group.place, self._group.clocks
         self._group = group
         self._deadlines = Deadlines(group)
         self.await_cleanup()
         self.emit(GroupCreated())
+        if self._corrected is not None and self._corrected[0] is self._cause:
+            self._keep_clock(self._corrected[1])
 
     def stored_group(self) -> GroupT_co:
         """The group with its offsets as they are now."""
@@ -152,6 +160,47 @@ class Turn(Generic[GroupT_co]):
         self.now_ms = now_ms
         if self._group is not None:
             self._group.now_ms = self.now_ms
+
+    def shift_ms(self, partition: int) -> int:
+        """Return the milliseconds by which append times of a request partition count later."""
+        return self._group.clocks.get(partition, 0) if self._group is not None else 0
+
+    def seems_ms(self, record: Record) -> int:
+        """The time at which a record seems to have come, before any of its batch has been handled."""
+        shift_ms = self.shift_ms(record.partition)
+        if self.span is None:
+            return record.timestamp_ms + shift_ms
+        correction = self.span.correction(record.timestamp_ms, shift_ms)
+        if correction is None:
+            return record.timestamp_ms + shift_ms
+        # One that cannot be right comes first: no time counts for others before it.
+        return record.timestamp_ms if correction.skipped_ms == 0 else self.span.earliest_ms
+
+    def correct_clock(self, record: Record, shift_ms: int, skipped_ms: int) -> None:
+        """Let append times count `shift_ms` later from `record` on, for the group that it is for.
+
+        If that is not known, the record may create it; of others nothing is kept.
+        """
+        corrected = ClockCorrected(
+            partition=record.partition,
+            offset=record.offset,
+            appended_ms=record.timestamp_ms,
+            shift_ms=shift_ms,
+            skipped_ms=skipped_ms,
+        )
+        # Also if there is no group: a replay may still know one that the time has ended by now.
+        self.begin(f"{record}-clock")
+        self.emit(corrected)
+        if self.is_known:
+            self._keep_clock(corrected)
+        else:
+            self._corrected = record, corrected
+
+    def _keep_clock(self, corrected: ClockCorrected) -> None:
+        if corrected.shift_ms:
+            self.group.clocks[corrected.partition] = corrected.shift_ms
+        else:
+            self.group.clocks.pop(corrected.partition, None)
 
     def restart_session(self, member: HasSession) -> None:
         """Restart the session of `member`: it ends a session timeout from now."""
@@ -220,7 +269,7 @@ class Turn(Generic[GroupT_co]):
                 event_id=f"{self._cause}-{self._effects}",
                 at_ms=self.now_ms,
                 group_id=self.group_id,
-                generation_id=self.group.generation_id,
+                generation_id=self._group.generation_id if self._group else 0,
                 request_id=request.request_id if request else None,
                 principal=(request and request.principal) or msgspec.UNSET,
             )

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import msgspec
 
+from group_coordinator.coordinator_state.clocks import Leeway
 from group_coordinator.coordinator_state.config import INT32_MAX, GroupConfig
 from group_coordinator.coordinator_state.step import Channel
 from group_coordinator.coordinator_state.topics import (
@@ -201,11 +202,20 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid
         return self.clock_max_gap_ms // 2
 
     @property
+    def leeway(self) -> Leeway:
+        """The milliseconds by which requests may seem to be earlier or later than they can be."""
+        return Leeway(
+            later_ms=self.clock_slack_ms + self.clocks_differ_ms,
+            # As far as the clock lets time be ahead of the reader.
+            earlier_ms=self.clocks_differ_ms + self.trigger_interval_ms,
+        )
+
+    @property
     def look_back_ms(self) -> int:
         """The time after which a batch no longer has requests that are later than all of the newest batch.
 
-        A request is later than its batch by less than a clock may jump unnoticed. The watermark is not older
-        than a batch may take.
+        A request seems to be later than its batch by no more than clocks may differ. The watermark is not
+        older than a batch may take.
         """
         return self.clock_slack_ms + self.clock_max_gap_ms + self.stall_ms
 

@@ -12,6 +12,7 @@ from pyspark import AccumulatorParam
 
 from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.coordinator_state.events import (
+    ClockCorrected,
     Event,
     MemberRemoved,
     OffsetsCommitted,
@@ -60,6 +61,9 @@ class Counts:
     """Milliseconds that these took together, by cause."""
     offsets: Counter[str] = field(default_factory=Counter)
     """Partitions whose offset was committed, deleted or expired."""
+    clocks: Counter[tuple[int, int]] = field(default_factory=Counter)
+    """Corrections of clocks, by request partition and how many tenths of a second the clock is ahead. With 0
+    it is right again."""
     timers: Timers = field(default_factory=Timers, compare=False)
     """Groups, by when their next deadline is due; on an executor, how that has changed."""
 
@@ -101,6 +105,8 @@ class Counts:
             case StateChanged():
                 self.state_changes[event.to] += 1
                 self._take_rebalance(event)
+            case ClockCorrected():
+                self.clocks[event.partition, round(-event.shift_ms / 100)] += 1
             case OffsetsCommitted():
                 self.offsets["committed"] += sum(len(topic.partitions) for topic in event.topics)
             case OffsetsDeleted():

@@ -20,6 +20,7 @@ from structlog.typing import FilteringBoundLogger
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.events import (
     AssignmentPropagated,
+    ClockCorrected,
     Event,
     GenerationCompleted,
     GenerationWrapped,
@@ -83,6 +84,7 @@ _LINES: dict[type[Event], _Line] = {
     OffsetsExpired: _Line(logging.INFO, (), ("topics",)),
     GroupDeleted: _Line(logging.INFO),
     RequestLate: _Line(logging.INFO, ("partition", "offset", "appended_ms")),
+    ClockCorrected: _Line(logging.INFO, ("partition", "offset", "appended_ms", "shift_ms", "skipped_ms")),
 }
 # Refusals by which a client learns how it has to go on, as happens in every rebalance.
 _ORDINARY = frozenset({Errors.REBALANCE_IN_PROGRESS, Errors.MEMBER_ID_REQUIRED})

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from itertools import chain
-from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
+from pyspark import TaskContext
 
+from group_coordinator.checkpoints.known import Known
 from group_coordinator.checkpoints.ledger import Notes
-from group_coordinator.checkpoints.shifts import CLOCK_JUMPED, ClockJumpedError, Guard, Shifts
-from group_coordinator.checkpoints.standstills import STOOD_STILL, StoodStillError
 from group_coordinator.checkpoints.timeouts import timeout_of
+from group_coordinator.coordinator_state.clocks import Leeway
 from group_coordinator.coordinator_state.layout import Layout
 from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.newest import header
-from group_coordinator.coordinator_state.standstills import PartitionOutages
 from group_coordinator.coordinator_state.step import Channel, steps
 from group_coordinator.streaming.decision_log import DecisionLog
 from group_coordinator.streaming.spool import spooled_in_log_order
@@ -26,9 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql.streaming.state import GroupState
 
-    from group_coordinator.checkpoints.shifts import Span
     from group_coordinator.coordinator_state.config import GroupConfig
-    from group_coordinator.coordinator_state.standstills import Standstill
     from group_coordinator.coordinator_state.step import StepResult
     from group_coordinator.jobs.settings import Settings
 
@@ -62,9 +60,9 @@ class FunctionArguments(NamedTuple):
     log_level: str = "info"
     log_format: str = "auto"
     notes: Notes = Notes()
-    """The time that does not count, and how append times count."""
-    guard: Guard | None = None
-    """Refuses records whose times cannot be right."""
+    """The time that does not count, and how plans tell log time."""
+    leeway: Leeway = Leeway(0, 0)
+    """By how much requests may seem to be earlier or later than they can be."""
 
     @classmethod
     def of(
@@ -73,7 +71,6 @@ class FunctionArguments(NamedTuple):
         secret: bytes,
         partitions: Mapping[str, int],
         notes: Notes = Notes(),  # noqa: B008 - it does not change
-        guard: Guard | None = None,
     ) -> FunctionArguments:
         """Take from the settings what the function needs. `partitions`: how many each topic has."""
         return cls(
@@ -94,7 +91,7 @@ class FunctionArguments(NamedTuple):
             log_level=settings.log_level,
             log_format=settings.log_format,
             notes=notes,
-            guard=guard,
+            leeway=settings.leeway,
         )
 
     def topics_for(self, key: bytes | None) -> Mapping[Channel, str]:
@@ -109,6 +106,10 @@ class FunctionArguments(NamedTuple):
         return self.output_topics
 
 
+_BATCH_ID = "streaming.sql.batchId"
+"""Spark's name for the local property that tells a task of which batch it is."""
+_NEWEST = 1 << 62
+"""The number of a batch that knows all notes: one that is no batch of a query."""
 _FULL_ANSWERS = 8
 """A task answers the questions about so many groups in full; about any further group it answers one."""
 
@@ -122,11 +123,6 @@ class StatefulFunction:
 
     def __init__(self, arguments: FunctionArguments, count: Callable[[StepResult], None]) -> None:
         self._arguments = arguments
-        self._outages = PartitionOutages(
-            arguments.notes.outages, arguments.notes.standstills, arguments.layout.request_partitions
-        )
-        self._shifts = Shifts(arguments.notes.shifts)
-        self._spans: dict[tuple[int, int, int], Span] = {}
         self._read_bytes = 0
         """Bytes of all answers so far to requests that only read."""
         self._count = count
@@ -153,9 +149,8 @@ class StatefulFunction:
         """
         arguments = self._arguments
         raw_key = None if key[0] is None else bytes(key[0])
-        watermark_ms = state.getCurrentWatermarkMs()
-        if (stands := self._outages.stands_for(raw_key)) is not None:
-            watermark_ms = min(watermark_ms, stands.start_ms)
+        known = self._known.of(raw_key, state.getCurrentProcessingTimeMs(), state.getCurrentWatermarkMs())
+        if known.stands:
             records = iter(records)
             if (first := next(records, None)) is None:
                 _look_again(state)
@@ -170,13 +165,14 @@ class StatefulFunction:
         for result in steps(
             raw_key,
             bytes(state.get[0]) if state.exists else None,
-            # Which reads all of them before it gives the first: so none is decided if one is refused.
-            spooled_in_log_order(self._timed(raw_key, records, state, stands)),
-            watermark_ms,
+            self._records(raw_key, records),
+            known.watermark_ms,
             config,
             arguments.secret,
-            self._outages.of(raw_key),
+            known.outages,
             arguments.layout,
+            known.span,
+            spooled_in_log_order,
         ):
             self._count(result)
             read_bytes = result.read_bytes
@@ -189,50 +185,30 @@ class StatefulFunction:
         if result.state is not None:
             state.update((result.state,))
             # Later than the watermark, or Spark refuses it and the query ends: step() has fired the rest.
-            if stands is not None:
+            if known.stands:
                 _look_again(state)
             elif result.deadline_ms is not None:
                 state.setTimeoutTimestamp(timeout_of(result.deadline_ms))
         elif state.exists:
             state.remove()
 
-    def _timed(
-        self,
-        key: bytes | None,
-        records: Iterable[tuple[Any, ...]],
-        state: GroupState,
-        stands: Standstill | None,
-    ) -> Iterator[Record]:
-        """The records, with the times that they count as.
-
-        Raises `ClockJumpedError` for one that is wrong, and `StoodStillError` for one that shows that the
-        standstill of its partition is over.
-        """
-        topic, guard = self._arguments.request_topic, self._arguments.guard
-        shift_at = self._shifts.at if self._shifts else None
-        over_from_ms = inf if stands is None else stands.start_ms
-        earliest_ms, latest_ms = -inf, inf
-        spans_of = -1
+    def _records(self, key: bytes | None, records: Iterable[tuple[Any, ...]]) -> Iterator[Record]:
+        topic = self._arguments.request_topic
         for partition, offset, timestamp_ms, value in records:
-            if guard is not None and partition != spans_of:
-                span = self._span(guard, partition, state)
-                earliest_ms, latest_ms = span.earliest_ms, span.latest_ms
-                spans_of = partition
-            time_ms = timestamp_ms if shift_at is None else timestamp_ms + shift_at(partition, offset)
-            if not earliest_ms <= time_ms <= latest_ms:
-                raise ClockJumpedError(f"{CLOCK_JUMPED} partition {partition} offset {offset}")
-            if time_ms > over_from_ms:
-                raise StoodStillError(f"{STOOD_STILL} partition {partition} takes requests again")
-            yield Record(topic, partition, offset, time_ms, key, value)
+            yield Record(topic, partition, offset, timestamp_ms, key, value)
 
-    def _span(self, guard: Guard, partition: int, state: GroupState) -> Span:
-        """The times that can be right in that partition."""
-        # Both times are in the plan of the batch: they are the same for all groups, and if it runs again.
-        asked = state.getCurrentProcessingTimeMs(), state.getCurrentWatermarkMs(), partition
-        span = self._spans.get(asked)
-        if span is None:
-            span = self._spans[asked] = guard.span(*asked)
-        return span
+    @cached_property
+    def _known(self) -> Known:
+        """What the batch knows: that of a task's function, which has no other."""
+        task = TaskContext.get()
+        number = None if task is None else task.getLocalProperty(_BATCH_ID)
+        arguments = self._arguments
+        return Known(
+            arguments.notes,
+            _NEWEST if number is None else int(number),
+            arguments.layout.request_partitions,
+            arguments.leeway,
+        )
 
 
 def _look_again(state: GroupState) -> None:

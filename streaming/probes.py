@@ -10,9 +10,6 @@ connection in their order, and a request for several partitions when it knows of
 that takes nothing would hold up the others. The broker is to wait for half a second only. After that it says
 which were written. A second producer asks a partition that was not from then on. Brokers may take as long for
 its requests as is of use, because the partition may be slow and nothing worse.
-
-The leader stamps a probe as it stamps requests. So probes also show by how much its clock is wrong, which is
-of use when a shift is noted (`group_coordinator.checkpoints.shifts`).
 """
 
 from __future__ import annotations
@@ -27,7 +24,6 @@ from kafka import KafkaProducer
 from kafka.errors import AuthorizationError, KafkaError
 from kafka.net.compat import KafkaNetClient
 
-from group_coordinator.checkpoints.shifts import Measured
 from group_coordinator.coordinator_state.log import PROBE
 from group_coordinator.jobs.producers import close_producer
 from group_coordinator.streaming.schedule import Pace
@@ -47,8 +43,6 @@ _LINGER_MS = 5
 """For the probes of one moment. They are sent one after the other."""
 _WRITE_MS = 500
 """The time that a broker has to write a probe. Longer would hold up others until they are in doubt."""
-_MEASURED_MS = 10_000
-"""For how long it is of use what a leader's clock was found to be. It may jump again."""
 _SETTLING_MS = 20_000
 """The least time between a restart because of partitions that are stuck and one that is not urgent."""
 
@@ -147,10 +141,11 @@ class WriteTimes:
         for times in (self._written_ms, self._doubted_ms, self._sent_ms, self._asked_ms):
             times.clear()
 
-    def settle(self, standing: Collection[int], now_ms: float) -> set[int] | None:
+    def settle(self, standing: Collection[int], now_ms: float) -> dict[int, float] | None:
         """Return the partitions that take no requests besides `standing`; None as long as it is not known.
 
-        The others do. They are in doubt no more, because a query begins, and until then is an outage.
+        With each is how long ago it was sent the first probe that it has not taken. The others take requests.
+        They are in doubt no more, because a query begins, and until then is an outage.
         """
         self._standing = {it: self._standing.get(it, now_ms) for it in standing}
         silent = self._silent(now_ms)
@@ -162,7 +157,7 @@ class WriteTimes:
             return None
         self._doubted_ms = {it: at for it, at in self._doubted_ms.items() if it in known}
         self._harmed &= known
-        return silent
+        return {it: now_ms - self._asked_ms[it] for it in silent}
 
     def be_patient(self, now_ms: float) -> None:
         """Take in that all of Kafka may have been away until now."""
@@ -265,8 +260,6 @@ class Probes:
         """By the time that a broker has to write what they send."""
         self._slow: set[int] = set()
         """The partitions that have not taken the newest probe as soon as they should."""
-        self._clocks: dict[int, Measured] = {}
-        """The clocks of partitions' leaders, with times by `_now_ms`."""
         self._futures: dict[int, Any] = {}
         self._is_restarting = False
         self._stopping = False
@@ -329,7 +322,7 @@ class Probes:
         with self._lock:
             return self._times.answers(_now_ms())
 
-    def settle(self, standing: Collection[int]) -> set[int] | None:
+    def settle(self, standing: Collection[int]) -> dict[int, float] | None:
         """The partitions that take no requests, besides `standing`. See `WriteTimes`."""
         self._check()
         with self._lock:
@@ -351,23 +344,6 @@ class Probes:
         """The partitions that stand still, as is noted, and take requests again."""
         with self._lock:
             return self._times.healed()
-
-    def measured(self, log_time_ms: int) -> dict[int, Measured]:
-        """Return by how much the clocks of partitions' leaders are ahead of log time.
-
-        Log time is `log_time_ms` now. Clocks are left out that were not measured lately.
-        """
-        now_ms = _now_ms()
-        ahead_ms = log_time_ms - now_ms
-        with self._lock:
-            clocks = list(self._clocks.items())
-        return {
-            partition: Measured(
-                each.ahead_ms - ahead_ms, each.at_ms + ahead_ms, each.offset, each.since_ms + ahead_ms
-            )
-            for partition, each in clocks
-            if now_ms - each.at_ms <= _MEASURED_MS
-        }
 
     def _check(self) -> None:
         """Raise what has ended the thread, if anything has: time would wait for ever."""
@@ -407,18 +383,10 @@ class Probes:
                 with self._lock:
                     took_ms = self._times.taken(partition, now_ms)
                     if took_ms < _WRITE_MS:
-                        self._measure(partition, future.value, now_ms, took_ms)
                         self._slow.discard(partition)
             else:
                 self._slow.add(partition)
                 self._lost(partition, future.exception)
-
-    def _measure(self, partition: int, written: Any, now_ms: float, took_ms: float) -> None:
-        """Take in when the leader has written a probe, by its own clock."""
-        sent_ms = now_ms - took_ms / 2
-        measured = Measured(written.timestamp - sent_ms, now_ms, written.offset, sent_ms)
-        # As exactly as can be measured.
-        self._clocks[partition] = measured.after(self._clocks.get(partition), _WRITE_MS)
 
     def _send(self, partition: int) -> None:
         # Before the producer looks for Kafka.

@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from group_coordinator.checkpoints.ledger import Notes
-    from group_coordinator.checkpoints.shifts import Guard
     from group_coordinator.coordinator_state.step import StepResult
     from group_coordinator.jobs.settings import Settings
 
@@ -166,8 +165,8 @@ def _coordinate(
         begin = offsets_at(client_config, settings.topics_requests, settings.starting_offsets)
         watch.batches.read = {settings.topics_requests: begin}
 
-    def start(notes: Notes, guard: Guard, catches_up: bool) -> StreamingQuery:  # noqa: FBT001 - as it is called
-        arguments = FunctionArguments.of(settings, secret, partitions, notes, guard)
+    def start(notes: Notes, catches_up: bool) -> StreamingQuery:  # noqa: FBT001 - as it is called
+        arguments = FunctionArguments.of(settings, secret, partitions, notes)
         # On an executor `CountsParam` takes a call's result as well.
         count = cast("Callable[[StepResult], None]", counts.add)
         return start_query(spark, settings, arguments, count, catches_up=catches_up)

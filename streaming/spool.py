@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from group_coordinator.coordinator_state.log import Record, in_log_order
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 __all__ = ["spooled_in_log_order"]
 
@@ -23,7 +23,7 @@ _SMALL_BYTES = 1_000
 """A value of at most so many bytes is always held. A heartbeat is: to write and read it costs more."""
 
 
-def spooled_in_log_order(records: Iterable[Record]) -> Iterable[Record]:
+def spooled_in_log_order(records: Iterable[Record], counts: Callable[[Record], int]) -> Iterable[Record]:
     """Read all records, and do what `in_log_order` does, but hold at most 16 MB of values above 1 kB.
 
     The others are in a file without a name, which is gone when the iterator over the records is closed or has
@@ -36,11 +36,13 @@ def spooled_in_log_order(records: Iterable[Record]) -> Iterable[Record]:
         held.append(record)
         held_bytes += len(record.value or b"")
         if held_bytes > _HELD_BYTES:
-            return _spooled(held, waiting)
-    return in_log_order(held)
+            return _spooled(held, waiting, counts)
+    return in_log_order(held, counts)
 
 
-def _spooled(held: list[Record], waiting: Iterator[Record]) -> Iterator[Record]:
+def _spooled(
+    held: list[Record], waiting: Iterator[Record], counts: Callable[[Record], int]
+) -> Iterator[Record]:
     places: dict[tuple[int, int], tuple[int, int]] = {}
     with TemporaryFile(prefix="group-coordinator-") as file:
         for record in waiting:
@@ -50,7 +52,7 @@ def _spooled(held: list[Record], waiting: Iterator[Record]) -> Iterator[Record]:
                 file.write(value)
                 record = record._replace(value=None)  # noqa: PLW2901
             held.append(record)
-        for record in in_log_order(held):
+        for record in in_log_order(held, counts):
             place = places.get((record.partition, record.offset))
             if place is None:
                 yield record

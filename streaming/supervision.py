@@ -18,21 +18,19 @@ that deadlines still pass. Members whose heartbeats are read in between do not e
 from __future__ import annotations
 
 import logging
-import re
 import time
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka.errors import AuthorizationError, KafkaError, SaslAuthenticationFailedError
 from pyspark.errors import PySparkException
 
-from group_coordinator.checkpoints.jumps import note_shifts
 from group_coordinator.checkpoints.ledger import Ledger, Notes
 from group_coordinator.checkpoints.offset_log import newest_planned
-from group_coordinator.checkpoints.outages import note_outage, reached_ms
-from group_coordinator.checkpoints.shifts import CLOCK_JUMPED, NO_SHIFTS, Guard, is_off
+from group_coordinator.checkpoints.outages import next_batch, note_begin, reached_ms
 from group_coordinator.checkpoints.standing import note_standstills
-from group_coordinator.checkpoints.standstills import STOOD_STILL
+from group_coordinator.checkpoints.times import append_times
 from group_coordinator.jobs.health import Activity
 from group_coordinator.jobs.java_errors import first_line, with_stack
 from group_coordinator.jobs.kafka_config import python_client_config
@@ -43,9 +41,9 @@ from group_coordinator.streaming.errors import CoordinatorError
 from group_coordinator.streaming.group_limit import GroupLimit
 from group_coordinator.streaming.polling import Pause, Polling
 from group_coordinator.streaming.quiet import Quietness
-from group_coordinator.streaming.schedule import Pace
 from group_coordinator.streaming.ticks import TickReader
 from group_coordinator.streaming.timers import Known
+from group_coordinator.streaming.wrong_clocks import WrongClocks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -55,7 +53,6 @@ if TYPE_CHECKING:
 
     from group_coordinator.checkpoints.files import CheckpointFiles
     from group_coordinator.checkpoints.offset_log import PlannedBatch
-    from group_coordinator.checkpoints.shifts import Measured
     from group_coordinator.jobs.settings import Settings
     from group_coordinator.streaming.leadership import Leadership
     from group_coordinator.streaming.metrics import Watch
@@ -76,7 +73,6 @@ _CONFLICT = "[CONCURRENT_STREAM_LOG_UPDATE]"
 """Spark's error condition for a batch that somebody else has planned, or committed."""
 _MOST_CONFLICTS = 3
 """With more, and no batch between them, the other writer is no coordinator that will notice and stop."""
-_MET = re.compile(re.escape(STOOD_STILL) + r" partition (\d+)")
 
 
 class _Reading(NamedTuple):
@@ -96,7 +92,7 @@ class _Reading(NamedTuple):
 class Supervision:
     """Runs queries of one checkpoint until asked to stop.
 
-    `start(notes, guard, catches_up)` starts a query; see `start_query`.
+    `start(notes, catches_up)` starts a query; see `start_query`.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - its parts, each of them once
@@ -104,7 +100,7 @@ class Supervision:
         settings: Settings,
         files: CheckpointFiles,
         spark: SparkSession,
-        start: Callable[[Notes, Guard, bool], StreamingQuery],
+        start: Callable[[Notes, bool], StreamingQuery],
         leadership: Leadership,
         watch: Watch,
         topics: TopicWatch,
@@ -135,15 +131,12 @@ class Supervision:
         self._has_begun = False
         """Whether there was a query. Before that Kafka may be the wrong one, and after it only away."""
         self._conflicts = 0
-        """How often the query has ended by a conflict or a jump since the last batch that ended."""
-        self._guard: Guard | None = None
-        """The guard of the newest query ..."""
-        self._shifts = NO_SHIFTS
-        """... and the shifts."""
+        """How often the query has ended by a conflict since the last batch that ended."""
+        self._ahead_ms = 0
+        """How far log time was ahead of this machine's clock when the newest query began."""
+        self._clocks = WrongClocks()
         self._broker_is_off = False
         """Whether it was told that the clock of the ticks' broker is wrong."""
-        self._met: set[int] = set()
-        """Partitions that stand still, as is noted, of which the query has met requests."""
         self._quietness = Quietness(time.monotonic())
         self._known = Known(self._counts.timers, settings.group.group_max_session_timeout_ms / 1000)
 
@@ -185,49 +178,8 @@ class Supervision:
         self._activity = Activity.CATCHING_UP
         self._batches.restart()
         self._known.forget()
-        coordinator = self._leadership.coordinator
-        with (
-            Clock.of(
-                self._settings,
-                self._client_config,
-                coordinator,
-                Progress(
-                    self._stalled,
-                    self._ticks_caught_up,
-                    self._counts.timers,
-                    self._probes.unwritten_ms,
-                    self._probes.tick,
-                    self._needs_few_ticks,
-                ),
-                reached_ms(self._ledger),
-                self._leadership.alive_at,
-            ) as clock,
-            self._corrections.during(lambda: clock.failure is None),
-        ):
-            query: StreamingQuery | None = None
-            reason: str | None = None
-            try:
-                self._probes.clock_begins()
-                self._note_shifts(self._probes.measured(clock.now_ms), clock)
-                self._end_standstills(clock)
-                began_ms = clock.now_ms
-                for reading in self._readings():
-                    silent = self._silent(clock)
-                    measured = self._measured(clock, began_ms)
-                    if self._are_off(measured):
-                        # A clock has jumped since the batch before was planned.
-                        self._note_shifts(measured, clock)
-                    self._corrections.begin(clock.now_ms, runs_again=reading.runs_again)
-                    self._note_outage(reading, clock)
-                    # The batch runs again as it did before. No time passes, so that this can wait.
-                    self._begin_standstills(() if reading.runs_again else silent)
-                    self._guard = self._make_guard(reading, clock)
-                    query = self._begin(reading, self._guard)
-                    reason = self._watch(query, clock, reading)
-                    if reason is not None or self._stopping.is_set():
-                        break
-            except ClockStoppedError as error:
-                reason = str(error)
+        with self._new_clock() as clock, self._corrections.during(lambda: clock.failure is None):
+            query, reason = self._run_queries(clock)
             if query is not None and reason is None:
                 self._say("stopping after the running batch")
                 self._health.does(Activity.STOPPING)
@@ -243,6 +195,50 @@ class Supervision:
                     query.stop()
                 self._health.does(Activity.RESTARTING)
 
+    def _new_clock(self) -> Clock:
+        progress = Progress(
+            self._stalled,
+            self._ticks_caught_up,
+            self._counts.timers,
+            self._probes.unwritten_ms,
+            self._probes.tick,
+            self._needs_few_ticks,
+        )
+        return Clock.of(
+            self._settings,
+            self._client_config,
+            self._leadership.coordinator,
+            progress,
+            reached_ms(self._ledger),
+            self._leadership.alive_at,
+        )
+
+    def _run_queries(self, clock: Clock) -> tuple[StreamingQuery | None, str | None]:
+        """Run one query after the other, until asked to stop, or until a new clock has to begin.
+
+        Returns the newest query, and why a new clock has to begin.
+        """
+        query: StreamingQuery | None = None
+        try:
+            self._probes.clock_begins()
+            self._end_standstills(clock)
+            for reading in self._readings():
+                self._note(reading, clock)
+                query = self._begin(reading)
+                reason = self._watch(query, clock, reading)
+                if reason is not None or self._stopping.is_set():
+                    return query, reason
+        except ClockStoppedError as error:
+            return query, str(error)
+        return query, None
+
+    def _note(self, reading: _Reading, clock: Clock) -> None:
+        """Note all that a query has to know that begins now."""
+        silent = self._silent(clock)
+        self._corrections.begin(clock.now_ms, runs_again=reading.runs_again)
+        self._note_begin(reading, clock)
+        self._begin_standstills(silent)
+
     def _readings(self) -> Iterator[_Reading]:
         newest = newest_planned(self._files)
         reading = _Reading(runs_again=newest is not None and not newest.is_committed)
@@ -255,35 +251,39 @@ class Supervision:
             reading = _Reading(counts_ms=self._settings.clock_max_gap_ms, read_ms=self._resumed_ms)
         yield _Reading(catches_up=False)
 
-    def _silent(self, clock: Clock) -> Collection[int]:
-        """The request partitions that take no requests. Waits until it is known of each."""
+    def _silent(self, clock: Clock) -> Mapping[int, int]:
+        """The request partitions that take no requests, and the log time since which each was asked.
+
+        Waits until it is known of each.
+        """
         while (silent := self._probes.settle(self._ledger.standing.keys())) is None:
             self._health.does(Activity.STARTING)
             if clock.failure is not None:
                 raise clock.failure
             if self._stopping.wait(_LOOK_WHILE_CATCHING_UP_S):
-                return ()
-        return silent
+                return {}
+        now_ms = clock.now_ms
+        return {partition: round(now_ms - asked_ms) for partition, asked_ms in silent.items()}
 
-    def _note_outage(self, reading: _Reading, clock: Clock) -> None:
-        """Note what has passed until now as an outage."""
+    def _note_begin(self, reading: _Reading, clock: Clock) -> None:
+        """Note that a query begins, and what has passed until now as an outage."""
         self._resumed_ms = 0
 
-        def resumed() -> int:
-            # Not before Kafka has told what was read, which takes as long as Kafka is away. A query that
-            # begins long after the clock has stopped would plan a batch without knowing of the time since.
+        def resumed() -> tuple[int, int]:
+            # As late as can be. A query that begins long after the clock has stopped would plan a batch
+            # without knowing of the time since.
             self._resumed_ms = clock.hold(reading.read_ms) if reading.catches_up else clock.resume()
-            return self._resumed_ms
+            return self._resumed_ms, clock.ahead_of_driver_ms
 
-        note_outage(
+        begun = note_begin(
             self._ledger,
-            self._client_config,
-            self._settings.topics_requests,
             resumed,
-            look_back_ms=self._settings.look_back_ms,
+            later_ms=self._settings.leeway.later_ms,
+            catches_up=reading.catches_up,
             counts_ms=reading.counts_ms,
             closed=self._limit.is_closed,
         )
+        self._ahead_ms = begun.ahead_ms
         outages = self._ledger.outages
         self._limit.is_closed = bool(outages) and outages[-1].closed
         self._metrics.closed.set(self._limit.is_closed)
@@ -291,68 +291,18 @@ class Supervision:
             goes_on = not reading.catches_up or reading.counts_ms > 0
             self._metrics.outage(outages[-1], is_longer=goes_on)
 
-    def _make_guard(self, reading: _Reading, clock: Clock) -> Guard:
-        pace, outages = Pace.of(self._settings), self._ledger.outages
-        return Guard(
-            ahead_ms=clock.ahead_of_driver_ms,
-            later_ms=self._settings.clock_slack_ms + self._settings.clocks_differ_ms,
-            # As far as the clock lets time be ahead of the reader. It may have been farther when the reader
-            # stopped, and clocks differ besides.
-            earlier_ms=pace.most_ahead_ms + pace.max_gap_ms if reading.catches_up else pace.ahead_ms,
-            outage=outages[-1] if outages else None,
-            standstills=tuple({it.partition: it for it in self._ledger.standstills}.values()),
-        )
+    def _begin_standstills(self, silent: Mapping[int, int]) -> None:
+        """Note that these partitions take no requests, before anything more of their groups is decided.
 
-    def _measured(self, clock: Clock, since_ms: float) -> dict[int, Measured]:
-        """By how much the clocks of partitions' leaders are wrong, as was measured since then."""
-        measured = self._probes.measured(clock.now_ms)
-        return {it: each for it, each in measured.items() if each.at_ms > since_ms}
-
-    def _note_shifts(self, measured: Mapping[int, Measured], clock: Clock) -> None:
-        """Have the batch that was running run again with times that the guard accepts.
-
-        Whatever has ended the query: Spark tries a task again that has refused a record, and the clock may
-        have stopped first.
+        `silent`: since when each was asked, in log time.
         """
-        guard = self._guard and self._guard._replace(ahead_ms=clock.ahead_of_driver_ms)
-        self._shifts, noted = note_shifts(
-            self._ledger,
-            self._client_config,
-            self._settings.topics_requests,
-            guard,
-            differ_ms=self._settings.clocks_differ_ms,
-            most=self._settings.max_batch_records,
-            measured=measured,
-        )
-        for partition, _, shift_ms in noted:
-            self._metrics.clock_shifts.inc()
-            if shift_ms:
-                self._say(
-                    f"the clock of request partition {partition}'s leader has jumped by "
-                    f"{-shift_ms / 1000:+.1f} s: its requests count as of now"
-                )
-            else:
-                self._say(
-                    f"the clock of request partition {partition}'s leader is right again: its requests count "
-                    "as of their append times"
-                )
-
-    def _are_off(self, measured: Mapping[int, Measured]) -> bool:
-        """Whether requests of a partition count as of a wrong time."""
-        differ_ms = self._settings.clocks_differ_ms
-        return any(
-            is_off(self._shifts.newest_ms(partition), each.shift_ms, differ_ms)
-            for partition, each in measured.items()
-        )
-
-    def _begin_standstills(self, silent: Collection[int]) -> None:
-        """Note that these partitions take no requests, before anything more of their groups is decided."""
+        topic = self._settings.topics_requests
         for partition in note_standstills(
             self._ledger,
-            self._client_config,
-            self._settings.topics_requests,
+            topic,
             silent,
-            self._resumed_ms,
+            partial(append_times, self._client_config, topic),
+            later_ms=self._settings.leeway.later_ms,
             look_back_ms=self._settings.look_back_ms,
         ):
             self._say(f"request partition {partition} takes no requests: time stands still for its groups")
@@ -361,12 +311,13 @@ class Supervision:
 
     def _end_standstills(self, clock: Clock) -> None:
         """Note which partitions take requests again, before anything of their groups is decided."""
-        healed = self._probes.healed() | self._met
-        self._met.clear()
-        if healed:
-            for partition, start_ms, end_ms in self._ledger.end_standstills(healed, clock.now_ms):
-                took_ms = (end_ms or start_ms) - start_ms
-                self._say(f"request partition {partition} takes requests again, after {took_ms / 1000:.1f} s")
+        if healed := self._probes.healed():
+            batch = next_batch(newest_planned(self._files))
+            for it in self._ledger.end_standstills(healed, clock.now_ms, batch):
+                took_ms = (it.end_ms or it.start_ms) - it.start_ms
+                self._say(
+                    f"request partition {it.partition} takes requests again, after {took_ms / 1000:.1f} s"
+                )
 
     def _tell_skew(self, clock: Clock) -> None:
         self._metrics.clock_skew.set(clock.skew_ms / 1000)
@@ -381,11 +332,21 @@ class Supervision:
             else:
                 self._say(f"the clock of the leader of topic {topic} is right again")
 
-    def _begin(self, reading: _Reading, guard: Guard) -> StreamingQuery:
+    def _tell_clocks(self) -> None:
+        for partition, is_wrong, ahead_s in self._clocks.look(self._counts, time.monotonic()):
+            if is_wrong:
+                self._say(
+                    f"the clock of request partition {partition}'s leader is wrong by {ahead_s:+.1f} s: "
+                    "its requests count as of now"
+                )
+            else:
+                self._say(f"the clock of request partition {partition}'s leader is right again")
+
+    def _begin(self, reading: _Reading) -> StreamingQuery:
         self._batches.restart()
         self._activity = Activity.CATCHING_UP if reading.catches_up else Activity.COORDINATING
         try:
-            query = self._start(self._ledger.notes, guard, reading.catches_up)
+            query = self._start(self._ledger.notes, reading.catches_up)
         except PySparkException as error:
             raise CoordinatorError(f"the query cannot start: {first_line(error)}") from error
         self._has_begun = True
@@ -405,6 +366,7 @@ class Supervision:
         while not self._stopping.wait(_LOOK_WHILE_CATCHING_UP_S if is_catching_up else _LOOK_S):
             self._health.does(self._activity, self._patience_ms[self._activity])
             self._tell_skew(clock)
+            self._tell_clocks()
             pause = self._quietness.look(self._counts.heard, self._counts.followed, time.monotonic())
             polling.set(Pause.NONE if is_catching_up else pause)
             if self._batches.groups is not None:
@@ -419,7 +381,7 @@ class Supervision:
                     # Given more time again and again, the longest of first batches ends some day.
                     self._patience_ms[self._activity] *= 2
                 return str(failure)
-            if (reason := self._shown_by_probes(clock)) is not None:
+            if (reason := self._has_changed(clock)) is not None:
                 return reason
             # The JVM is asked after that, since it may stand still.
             if not query.isActive:
@@ -440,17 +402,17 @@ class Supervision:
         self._conflicts = 0
         self._patience_ms[self._activity] = self._least_ms[self._activity]
 
-    def _shown_by_probes(self, clock: Clock) -> str | None:
-        """Return why the query has to restart, by what the request partitions do with probes."""
+    def _has_changed(self, clock: Clock) -> str | None:
+        """Return why the query has to restart: what it was told when it began is not true any more."""
         is_coordinating = self._activity is Activity.COORDINATING
         if is_coordinating and (stuck := self._probes.stuck()):
             self._probes.restarted()
             return f"{_partitions(stuck)} no requests"
         if healed := self._probes.healed():
             return f"{_partitions(healed)} requests again"
-        has_planned = self._batches.groups is not None
-        if is_coordinating and has_planned and self._are_off(self._measured(clock, self._resumed_ms)):
-            return "a clock has jumped"
+        if abs(clock.ahead_of_driver_ms - self._ahead_ms) > self._settings.clock_max_gap_ms:
+            # The plans of its batches have the time of this clock.
+            return "this machine's clock and log time have come apart"
         return None
 
     def _why_ended(self, query: StreamingQuery, *, may_end: bool) -> str | None:
@@ -465,14 +427,6 @@ class Supervision:
             # one. Its answers were the same. The clock tells which of the two goes on.
             self._conflicts += 1
             return "another coordinator has written to the checkpoint"
-        if (met := _MET.search(str(error))) and self._conflicts < _MOST_CONFLICTS:
-            self._conflicts += 1
-            self._met.add(int(met[1]))
-            return f"request partition {met[1]} takes requests again"
-        if CLOCK_JUMPED in str(error) and self._conflicts < _MOST_CONFLICTS:
-            # The batch is accepted with the shifts that are noted now, so once would do.
-            self._conflicts += 1
-            return "a clock has jumped"
         _log.error("%s", with_stack(error))
         raise CoordinatorError(f"the query failed: {first_line(error)}")
 

@@ -15,8 +15,8 @@ from group_coordinator.checkpoints.ledger import Notes, notes_of
 from group_coordinator.checkpoints.places import offsets_at, parse_time
 from group_coordinator.checkpoints.replay import replay
 from group_coordinator.checkpoints.request_log import read_requests
-from group_coordinator.checkpoints.shifts import Shifts
 from group_coordinator.checkpoints.topics import read_topics
+from group_coordinator.coordinator_state.deadlines import LATEST_MS
 from group_coordinator.coordinator_state.foreign import UnreadableError
 from group_coordinator.coordinator_state.standstills import PartitionOutages
 from group_coordinator.jobs.kafka_config import python_client_config
@@ -51,7 +51,6 @@ def events(
     secret = _secret(header, settings.member_id_secret)
     until_ms = None if until is None else parse_time(until)
     notes = header.notes if ledger is None else _read_notes(ledger)
-    shifted = Shifts(notes.shifts)
     wanted = {group_id.encode() for group_id in group_ids}
     stored: dict[bytes | None, bytes] = {}
     if start is None:
@@ -74,8 +73,9 @@ def events(
     )
     first = offsets_at(client_config, topic, start) if start else header.offsets.get(topic, {})
     last = offsets_at(client_config, topic, end)
-    late = read_late_times(client_config, topic, first, last, settings.topics_events, shifted)
-    records = told_late(read_requests(client_config, topic, first, last, shifted), late)
+    since_ms = LATEST_MS if start else header.watermark_ms
+    late = read_late_times(client_config, topic, first, last, settings.topics_events, since_ms)
+    records = told_late(read_requests(client_config, topic, first, last), late)
     if wanted:
         records = (record for record in records if record.key in wanted)
         stored = {key: state for key, state in stored.items() if key in wanted}

@@ -86,6 +86,7 @@ class ClassicGroup(msgspec.Struct, kw_only=True, array_like=True):
     place: int = 0
     is_ahead: bool = False
     pictured: int = 0
+    clocks: dict[int, int] = {}
 
     @classmethod
     def new(cls, group_id: str, now_ms: int) -> Self:

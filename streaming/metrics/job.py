@@ -47,11 +47,6 @@ class JobMetrics:
             registry=registry,
         )
 
-        self.clock_shifts = Counter(
-            "group_coordinator_clock_shifts",
-            "Times that a request partition's append times were shifted, or not any more.",
-            registry=registry,
-        )
         self.standing = Gauge(
             "group_coordinator_request_partitions_standing",
             "Request partitions that take no requests, so that time stands still for their groups.",

@@ -4,7 +4,7 @@ import json
 import shutil
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
@@ -15,7 +15,10 @@ from group_coordinator.checkpoints.export import Export, ExportedGroup, ExportHe
 from group_coordinator.checkpoints.files import CheckpointFiles
 from group_coordinator.checkpoints.identity import Identity, read_identity, write_identity
 from group_coordinator.checkpoints.json_lines import read_json_lines, write_json_lines
+from group_coordinator.checkpoints.ledger import Notes
 from group_coordinator.checkpoints.offset_log import committed_batches, newest_committed
+from group_coordinator.coordinator_state.outages import Outage
+from group_coordinator.coordinator_state.standstills import Standstill
 from group_coordinator.coordinator_state.stored import SCHEMA_VERSION, decode_group, encode_group
 
 if TYPE_CHECKING:
@@ -139,6 +142,30 @@ def test_the_secret_is_only_exported_if_asked_for(
     assert ("drawn" if with_secret else "", "digest") == (exported.secret, exported.secret_sha256)
 
 
+# -- the notes of the ledger -------------------------------------------------------------------------
+
+
+def test_the_notes_know_of_no_batches(tmp_path: Path) -> None:
+    """Batches have other numbers where they go."""
+    standstills = [Standstill(0, 6, 8, batch=7, end_batch=9), Standstill(1, 4, batch=8)]
+    file = tmp_path / "it.jsonl"
+    write(file, header(0, outages=[Outage(3, 5)], standstills=standstills))
+    read = read_json_lines(file).header
+
+    assert (read.outages, read.standstills) == ([Outage(3, 5)], standstills)
+    assert read.notes == Notes((Outage(3, 5),), (Standstill(0, 6, 8), Standstill(1, 4)))
+    assert read.notes.as_of(0) == read.notes
+
+
+def test_an_export_of_a_version_that_noted_no_batches(tmp_path: Path) -> None:
+    file = tmp_path / "it.jsonl"
+    before = {"outages": [[3, 5, False]], "standstills": [[0, 6, 8], [1, 4, None]], "shifts": [[0, 7, -12]]}
+    file.write_text(json.dumps(msgspec.to_builtins(header(0)) | before) + "\n")
+
+    expected = Notes((Outage(3, 5),), (Standstill(0, 6, 8), Standstill(1, 4)))
+    assert read_json_lines(file).header.notes == expected
+
+
 # -- what cannot be exported, or read ------------------------------------------------------------------
 
 
@@ -147,7 +174,7 @@ def test_what_is_no_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
         export_checkpoint(spark, str(tmp_path))
 
 
-def header(groups: int, **fields: int) -> ExportHeader:
+def header(groups: int, **fields: Any) -> ExportHeader:
     identity = Identity(
         schema_version=1, request_topic="r", clock_topic="c", state_partitions=2, secret="", secret_sha256=""
     )

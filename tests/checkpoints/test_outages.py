@@ -1,207 +1,241 @@
+"""What is noted when a query begins: the outage that is over, and how plans of its batches tell log time."""
+
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
-import msgspec
 import pytest
-from kafka import KafkaProducer, TopicPartition
-from kafka.admin import KafkaAdminClient
 
-from group_coordinator.checkpoints.files import CheckpointFiles
-from group_coordinator.checkpoints.ledger import FILE, Ledger
-from group_coordinator.checkpoints.outages import note_outage
-from group_coordinator.checkpoints.shifts import Shift
+from group_coordinator.checkpoints.ledger import FILE, Begun, Ledger, Notes
+from group_coordinator.checkpoints.outages import note_begin
+from group_coordinator.coordinator_state.deadlines import LATEST_MS
 from group_coordinator.coordinator_state.outages import Outage
+from tests.checkpoints.in_memory import Files, commit, plan
 
-pytestmark = pytest.mark.spark
-
-LATE_MS = 10**15
-LOOK_BACK_MS = 12_000
-_numbers = itertools.count(1)
-
-
-def note(files: CheckpointFiles, *arguments: Any, **choices: Any) -> list[Outage]:
-    """All outages once one has been noted, as the next coordinator reads them."""
-    note_outage(Ledger.read(files), *arguments, look_back_ms=LOOK_BACK_MS, **choices)
-    return read_outages(files)
-
-
-def read_outages(files: CheckpointFiles) -> list[Outage]:
-    return list(Ledger.read(files).outages)
-
-
-class Topic:
-    """A topic of two partitions; `times` by partition and offset."""
-
-    def __init__(self, config: dict[str, Any]) -> None:
-        self.name = f"outages{next(_numbers)}"
-        self.times: dict[int, dict[int, int]] = {0: {}, 1: {}}
-        self._config = config
-        self._admin = KafkaAdminClient(**config)
-        configs = {"message.timestamp.type": "LogAppendTime"}
-        self._admin.create_topics({self.name: {"num_partitions": 2, "configs": configs}})
-        self._admin.wait_for_topics([self.name])
-
-    def write(self, *partitions: int, **settings: Any) -> None:
-        """One record for each. With a transactional id: in a transaction, which leaves a marker behind."""
-        producer = KafkaProducer(**self._config, **settings)
-        if settings:
-            producer.init_transactions()
-            producer.begin_transaction()
-        for partition in partitions:
-            appended = producer.send(self.name, b"x", partition=partition).get(30)
-            self.times[partition][appended.offset] = appended.timestamp
-        if settings:
-            producer.commit_transaction()
-        producer.close()
-
-    def delete_until(self, offset: int) -> None:
-        """As retention does it."""
-        self._admin.delete_records({TopicPartition(self.name, 0): offset})
-
-    def close(self) -> None:
-        self._admin.close()
+LATER_MS = 3_500
+TEN_HOURS_MS = 36_000_000
 
 
 @pytest.fixture
-def config(bootstrap_servers: str) -> dict[str, Any]:
-    return {"bootstrap_servers": bootstrap_servers}
+def files() -> Any:
+    """Those of a checkpoint whose first query began at 100 s, by a clock that is right."""
+    files: Any = Files()
+    note(files, 100_000)
+    return files
 
 
-@pytest.fixture
-def topic(config: dict[str, Any]) -> Any:
-    topic = Topic(config)
-    yield topic
-    topic.close()
+def note(files: Any, resumed_ms: int, ahead_ms: int = 0, **choices: Any) -> list[Outage]:
+    """All outages once a query begins, as the next coordinator reads them, without the batches' numbers."""
+    begun = note_begin(Ledger.read(files), lambda: (resumed_ms, ahead_ms), later_ms=LATER_MS, **choices)
+    assert begun == notes_in(files).begun[-1]
+    return [it._replace(batch=0) for it in notes_in(files).outages]
 
 
-def plan(
-    files: CheckpointFiles, batch_id: int, watermark_ms: int, *ends: int, topic: Topic, at_ms: int = 0
+def notes_in(files: Any) -> Notes:
+    return Ledger.read(files).notes
+
+
+def newest_in(files: Any) -> Begun:
+    return notes_in(files).begun[-1]
+
+
+def test_a_new_checkpoint_has_had_none(files: Any) -> None:
+    assert notes_in(files) == Notes(begun=(Begun(0, 0, LATEST_MS),))
+
+
+# -- its begin ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_committed", [False, True])
+def test_it_begins_with_the_latest_time_that_a_request_of_the_newest_batch_can_count_as(
+    files: Any, is_committed: bool
 ) -> None:
-    """As Spark plans a batch that ends at these offsets."""
-    metadata = {"batchWatermarkMs": watermark_ms, "batchTimestampMs": at_ms, "conf": {}}
-    source = {topic.name: dict(enumerate(ends))}
-    lines = [b"v1", msgspec.json.encode(metadata), msgspec.json.encode(source)]
-    files.write(f"offsets/{batch_id}", b"\n".join(lines))
+    plan(files, 0, 101_000, 5)
+    commit(files, 0, 100_500)
+    plan(files, 1, 102_000, 5, watermark_ms=100_500)
+    if is_committed:
+        commit(files, 1, 101_500)
+    assert note(files, 120_000) == [Outage(102_000 + LATER_MS, 120_000)]
+    assert newest_in(files) == Begun(2, 0, LATEST_MS)
 
 
-def test_a_new_checkpoint_has_had_none(files: CheckpointFiles, config: dict[str, Any]) -> None:
-    assert note(files, config, topic.name, lambda: LATE_MS) == []
-    assert read_outages(files) == []
+def test_log_time_is_told_as_the_query_knew_it_that_has_planned_the_batch(files: Any) -> None:
+    plan(files, 0, 101_000)
+    note(files, 110_000, ahead_ms=-40_000)
+    # It has planned nothing, and the one after it has another clock.
+    note(files, 120_000, ahead_ms=250)
+    plan(files, 1, 121_000)
+    note(files, 140_000, ahead_ms=-7_000)
+    assert [it.start_ms for it in notes_in(files).outages] == [104_500, 110_000, 124_750]
+    assert notes_in(files).begun == (
+        Begun(0, 0, LATEST_MS),
+        Begun(1, 250, LATEST_MS),
+        Begun(2, -7_000, LATEST_MS),
+    )
 
 
-def test_it_begins_with_the_newest_record_of_a_planned_batch(
-    files: CheckpointFiles, config: dict[str, Any], topic: Topic
+def test_a_query_that_has_planned_nothing_does_not_tell_what_came_before(files: Any) -> None:
+    """It was back at once, and by its clock all of it came long ago."""
+    plan(files, 0, 101_000)
+    assert note(files, 103_000, ahead_ms=-50_000, catches_up=True) == []
+    assert note(files, 120_000) == [Outage(104_500, 120_000)]
+
+
+def test_deadlines_that_have_fired_were_before_it(files: Any) -> None:
+    plan(files, 0, 101_000, watermark_ms=105_000)
+    assert note(files, 120_000) == [Outage(105_000, 120_000)]
+
+
+def test_deadlines_that_fire_next_were_before_it(files: Any) -> None:
+    plan(files, 0, 101_000, watermark_ms=105_000)
+    commit(files, 0, 106_000)
+    assert note(files, 120_000) == [Outage(106_000, 120_000)]
+
+
+def test_after_a_version_that_noted_no_begins_it_begins_with_the_watermark() -> None:
+    files: Any = Files()
+    plan(files, 0, 101_000, watermark_ms=99_000)
+    assert note(files, 120_000) == [Outage(99_000, 120_000)]
+    assert notes_in(files).begun == (Begun(1, 0, LATEST_MS),)
+
+
+def test_one_that_ended_before_anything_was_read_goes_on(files: Any) -> None:
+    plan(files, 0, 101_000)
+    note(files, 120_000)
+    assert note(files, 170_000) == [Outage(104_500, 120_000), Outage(120_000, 170_000)]
+    # The same batch is the next one.
+    assert [it.batch for it in notes_in(files).begun] == [0, 1]
+
+
+def test_the_batch_that_was_running_does_not_know_of_it(files: Any) -> None:
+    plan(files, 0, 101_000)
+    note(files, 120_000)
+    assert [len(notes_in(files).as_of(batch).outages) for batch in (0, 1)] == [0, 1]
+
+
+def test_some_of_the_time_may_count(files: Any) -> None:
+    plan(files, 0, 101_000)
+    note(files, 120_000)
+    assert note(files, 170_000, counts_ms=20_000)[1:] == [Outage(140_000, 170_000)]
+    assert len(note(files, 180_000, counts_ms=20_000)) == 2
+
+
+# -- a query that catches up -------------------------------------------------------------------------------
+
+
+def test_what_a_query_that_catches_up_reads_came_before_it_began(files: Any) -> None:
+    plan(files, 0, 101_000)
+    note(files, 120_000, catches_up=True)
+    assert newest_in(files) == Begun(1, 0, 120_000)
+    # Its batches take their time.
+    plan(files, 1, 130_000)
+    plan(files, 2, 160_000)
+    assert note(files, 161_000)[1:] == [Outage(120_000, 161_000)]
+    assert newest_in(files) == Begun(3, 0, LATEST_MS)
+
+
+def test_a_watermark_that_is_later_than_what_a_query_that_catches_up_reads_counts(files: Any) -> None:
+    note(files, 120_000, catches_up=True)
+    plan(files, 0, 160_000, watermark_ms=122_000)
+    assert note(files, 161_000) == [Outage(122_000, 161_000)]
+
+
+def test_what_a_query_that_catches_up_reads_may_seem_to_have_come_as_late_as_what_was_read_before(
+    files: Any,
 ) -> None:
-    topic.write(0, 1, 0, 0)
-    times = topic.times
-    # Of partition 0 the last record was not read.
-    plan(files, 0, 0, 1, 0, topic=topic)
-    plan(files, 1, 0, 2, 1, topic=topic)
-
-    newest = max(times[0][1], times[1][0])
-    assert note(files, config, topic.name, lambda: LATE_MS) == [Outage(newest, LATE_MS)]
-    assert read_outages(files) == [Outage(newest, LATE_MS)]
+    """The batch before runs again with it, and its requests count as they did."""
+    plan(files, 0, 101_000)
+    note(files, 102_000, catches_up=True)
+    assert newest_in(files) == Begun(1, 0, 101_000 + LATER_MS)
 
 
-def test_a_partition_that_ends_with_a_marker_counts_up_to_the_record_before(
-    files: CheckpointFiles, config: dict[str, Any], topic: Topic
-) -> None:
-    topic.write(0, transactional_id=topic.name)
-    plan(files, 0, 0, 2, 0, topic=topic)
-    assert note(files, config, topic.name, lambda: LATE_MS) == [Outage(topic.times[0][0], LATE_MS)]
+# -- clocks ------------------------------------------------------------------------------------------------
 
 
-def test_a_clock_that_was_set_back_some_batches_ago_does_not_make_it_begin_earlier(
-    files: CheckpointFiles, config: dict[str, Any], topic: Topic
-) -> None:
-    """The clock was ahead by less than a shift is noted for. After that many requests came."""
-    topic.write(*[0] * 152)
-    times = topic.times[0]
-    ahead_ms = 2_900
-    Ledger.read(files).put_shifts([Shift(0, 1, ahead_ms), Shift(0, 2, 0)])
-    for batch_id, at_ms, end in [(0, 0, 1), (1, 1_000, 2), (2, 2_000, 51), (3, 12_999, 152)]:
-        plan(files, batch_id, 0, end, 0, topic=topic, at_ms=at_ms)
-
-    assert note(files, config, topic.name, lambda: LATE_MS) == [Outage(times[1] + ahead_ms, LATE_MS)]
-    files.delete(FILE)
-    Ledger.read(files).put_shifts([Shift(0, 1, ahead_ms), Shift(0, 2, 0)])
-    # By now nobody's clock can have been so far ahead then.
-    plan(files, 3, 0, 152, 0, topic=topic, at_ms=13_000)
-    assert note(files, config, topic.name, lambda: LATE_MS) == [Outage(times[151], LATE_MS)]
+@pytest.mark.parametrize("resumed_ms", [104_500, 104_499, 90_000])
+def test_a_query_that_is_back_before_that_time_has_not_been_away(files: Any, resumed_ms: int) -> None:
+    plan(files, 0, 101_000)
+    assert note(files, resumed_ms) == []
+    assert newest_in(files).batch == 1
+    assert note(files, 104_501) == [Outage(104_500, 104_501)]
 
 
-def test_it_begins_where_shifted_requests_count(
-    files: CheckpointFiles, config: dict[str, Any], topic: Topic
-) -> None:
-    """A clock was set back after a record, and before that one another was an hour ahead."""
-    topic.write(0, 1, 1, 1)
-    plan(files, 0, 0, 1, 3, topic=topic)
-    Ledger.read(files).put_shifts([Shift(1, 0, -3_600_000), Shift(1, 1, 50_000), Shift(1, 2, -12_000)])
-    assert note(files, config, topic.name, lambda: LATE_MS) == [Outage(topic.times[1][1] + 50_000, LATE_MS)]
+def test_one_is_not_hidden_by_a_drivers_clock_that_had_jumped_far_ahead_before(files: Any) -> None:
+    plan(files, 0, 101_000 + TEN_HOURS_MS, watermark_ms=100_500)
+    # Nobody knows when it was planned, but that it was after its watermark.
+    assert note(files, 120_000) == [Outage(100_500, 120_000)]
+    plan(files, 1, 125_000)
+    assert note(files, 160_000)[1:] == [Outage(125_000 + LATER_MS, 160_000)]
 
 
-def test_deadlines_that_have_fired_were_before_it(
-    files: CheckpointFiles, config: dict[str, Any], topic: Topic
-) -> None:
-    topic.write(0)
-    watermark_ms = topic.times[0][0] + 1_000
-    plan(files, 0, watermark_ms, 1, 0, topic=topic)
-    assert note(files, config, topic.name, lambda: LATE_MS) == [Outage(watermark_ms, LATE_MS)]
+def test_what_is_caught_up_with_came_before_now_whatever_the_drivers_clock_said_before(files: Any) -> None:
+    plan(files, 0, 101_000 + TEN_HOURS_MS, watermark_ms=100_500)
+    note(files, 120_000, catches_up=True)
+    assert newest_in(files) == Begun(1, 0, 120_000)
+    plan(files, 1, 150_000)
+    assert note(files, 160_000)[1:] == [Outage(120_000, 160_000)]
 
 
-def test_records_that_are_gone_do_not_count(
-    files: CheckpointFiles, config: dict[str, Any], topic: Topic
-) -> None:
-    topic.write(0, 0, 0)
-    topic.delete_until(3)
-    plan(files, 0, 77, 3, 0, topic=topic)
-    assert note(files, config, topic.name, lambda: LATE_MS) == [Outage(77, LATE_MS)]
+# -- a coordinator that creates no groups ------------------------------------------------------------------
 
 
-def test_one_that_ended_before_anything_was_read_goes_on(
-    files: CheckpointFiles, config: dict[str, Any], topic: Topic
-) -> None:
-    plan(files, 0, 50, 0, 0, topic=topic)
-    note(files, config, topic.name, lambda: 100)
-    assert note(files, config, topic.name, lambda: 170) == [Outage(50, 100), Outage(100, 170)]
-
-
-def test_some_of_the_time_may_count(files: CheckpointFiles, config: dict[str, Any], topic: Topic) -> None:
-    plan(files, 0, 50, 0, 0, topic=topic)
-    note(files, config, topic.name, lambda: 100)
-    assert note(files, config, topic.name, lambda: 170, counts_ms=20)[1:] == [Outage(120, 170)]
-    assert len(note(files, config, topic.name, lambda: 180, counts_ms=20)) == 2
-
-
-def test_clocks_of_two_brokers_may_differ(
-    files: CheckpointFiles, config: dict[str, Any], topic: Topic
-) -> None:
-    plan(files, 0, 50, 0, 0, topic=topic)
-    assert note(files, config, topic.name, lambda: 49) == []
-
-
-def test_a_coordinator_that_creates_no_groups_goes_on_so(
-    files: CheckpointFiles, config: dict[str, Any], topic: Topic
-) -> None:
-    plan(files, 0, 50, 0, 0, topic=topic)
-    assert note(files, config, topic.name, lambda: 60, closed=True) == [Outage(50, 60, closed=True)]
+def test_a_coordinator_that_creates_no_groups_goes_on_so(files: Any) -> None:
+    plan(files, 0, 101_000)
+    assert note(files, 120_000, closed=True) == [Outage(104_500, 120_000, closed=True)]
     # Another start, and one at which a broker's clock is behind: that it opens again is noted all the same.
-    assert note(files, config, topic.name, lambda: 70)[1:] == [Outage(60, 70, closed=True)]
-    assert note(files, config, topic.name, lambda: 40, closed=False)[2:] == [Outage(70, 71)]
-    assert read_outages(files) == [Outage(50, 60, closed=True), Outage(60, 70, closed=True), Outage(70, 71)]
+    assert note(files, 130_000)[1:] == [Outage(120_000, 130_000, closed=True)]
+    assert note(files, 110_000, closed=False)[2:] == [Outage(130_000, 130_001)]
 
 
-def test_a_clock_that_has_stopped_meanwhile_is_no_end(
-    files: CheckpointFiles, config: dict[str, Any], topic: Topic
+def test_a_coordinator_that_has_not_been_away_and_creates_no_groups_from_now_on_notes_that(
+    files: Any,
 ) -> None:
-    topic.write(0)
-    plan(files, 0, 0, 1, 0, topic=topic)
+    plan(files, 0, 101_000)
+    assert note(files, 102_000, closed=True) == [Outage(104_500, 104_501, closed=True)]
 
-    def stopped() -> int:
+
+# -- how it is noted ---------------------------------------------------------------------------------------
+
+
+def test_both_are_noted_at_once(files: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan(files, 0, 101_000)
+    written: list[Notes] = []
+    write = files.write
+
+    def count(name: str, content: bytes) -> None:
+        write(name, content)
+        written.append(notes_in(files))
+
+    monkeypatch.setattr(files, "write", count)
+    note(files, 120_000)
+    assert written == [
+        Notes((Outage(104_500, 120_000, batch=1),), begun=(Begun(0, 0, LATEST_MS), Begun(1, 0, LATEST_MS)))
+    ]
+
+
+def test_what_takes_its_time_before_belongs_to_it(files: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All but the ledger is read before log time is asked for."""
+    plan(files, 0, 101_000)
+    read: list[str] = []
+    known = files.read
+    monkeypatch.setattr(files, "read", lambda name: read.append(name) or known(name))
+
+    def resumed() -> tuple[int, int]:
+        assert "offsets/0" in read
+        read.clear()
+        return 120_000, 0
+
+    note_begin(Ledger.read(files), resumed, later_ms=LATER_MS)
+    assert set(read) == {FILE}
+
+
+def test_a_clock_that_has_stopped_meanwhile_is_no_end(files: Any) -> None:
+    plan(files, 0, 101_000)
+    before = notes_in(files)
+
+    def stopped() -> tuple[int, int]:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        note(files, config, topic.name, stopped)
-    assert read_outages(files) == []
+        note_begin(Ledger.read(files), stopped, later_ms=LATER_MS)
+    assert notes_in(files) == before

@@ -1,16 +1,20 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from functools import partial
+from operator import attrgetter
 
 import msgspec
 import pytest
 
 from group_coordinator.checkpoints import replay as module
+from group_coordinator.checkpoints.late import late_times, told_late
+from group_coordinator.coordinator_state.clocks import Correction, Leeway, Span
 from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.layout import Layout
 from group_coordinator.coordinator_state.log import Record
-from group_coordinator.coordinator_state.outages import Outage
+from group_coordinator.coordinator_state.outages import NO_OUTAGES, Outage
 from group_coordinator.coordinator_state.standstills import PartitionOutages
 from group_coordinator.coordinator_state.step import Channel, step
 
@@ -94,6 +98,47 @@ def test_time_of_an_outage_does_not_count() -> None:
         return next(event["at_ms"] for event in events if event["event"] == "member_removed")
 
     assert 3_000 == removed_at(outages) - removed_at()
+
+
+def test_requests_of_a_clock_that_was_wrong_count_as_they_did() -> None:
+    """Batches are planned every 5 s. Meanwhile the clock is an hour ahead, a minute behind, and right."""
+    states: dict[bytes | None, bytes | None] = defaultdict(lambda: None)
+    live: list[bytes] = []
+    log: list[Record] = []
+    for batch, wrong_ms in enumerate((0, 3_600_000, 3_600_000, -60_000, 0)):
+        planned_ms = 100_000 + 5_000 * batch
+        span = Span.of(planned_ms, planned_ms - 2_000, Leeway(3_500, 3_000), NO_OUTAGES)
+        of_batch = [
+            request(3 * batch + number, f"g{number}", planned_ms - 1_000 + wrong_ms, **JOIN)
+            for number in range(3)
+        ]
+        log += of_batch
+        for record in of_batch:
+            watermark_ms = span.watermark_ms
+            result = step(record.key, states[record.key], [record], watermark_ms, CONFIG, SECRET, span=span)
+            states[record.key] = result.state
+            live += [it.value or b"" for it in result.outputs if it.channel is Channel.EVENTS]
+    told = late_times(map(json.loads, live))
+    replayed = list(replay(told_late(log, told), {}, CONFIG, SECRET, span.watermark_ms))
+
+    assert sorted(replayed) == sorted(live)
+    # Each time that the clock was set, and for each group.
+    assert kinds(live, "g1").count("clock_corrected") == 3
+    assert set(map(attrgetter("correction"), told_late(log[:3], told))) == {None}
+    # And that matters.
+    assert sorted(replay(log, {}, CONFIG, SECRET, span.watermark_ms)) != sorted(live)
+
+
+def test_time_passes_to_when_the_newest_request_counts_whatever_its_clock_said() -> None:
+    """A clock that was an hour ahead when requests of another group came, of which one was told about."""
+    beat = {"api": "heartbeat", "member_id": "nobody", "generation_id": 1}
+    log = [
+        request(0, "g", 1_000, **JOIN),
+        request(1, "other", 3_602_000, **JOIN)._replace(correction=Correction(-3_600_000, 1_000)),
+        request(2, "other", 3_603_000, **beat),
+    ]
+    assert "member_removed" not in kinds(list(replay(log, {}, CONFIG, SECRET)), "g")
+    assert "member_removed" in kinds(list(replay(log, {}, CONFIG, SECRET, 11_000)), "g")
 
 
 def test_nothing() -> None:

@@ -13,7 +13,6 @@ from group_coordinator.checkpoints.files import CheckpointFiles
 from group_coordinator.checkpoints.identity import read_identity
 from group_coordinator.checkpoints.offset_log import newest_planned
 from group_coordinator.checkpoints.restore import restore_checkpoint
-from group_coordinator.checkpoints.shifts import Shift
 from group_coordinator.coordinator_state.deadlines import LATEST_MS
 from group_coordinator.coordinator_state.outages import Outage
 from group_coordinator.coordinator_state.standstills import Standstill
@@ -55,14 +54,20 @@ def test_an_export_of_what_was_restored_is_the_same(
     spark: SparkSession, written: Harness, tmp_path: Path
 ) -> None:
     header, groups = exported(spark, written.settings.checkpoint)
-    notes = {"shifts": [Shift(0, 7, -12_000)], "standstills": [Standstill(1, 4)]}
-    header = msgspec.structs.replace(header, outages=[Outage(3, 5)], **notes)
+    noted = [Standstill(0, 6, 8, batch=7, end_batch=9), Standstill(1, 4, batch=8)]
+    header = msgspec.structs.replace(header, outages=[Outage(3, 5)], standstills=noted)
     checkpoint = str(tmp_path / "restored")
     restore(spark, header, groups, checkpoint, state_partitions=3, secret="s")
     header_again, groups_again = exported(spark, checkpoint)
 
     assert groups == groups_again
-    kept = {"batch_id": 0, "identity": header_again.identity}
+    # Batches have other numbers.
+    assert header_again.standstills == [Standstill(0, 6, 8), Standstill(1, 4)]
+    kept = {
+        "batch_id": 0,
+        "identity": header_again.identity,
+        "standstills": header_again.standstills,
+    }
     assert msgspec.structs.replace(header, **kept) == header_again
     assert (3, "s") == (header_again.identity.state_partitions, header_again.identity.secret)
     # What it was made with is gone, and the session is as it was.
@@ -74,7 +79,8 @@ def test_an_export_of_what_was_restored_is_the_same(
 
 def test_no_groups(spark: SparkSession, written: Harness, tmp_path: Path) -> None:
     header, _ = exported(spark, written.settings.checkpoint)
-    header = msgspec.structs.replace(header, groups=0, shifts=[Shift(0, 7, -12_000)])
+    noted = {"outages": [Outage(3, 5)], "standstills": [Standstill(1, 4)]}
+    header = msgspec.structs.replace(header, groups=0, **noted)
     restore(spark, header, [], str(tmp_path / "restored"), request_topic="another")
 
     header_again, groups_again = exported(spark, str(tmp_path / "restored"))
@@ -83,8 +89,8 @@ def test_no_groups(spark: SparkSession, written: Harness, tmp_path: Path) -> Non
         header_again.watermark_ms,
         groups_again,
     )
-    # Its offsets are other ones.
-    assert header_again.shifts == []
+    # Its partitions are other ones.
+    assert (header_again.outages, header_again.standstills) == ([Outage(3, 5)], [])
 
 
 def test_a_coordinator_goes_on_from_what_was_restored(

@@ -15,7 +15,7 @@ from kafka import KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient
 
 from group_coordinator.commands.cli import main
-from group_coordinator.coordinator_state.events import RequestLate
+from group_coordinator.coordinator_state.events import ClockCorrected, Event, RequestLate
 from tests.commands.job import ROOT
 from tests.patience import PATIENCE_S
 
@@ -238,24 +238,15 @@ def test_what_replay_prints_steers_no_terminal(replay: Any, monkeypatch: pytest.
 @pytest.mark.spark
 def test_replay_until_deadlines(replay: Any, tmp_path: Path) -> None:
     """The initial delay, 3 s, and then the session of 10 s: the time to sync is over by then, too."""
-    (tmp_path / "ledger.json").write_text('{"outages": [[1577836800500, 1577840400000]]}')
+    # With a note of a version that had others.
+    (tmp_path / "ledger.json").write_text(
+        '{"outages": [[1577836800500, 1577840400000]], "shifts": [[0, 0, 3600000]]}'
+    )
     late = happened(replay("--until", "2020-01-01T00:05:00"))
     outage = ("--ledger", str(tmp_path / "ledger.json"))
 
     assert {"first", "second"} == {group_id for group_id, event in late if event == "member_removed"}
     assert "member_removed" not in str(happened(replay("--until", "2020-01-01T00:05:00", *outage)))
-
-
-@pytest.mark.spark
-def test_replay_with_shifts(replay: Any, tmp_path: Path) -> None:
-    """The first member joins an hour later."""
-    (tmp_path / "ledger.json").write_text('{"shifts": [[0, 0, 3600000], [0, 1, 0]]}')
-
-    def times(*arguments: str) -> list[int]:
-        result = replay("--group", "first", "--to", '{"0": 1}', *arguments)
-        return [json.loads(line)["at_ms"] for line in result.stdout.splitlines()]
-
-    assert times("--ledger", str(tmp_path / "ledger.json")) == [it + 3_600_000 for it in times()] != []
 
 
 @pytest.mark.spark
@@ -270,14 +261,46 @@ def test_replay_with_late_requests(replay: Any, bootstrap_servers: str) -> None:
         offset=1,
         appended_ms=second_at,
     )
-    with closing(KafkaProducer(bootstrap_servers=bootstrap_servers)) as producer:
-        producer.send("version-30.events", key=b"second", value=msgspec.json.encode(event)).get(10)
+    _tell(bootstrap_servers, event)
 
     assert [json.loads(line)["at_ms"] for line in _created(replay())] == [first_at, first_at + 7_000]
 
 
+@pytest.mark.spark
+def test_replay_with_a_clock_that_was_wrong(replay: Any, bootstrap_servers: str) -> None:
+    """The first member's join came an hour later than its broker's clock said."""
+
+    def told() -> list[dict[str, Any]]:
+        result = replay("--group", "first", "--to", '{"0": 1}')
+        return [json.loads(line) for line in result.stdout.splitlines()]
+
+    by_its_clock = told()
+    appended_ms = by_its_clock[0]["at_ms"]
+    event = ClockCorrected(
+        event_id="version-30.requests-0-0-clock-0",
+        at_ms=appended_ms + 3_600_000,
+        group_id="first",
+        partition=0,
+        offset=0,
+        appended_ms=appended_ms,
+        shift_ms=3_600_000,
+        skipped_ms=1_000,
+    )
+    _tell(bootstrap_servers, event)
+
+    later = [it | {"at_ms": it["at_ms"] + 3_600_000} for it in by_its_clock]
+    assert told() == [msgspec.to_builtins(event), *later]
+
+
 def _created(result: Result) -> list[str]:
     return [line for line in result.stdout.splitlines() if '"group_created"' in line]
+
+
+def _tell(bootstrap_servers: str, event: Event) -> None:
+    """As the coordinator has told it."""
+    with closing(KafkaProducer(bootstrap_servers=bootstrap_servers)) as producer:
+        value = msgspec.json.encode(event)
+        producer.send("version-30.events", key=event.group_id.encode(), value=value).get(10)
 
 
 @pytest.mark.spark

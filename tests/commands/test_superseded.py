@@ -106,3 +106,8 @@ def test_what_its_executors_still_write_is_corrected_and_readers_never_go_back(
             newest = Newest()
             taken = [it for it in reader.records if it.topic == topic and newest.take(it.key, it.headers)]
             assert [it.value is None for it in taken] == [False, True, True]
+
+        # The batch that both have run was decided alike, by what was noted when it was planned.
+        with Reader({"bootstrap_servers": bootstrap_servers}, first.topics["events"]) as events:
+            told = events.until(lambda it: len(it) > len({event["event_id"] for event in it}))
+            assert len({it.value for it in events.records}) == len({event["event_id"] for event in told})

@@ -12,6 +12,7 @@ import msgspec
 
 from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.coordinator_state.log import Record
+from group_coordinator.coordinator_state.outages import NO_OUTAGES, Outages
 from group_coordinator.coordinator_state.requests import AnyRequest, SyncGroupRequest
 from group_coordinator.coordinator_state.step import Channel, StepResult, step
 from group_coordinator.coordinator_state.stored import decode_group, encode_group
@@ -23,7 +24,8 @@ ALL_UNITS = b"0 1 2 3 4 5 6 7 8"
 
 def counts_outages(*args: Any) -> StepResult:
     """Time passes for it while there is no coordinator."""
-    return step(*args[:-1])
+    outages = args.index(next(it for it in args if isinstance(it, Outages)))
+    return step(*args[:outages], NO_OUTAGES, *args[outages + 1 :])
 
 
 # -- the group -----------------------------------------------------------------------------------------
@@ -66,9 +68,8 @@ class CountsItsCalls:
         self._calls = 0
 
     def __call__(self, *args: Any) -> StepResult:
-        *others, _, outages = args
         self._calls += 1
-        return step(*others, b"secret %d" % self._calls, outages)
+        return step(*args[:5], b"secret %d" % self._calls, *args[6:])
 
 
 # -- time ----------------------------------------------------------------------------------------------

@@ -44,6 +44,7 @@ from group_coordinator.coordinator_state.responses import (
 )
 from group_coordinator.coordinator_state.wire import Rejection
 from tests.coordinator_state.invariants import committed
+from tests.coordinator_state.model_clocks import ClocksModel
 from tests.coordinator_state.model_offsets import (
     IN_USE,
     Commit,
@@ -55,7 +56,7 @@ from tests.coordinator_state.model_offsets import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from group_coordinator.coordinator_state.classic.group import ClassicGroup
     from group_coordinator.coordinator_state.events import AnyEvent
@@ -198,13 +199,13 @@ class Model:
         self.config = config
         self.outages = outages
         """When there was no coordinator, in log time; whoever knows of more may add them."""
+        self.clocks = ClocksModel()
         self._group_id = group_id
         self._units_of = units_of
         self.layout = layout
         self.now = self.log_ms = 0
         self._waited_until_ms = 0
         """Until when the newest call has let time pass."""
-        self._told_late: tuple[int, int, int] | None = None
         self._is_ahead = False
         """Whether something has happened by itself since the newest request."""
         self._forgotten_ms: int | None = None
@@ -269,9 +270,11 @@ class Model:
             self._answers[answer.response.request_id].append(answer)
         assert all(event.group_id == self._group_id for event in events)
         left = deque(events)
+        self.clocks.learn(events, told.ClockCorrected)
         for record, request in asked:
-            late_ms = self._late_ms(record)
-            at_log_ms = self._read_at(record.timestamp_ms if late_ms is None else late_ms)
+            correction, counts_ms = self._counts(record)
+            late_ms = self._late_ms(record, counts_ms)
+            at_log_ms = self._read_at(counts_ms if late_ms is None else late_ms)
             at_ms = self.up(at_log_ms)
             while left and "@" in left[0].event_id and self.up(left[0].at_ms) <= at_ms:
                 self._happen(left.popleft())
@@ -280,9 +283,10 @@ class Model:
             own = []
             while left and left[0].event_id.startswith(f"{record}-"):
                 own.append(left.popleft())
-            if late_ms is not None and self.is_known:
+            for _ in (it for it in (correction, late_ms) if it is not None):
                 self._happen(own.pop(0))
-                assert (record.partition, record.offset, record.timestamp_ms) == self._told_late
+            if late_ms is not None:
+                assert (record.partition, record.offset, record.timestamp_ms) == self.clocks.told_late
             assert not any(isinstance(it, told.RequestLate) for it in own), "nothing had passed"
             if isinstance(request, Rejection):
                 assert [] == own, "what cannot be read changes nothing"
@@ -300,16 +304,31 @@ class Model:
         assert {} == {name: it for name, it in self._answers.items() if it}, "answers that nobody waited for"
         self._no_phase_goes_on_without_need()
 
-    def _late_ms(self, record: Record) -> int | None:
+    def _counts(self, record: Record) -> tuple[told.ClockCorrected | None, int]:
+        """What was told of a record's clock, and when it came by that."""
+        if not self.is_known:
+            self.clocks.shifts.clear()
+        correction = self.clocks.correction(record)
+        shift_ms = self.clocks.shifts.get(record.partition, 0) if correction is None else correction.shift_ms
+        return correction, record.timestamp_ms + shift_ms
+
+    def _late_ms(self, record: Record, counts_ms: int) -> int | None:
         """When a record counts that is earlier than what has happened by itself; None if it is not."""
         is_ahead, self._is_ahead = self._is_ahead, False
-        counts_ms = max([record.timestamp_ms, *self._ends_before(record.timestamp_ms)])
+        if counts_ms > self.clocks.until_ms:
+            counts_ms = self.clocks.until_ms
+            record = record._replace(late_ms=counts_ms)
+        counts_ms = max([counts_ms, *self._ends_before(counts_ms)])
         is_late = self.is_known and is_ahead and counts_ms < self.log_ms
         return self.log_ms if is_late else record.late_ms
 
+    def down(self) -> Iterator[Outage]:
+        """The log time that does not count, without overlaps."""
+        return self.clocks.down(self.outages)
+
     def up(self, log_ms: int) -> int:
         """What the clock says at that log time: how long there has been a coordinator."""
-        down = [min(log_ms, end_ms) - start_ms for start_ms, end_ms, _ in self.outages if start_ms < log_ms]
+        down = [min(log_ms, it.end_ms) - it.start_ms for it in self.down() if it.start_ms < log_ms]
         return log_ms - sum(down)
 
     @property
@@ -325,7 +344,8 @@ class Model:
 
     def _ends_before(self, log_ms: int) -> list[int]:
         """When the outages were over that began before."""
-        return [end_ms for start_ms, end_ms, _ in self.outages if start_ms < log_ms]
+        entered = self.clocks.entered
+        return [it.end_ms for it in self.outages if it.start_ms < log_ms + (it[:2] in entered)]
 
     def _happen(self, event: AnyEvent) -> None:
         at_ms = self.up(event.at_ms)
@@ -333,7 +353,8 @@ class Model:
         self._event_ids.add(event.event_id)
         assert event.at_ms >= self.log_ms, "time went back"
         assert "@" not in event.event_id or event.event_id.startswith(f"{self._group_id}@{event.at_ms}-")
-        is_of_time = "@" in event.event_id or isinstance(event, told.RequestLate)
+        of_time = told.RequestLate, told.ClockCorrected
+        is_of_time = "@" in event.event_id or isinstance(event, of_time)
         assert is_of_time is (event.request_id is None)
         self._begin_rounds(at_ms)
         self._forget_pending(at_ms)
@@ -1064,7 +1085,10 @@ class Model:
         self._forgotten_ms = self.now + 60_000
 
     def _request_late(self, event: told.RequestLate) -> None:
-        self._told_late = (event.partition, event.offset, event.appended_ms)
+        self.clocks.told_late = (event.partition, event.offset, event.appended_ms)
+
+    def _clock_corrected(self, event: told.ClockCorrected) -> None:
+        self.clocks.shifts[event.partition] = event.shift_ms
 
     _HANDLERS = {  # noqa: RUF012 - a table
         told.GroupCreated: _group_created,
@@ -1082,6 +1106,7 @@ class Model:
         told.OffsetsExpired: _offsets_expired,
         told.GroupDeleted: _group_deleted,
         told.RequestLate: _request_late,
+        told.ClockCorrected: _clock_corrected,
     }
 
     # -- what others say of the group ----------------------------------------------------------------
@@ -1103,7 +1128,9 @@ class Model:
         assert told_now == stored, "untold changes"
         # Stored is log time, into which an outage that is still to be read has not been counted.
         later_ms = group.now_ms - self.now
-        assert {it: until_ms + later_ms for it, until_ms in self.pending.items()} == group.pending_members
+        expected = {it: until_ms + later_ms for it, until_ms in self.pending.items()}
+        assert expected == group.pending_members, (expected, group.pending_members)
+        assert {it: shift_ms for it, shift_ms in self.clocks.shifts.items() if shift_ms} == group.clocks
         assert list(self.members) == list(group.members)
         for member_id, member in self.members.items():
             self._agrees_with_member(member, group.members[member_id], later_ms)

@@ -10,17 +10,21 @@ import msgspec
 
 from group_coordinator.checkpoints.late import late_times, told_late
 from group_coordinator.coordinator_state.config import GroupConfig
+from group_coordinator.coordinator_state.deadlines import LATEST_MS
 from group_coordinator.coordinator_state.events import AnyEvent
 from group_coordinator.coordinator_state.log import Record, in_log_order
 from group_coordinator.coordinator_state.outages import Outage, Outages
 from group_coordinator.coordinator_state.responses import AnyResponse, GroupPicture, InvalidRequestResponse
 from group_coordinator.coordinator_state.step import Channel, Output, StepResult, step
+from group_coordinator.coordinator_state.stored import decode_group
+from group_coordinator.coordinator_state.turn import Turn
 from group_coordinator.coordinator_state.wire import Rejection, read_request
 from tests.coordinator_state import invariants
 from tests.coordinator_state.model import GROUP, Answer, Asked, Model
 
 if TYPE_CHECKING:
     from group_coordinator.coordinator_state.classic.group import ClassicGroup
+    from group_coordinator.coordinator_state.clocks import Span
 
 SECRET = b"secret"
 
@@ -51,12 +55,19 @@ class Observer:
         """Those of the last call."""
 
     def see(
-        self, before: bytes | None, records: Iterable[Record], watermark_ms: int, result: StepResult
+        self,
+        before: bytes | None,
+        records: Iterable[Record],
+        watermark_ms: int,
+        result: StepResult,
+        span: Span | None = None,
     ) -> list[Answer]:
         """Look at a call that found the state `before`; return its answers."""
+        group = None if before is None else decode_group(before)
+        order = Turn("", group, self.model.config, span=span).seems_ms
+        self.model.clocks.until_ms = LATEST_MS if span is None else span.until_ms
         model, answers, rejected = self.model, [], 0
         self.events = []
-        self.group = invariants.check(before, result, watermark_ms, model.config, Outages(model.outages))
         for channel, _, value, partition, _ in result.outputs:
             match channel:
                 case Channel.RESPONSES:
@@ -69,10 +80,11 @@ class Observer:
                     rejected += 1
         asked = [
             Asked(record, read_request(record, model.config, model.layout))
-            for record in in_log_order(records)
+            for record in in_log_order(records, order)
         ]
         assert rejected == sum(isinstance(request, Rejection) for _, request in asked)
         model.see(asked, watermark_ms, answers, self.events)
+        self.group = invariants.check(before, result, watermark_ms, model.config, Outages(model.down()))
         model.agrees_with_group(self.group, result.deadline_ms)
         model.agrees_with_picture(self.picture)
         return answers

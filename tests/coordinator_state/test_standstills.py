@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from group_coordinator.coordinator_state.deadlines import LATEST_MS
 from group_coordinator.coordinator_state.log import PROBE, Record
 from group_coordinator.coordinator_state.outages import Outage
 from group_coordinator.coordinator_state.partitioning import partition_for_key
@@ -22,7 +21,8 @@ KEYS = {partition_for_key(b"g%d" % it, 2): b"g%d" % it for it in range(20)}
         # Within it nothing happens; an outage that goes on after it begins with its end.
         ([(10, 20), (30, 40), (80, 95)], [(0, 20, 90)], [(10, 20), (20, 90), (90, 95)]),
         ([(10, 20), (90, 95)], [(0, 20, 90)], [(10, 20), (20, 90), (90, 95)]),
-        ([(10, 20), (30, 40)], [(0, 20, None)], [(10, 20), (20, LATEST_MS)]),
+        # While it lasts no time passes.
+        ([(10, 20), (30, 40)], [(0, 20, None)], [(10, 20), (30, 40)]),
     ],
 )
 def test_a_standstill_is_an_outage_for_its_partition_alone(
@@ -34,6 +34,19 @@ def test_a_standstill_is_an_outage_for_its_partition_alone(
     known = PartitionOutages(everywhere, [Standstill(*each) for each in standstills], 2)
     assert list(known.of(KEYS[0])) == [Outage(*each) for each in expected]
     assert list(known.of(None)) == everywhere
+
+
+def test_a_batch_knows_a_standstill_as_it_was_then() -> None:
+    stood = Standstill(0, 20, 90, batch=4, end_batch=6)
+    lasts = Standstill(0, 20, batch=4)
+    assert [stood.as_of(batch) for batch in (3, 4, 5, 6)] == [None, lasts, lasts, stood]
+    assert [lasts.as_of(batch) for batch in (3, 4)] == [None, lasts]
+
+
+def test_time_passes_up_to_a_standstill_that_lasts_for_its_partition_alone() -> None:
+    known = PartitionOutages([], [Standstill(0, 20)], 2)
+    assert [known.reached_ms(key, 50) for key in (KEYS[0], KEYS[1], None)] == [20, 50, 50]
+    assert known.reached_ms(KEYS[0], 10) == 10
 
 
 def test_no_group_is_created_after_a_standstill_either_if_there_are_as_many_as_there_may_be() -> None:

@@ -72,7 +72,7 @@ def watched(job: Process, directory: Path) -> Iterator[Prometheus]:
     directory.mkdir()
     configuration = configured(directory, {"group-coordinator": job.metrics_port()}, interval="500ms")
     with Prometheus(directory, configuration) as prometheus:
-        wait_for(lambda: prometheus.query("group_coordinator_clock_shifts_total"))
+        wait_for(lambda: prometheus.query('group_coordinator_events_total{event="clock_corrected"}'))
         yield prometheus
 
 

@@ -89,7 +89,8 @@ def decisions(view: View) -> Iterator[Violation]:
             view.config, list(known.of(group_id.encode())), group_id, members.units_in, history.layout
         )
         try:
-            Observer(model).see(None, records, history.watermark_ms, result)
+            reached_ms = known.reached_ms(group_id.encode(), history.watermark_ms)
+            Observer(model).see(None, records, reached_ms, result)
         except AssertionError as error:
             place = extract_tb(error.__traceback__)[-1]
             yield Violation("the core is wrong", group_id, f"{error} in {place.name}: {place.line}")

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
 
 from group_coordinator.checkpoints.identity import Identity
-from group_coordinator.checkpoints.late import late_times, told_late
+from group_coordinator.checkpoints.late import LateTimes, late_times, told_late
 from group_coordinator.checkpoints.ledger import FILE, Notes, notes_of
-from group_coordinator.checkpoints.shifts import Shifts
 from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.layout import Layout
 from group_coordinator.coordinator_state.log import Record, is_probe
@@ -24,7 +23,7 @@ from tests.faults.tables import Rows
 from tests.storage.files import Files, files_of
 from tests.topics import Reader
 
-__all__ = ["History", "LastBatch", "Written", "collect", "is_read", "last_batch", "read_topic"]
+__all__ = ["History", "LastBatch", "Written", "collect", "counted_ms", "is_read", "last_batch", "read_topic"]
 
 
 class Written(NamedTuple):
@@ -38,7 +37,7 @@ class Written(NamedTuple):
 
 
 class History(msgspec.Struct, kw_only=True):
-    """What the checker looks at. `requests`: all that the coordinator has read, as of when they count.
+    """What the checker looks at. `requests`: all that the coordinator has read, which say how they count.
 
     Times are in ms.
 
@@ -65,13 +64,15 @@ class History(msgspec.Struct, kw_only=True):
 
 def is_read(settings: Settings, requests: list[Any]) -> bool:
     """Whether the coordinator has read these records of its topic, and time has passed since the newest."""
-    checkpoint = files_of(settings.checkpoint)
-    last, counts_at = last_batch(checkpoint), _counts_at(checkpoint)
-    if last is None or last.watermark_ms <= max(map(counts_at, requests)):
+    last = last_batch(files_of(settings.checkpoint))
+    if last is None:
         return False
     read_to = last.read_to[settings.topics_requests]
     wanted = Counter(record.partition for record in requests)
-    return all(read_to[str(partition)] >= end for partition, end in wanted.items())
+    if any(read_to[str(partition)] < end for partition, end in wanted.items()):
+        return False
+    told = _told(read_topic(settings.bootstrap_servers, settings.topics_events))
+    return last.watermark_ms > max(counted_ms(_requests_in(requests), told), default=0)
 
 
 def collect(settings: Settings, requests: list[Any], notes: list[AnyNote], tables: Rows) -> History:
@@ -79,22 +80,15 @@ def collect(settings: Settings, requests: list[Any], notes: list[AnyNote], table
     checkpoint = files_of(settings.checkpoint)
     last = last_batch(checkpoint)
     assert last is not None
-    counts_at = _counts_at(checkpoint)
 
     def written(topic: str) -> list[Written]:
         records = read_topic(settings.bootstrap_servers, topic)
         return [Written(it.partition, it.offset, it.timestamp, it.key, it.value) for it in records]
 
     events = written(settings.topics_events)
-    late = late_times(msgspec.json.decode(it.value or b"") for it in events)
-    asked = [
-        Record(it.topic, it.partition, it.offset, counts_at(it), it.key, it.value)
-        for it in requests
-        if not is_probe(it.key, it.value)
-    ]
     noted = _noted(checkpoint)
     return History(
-        requests=list(told_late(asked, late)),
+        requests=list(told_late(_requests_in(requests), _told(events))),
         responses=written(settings.topics_responses),
         events=events,
         groups=written(settings.topics_groups),
@@ -115,10 +109,30 @@ def collect(settings: Settings, requests: list[Any], notes: list[AnyNote], table
     )
 
 
-def _counts_at(checkpoint: Files) -> Callable[[Any], int]:
-    """A function that tells as of when a record counts, whatever the clock of its broker said."""
-    shift_at = Shifts(_noted(checkpoint).shifts).at
-    return lambda it: it.timestamp + shift_at(it.partition, it.offset)
+def counted_ms(requests: Iterable[Record], told: LateTimes) -> Iterator[int]:
+    """The times that requests count as, in the order of their offsets, whatever their brokers' clocks said.
+
+    A clock that was wrong for a group that is not known is taken to be wrong for its next requests as well.
+    """
+    shifts_ms: dict[tuple[bytes | None, int], int] = {}
+    for record in told_late(requests, told):
+        clock = record.key, record.partition
+        if record.correction is not None:
+            shifts_ms[clock] = record.correction.shift_ms
+        counts_ms = record.timestamp_ms + shifts_ms.get(clock, 0)
+        yield counts_ms if record.late_ms is None else record.late_ms
+
+
+def _requests_in(records: list[Any]) -> Iterator[Record]:
+    """Without the probes."""
+    for it in records:
+        if not is_probe(it.key, it.value):
+            yield Record(it.topic, it.partition, it.offset, it.timestamp, it.key, it.value)
+
+
+def _told(events: Iterable[Any]) -> LateTimes:
+    """What the events tell of how requests count."""
+    return late_times(msgspec.json.decode(it.value or b"") for it in events)
 
 
 class LastBatch(NamedTuple):

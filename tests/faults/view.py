@@ -122,7 +122,8 @@ class View:
         replayed = Replayed([], {}, {}, {}, set(), {})
         for key, records in by_key.items():
             end_ms, config, layout = history.watermark_ms, self.config, history.layout
-            result = step(key, None, records, end_ms, config, history.secret, known.of(key), layout)
+            reached_ms = known.reached_ms(key, end_ms)
+            result = step(key, None, records, reached_ms, config, history.secret, known.of(key), layout)
             for output in result.outputs:
                 match output.channel:
                     case Channel.RESPONSES:

@@ -130,7 +130,7 @@ def test_without_the_right_to_write_probes_nobody_watches_and_that_is_said(
     assert notes["coordinator.requests"].told.startswith("Write is not allowed, so nobody watches ")
 
     with Probes.of(settings, 4, config) as probes:
-        wait_for(lambda: probes.settle([]) == set())
+        wait_for(lambda: probes.settle([]) == {})
         wait_for(lambda: "not watching whether request partitions take requests: " in caplog.text)
         # It is all the same to time.
         assert probes.unwritten_ms() == 0

@@ -102,9 +102,9 @@ def _report(outcomes: list[Outcome], failures: list[tuple[int, str]], seconds: f
         f"{sum(it.batches for it in outcomes)} batches, {sum(it.reruns for it in outcomes)} of them run "
         f"again, {sum(it.restarts for it in outcomes)} restarts; {len(failures)} failures"
     )
-    jumped, stood = ([it for it in outcomes if getattr(it, name)] for name in ("refusals", "standstills"))
+    jumped, stood = ([it for it in outcomes if getattr(it, name)] for name in ("corrections", "standstills"))
     print(
-        f"{len(jumped)} runs had {sum(it.refusals for it in jumped)} batches that were refused because of a "
+        f"{len(jumped)} runs had {sum(it.corrections for it in jumped)} corrections of a "
         f"clock, {len(stood)} had {sum(it.standstills for it in stood)} standstills"
     )
     if outcomes:

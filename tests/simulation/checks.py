@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from group_coordinator.coordinator_state.classic.group import ClassicGroup
+    from group_coordinator.coordinator_state.clocks import Span
     from group_coordinator.coordinator_state.events import AnyEvent
     from group_coordinator.coordinator_state.log import Record
     from group_coordinator.coordinator_state.step import StepResult
@@ -58,13 +59,22 @@ class Checks:
         """Whether the newest picture of the group is one, and not a tombstone."""
         return self._observer.picture is not None
 
+    def entered(self, start_ms: int, end_ms: int) -> None:
+        """The group was found to be in a standstill that is over: so it begins with the group's time."""
+        self._observer.model.clocks.entered.add((start_ms, end_ms))
+
     # -- the coordinator -----------------------------------------------------------------------------
 
     def stepped(
-        self, state: bytes | None, records: Iterable[Record], watermark: int, result: StepResult
+        self,
+        state: bytes | None,
+        records: Iterable[Record],
+        watermark: int,
+        result: StepResult,
+        span: Span,
     ) -> list[Answer]:
         """A batch was run for the first time, from `state`; its answers are returned."""
-        answers = self._observer.see(state, records, watermark, result)
+        answers = self._observer.see(state, records, watermark, result, span)
         for event in self._observer.events:
             self._world.note("coordinator", "{}", event)
             self._tell(event)

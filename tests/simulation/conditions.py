@@ -25,12 +25,6 @@ TICK_MS = 500
 LARGEST_SETBACK_MS = 2_000
 # How far log time may be ahead.
 GAP_MS = 3_000
-# Time between two probes.
-PROBE_MS = 2_000
-# For how long it is of use what a probe has found out.
-MEASURED_MS = 10_000
-# Two probes that differ by less have shown the same clock.
-SAME_CLOCK_MS = 500
 # By how much clocks may differ: a record whose time is off by more is refused, if that can be seen.
 DIFFER_MS = GAP_MS // 2
 LONGEST_SLACK_MS = 500
@@ -38,8 +32,14 @@ LONGEST_SLACK_MS = 500
 LONGEST_BEGIN_MS = 5_000
 # How long it may be behind before that is an outage.
 LONGEST_BEHIND_MS = 3 * GAP_MS
+# A clock of the coordinator's machine may be so much wrong.
+DAY_MS = 86_400_000
+# Time between two probes of the log.
+PROBE_MS = 2_000
 # How long after its last request the log is found to take none.
 NOTICED_MS = 5_500
+# Plans of batches of so long ago are looked at to know the newest request of a partition that stands still.
+LOOK_BACK_MS = LONGEST_SLACK_MS + GAP_MS + LONGEST_BEHIND_MS
 # How often the leader looks whether what there is to share has changed.
 LOOK_MS = 4_000
 # How soon a program that ended by itself is started again.
@@ -113,6 +113,12 @@ class Conditions:
             # What comes after it may wait for the one batch in which it was noted, and for the one after it.
             standstill_ms += LONGEST_BEGIN_MS + 21_000
         return 2_000 + behind_ms + (21_000 if self.slow_batch else 0) + standstill_ms
+
+    @property
+    def shows_right_clocks(self) -> bool:
+        """Whether no clock is wrong, and no request is so old when it is read that it could seem so."""
+        is_behind = self.room is not None or self.longest_standstill_ms is not None
+        return not (self.has_jumps or self.has_setbacks or is_behind)
 
     @property
     def nobody_survives(self) -> bool:

@@ -6,16 +6,14 @@ is the newest tick of the batches before it, less some slack, and ticks are writ
 up. So nothing that is still to come is earlier than the watermark, but for clocks that are set back, and for
 batches that have no room for all there is. Then time goes on by a gap.
 
-When it comes back it notes the outage: since the newest record that a batch was planned with, a tick or a
-request.
+When it comes back it notes the outage, in the ledger of a checkpoint that has the plans of batches as Spark
+writes them. How far time may come, what does not count and how requests count is decided by the code that the
+coordinator runs.
 
 If nobody can read what is appended to the log, time goes on by a gap only. It begins again, and lets time
 stand still: whatever is due, nothing is decided. When there is a record again, this was an outage, and it
 begins again with that one. If the log has taken records again before that was noted, it begins again as well.
 So it does if it has not read all there is for too long.
-
-It refuses a batch with a record whose time cannot be right, notes shifts, and begins again with that batch.
-It begins again as well if a probe shows that a clock is wrong.
 
 When it begins it reads all there is first, and what it has read of other groups meanwhile let time pass.
 """
@@ -29,30 +27,44 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from group_coordinator.checkpoints.known import Known
 from group_coordinator.checkpoints.late import late_times, told_late
-from group_coordinator.checkpoints.shifts import Guard, Shift, Shifts, fitted, is_off, put_right
-from group_coordinator.checkpoints.standing import undecided_from
-from group_coordinator.coordinator_state.deadlines import LATEST_MS
-from group_coordinator.coordinator_state.outages import Outage
-from group_coordinator.coordinator_state.standstills import PartitionOutages, Standstill
+from group_coordinator.checkpoints.ledger import Ledger
+from group_coordinator.checkpoints.offset_log import newest_planned
+from group_coordinator.checkpoints.outages import next_batch, note_begin
+from group_coordinator.checkpoints.standing import note_standstills
+from group_coordinator.coordinator_state.clocks import Leeway
+from group_coordinator.coordinator_state.events import ClockCorrected
+from group_coordinator.coordinator_state.layout import UNMEASURED
+from group_coordinator.coordinator_state.standstills import PartitionOutages
 from group_coordinator.coordinator_state.step import Channel
+from group_coordinator.coordinator_state.stored import decode_group
 from group_coordinator.streaming.schedule import Pace
 from group_coordinator.streaming.timekeeper import Timekeeper
+from tests.simulation.checkpoint import Checkpoint
 from tests.simulation.checks import Violation
 from tests.simulation.conditions import (
     CALM_BATCH_MS,
+    DAY_MS,
     DIFFER_MS,
     GAP_MS,
     KEY,
     LONGEST_BEGIN_MS,
     LONGEST_BEHIND_MS,
+    LOOK_BACK_MS,
     NOTICED_MS,
+    PROBE_MS,
     SECRET,
     TICK_MS,
 )
+from tests.simulation.network import TOPIC
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from group_coordinator.checkpoints.known import OfGroup
     from group_coordinator.coordinator_state.log import Record
+    from group_coordinator.coordinator_state.standstills import Standstill
     from group_coordinator.coordinator_state.step import StepResult
     from tests.coordinator_state.model import Answer
     from tests.coordinator_state.observer import Step
@@ -68,19 +80,18 @@ class Batch:
     """A batch that has been run, and what is needed to run it again."""
 
     before: bytes | None
-    records: list[Record]
-    watermark: int
+    planned: Planned
     result: StepResult
     answers: list[Answer]
 
 
 class Planned(NamedTuple):
-    """A batch as it is planned, and when."""
+    """A batch as it is planned, and when, by the clock of the machine that runs it."""
 
+    number: int
     records: list[Record]
     watermark: int
     at_ms: int
-    had_room: bool
 
 
 class Coordinator:
@@ -96,33 +107,34 @@ class Coordinator:
         self.batches = 0
         self.restarts = 0
         self.reruns = 0
-        self.refusals = 0
-        self.standstills: list[Standstill] = []
-        self._outages: list[Outage] = []
+        self.corrections = 0
+        self._files = Checkpoint()
+        self._ledger = Ledger.read(self._files)
+        self._reached_ms: list[int] = []
+        """When each standstill began for the group: a wrong clock may have taken it further."""
+        self._ahead_ms = 0
+        """How far log time is ahead of this machine's clock."""
         self._catches_up = False
         self._read = 0
+        self._ends = [0] * self._conditions.partitions
+        """The same in each partition."""
         self._begun_with = 0
         """How many records the log had when the newest query began."""
-        self._newest_read = 0
-        self._others_read = 0
-        """The newest request of other groups."""
+        self._up_since = world.now
         self._started = world.now
         self._newest_tick = 0
         self._all_read_ms = world.now
         self._keeper = self._resumed()
         self._ticks = 0
         """How many it has written since it has resumed."""
-        self._shifts: list[Shift] = []
-        self._planned_ms = world.now
-        """When the newest batch was planned."""
-        self._refused_ms: dict[int, int] = {}
-        """The partitions of which a batch was refused, and when that was planned, until a query begins."""
+        self._leeway = Leeway(DIFFER_MS + self._conditions.clock_slack_ms, DIFFER_MS)
         self._decided: list[Batch] = []
         """All batches, each once."""
         self._crash_at: int | None = None
         self._committed: deque[Batch] = deque(maxlen=_SNAPSHOTS)
         self._to_run_again: deque[Batch] = deque()
         self._draw_crash()
+        self._note_begin()
         world.after(self._pause(), self._next_batch)
 
     # -- batches -----------------------------------------------------------------------------------
@@ -137,7 +149,6 @@ class Coordinator:
             self._is_in_doubt()
             or (self._stands and log.stuck_since is None and rng.random() < 0.5)
             or (behind_ms > LONGEST_BEHIND_MS and log.stuck_since is None)
-            or self._finds_clock_off()
         ):
             self._begin_soon()
             return
@@ -148,29 +159,29 @@ class Coordinator:
         had_room = self._read >= len(there)
         if had_room:
             self._all_read_ms = self._world.now
-        # Spark takes the same part of what there is of each partition.
-        if rng.random() < 0.5 and had_room:
-            self._others_read = self._started if self._catches_up else self._world.now
-        self.watermark = max(self.watermark, self._newest_tick - self._conditions.clock_slack_ms)
+        self.watermark = self._next_watermark
         if not self._catches_up:
             self._newest_tick = max(self._newest_tick, self._tick())
-        planned = Planned(records, self.watermark, self._world.now, had_room)
-        self._planned_ms = planned.at_ms
-        if self._refuses(planned) or self._stands_no_more(planned):
-            self._begin_soon(planned)
-            return
-        self._newest_read = max([self._newest_read, *self._times(records)])
+        for record in records:
+            self._ends[record.partition] = record.offset + 1
+        at_ms = self._world.now - self._ahead_ms
+        number = self._files.plan(at_ms, self.watermark, TOPIC, self._ends)
+        planned = Planned(number, records, self.watermark, at_ms)
         is_due = self.deadline is not None and self.deadline <= self.watermark and not self._stands
         if records or is_due:
-            self._run(records, self.watermark)
+            self._run(planned)
         else:
+            self._files.commit(number, self._next_watermark)
             self._world.after(self._pause(), self._next_batch)
         if self._catches_up:
             # Where that took several batches, it looks again at what has come meanwhile.
             self._catches_up = not self._world.is_calm and rng.random() < 0.3
-            self._put_right(self._started)
-            self._note_outage(GAP_MS if self._catches_up else 0)
+            self._note_begin(GAP_MS if self._catches_up else 0)
             self._note_standstill()
+
+    @property
+    def _next_watermark(self) -> int:
+        return max(self.watermark, self._newest_tick - self._conditions.clock_slack_ms)
 
     @property
     def _room(self) -> int | None:
@@ -201,10 +212,14 @@ class Coordinator:
     # -- standstills -------------------------------------------------------------------------------
 
     @property
-    def _stands(self) -> Standstill | None:
-        """The standstill that lasts."""
-        newest = self.standstills[-1] if self.standstills else None
-        return newest if newest is not None and newest.end_ms is None else None
+    def standstills(self) -> Sequence[Standstill]:
+        """All of them."""
+        return self._ledger.standstills
+
+    @property
+    def _stands(self) -> bool:
+        """Whether one lasts."""
+        return bool(self._ledger.standing)
 
     def _is_in_doubt(self) -> bool:
         """Whether the log takes no records for too long, or did not until now."""
@@ -217,161 +232,102 @@ class Coordinator:
         stuck_since = self._world.log.stuck_since
         return stuck_since is not None and self._world.now > stuck_since + NOTICED_MS
 
-    def _stands_no_more(self, planned: Planned) -> bool:
-        """Whether its records show that the standstill is over."""
-        stands = self._stands
-        return stands is not None and max(self._times(planned.records), default=0) > stands.start_ms
+    def _begin_soon(self) -> None:
+        self._world.after(self._world.rng.randrange(LONGEST_BEGIN_MS), self._begin)
 
-    def _begin_soon(self, planned: Planned | None = None) -> None:
-        self._world.after(self._world.rng.randrange(LONGEST_BEGIN_MS), self._begin, planned)
-
-    def _begin(self, planned: Planned | None = None) -> None:
-        """Begin again, with the batch that was planned. Until then is an outage."""
+    def _begin(self) -> None:
+        """Begin again. Until then is an outage."""
         log, now = self._world.log, self._world.now
         if log.stuck_since is not None and not self._is_silent():
             # It is asked until it is known.
-            self._world.after(100, self._begin, planned)
+            self._world.after(100, self._begin)
             return
-        is_over = log.stuck_since is None or (planned is not None and self._stands_no_more(planned))
-        if (stands := self._stands) and is_over:
-            self.standstills[-1] = stands._replace(end_ms=max(now, stands.start_ms + 1))
+        self._ledger = Ledger.read(self._files)
+        if self._stands and log.stuck_since is None:
+            self._ledger.end_standstills([0], now, next_batch(newest_planned(self._files)))
             self._world.note("coordinator", "lets time go on")
         self._know()
         self._catches_up = True
-        if planned is None and self._world.rng.random() < 0.1 and not self._world.is_calm:
-            self._note_outage()
+        if self._world.rng.random() < 0.1 and not self._world.is_calm:
+            self._note_begin()
             self._world.note("coordinator", "crashes before it has noted all")
             self._begin_soon()
             return
-        if planned is None:
-            self._put_right()
-            self._world.after(self._pause(), self._next_batch)
-        elif self._refuses(planned) or self._stands_no_more(planned):
-            self._begin_soon(planned)
-            return
-        else:
-            self._newest_read = max([self._newest_read, *self._times(planned.records)])
-            self._put_right()
+        self._world.after(self._pause(), self._next_batch)
         self._newest_tick = 0
-        self._note_outage()
-        if planned is not None:
-            # It is of before the outage. What takes no requests can wait for what is planned next.
-            self._run(planned.records, planned.watermark)
+        self._note_begin()
         self._note_standstill()
 
     def _note_standstill(self) -> None:
         log = self._world.log
         log.doubted_since = None
         if self._is_silent() and not self._stands:
-            spans = [(it.start_ms, it.end_ms) for it in [*self._outages, *self.standstills] if it.end_ms]
-            unread_ms = min(max(self._times(log.records), default=0), self._world.now)
-            begin = self._undecided_from(max(self._newest_read, unread_ms, self.watermark), spans)
-            self.standstills.append(Standstill(0, begin))
+            asked_ms = max((log.stuck_since or 0) + PROBE_MS, self._up_since)
+            later_ms = self._leeway.later_ms
+            note_standstills(
+                self._ledger, TOPIC, {0: asked_ms}, self._times, later_ms=later_ms, look_back_ms=LOOK_BACK_MS
+            )
+            if not self._stands:
+                # Nothing was planned before.
+                return
+            begin = self._ledger.standing[0].start_ms
+            decided = self._decided[-1].result.state if self._decided else None
+            reached_ms = decode_group(decided).now_ms if decided is not None else 0
+            self._reached_ms.append(max(begin, reached_ms))
             self._know()
             self._world.note("coordinator", "lets time stand still since {}", begin)
 
-    _undecided_from = staticmethod(undecided_from)
-
-    @property
-    def _known(self) -> PartitionOutages:
-        return PartitionOutages(self._outages, self.standstills)
+    def _times(self, begins: Mapping[int, int], ends: Mapping[int, int]) -> dict[int, list[tuple[int, int]]]:
+        """Offsets and append times, as `append_times` reads them."""
+        return {
+            partition: [
+                (it.offset, it.timestamp_ms)
+                for it in self._world.log.records
+                if it.partition == partition and begins[partition] <= it.offset < end
+            ]
+            for partition, end in ends.items()
+        }
 
     def _know(self) -> None:
         """Tell the oracles which outages there were."""
-        self._world.outages[:] = [it for it in self._known.of(KEY) if it.end_ms < LATEST_MS]
+        for it, reached_ms in zip(self.standstills, self._reached_ms, strict=True):
+            if it.end_ms is not None and reached_ms > it.start_ms:
+                self._world.checks.entered(reached_ms, it.end_ms)
+        stood = zip(self.standstills, self._reached_ms, strict=True)
+        of_group = [it._replace(start_ms=reached_ms) for it, reached_ms in stood if it.end_ms != reached_ms]
+        self._world.outages[:] = PartitionOutages(self._ledger.outages, of_group).of(KEY)
 
-    def _times(self, records: list[Record]) -> list[int]:
-        """As they count."""
-        return [record.timestamp_ms for record in self._shifted(records)]
-
-    def _shifted(self, records: list[Record]) -> list[Record]:
-        at = Shifts(self._shifts).at
-        return [it._replace(timestamp_ms=it.timestamp_ms + at(it.partition, it.offset)) for it in records]
-
-    def _earlier_ms(self) -> int:
-        return 2 * GAP_MS if self._catches_up else DIFFER_MS
-
-    def _refuses(self, planned: Planned) -> bool:
-        """Whether a record's time cannot be right; then shifts are noted with which all are."""
-        records, watermark, planned_ms, had_room = planned
-        outage = self._outages[-1] if self._outages else None
-        earlier_ms = self._earlier_ms()
-        later_ms = DIFFER_MS + self._conditions.clock_slack_ms
-        guard = Guard(0, later_ms, earlier_ms, outage, tuple(self.standstills[-1:]))
-        span = guard.span(planned_ms, watermark, 0, had_room=had_room)
-        before = self._shifts
-        for number in range(self._conditions.partitions):
-            times = [(it.offset, it.timestamp_ms) for it in records if it.partition == number]
-            end = max(times)[0] + 1 if times else 0
-            measured = self._world.log.measured(number)
-            right_ms = None if measured is None else measured.shift_ms
-            after = fitted(self._shifts, number, times, end, span, DIFFER_MS, right_ms)
-            if after is not None:
-                self._shifts = after
-                self._refused_ms[number] = planned_ms
-        if self._shifts is before:
-            return False
-        self.refusals += 1
-        self._world.note("coordinator", "refuses a batch, and notes shifts: {}", self._shifts)
-        if not all(map(span.has, self._times(records))):
-            raise Violation(f"with {self._shifts} there are still wrong times in {records}")
-        return True
-
-    def _finds_clock_off(self) -> bool:
-        """Whether a probe shows that requests count as of a wrong time."""
-        if self._catches_up or self._stands:
-            return False
-        shifts = Shifts(self._shifts)
-        measured = ((it, self._world.log.measured(it)) for it in range(self._conditions.partitions))
-        return any(
-            each is not None
-            and each.at_ms > self._started
-            and is_off(shifts.newest_ms(it), each.shift_ms, DIFFER_MS)
-            for it, each in measured
-        )
-
-    def _put_right(self, since_ms: int = 0) -> None:
-        """Note the shifts of clocks that were measured to be wrong since then."""
-        read = self._world.log.records[: self._read]
-        for number in range(self._conditions.partitions):
-            measured = self._world.log.measured(number)
-            # Or else its clock may have jumped since then.
-            if (
-                measured is not None
-                and measured.at_ms > since_ms
-                and measured.at_ms >= self._refused_ms.get(number, 0)
-                and is_off(Shifts(self._shifts).newest_ms(number), measured.shift_ms, DIFFER_MS)
-            ):
-                end = max((it.offset + 1 for it in read if it.partition == number), default=0)
-                unread = [
-                    (it.offset, it.timestamp_ms)
-                    for it in self._world.log.records[self._read :]
-                    if it.partition == number and it.offset < measured.offset
-                ]
-                begin = max(end, measured.first_offset(unread, self._planned_ms, DIFFER_MS))
-                self._shifts = put_right(self._shifts, number, begin, measured.shift_ms, DIFFER_MS)
-        self._refused_ms.clear()
-
-    def _run(self, records: list[Record], watermark: int) -> None:
+    def _run(self, planned: Planned) -> None:
         self.batches += 1
-        if stands := self._stands:
-            watermark = min(watermark, stands.start_ms)
-        result = self._call_step(self.state, records, watermark)
+        known, records = self._known(planned), planned.records
+        watermark = known.watermark_ms
+        result = self._call_step(self.state, planned)
         self._world.note(
             "coordinator", "runs batch {}: {} records, watermark {}", self.batches, len(records), watermark
         )
-        answers = self._world.checks.stepped(self.state, self._shifted(records), watermark, result)
-        batch = Batch(self.state, records, watermark, result, answers)
+        self.corrections += sum(isinstance(it, ClockCorrected) for it in result.events)
+        if self.corrections and self._conditions.shows_right_clocks:
+            raise Violation("a clock was corrected that is right")
+        answers = self._world.checks.stepped(self.state, records, watermark, result, known.span)
+        batch = Batch(self.state, planned, result, answers)
         self._decided.append(batch)
         self._finish_later(batch)
 
     def replay(self) -> None:
         """Decide all at once, as a replay does: nothing may be decided otherwise."""
+        forgotten = (batch.before for batch in self._decided if batch.result.state is None)
+        if any(decode_group(it).clocks for it in forgotten if it is not None):
+            # Nobody knows of it any more that a clock was wrong, nor that it is right again.
+            return
+        if self._reached_ms != [it.start_ms for it in self.standstills]:
+            return
         events = (event for batch in self._decided for event in batch.result.events)
         late = late_times(map(msgspec.to_builtins, events))
-        records = list(told_late((it for batch in self._decided for it in batch.records), late))
-        watermark = max((batch.watermark for batch in self._decided), default=0)
-        replayed = self._call_step(None, records, watermark)
+        records = list(told_late((it for batch in self._decided for it in batch.planned.records), late))
+        watermark = max((self._known(batch.planned).watermark_ms for batch in self._decided), default=0)
+        notes = self._ledger.notes
+        outages = PartitionOutages(notes.outages, notes.standstills).of(KEY)
+        replayed = self._step(KEY, None, records, watermark, self._conditions.config, SECRET, outages)
         for channel in Channel.RESPONSES, Channel.EVENTS, Channel.REJECTED:
             lived = [it for batch in self._decided for it in batch.result.outputs if it.channel is channel]
             again = [it for it in replayed.outputs if it.channel is channel]
@@ -381,17 +337,31 @@ class Coordinator:
 
     def _run_again(self, batch: Batch) -> None:
         self.reruns += 1
-        result = self._call_step(batch.before, batch.records, batch.watermark)
-        self._world.note("coordinator", "runs a batch again: {} records", len(batch.records))
+        result = self._call_step(batch.before, batch.planned)
+        self._world.note("coordinator", "runs a batch again: {} records", len(batch.planned.records))
         if result != batch.result:
             raise Violation(f"a batch that ran again decided otherwise: {result} and not {batch.result}")
         self._finish_later(batch)
 
-    def _call_step(self, state: bytes | None, records: list[Record], watermark: int) -> StepResult:
+    def _call_step(self, state: bytes | None, planned: Planned) -> StepResult:
+        known = self._known(planned)
         # Spark gives a group's rows in any order.
-        records = self._shifted(self._world.rng.sample(records, len(records)))
-        outages = self._known.of(KEY)
-        return self._step(KEY, state, records, watermark, self._conditions.config, SECRET, outages)
+        records = self._world.rng.sample(planned.records, len(planned.records))
+        return self._step(
+            KEY,
+            state,
+            records,
+            known.watermark_ms,
+            self._conditions.config,
+            SECRET,
+            known.outages,
+            UNMEASURED,
+            known.span,
+        )
+
+    def _known(self, planned: Planned) -> OfGroup:
+        known = Known(self._ledger.notes, planned.number, 1, self._leeway)
+        return known.of(KEY, planned.at_ms, planned.watermark)
 
     def _finish_later(self, batch: Batch) -> None:
         self._world.after(self._duration(), self._finish, batch)
@@ -408,6 +378,7 @@ class Coordinator:
     def _commit(self, batch: Batch) -> None:
         self.state, self.deadline = batch.result.state, batch.result.deadline_ms
         self._committed.append(batch)
+        self._files.commit(batch.planned.number, self._next_watermark)
 
     def _write(self, answers: list[Answer]) -> None:
         for answer in answers:
@@ -440,17 +411,23 @@ class Coordinator:
 
     def _restart(self) -> None:
         self.restarts += 1
+        self._up_since = self._world.now
+        # On any machine.
+        self._ahead_ms = self._world.rng.choice([0, self._world.rng.randint(-DAY_MS, DAY_MS)])
         self._draw_crash()
         self._world.note("coordinator", "is back")
         self._begin()
 
-    def _note_outage(self, counts_ms: int = 0) -> None:
-        # It may crash again before it has read anything new.
-        ends = [it.end_ms or it.start_ms for it in [*self._outages, *self.standstills]]
-        begin = max([self._newest_read, self._others_read, self.watermark, *ends]) + counts_ms
+    def _note_begin(self, counts_ms: int = 0) -> None:
+        """A query begins. Until now was an outage, if it is not the first one."""
         now = self._world.now
-        if begin < now:
-            self._outages.append(Outage(begin, now))
+        note_begin(
+            self._ledger,
+            lambda: (now, self._ahead_ms),
+            later_ms=self._leeway.later_ms,
+            catches_up=self._catches_up,
+            counts_ms=counts_ms,
+        )
         if self._catches_up:
             # Time stands still there until all is read that came before.
             self._newest_tick = max(self._newest_tick, self._started if counts_ms else 0)

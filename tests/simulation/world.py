@@ -71,8 +71,8 @@ class Outcome(NamedTuple):
     batches: int
     restarts: int
     reruns: int
-    refusals: int
-    """Batches that were refused because of a clock."""
+    corrections: int
+    """Of clocks that were wrong, or are right again."""
     standstills: int
     generations: int
     calm_ms: int
@@ -190,7 +190,7 @@ class World:
             batches=self.coordinator.batches,
             restarts=self.coordinator.restarts,
             reruns=self.coordinator.reruns,
-            refusals=self.coordinator.refusals,
+            corrections=self.coordinator.corrections,
             standstills=len(self.coordinator.standstills),
             generations=self.checks.generation,
             calm_ms=right_after,
@@ -337,8 +337,8 @@ class World:
                     # It hears of a rebalance with a heartbeat, and looks at once unless it is busy.
                     works_since = max(works_since, client.worked_until)
                     allowed_ms = client.settings.max_poll_interval_ms
-                    if conditions.longest_standstill_ms is not None:
-                        # So long time goes on, and so long it takes to hear, each time.
+                    if conditions.longest_standstill_ms is not None or conditions.room is not None:
+                        # So long time goes on, or requests before it wait, and so long it takes to hear.
                         allowed_ms = float("inf")
                 case _:
                     continue

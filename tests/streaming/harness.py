@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from group_coordinator.checkpoints.ledger import Begun
     from group_coordinator.coordinator_state.outages import Outage
 
 SECRET = b"a secret of the tests"
@@ -96,11 +97,14 @@ class Harness:
 
     # -- the coordinator -------------------------------------------------------------------------
 
-    def start(self, *, clock: bool = True, outages: Iterable[Outage] = ()) -> None:
-        """Start the query, from where it was."""
+    def start(
+        self, *, clock: bool = True, outages: Iterable[Outage] = (), begun: Iterable[Begun] = ()
+    ) -> None:
+        """Start the query, from where it was, with these notes."""
         if clock:
             self._resources.enter_context(Clock.of(self.settings, self._client_config, "harness")).resume()
-        arguments = FunctionArguments.of(self.settings, SECRET, self.partitions, Notes(tuple(outages)))
+        notes = Notes(tuple(outages), begun=tuple(begun))
+        arguments = FunctionArguments.of(self.settings, SECRET, self.partitions, notes)
         with setting(self.spark, PARTITIONS, str(self.settings.state_partitions)):
             self.query = start_query(self.spark, self.settings, arguments, self.counts.add)
 

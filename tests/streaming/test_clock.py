@@ -14,9 +14,11 @@ from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
 
 from group_coordinator.jobs.settings import Settings
+from group_coordinator.streaming import clock as clock_module
 from group_coordinator.streaming.clock import Clock, ClockStoppedError, Progress
 from group_coordinator.streaming.errors import CoordinatorError
 from group_coordinator.streaming.leadership import check_alone
+from group_coordinator.streaming.log_time import Moment
 from group_coordinator.streaming.schedule import Pace
 from group_coordinator.streaming.ticks import Tick
 from group_coordinator.streaming.timers import Timers
@@ -141,6 +143,25 @@ def test_time_never_goes_back(topic: str, config: dict[str, Any]) -> None:
         assert clock.ahead_of_driver_ms == pytest.approx(3_600_000, abs=PATIENCE_S * 1000)
         assert clock.skew_ms == pytest.approx(-3_600_000, abs=PATIENCE_S * 1000)
         assert clock.broker_is_off
+
+
+def test_this_machines_clock_that_is_set_shows(
+    topic: str, config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Log time goes on as before."""
+    right = clock_module._now
+    with make(topic, 50, config) as clock:
+        now_ms = clock.now_ms
+
+        def an_hour_ahead() -> Moment:
+            now = right()
+            return now._replace(wall_ms=now.wall_ms + 3_600_000)
+
+        monkeypatch.setattr(clock_module, "_now", an_hour_ahead)
+        before_ms = clock.newest_ms
+        wait_for(lambda: clock.newest_ms > before_ms)
+        assert clock.ahead_of_driver_ms == pytest.approx(-3_600_000, abs=PATIENCE_S * 1000)
+        assert clock.now_ms == pytest.approx(now_ms, abs=PATIENCE_S * 1000)
 
 
 def test_the_interval_is_kept(topic: str, config: dict[str, Any]) -> None:

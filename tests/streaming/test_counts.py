@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from group_coordinator.coordinator_state.classic.group import ClassicGroup
+from group_coordinator.coordinator_state.clocks import Span
 from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.step import StepResult, step
@@ -170,6 +171,60 @@ def test_rebalance_that_began_before_its_beginning_was_kept_is_not_counted() -> 
     result = call(older, sync(1, 9_000, older))
     assert counted(result)["state_changes"] == {"Stable": 1}
     assert of_rebalances(result) == {}
+
+
+# -- clocks ------------------------------------------------------------------------------------------
+
+
+def corrected(before: bytes | None, *times_ms: int, partition: int = 0) -> StepResult:
+    """A call whose requests came between 6,000 and 13,550, if their times are right."""
+    span = Span(watermark_ms=9_000, earliest_ms=6_000, latest_ms=13_550, planned_ms=10_050)
+    asked = [
+        join(offset, time_ms, client_id=f"c{offset}")._replace(partition=partition)
+        for offset, time_ms in enumerate(times_ms)
+    ]
+    return step(b"orders", before, asked, 9_000, GroupConfig(), b"secret", span=span)
+
+
+def test_clocks_that_are_wrong_or_right_again_are_counted() -> None:
+    counts = Counts()
+    right = corrected(None, 9_500)
+    behind = corrected(right.state, 1_050)
+    # The second one is as wrong as the first, and the third is right.
+    ahead = corrected(None, 22_050, 22_060, 9_900, partition=3)
+    for result, expected in (
+        (right, {}),
+        (behind, {(0, -90): 1}),
+        (behind, {(0, -90): 2}),
+        (ahead, {(0, -90): 2, (3, 120): 1, (3, 0): 1}),
+    ):
+        counts.take(result)
+        assert counts.clocks == expected
+    assert counts.events["clock_corrected"] == 4
+
+
+@pytest.mark.parametrize(
+    ("time_ms", "ahead"),
+    [(22_010, 120), (22_090, 120), (22_110, 121), (13_551, 35), (5_999, -41), (1_099, -90)],
+)
+def test_by_how_much_a_clock_is_ahead_is_counted_to_a_tenth_of_a_second(time_ms: int, ahead: int) -> None:
+    """Of a request that came at that time by its clock, and counts as of 10,050."""
+    counts = Counts()
+    counts.take(corrected(None, time_ms))
+    assert counts.clocks == {(0, ahead): 1}
+
+
+def test_clocks_of_several_tasks_are_added_up() -> None:
+    """Also those that are behind."""
+    driver, task = Counts(), Counts()
+    task.take(corrected(None, 22_050, partition=3))
+    for _ in range(2):
+        CountsParam().addInPlace(driver, pickle.loads(pickle.dumps(task)))
+    assert driver.clocks == {(3, 120): 2}
+    other = Counts()
+    other.take(corrected(None, 1_050, partition=3))
+    CountsParam().addInPlace(driver, other)
+    assert driver.clocks == {(3, 120): 2, (3, -90): 1}
 
 
 # -- on its way to the driver -------------------------------------------------------------------------

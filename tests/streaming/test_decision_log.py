@@ -13,6 +13,7 @@ import msgspec
 import pytest
 import structlog
 
+from group_coordinator.coordinator_state.clocks import Span
 from group_coordinator.coordinator_state.events import AnyEvent
 from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.step import StepResult, step
@@ -164,6 +165,22 @@ def test_what_comes_often_is_told_at_debug() -> None:
         f"{answered}-2 client_id=c1 api=offset_commit error=NONE",
         f"{answered}-3 client_id=c1 api=heartbeat error=NONE",
     ]
+
+
+def test_a_clock_that_is_wrong_is_told_with_the_request_that_shows_it() -> None:
+    s = Scenario(OLD)
+    s.at(1_000)
+    s.join("c1")
+    span = Span(watermark_ms=9_000, earliest_ms=6_000, latest_ms=13_550, planned_ms=10_050)
+    result = step(GROUP.encode(), None, s.log, 9_000, s.config, SECRET, span=span)
+    corrected, created, *_ = logfmt(result)
+
+    assert corrected == (
+        "level=info event=clock_corrected group=orders generation=0 at_ms=10050 "
+        "event_id=requests-0-0-clock-0 partition=0 offset=0 appended_ms=1000 shift_ms=9050 skipped_ms=1050"
+    )
+    assert "event=group_created" in created
+    assert "orders: clock corrected" in written(result, form="short")
 
 
 @pytest.mark.parametrize("level", ["warning", "error"])

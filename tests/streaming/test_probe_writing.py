@@ -44,7 +44,7 @@ def test_each_partition_takes_probes(topic: str, config: dict[str, Any]) -> None
         Reader(config, topic) as reader,
     ):
         wait_for(lambda: asked.settle([]) is not None)
-        assert asked.settle([]) == set()
+        assert asked.settle([]) == {}
         asked.begin([])
         assert asked.stuck() == asked.healed() == set()
         reader.until(lambda records: len(records) >= PARTITIONS)
@@ -77,32 +77,17 @@ def test_they_come_again_and_again(topic: str, config: dict[str, Any]) -> None:
     assert max(each()) <= intervals + 1
 
 
-def test_they_show_how_far_the_leaders_clocks_are_ahead(
-    bootstrap_servers: str, config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    topic = create_topic(bootstrap_servers, PARTITIONS, **{"message.timestamp.type": "LogAppendTime"})
-    with Probes(topic, PARTITIONS, config, interval_ms=50, harmless_ms=60_000, patience_ms=60_000) as asked:
-        wait_for(lambda: len(asked.measured(0)) == PARTITIONS)
-        first = asked.measured(0)
-        wait_for(lambda: all(asked.measured(0)[it].at_ms > first[it].at_ms for it in range(PARTITIONS)))
-        log_time_ms = round(time.time() * 1_000) - 7_000
-        measured = asked.measured(log_time_ms)
-    # A probe that takes longer than half a second says nothing.
-    assert measured.keys() == set(range(PARTITIONS))
-    assert [it.ahead_ms for it in measured.values()] == [pytest.approx(7_000, abs=600)] * PARTITIONS
-    assert all(log_time_ms - 10_000 <= it.since_ms < it.at_ms <= log_time_ms for it in measured.values())
-    # The first probes have shown the same.
-    assert {it.offset for it in measured.values()} == {0}
-    monkeypatch.setattr(probes, "_MEASURED_MS", 0)
-    assert asked.measured(0) == {}
-
-
 def test_partitions_that_take_nothing_are_told_and_when_they_do_again(
     refusing: str, admin: KafkaAdminClient, config: dict[str, Any]
 ) -> None:
+    begin = time.monotonic()
     with Probes(refusing, PARTITIONS, config, interval_ms=50, harmless_ms=500, patience_ms=1_000) as asked:
         wait_for(lambda: asked.settle([]) is not None)
-        standing = asked.settle([])
+        asked_ms = asked.settle([])
+        assert asked_ms is not None
+        longest_ms = (time.monotonic() - begin) * 1_000
+        assert all(1_000 < each <= longest_ms for each in asked_ms.values())
+        standing = asked_ms.keys()
         assert standing == set(range(PARTITIONS))
         asked.begin(standing)
         assert asked.healed() == set()
@@ -143,7 +128,7 @@ def test_what_ends_the_thread_is_raised(config: dict[str, Any], monkeypatch: pyt
 def test_without_an_interval_there_are_none(topic: str, config: dict[str, Any]) -> None:
     with Probes(topic, PARTITIONS, config, interval_ms=0, harmless_ms=500, patience_ms=1_000) as asked:
         asked.tick(0)
-        assert asked.settle([]) == set()
+        assert asked.settle([]) == {}
         assert asked.unwritten_ms() == 0
     with Reader(config, topic) as reader:
         reader.read_to_end()
@@ -154,4 +139,4 @@ def test_the_end_does_not_wait_for_a_broker_that_is_away() -> None:
     config = python_client_config("127.0.0.1:1", {})
     with Probes("t", PARTITIONS, config, interval_ms=50, harmless_ms=500, patience_ms=1_000) as asked:
         wait_for(lambda: asked.settle([]) is not None)
-        assert asked.settle([]) == set(range(PARTITIONS))
+        assert (asked.settle([]) or {}).keys() == set(range(PARTITIONS))

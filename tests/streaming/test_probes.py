@@ -10,7 +10,7 @@ def times_of(*partitions: int) -> WriteTimes:
     times = WriteTimes(partitions, interval_ms=1_500, harmless_ms=3_100, patience_ms=4_000, now_ms=0)
     for partition in partitions:
         write(times, partition, 0)
-    assert times.settle([], 0) == set()
+    assert times.settle([], 0) == {}
     return times
 
 
@@ -24,11 +24,11 @@ def test_a_query_begins_when_it_is_known_which_partitions_take_requests() -> Non
     assert times.due(0) == [0, 1]
     write(times, 0, 3_000)
     assert times.settle([], 4_000) is None
-    assert times.settle([1], 4_000) == set()
+    assert times.settle([1], 4_000) == {}
     times.be_patient(1)
     assert times.settle([], 4_001) is None
     times.be_patient(0)
-    assert times.settle([], 4_001) == {1}
+    assert times.settle([], 4_001) == {1: 4_001}
     # Nothing is known of it, so time would wait.
     assert times.unwritten_ms(4_001) == 4_001
     times.begin([1], 4_001)
@@ -48,12 +48,12 @@ def test_time_waits_for_a_partition_that_was_away_for_too_long_until_that_is_an_
     times.sent(1, 4_700)
     assert times.settle([], 4_800) is None
     times.taken(1, 4_900)
-    assert times.settle([], 4_900) == set()
+    assert times.settle([], 4_900) == {}
     assert times.stuck(4_900) == set()
     assert times.unwritten_ms(4_900) == 1_600
     # It goes on counting for one that has not answered for a harmless time.
     times.sent(0, 4_900)
-    assert times.settle([], 6_400) == set()
+    assert times.settle([], 6_400) == {}
     assert times.settle([], 6_401) is None
     # But not if it was not asked for so long, because no clock was there.
     write(times, 0, 6_500)
@@ -66,7 +66,7 @@ def test_the_query_restarts_every_20_s_at_most_for_partitions_that_were_not_away
     assert times.stuck(5_000) == {0}
     times.restarted(5_000)
     write(times, 0, 5_000)
-    assert times.settle([], 5_000) == set()
+    assert times.settle([], 5_000) == {}
     write(times, 0, 6_500, taken_ms=10_500)
     assert times.stuck(24_999) == set()
     assert times.unwritten_ms(24_999) == 19_999
@@ -84,7 +84,7 @@ def test_the_query_restarts_at_once_for_partitions_whose_members_would_expire() 
     times.taken(0, 5_501)
     assert times.stuck(5_600) == {0, 1}
     write(times, 0, 5_600)
-    assert times.settle([], 5_600) == {1}
+    assert times.settle([], 5_600) == {1: 4_100}
     times.begin([1], 5_600)
     assert times.stuck(5_600) == set()
 
@@ -92,12 +92,12 @@ def test_the_query_restarts_at_once_for_partitions_whose_members_would_expire() 
 def test_a_standstill_that_is_over_was_an_outage() -> None:
     times = times_of(0)
     times.sent(0, 1_500)
-    assert times.settle([], 5_501) == {0}
+    assert times.settle([], 5_501) == {0: 4_001}
     times.begin([0], 5_501)
     times.taken(0, 9_000)
     write(times, 0, 9_000)
     assert times.healed() == {0}
-    assert times.settle([], 9_100) == set()
+    assert times.settle([], 9_100) == {}
     assert times.stuck(9_100) == set()
     assert times.unwritten_ms(9_100) == 100
 
@@ -166,8 +166,19 @@ def test_a_partition_is_stuck_when_it_was_asked_for_long_however_often() -> None
     assert times.stuck(6_001) == {1}
     times.taken(1, 7_000)
     write(times, 0, 7_000)
-    assert times.settle([], 8_000) == set()
+    assert times.settle([], 8_000) == {}
     assert times.stuck(8_000) == set()
+
+
+def test_a_partition_that_stands_still_tells_since_when_it_was_asked() -> None:
+    times = times_of(0, 1)
+    times.sent(1, 1_500)
+    times.lost(1)
+    times.sent(1, 4_000)
+    write(times, 0, 3_000)
+    # By then it has not taken the first of them.
+    assert [times.settle([], at_ms) for at_ms in (5_501, 6_000)] == [{1: 4_001}, {1: 4_500}]
+    assert times.settle([1], 6_000) == {}
 
 
 def test_kafka_as_a_whole_may_have_been_away_before_a_query_began() -> None:
@@ -205,7 +216,7 @@ def test_partitions_that_nobody_may_write_are_not_asked_again() -> None:
     times.begin([0], 2_000)
     assert times.due(9_000) == []
     assert times.stuck(9_000) == set()
-    assert times.settle([0], 9_000) == set()
+    assert times.settle([0], 9_000) == {}
     assert times.unwritten_ms(9_000) == 0
     # Where it was noted with other rights, it has to begin again some day.
     assert times.healed() == {0}

@@ -10,6 +10,8 @@ import msgspec
 import pytest
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
+from group_coordinator.checkpoints.ledger import Begun
+from group_coordinator.coordinator_state.deadlines import LATEST_MS
 from group_coordinator.streaming.query import tick_time
 from group_coordinator.streaming.ticks import Tick
 from tests.patience import PATIENCE_S
@@ -91,6 +93,19 @@ def test_a_deadline_fires_as_soon_as_the_watermark_has_come_to_it(harness: Harne
     assert progress["eventTime"]["watermark"] == log_time(join.timestamp + 10_000)
     harness.events.read_to_end()
     assert "session_expired" in [event.get("reason") for event in harness.events.values()]
+
+
+def test_a_task_knows_of_which_batch_it_is_and_when_that_was_planned(harness: Harness) -> None:
+    """Log time is an hour behind for the first batch, so its requests seem to come from the future."""
+    made = harness.join("first", group_instance_id="i1")
+    harness.start(begun=[Begun(0, -3_600_000, LATEST_MS), Begun(1, 0, LATEST_MS)])
+    harness.answer(made)
+    harness.answer(harness.join("second", group_instance_id="i1"))
+    harness.events.read_to_end()
+    (corrected,) = [it for it in harness.events.values() if it["event"] == "clock_corrected"]
+    assert corrected["group_id"] == "first"
+    # The first batch of a session takes its time.
+    assert -3_600_000 <= corrected["shift_ms"] < -3_600_000 + PATIENCE_S * 1_000
 
 
 def log_time(at_ms: int) -> str:

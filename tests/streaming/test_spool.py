@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -33,14 +33,25 @@ def shuffled(seed: int) -> list[Record]:
     return log
 
 
+def as_appended(record: Record) -> int:
+    return record.timestamp_ms
+
+
+def shifted(record: Record) -> int:
+    """As if the clock of one partition had jumped in between."""
+    return record.timestamp_ms - 1_000 * (record.partition == 1 and record.offset < 40)
+
+
 @pytest.mark.parametrize("held", [0, 20_000, 10**9])
+@pytest.mark.parametrize("counts", [as_appended, shifted])
 @pytest.mark.parametrize("seed", range(5))
 def test_order_and_values_are_the_same_wherever_they_waited(
-    monkeypatch: pytest.MonkeyPatch, held: int, seed: int
+    monkeypatch: pytest.MonkeyPatch, held: int, counts: Callable[[Record], int], seed: int
 ) -> None:
     monkeypatch.setattr(spool, "_HELD_BYTES", held)
     log = shuffled(seed)
-    assert list(spooled_in_log_order(log)) == in_log_order(log)
+    assert list(spooled_in_log_order(log, counts)) == in_log_order(log, counts)
+    assert in_log_order(log, as_appended) == in_log_order(log) != in_log_order(log, shifted)
 
 
 def test_memory_does_not_grow_with_the_values() -> None:
@@ -50,7 +61,7 @@ def test_memory_does_not_grow_with_the_values() -> None:
 
     tracemalloc.start()
     try:
-        for offset, record in enumerate(spooled_in_log_order(records())):
+        for offset, record in enumerate(spooled_in_log_order(records(), as_appended)):
             assert record.value is not None
             assert record.value[:6] == b"%06d" % offset
         _, most = tracemalloc.get_traced_memory()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from itertools import count, pairwise
 from types import SimpleNamespace
@@ -14,9 +15,9 @@ from kafka.errors import KafkaConnectionError, KafkaError
 from prometheus_client import CollectorRegistry
 
 from group_coordinator.checkpoints.errors import CheckpointError
-from group_coordinator.checkpoints.ledger import Ledger
-from group_coordinator.checkpoints.shifts import Guard, Measured, Shift, Shifts
+from group_coordinator.checkpoints.ledger import Begun, Ledger, Notes
 from group_coordinator.coordinator_state.config import GroupConfig
+from group_coordinator.coordinator_state.deadlines import LATEST_MS
 from group_coordinator.coordinator_state.standstills import Standstill
 from group_coordinator.jobs.batches import BatchWatch
 from group_coordinator.jobs.health import Health
@@ -57,7 +58,10 @@ class FakeClock:
     def __init__(self, stalled: Callable[[], str | None], times: Iterator[int]) -> None:
         self._stalled = stalled
         self._times = times
-        self.ahead_of_driver_ms = 0
+        self.driver_ms = 0.0
+        """By how much this machine's clock was set ahead."""
+        self.steered_ms = 0
+        """By how much log time is ahead of where it would be if nobody steered it."""
         self.skew_ms = 0
         self.broker_is_off = False
         self.held: list[tuple[int, int]] = []
@@ -73,6 +77,10 @@ class FakeClock:
     def failure(self) -> ClockStoppedError | None:
         reason = self._stalled()
         return None if reason is None else ClockStoppedError(reason)
+
+    @property
+    def ahead_of_driver_ms(self) -> int:
+        return round(self.steered_ms - self.driver_ms)
 
     @property
     def now_ms(self) -> int:
@@ -97,13 +105,10 @@ class FakeProbes:
     def __init__(self) -> None:
         self.stuck_now: set[int] = set()
         self.healed_now: set[int] = set()
-        self.ahead_now = {7: 3.5}
-        self.measured_at_ms: int | None = None
-        """None: now."""
         self.begun: list[set[int]] = []
         self.unsettled = 0
         self.answers_now = True
-        self.silent: Iterator[set[int]] = iter(())
+        self.silent: Iterator[dict[int, float]] = iter(())
 
     def unwritten_ms(self) -> float:
         return 0
@@ -111,11 +116,11 @@ class FakeProbes:
     def stuck(self) -> set[int]:
         return self.stuck_now
 
-    def settle(self, standing: set[int]) -> set[int] | None:
+    def settle(self, standing: set[int]) -> dict[int, float] | None:
         if self.unsettled:
             self.unsettled -= 1
             return None
-        return next(self.silent, set())
+        return next(self.silent, {})
 
     def clock_begins(self) -> None:
         pass
@@ -125,12 +130,6 @@ class FakeProbes:
 
     def answers(self) -> bool:
         return self.answers_now
-
-    def measured(self, log_time_ms: int) -> dict[int, Measured]:
-        at_ms = log_time_ms if self.measured_at_ms is None else self.measured_at_ms
-        return {
-            partition: Measured(ahead_ms, at_ms, 0, at_ms) for partition, ahead_ms in self.ahead_now.items()
-        }
 
     def healed(self) -> set[int]:
         return self.healed_now
@@ -173,12 +172,12 @@ class Stage:
         self.queries: list[Query] = []
         self.noting: Iterator[Exception | None] = iter(())
         self.counted_ms: list[int] = []
-        self.guards: list[Guard] = []
-        self.refused_by: list[Guard] = []
-        self.shifts: Iterator[list[Shift]] = iter(())
-        self.measured: Iterator[list[Shift]] = iter(())
-        self.noted: list[Shift] = []
-        self.shifting_s = 0
+        self.notes: list[Notes] = []
+        """As each query is told them."""
+        self.asked_ms: list[dict[int, int]] = []
+        """The partitions of which it was noted that they stand still, and since when each was asked."""
+        self.driver_ms = 0
+        """By how much this machine's clock was set ahead, when a clock begins."""
         self.stopping = StopEvent()
         self.script: Callable[[], None] = lambda: None
         settings = Settings.load(None, {}, {"bootstrap.servers": "k:1", "checkpoint": "c", **given})
@@ -201,9 +200,8 @@ class Stage:
         monkeypatch.setattr(supervision, "TickReader", lambda *_: FakeClock(lambda: None, self.times))
         self.planned_now: Callable[[], Any] = lambda: None
         monkeypatch.setattr(supervision, "newest_planned", lambda _: self.planned_now())
-        monkeypatch.setattr(supervision, "note_outage", self.note)
+        monkeypatch.setattr(supervision, "note_begin", self.note)
         monkeypatch.setattr(supervision, "reached_ms", lambda _: 0)
-        monkeypatch.setattr(supervision, "note_shifts", self.note_shifts)
         monkeypatch.setattr(supervision, "stop_after_batch", lambda *_: True)
         self.pauses: list[Pause] = []
         polling = SimpleNamespace(set=self.pauses.append)
@@ -225,6 +223,7 @@ class Stage:
     def make_clock(self, *arguments: Any) -> FakeClock:
         self.progress: Progress = arguments[3]
         self.clock = FakeClock(self.progress.stalled, self.times)
+        self.clock.driver_ms = self.driver_ms
         return self.clock
 
     def wait(self, timeout_s: float) -> bool:
@@ -235,55 +234,59 @@ class Stage:
 
     @property
     def standstills(self) -> list[Standstill]:
-        """Those that last."""
-        return list(Ledger.read(self.files).standing.values())
+        """All that are noted."""
+        return list(Ledger.read(self.files).standstills)
 
-    def start(self, _notes: Any, guard: Guard, catches_up: bool) -> Any:
-        self.guards.append(guard)
+    def start(self, notes: Notes, catches_up: bool) -> Any:
+        self.notes.append(notes)
         self.queries.append(Query(catches_up))
         return self.queries[-1]
 
     def note(
         self,
-        _ledger: Any,
-        _config: Any,
-        request_topic: str,
-        resumed: Callable[[], int],
+        ledger: Ledger,
+        resumed: Callable[[], tuple[int, int]],
         *,
-        look_back_ms: int,
+        later_ms: int,
+        catches_up: bool,
         counts_ms: int,
         closed: Any,
-    ) -> None:
+    ) -> Begun:
         if error := next(self.noting, None):
             raise error
-        resumed()
+        assert later_ms == 2_000
+        self.resumed_ms, ahead_ms = resumed()
         self.counted_ms.append(counts_ms)
-
-    def note_shifts(
-        self, *arguments: Any, differ_ms: int, measured: dict[int, Measured], **_: Any
-    ) -> tuple[Shifts, list[Shift]]:
-        ahead_ms = {partition: it.ahead_ms for partition, it in measured.items()}
-        assert (differ_ms, ahead_ms) == (1_500, self.probes.ahead_now)
-        noted = next(self.measured, [])
-        if (guard := arguments[3]) is not None:
-            self.refused_by.append(guard)
-            self.now_s += self.shifting_s
-            noted = [*next(self.shifts, []), *noted]
-        self.noted = [*self.noted, *noted]
-        return Shifts(self.noted), noted
+        begun = Begun(len(self.queries), ahead_ms, self.resumed_ms if catches_up else LATEST_MS)
+        ledger.begin(begun)
+        return begun
 
     def note_standstills(
         self,
         ledger: Ledger,
-        _config: Any,
-        request_topic: str,
-        partitions: set[int],
-        resumed_ms: int,
+        _topic: str,
+        asked_ms: Mapping[int, int],
+        _times_of: Any,
         *,
+        later_ms: int,
         look_back_ms: int,
     ) -> list[int]:
-        ledger.begin_standstills(dict.fromkeys(sorted(partitions), resumed_ms))
-        return sorted(partitions)
+        assert (later_ms, look_back_ms) == (2_000, 12_500)
+        new = sorted(asked_ms.keys() - ledger.standing.keys())
+        if new:
+            self.asked_ms.append(dict(asked_ms))
+            ledger.begin_standstills(dict.fromkeys(new, self.resumed_ms), batch=0)
+        return new
+
+    def set_driver(self, by_ms: int) -> None:
+        """Set this machine's clock."""
+        self.driver_ms += by_ms
+        self.clock.driver_ms = self.driver_ms
+
+    def correct(self, partition: int, ahead: int) -> None:
+        """A request of that partition shows that its clock is so many tenths of a second ahead."""
+        # New ones, as the driver makes them.
+        self.counts.clocks = self.counts.clocks + Counter([(partition, ahead)])
 
     def end_batch(self, unread: int = 0, groups: int = 0) -> None:
         self.batches.batch_ended(progress(groups, unread=unread))
@@ -446,143 +449,183 @@ def test_kafka_that_does_not_answer_at_the_start_is_an_error(stage: Stage) -> No
     assert stage.said == []
 
 
-def test_a_clock_that_has_jumped_is_noted_before_the_batch_runs_again(stage: Stage) -> None:
-    """As long as a batch ends some time: it is no failure of the query."""
-    stage.planned_now = planned
-    stage.shifts = iter([[Shift(7, 100, -12_000), Shift(8, 0, 0)]])
-    # No probe has measured it since.
-    stage.probes.measured_at_ms = 0
-    # Together with the tries of the task this is longer than a batch may take.
-    stage.shifting_s = 5
+RUNNING = ["catching up with the log", "the coordinator is running"]
+STOPPING = "stopping after the running batch"
+HAS_JUMPED = "restarting the query: this machine's clock and log time have come apart"
+
+
+def test_another_writer_that_goes_on_is_a_failure_of_the_query(stage: Stage) -> None:
+    """As long as a batch ends some time it is none."""
 
     def script() -> None:
         newest = stage.queries[-1]
         newest.isActive = False
         if not newest.catches_up:
-            stage.now_s += 5
-            newest.error = RuntimeError("File x, ClockJumpedError: [CLOCK_JUMPED] partition 7 offset 100")
+            newest.error = RuntimeError("[CONCURRENT_STREAM_LOG_UPDATE] somebody else")
+            if len(stage.queries) == 4:
+                stage.end_batch()
 
     stage.script = script
     with pytest.raises(CoordinatorError, match="the query failed"):
         stage.under_test.run()
-    whose = "the clock of request partition {}'s leader"
-    refused = ["restarting the query: a clock has jumped"]
-    running = ["catching up with the log", "the coordinator is running"]
-    assert stage.said == [
-        *running,
-        *refused,
-        f"{whose.format(7)} has jumped by +12.0 s: its requests count as of now",
-        f"{whose.format(8)} is right again: its requests count as of their append times",
-        *running,
-        *[*refused, *running] * 2,
-    ]
-    assert [guard.later_ms for guard in stage.guards] == [2_000] * 8
-    # While a backlog is read, clocks may differ besides.
-    assert [guard.earlier_ms for guard in stage.guards] == [6_000, 1_500] * 4
-    assert {guard.earlier_ms for guard in stage.refused_by} == {1_500}
-    # No jump moves time by more than a gap, if the newest tick that was read is no older than a second.
-    planned_ms = 1_000_000
-    span = stage.guards[-1].span(planned_ms, planned_ms - 1_500, 7)
-    assert planned_ms - span.earliest_ms <= 3_000
-    assert span.latest_ms - planned_ms <= 3_000
+    restarted = "restarting the query: another coordinator has written to the checkpoint"
+    assert stage.said == [*RUNNING, *[restarted, *RUNNING] * 4]
 
 
+def test_a_query_that_fails_otherwise_is_not_tried_again(stage: Stage) -> None:
+    def script() -> None:
+        stage.queries[-1].isActive = False
+        stage.queries[-1].error = RuntimeError("no task has ended well")
+
+    stage.script = script
+    with pytest.raises(CoordinatorError, match="the query failed: no task has ended well"):
+        stage.under_test.run()
+    assert len(stage.queries) == 1
+
+
+@pytest.mark.parametrize("catches_up", [True, False])
 @pytest.mark.parametrize(
-    ("ahead_ms", "told"),
-    [(-2_500.2, "has jumped by -2.5 s: its requests count as of now"), (-1_500.4, None), (1_500.4, None)],
+    ("set_ms", "has_jumped"),
+    [(3_000, False), (-3_000, False), (3_001, True), (-3_001, True), (3_600_000, True)],
 )
-def test_a_clock_that_probes_find_wrong_restarts_the_query(
-    stage: Stage, ahead_ms: float, told: str | None
+def test_this_machines_clock_that_jumps_restarts_the_query(
+    stage: Stage, catches_up: bool, set_ms: int, has_jumped: bool
 ) -> None:
-    """Once, and not before a batch has ended: from its end on requests count otherwise."""
-    stage.planned_now = planned
-    stage.measured = iter([[], [Shift(7, 100, 2_500)]])
+    """Once: the next one is told how its plans tell log time now. Each began when all was well."""
     looks = iter(range(9))
+
+    def script() -> None:
+        newest = stage.queries[-1]
+        if newest.catches_up is catches_up and (look := next(looks, None)) is not None:
+            stage.set_driver(0 if look else set_ms)
+        elif newest.catches_up:
+            newest.isActive = False
+        else:
+            stage.stopping.set()
+
+    stage.script = script
+    stage.under_test.run()
+    before = RUNNING[:1] if catches_up else RUNNING
+    restarted = [*before, HAS_JUMPED]
+    assert stage.said == [*(restarted if has_jumped else []), *RUNNING, STOPPING]
+    known = {it.begun[-1].ahead_ms for it in stage.notes}
+    assert known == ({0, -set_ms} if has_jumped or catches_up else {0})
+
+
+@pytest.mark.parametrize("with_log_time", [False, True])
+def test_this_machines_clock_that_is_set_several_times_restarts_the_query(
+    stage: Stage, with_log_time: bool
+) -> None:
+    """It is compared with what it was when the query began. Log time may be steered meanwhile."""
 
     def script() -> None:
         newest = stage.queries[-1]
         if newest.catches_up:
             newest.isActive = False
-            return
-        stage.probes.ahead_now = {7: ahead_ms}
-        if next(looks) > 0:
-            stage.batches.groups = 1
-        if next(looks, None) is None:
+        elif len(stage.queries) > 2:
             stage.stopping.set()
+        else:
+            stage.set_driver(800)
+            stage.clock.steered_ms -= 800 if with_log_time else 0
 
     stage.script = script
     stage.under_test.run()
-    running = ["catching up with the log", "the coordinator is running"]
-    whose = "the clock of request partition 7's leader"
-    restarted = ["restarting the query: a clock has jumped", f"{whose} {told}", *running]
-    assert stage.said == [*running, *(restarted if told else []), "stopping after the running batch"]
+    assert stage.said == [*RUNNING, HAS_JUMPED, *RUNNING, STOPPING]
+    assert stage.driver_ms == (1_600 if with_log_time else 3_200)
 
 
-@pytest.mark.parametrize(
-    ("noted", "measured_at_ms"), [([Shift(7, 100, 12_000)], None), ([], 2_000)], ids=["noted", "long ago"]
-)
-def test_a_clock_that_is_noted_to_be_wrong_or_was_before_the_query_began_restarts_none(
-    stage: Stage, noted: list[Shift], measured_at_ms: int | None
+@pytest.mark.parametrize("catches_up", [True, False])
+@pytest.mark.parametrize("by_ms", [150, -150])
+def test_log_time_that_is_steered_by_less_than_a_gap_restarts_nothing(
+    stage: Stage, catches_up: bool, by_ms: int
 ) -> None:
-    """Another process has noted it, or it may have jumped again since it was measured."""
-    stage.noted = noted
-    stage.probes.ahead_now, stage.probes.measured_at_ms = {7: -12_000}, measured_at_ms
-
-    def script() -> None:
-        stage.batches.groups = 1
-        stage.queries[-1].isActive = not stage.queries[-1].catches_up
-        if stage.queries[-1].isActive:
-            stage.stopping.set()
-
-    stage.script = script
-    stage.under_test.run()
-    assert stage.said == [
-        "catching up with the log",
-        "the coordinator is running",
-        "stopping after the running batch",
-    ]
-
-
-@pytest.mark.parametrize(("measured_at_ms", "is_noted"), [(None, True), (1_000, False)])
-def test_a_clock_that_jumps_while_the_log_is_caught_up_with_is_noted_before_the_next_query(
-    stage: Stage, measured_at_ms: int | None, is_noted: bool
-) -> None:
-    """That one has requests that came meanwhile, and it may accept them with the shift of before.
-
-    When the coordinator began it has made use of what was measured before that.
-    """
-    stage.planned_now = lambda: planned(is_committed=bool(stage.queries))
-    stage.measured = iter([[], [Shift(7, 100, -12_000)]])
+    looks = iter(range(20))
 
     def script() -> None:
         newest = stage.queries[-1]
-        if not newest.catches_up:
-            stage.stopping.set()
-        else:
-            stage.probes.ahead_now, stage.probes.measured_at_ms = {7: 12_000}, measured_at_ms
+        if newest.catches_up is catches_up and next(looks, None) is not None:
+            stage.clock.steered_ms += by_ms
+        elif newest.catches_up:
             newest.isActive = False
+        else:
+            stage.stopping.set()
 
     stage.script = script
     stage.under_test.run()
-    jumped = "the clock of request partition 7's leader has jumped by +12.0 s: its requests count as of now"
+    assert stage.said == [*RUNNING, STOPPING]
+    # The next query is told.
+    assert [it.begun[-1].ahead_ms for it in stage.notes] == [0, 20 * by_ms if catches_up else 0]
+
+
+def test_each_query_is_told_how_its_plans_tell_log_time(stage: Stage) -> None:
+    """So a clock may be set by a little during each of them."""
+
+    def script() -> None:
+        if stage.queries[-1].catches_up:
+            stage.queries[-1].isActive = False
+            stage.set_driver(1_400)
+        elif stage.driver_ms == 1_400:
+            stage.set_driver(1_400)
+        else:
+            stage.stopping.set()
+
+    stage.script = script
+    stage.under_test.run()
+    assert stage.said == [*RUNNING, STOPPING]
+    first, second = (it.begun[-1] for it in stage.notes)
+    assert (first.ahead_ms, second.ahead_ms) == (0, -1_400)
+    # One that catches up reads no further than what was there when it began.
+    ((_, held_ms),) = stage.clock.held
+    assert (first.until_ms, second.until_ms) == (held_ms, LATEST_MS)
+
+
+def test_a_request_partitions_clock_that_is_wrong_is_told_and_restarts_nothing(stage: Stage) -> None:
+    corrections = iter([(7, 120), (7, 121), None, (8, -25), (7, 0), (8, 0), (7, 36)])
+
+    def script() -> None:
+        if stage.queries[-1].catches_up:
+            stage.queries[-1].isActive = False
+            return
+        stage.end_batch()
+        try:
+            correction = next(corrections)
+        except StopIteration:
+            stage.stopping.set()
+        else:
+            if correction is not None:
+                stage.correct(*correction)
+
+    stage.script = script
+    stage.under_test.run()
+    seven, eight = (f"the clock of request partition {it}'s leader is" for it in (7, 8))
     assert stage.said == [
-        "catching up with the log",
-        *([jumped] if is_noted else []),
-        "the coordinator is running",
-        "stopping after the running batch",
+        *RUNNING,
+        f"{seven} wrong by +12.0 s: its requests count as of now",
+        f"{eight} wrong by -2.5 s: its requests count as of now",
+        f"{seven} right again",
+        f"{eight} right again",
+        f"{seven} wrong by +3.6 s: its requests count as of now",
+        STOPPING,
     ]
 
 
-def test_log_time_is_told_to_the_guard_as_it_goes_on(stage: Stage) -> None:
+def test_a_clock_that_was_wrong_before_the_log_was_caught_up_with_is_told_of(stage: Stage) -> None:
+    """What is the news of one query is none of the next."""
+
     def script() -> None:
+        if stage.queries[-1].catches_up:
+            stage.correct(7, 120)
+            stage.script = end
+
+    def end() -> None:
         stage.queries[-1].isActive = False
-        stage.clock.ahead_of_driver_ms = -40
-        if len(stage.queries) == 2:
+        if not stage.queries[-1].catches_up:
             stage.stopping.set()
 
     stage.script = script
     stage.under_test.run()
-    assert [guard.ahead_ms for guard in stage.guards] == [0, -40]
+    told = "the clock of request partition 7's leader is wrong by +12.0 s: its requests count as of now"
+    assert stage.said == [RUNNING[0], told, RUNNING[1], STOPPING]
 
 
 def test_a_broker_whose_clock_is_off_is_told_of_once(stage: Stage) -> None:
@@ -603,7 +646,7 @@ def test_a_broker_whose_clock_is_off_is_told_of_once(stage: Stage) -> None:
 
 
 def test_a_partition_that_takes_no_requests_stands_still_until_it_does(stage: Stage) -> None:
-    """Whether a probe tells that it does, or the query meets a request of it first."""
+    stage.planned_now = lambda: planned(7)
 
     def script() -> None:
         newest = stage.queries[-1]
@@ -611,35 +654,33 @@ def test_a_partition_that_takes_no_requests_stands_still_until_it_does(stage: St
             newest.isActive = False
         elif len(stage.queries) in {2, 6}:
             stage.probes.stuck_now = {7}
-            stage.probes.silent = iter([{7}])
-        elif len(stage.queries) == 4:
+            stage.probes.silent = iter([{7: 250.4}])
+        elif len(stage.queries) in {4, 8}:
             stage.probes.healed_now = {7}
-        elif len(stage.queries) == 8:
-            newest.isActive = False
-            newest.error = RuntimeError(
-                "File x, StoodStillError: [STOOD_STILL] partition 7 takes requests again"
-            )
         else:
             stage.stopping.set()
 
     stage.script = script
     stage.under_test.run()
-    running = ["catching up with the log", "the coordinator is running"]
     stands = "request partition 7 takes no requests"
-    begins = [f"restarting the query: {stands}", f"{stands}: time stands still for its groups", *running]
+    begins = [f"restarting the query: {stands}", f"{stands}: time stands still for its groups", *RUNNING]
     again = "request partition 7 takes requests again"
-    ends = [f"restarting the query: {again}", f"{again}, after 5.0 s", *running]
-    assert stage.said == [*running, *[*begins, *ends] * 2, "stopping after the running batch"]
+    ends = [f"restarting the query: {again}", f"{again}, after 4.0 s", *RUNNING]
+    assert stage.said == [*RUNNING, *[*begins, *ends] * 2, STOPPING]
     assert stage.probes.begun == [set()] * 2 + ([{7}] * 2 + [set()] * 2) * 2
-    # Its requests of that time are no signs of a clock that has jumped.
-    stood = [[it.partition for it in guard.standstills if it.end_ms is None] for guard in stage.guards]
+    stood = [[it.partition for it in notes.standstills if it.end_ms is None] for notes in stage.notes]
     assert stood == [[]] * 2 + ([[7]] * 2 + [[]] * 2) * 2
+    # A batch that was planned before, and runs again, does not know that it is over.
+    assert [it.end_batch for it in stage.standstills] == [8, 8]
+    # Since when each was asked is told in log time, of which two seconds have passed until the query began.
+    since_ms = [it.start_ms - asked[7] for it, asked in zip(stage.standstills, stage.asked_ms, strict=True)]
+    assert since_ms == [2_250] * 2
 
 
 def test_no_batch_begins_before_it_is_known_which_partitions_take_requests(stage: Stage) -> None:
-    """For the one that runs again nothing is noted: it was planned before. No time passes behind it."""
+    """For the one that runs again it is noted as well: that does not know it, and what comes next does."""
     stage.planned_now = lambda: planned(7, is_committed=False)
-    stage.probes.silent, stage.probes.unsettled = iter([{7}, {7}]), 2
+    stage.probes.silent, stage.probes.unsettled = iter([{7: 0}, {7: 0}]), 2
 
     def script() -> None:
         if stage.queries:
@@ -649,12 +690,13 @@ def test_no_batch_begins_before_it_is_known_which_partitions_take_requests(stage
 
     stage.script = script
     stage.under_test.run()
-    assert stage.said[:3] == [
-        "catching up with the log",
+    assert stage.said == [
         "request partition 7 takes no requests: time stands still for its groups",
-        "the coordinator is running",
+        *RUNNING,
+        STOPPING,
     ]
     assert stage.probes.unsettled == 0
+    assert [it.partition for it in stage.notes[0].standstills] == [7]
 
 
 def test_a_clock_that_stops_is_noticed_while_partitions_are_asked(stage: Stage) -> None:

@@ -24,7 +24,10 @@ from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from pyspark.sql.types import ArrayType, BinaryType, IntegerType, Row, StringType, StructType
 from pyspark.util import PythonEvalType
 
+from group_coordinator.checkpoints.ledger import Begun, Notes
 from group_coordinator.checkpoints.timeouts import timeout_of
+from group_coordinator.coordinator_state.clocks import Leeway, Span
+from group_coordinator.coordinator_state.deadlines import LATEST_MS
 from group_coordinator.coordinator_state.step import StepResult
 from group_coordinator.jobs.java import TESTED_VERSIONS
 from group_coordinator.streaming import worker
@@ -77,6 +80,7 @@ class Chunk(NamedTuple):
     is_last: bool = True
     watermark_ms: int = 0
     has_timed_out: bool = False
+    planned_ms: int = 0
 
 
 def rows(*client_ids: str, key: bytes | None = b"orders", begin: int = 0) -> list[tuple[Any, ...]]:
@@ -93,7 +97,7 @@ def record_batch(chunks: list[Chunk]) -> pa.RecordBatch:
     infos: list[dict[str, Any] | None] = []
     for chunk in chunks:
         properties = {
-            "batchProcessingTimeMs": 0,
+            "batchProcessingTimeMs": chunk.planned_ms,
             "eventTimeWatermarkMs": chunk.watermark_ms,
             "timeoutConf": GroupStateTimeout.EventTimeTimeout,
             "hasTimedOut": chunk.has_timed_out,
@@ -328,6 +332,25 @@ def test_no_answers_but_a_state() -> None:
     answers, (state,) = read(batch)
     assert answers == []
     assert unpickled(state) == (stepped(b"orders", member, 2_000).state,)
+
+
+def test_requests_whose_times_cannot_be_right_are_corrected() -> None:
+    """By the plan of their batch, of which Spark tells the function."""
+    begun = Begun(batch=0, ahead_ms=50, until_ms=LATEST_MS)
+    function = StatefulFunction(
+        ARGUMENTS._replace(notes=Notes(begun=(begun,)), leeway=Leeway(3_500, 3_000)), nothing
+    )
+    planned = rows("c1", "c2")
+    chunks = [Chunk(b"orders", planned, watermark_ms=9_000, planned_ms=10_000)]
+    (batch,) = both_ways(function, chunks)
+    span = Span(watermark_ms=9_000, earliest_ms=6_000, latest_ms=13_550, planned_ms=10_050)
+    expected = stepped(b"orders", None, 9_000, *(row[1:5] for row in planned), span=span)
+
+    answers, (state,) = read(batch)
+    assert answers == rows_of(expected)
+    assert unpickled(state) == (expected.state,)
+    corrected = [json.loads(row[2]) for row in answers if b"clock_corrected" in row[2]]
+    assert [(each["at_ms"], each["shift_ms"]) for each in corrected] == [(10_050, 9_050)]
 
 
 # -- any tasks -------------------------------------------------------------------------------------------

@@ -1,0 +1,81 @@
+"""The ledger tells a batch which time does not count, and when its requests can have come.
+
+    known = Known(notes, batch, partitions, leeway)
+    known.of(key, planned_ms, watermark_ms)     for the group with this record key
+
+All of it is as that batch knew it. So it is the same when the batch runs again, also in another query.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from group_coordinator.coordinator_state.clocks import Span
+from group_coordinator.coordinator_state.deadlines import LATEST_MS
+from group_coordinator.coordinator_state.standstills import PartitionOutages
+
+if TYPE_CHECKING:
+    from group_coordinator.checkpoints.ledger import Notes
+    from group_coordinator.coordinator_state.clocks import Leeway
+    from group_coordinator.coordinator_state.outages import Outages
+
+__all__ = ["Known", "OfGroup"]
+
+
+class OfGroup(NamedTuple):
+    """The knowledge of a batch about one group, as `step` takes it.
+
+    `watermark_ms`: up to which time passes for it. `span`: None if nobody has noted how plans tell log time.
+    `stands`: whether its partition takes no requests.
+    """
+
+    watermark_ms: int
+    outages: Outages
+    span: Span | None
+    stands: bool
+
+
+class Known:
+    """The notes of the ledger, for one batch.
+
+    Args:
+        notes: all that are kept.
+        batch: its number.
+        partitions: how many the request topic has.
+        leeway: of the times of its requests.
+    """
+
+    def __init__(self, notes: Notes, batch: int, partitions: int, leeway: Leeway) -> None:
+        of_batch = notes.as_of(batch)
+        self._outages = PartitionOutages(of_batch.outages, of_batch.standstills, partitions)
+        self._begun = of_batch.begun_of(batch)
+        self._batch = batch
+        self._leeway = leeway
+        self._found: dict[tuple[int, int, int], OfGroup] = {}
+
+    def of(self, key: bytes | None, planned_ms: int, watermark_ms: int) -> OfGroup:
+        """Return what is known for the group with this record key.
+
+        `planned_ms`: when the batch was planned, by the driver's clock. `watermark_ms`: its watermark.
+        """
+        # The same for all groups of a partition.
+        asked = planned_ms, watermark_ms, self._outages.partition(key)
+        found = self._found.get(asked)
+        if found is None:
+            found = self._found[asked] = self._find(key, planned_ms, watermark_ms)
+        return found
+
+    def _find(self, key: bytes | None, planned_ms: int, watermark_ms: int) -> OfGroup:
+        outages, stands = self._outages.of(key), self._outages.stands_for(key)
+        until_ms = LATEST_MS if stands is None else stands.start_ms
+        watermark_ms = self._outages.reached_ms(key, watermark_ms)
+        if (begun := self._begun) is None:
+            # A plan of before queries were noted. Requests of a partition came before it stood still.
+            bare = Span(watermark_ms, -LATEST_MS, LATEST_MS, LATEST_MS, until_ms)
+            return OfGroup(watermark_ms, outages, None if stands is None else bare, stands is not None)
+        planned_ms += begun.ahead_ms
+        until_ms = min(until_ms, begun.until_ms)
+        # A query that catches up may take several batches to read what came in the outage before it.
+        batch = begun.batch if begun.until_ms < LATEST_MS else self._batch
+        span = Span.of(planned_ms, watermark_ms, self._leeway, outages, until_ms, batch)
+        return OfGroup(watermark_ms, outages, span, stands is not None)

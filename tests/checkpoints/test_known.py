@@ -1,0 +1,150 @@
+"""What a batch knows of the ledger: the same when it runs again in another query."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from group_coordinator.checkpoints.known import Known, OfGroup
+from group_coordinator.checkpoints.ledger import Begun, Ledger
+from group_coordinator.coordinator_state.clocks import Leeway, Span
+from group_coordinator.coordinator_state.config import GroupConfig
+from group_coordinator.coordinator_state.deadlines import LATEST_MS
+from group_coordinator.coordinator_state.events import ClockCorrected, MemberAdded, RequestLate
+from group_coordinator.coordinator_state.outages import Outage
+from group_coordinator.coordinator_state.partitioning import partition_for_key
+from group_coordinator.coordinator_state.step import step
+from tests.checkpoints.in_memory import Files
+from tests.coordinator_state.test_step import join
+
+LEEWAY = Leeway(later_ms=3_500, earlier_ms=3_000)
+PARTITIONS = 2
+KEYS = b"orders", b"g"
+"""Of groups in partitions 0 and 1."""
+
+
+@pytest.fixture
+def ledger() -> Ledger:
+    files: Any = Files()
+    return Ledger.read(files)
+
+
+def known_to(ledger: Ledger, batch: int, key: bytes | None = KEYS[0]) -> OfGroup:
+    """What the batch with that number knows for a group: it was planned at 102 s by the driver's clock."""
+    notes = Ledger.read(ledger.files).notes
+    return Known(notes, batch, PARTITIONS, LEEWAY).of(key, 102_000, 100_000)
+
+
+def span(planned_ms: int, watermark_ms: int, until_ms: int = LATEST_MS) -> Span:
+    return Span(watermark_ms, watermark_ms - 3_000, planned_ms + 3_500, planned_ms, until_ms)
+
+
+def test_the_keys_are_in_both_partitions() -> None:
+    assert [partition_for_key(key, PARTITIONS) for key in KEYS] == [0, 1]
+
+
+def test_log_time_is_told_as_of_the_query_that_has_planned_the_batch(ledger: Ledger) -> None:
+    ledger.begin(Begun(3, 250, 101_000))
+    ledger.begin(Begun(5, -40_000, LATEST_MS), Outage(101_000, 160_000))
+    assert known_to(ledger, 2).span is None
+    for batch in (3, 4):
+        assert known_to(ledger, batch).span == span(102_250, 100_000, 101_000)
+    # The clock of the machine was set, and the watermark is right.
+    assert known_to(ledger, 5).span == span(100_000, 100_000)
+
+
+def test_outages_are_known_to_all(ledger: Ledger) -> None:
+    ledger.begin(Begun(3, 0, LATEST_MS))
+    ledger.begin(Begun(5, 0, LATEST_MS), Outage(110_000, 160_000))
+    assert [list(known_to(ledger, batch).outages) for batch in (2, 4, 5)] == [[Outage(110_000, 160_000)]] * 3
+
+
+def test_a_standstill_holds_time_up_from_the_batch_on_that_knows_of_it(ledger: Ledger) -> None:
+    ledger.begin(Begun(0, 0, LATEST_MS))
+    ledger.begin_standstills({0: 99_000}, batch=4)
+    ledger.end_standstills({0}, 101_500, batch=6)
+    before, stands = known_to(ledger, 3), known_to(ledger, 4)
+    assert (before.watermark_ms, before.stands, before.span) == (100_000, False, span(102_000, 100_000))
+    assert (stands.watermark_ms, stands.stands) == (99_000, True)
+    assert stands.span == span(102_000, 99_000, until_ms=99_000)
+    assert list(before.outages) == list(stands.outages) == []
+    assert known_to(ledger, 5).span == stands.span
+    over = known_to(ledger, 6)
+    assert (over.watermark_ms, over.stands) == (100_000, False)
+    assert list(over.outages) == [Outage(99_000, 101_500, batch=6)]
+    # What came in it may be read now.
+    assert over.span == span(102_000, 100_000)._replace(earliest_ms=96_000)
+
+
+@pytest.mark.parametrize("key", [KEYS[1], None])
+def test_groups_of_other_partitions_and_records_without_a_key_know_none(
+    ledger: Ledger, key: bytes | None
+) -> None:
+    ledger.begin(Begun(0, 0, LATEST_MS))
+    ledger.begin_standstills({0: 99_000}, batch=4)
+    known = known_to(ledger, 4, key)
+    assert (known.watermark_ms, known.stands, known.span) == (100_000, False, span(102_000, 100_000))
+
+
+def test_a_plan_of_which_nobody_has_noted_how_it_tells_time_knows_of_a_standstill(ledger: Ledger) -> None:
+    """What the partition took it took before. Nothing else is known of when it came."""
+    ledger.begin_standstills({0: 99_000}, batch=4)
+    ledger.end_standstills({0}, 101_500, batch=6)
+    ledger.begin(Begun(7, 0, LATEST_MS))
+    assert [known_to(ledger, batch).span for batch in (3, 6)] == [None, None]
+    for key in (KEYS[1], None):
+        of_others = known_to(ledger, 4, key)
+        assert (of_others.watermark_ms, of_others.stands, of_others.span) == (100_000, False, None)
+    known = known_to(ledger, 4)
+    assert (known.watermark_ms, known.stands, list(known.outages)) == (99_000, True, [])
+    bare = known.span
+    assert bare is not None
+    assert (bare.watermark_ms, bare.until_ms) == (99_000, 99_000)
+    assert known_to(ledger, 5).span == bare
+    # No clock is taken for wrong.
+    times = (0, 98_999, 99_000, 99_001, 150_000, LATEST_MS)
+    assert [bare.correction(time_ms, 0) for time_ms in times] == [None] * len(times)
+
+
+@pytest.mark.parametrize("begun", [(), (Begun(5, 0, LATEST_MS),)], ids=["none", "of a later query"])
+@pytest.mark.parametrize("time_ms", [98_999, 99_000, 99_001, 150_000])
+def test_without_that_note_too_a_request_that_seems_later_counts_as_of_its_begin(
+    ledger: Ledger, begun: tuple[Begun, ...], time_ms: int
+) -> None:
+    for it in begun:
+        ledger.begin(it)
+    ledger.begin_standstills({0: 99_000}, batch=4)
+    known = known_to(ledger, 4)
+    asked = [join(0, time_ms)]
+    result = step(
+        KEYS[0], None, asked, known.watermark_ms, GroupConfig(), b"secret", known.outages, span=known.span
+    )
+    found = {type(it): it for it in result.events}
+    assert found[MemberAdded].at_ms == min(time_ms, 99_000)
+    assert (RequestLate in found) is (time_ms > 99_000)
+    assert ClockCorrected not in found
+
+
+def test_while_it_stands_also_what_a_query_catches_up_with_counts_as_of_then(ledger: Ledger) -> None:
+    ledger.begin(Begun(0, 0, 98_000))
+    ledger.begin_standstills({0: 99_000}, batch=0)
+    assert known_to(ledger, 0).span == span(102_000, 99_000, until_ms=98_000)
+
+
+def test_a_query_that_catches_up_may_read_in_each_batch_what_came_before_it(ledger: Ledger) -> None:
+    """One that reads on has read that with its first batch."""
+    ledger.begin(Begun(3, 0, 98_000), Outage(50_000, 98_000, batch=3))
+    ledger.begin(Begun(6, 0, LATEST_MS), Outage(98_000, 99_000, batch=6))
+    earliest_ms = [known.span.earliest_ms for batch in range(3, 8) if (known := known_to(ledger, batch)).span]
+    assert earliest_ms == [47_000, 47_000, 47_000, 95_000, 97_000]
+
+
+def test_the_span_is_one_for_all_groups_of_a_partition(ledger: Ledger) -> None:
+    """It is looked for once for each group in a batch of thousands."""
+    ledger.begin(Begun(0, 0, LATEST_MS))
+    known = Known(ledger.notes, 0, PARTITIONS, LEEWAY)
+    first = known.of(KEYS[0], 102_000, 100_000)
+    assert known.of(KEYS[0], 102_000, 100_000).span is first.span
+    assert known.of(KEYS[0], 102_001, 100_000).span == span(102_001, 100_000)
+    assert known.of(KEYS[0], 102_000, 100_001).span == span(102_000, 100_001)
