@@ -26,7 +26,7 @@ LateTimes = dict[tuple[int, int], dict[str, Any]]
 """(partition, offset) of each such request: the fields of `Record` that say how it counts."""
 
 _LATE = RequestLate.__struct_config__.tag
-_CORRECTED = ClockCorrected.__struct_config__.tag
+_TOLD = frozenset({_LATE, ClockCorrected.__struct_config__.tag})
 _POLL_MS = 1_000
 _LOOKED_AT = 100
 """So many requests at the begin of a partition are looked at. Those that are probes tell no time."""
@@ -38,11 +38,13 @@ def late_times(events: Iterable[Mapping[str, Any]]) -> LateTimes:
     """The late requests of which `events` tell, which are as `docs/contract.md` has them."""
     late: LateTimes = {}
     for it in events:
+        if it["event"] not in _TOLD:
+            continue
+        told = late.setdefault((it["partition"], it["offset"]), {})
         if it["event"] == _LATE:
-            late.setdefault((it["partition"], it["offset"]), {})["late_ms"] = it["at_ms"]
-        elif it["event"] == _CORRECTED:
-            correction = Correction(it["shift_ms"], it["skipped_ms"])
-            late.setdefault((it["partition"], it["offset"]), {})["correction"] = correction
+            told["late_ms"] = it["at_ms"]
+        else:
+            told["correction"] = Correction(it["shift_ms"], it["skipped_ms"])
     return late
 
 
@@ -74,5 +76,5 @@ def read_late_times(
     told: list[Mapping[str, Any]] = []
     with EventReader(since_ms=since_ms, events_topic=events_topic, **client_config) as events:
         while not events.has_caught_up:
-            told += [it for it in events.poll(_POLL_MS) if it["event"] in (_LATE, _CORRECTED)]
+            told += [it for it in events.poll(_POLL_MS) if it["event"] in _TOLD]
     return late_times(told)

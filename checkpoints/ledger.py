@@ -18,6 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from group_coordinator.checkpoints.notes import checked
 from group_coordinator.coordinator_state.foreign import ForeignJson
@@ -25,7 +26,7 @@ from group_coordinator.coordinator_state.outages import Outage
 from group_coordinator.coordinator_state.standstills import Standstill
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from group_coordinator.checkpoints.files import CheckpointFiles
 
@@ -126,7 +127,8 @@ class Ledger:
         def change(it: Notes) -> Notes:
             # Another one of the same first batch has planned none.
             before = [each for each in it.begun if each.batch != begun.batch]
-            return _with(it, outages=[*it.outages, *new][-_KEPT:], begun=[*before, begun][-_BEGUN:])
+            outages = (*it.outages, *new)[-_KEPT:]
+            return replace(it, outages=outages, begun=(*before, begun)[-_BEGUN:])
 
         self._change(change)
 
@@ -136,7 +138,11 @@ class Ledger:
         `batch`: the next one that is planned.
         """
         begun = [Standstill(*it, batch=batch) for it in begins.items()]
-        self._change(lambda it: _with(it, standstills=[*_recent(it.standstills, len(begun)), *begun]))
+
+        def change(it: Notes) -> Notes:
+            return replace(it, standstills=(*_recent(it.standstills, len(begun)), *begun))
+
+        self._change(change)
 
     def end_standstills(self, partitions: Collection[int], at_ms: int, batch: int) -> list[Standstill]:
         """Note that these partitions take requests since then; return the standstills that have ended.
@@ -148,8 +154,12 @@ class Ledger:
             for partition, it in self.standing.items()
             if partition in partitions
         }
+
+        def change(it: Notes) -> Notes:
+            return replace(it, standstills=tuple(ended.get(each, each) for each in it.standstills))
+
         if ended:
-            self._change(lambda it: _with(it, standstills=[ended.get(each, each) for each in it.standstills]))
+            self._change(change)
         return list(ended.values())
 
     def write(self) -> None:
@@ -172,20 +182,6 @@ def notes_of(text: str | bytes) -> Notes:
 
 
 _json = ForeignJson[Notes](Notes)
-
-
-def _with(
-    notes: Notes,
-    *,
-    outages: Iterable[Outage] | None = None,
-    standstills: Iterable[Standstill] | None = None,
-    begun: Iterable[Begun] | None = None,
-) -> Notes:
-    return Notes(
-        notes.outages if outages is None else tuple(outages),
-        notes.standstills if standstills is None else tuple(standstills),
-        notes.begun if begun is None else tuple(begun),
-    )
 
 
 def _recent(standstills: Sequence[Standstill], more: int) -> list[Standstill]:

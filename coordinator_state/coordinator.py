@@ -98,9 +98,6 @@ class GroupCoordinator:
     def _skip(self, correction: Correction, to_ms: int) -> int:
         """Come to the time of a request whose clock has jumped; return how much before it does not count."""
         turn, skipped_ms = self._turn, correction.skipped_ms
-        if skipped_ms == 0:
-            turn.set_time(self._pass_until(to_ms))
-            return 0
         if skipped_ms is None:
             assert turn.span is not None, "a replay is told"  # noqa: S101
             from_ms = turn.span.watermark_ms
