@@ -48,8 +48,11 @@ class Known:
     def __init__(self, notes: Notes, batch: int, partitions: int, leeway: Leeway) -> None:
         of_batch = notes.as_of(batch)
         self._outages = PartitionOutages(of_batch.outages, of_batch.standstills, partitions)
-        self._begun = of_batch.begun_of(batch)
-        self._batch = batch
+        self._begun = begun = of_batch.begun_of(batch)
+        # A query that catches up may take several batches to read what waited in a partition.
+        first = begun.batch if begun is not None and begun.until_ms < LATEST_MS else batch
+        self._over = [it for it in of_batch.standstills if it.end_ms is not None and it.end_batch >= first]
+        """The standstills whose requests are read now."""
         self._leeway = leeway
         self._found: dict[tuple[int, int, int], OfGroup] = {}
 
@@ -75,7 +78,7 @@ class Known:
             return OfGroup(watermark_ms, outages, None if stands is None else bare, stands is not None)
         planned_ms += begun.ahead_ms
         until_ms = min(until_ms, begun.until_ms)
-        # A query that catches up may take several batches to read what came in the outage before it.
-        batch = begun.batch if begun.until_ms < LATEST_MS else self._batch
-        span = Span.of(planned_ms, watermark_ms, self._leeway, outages, until_ms, batch)
+        partition = self._outages.partition(key)
+        since_ms = min((it.start_ms for it in self._over if it.partition == partition), default=LATEST_MS)
+        span = Span.of(planned_ms, watermark_ms, self._leeway, until_ms, since_ms)
         return OfGroup(watermark_ms, outages, span, stands is not None)

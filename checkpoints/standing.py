@@ -42,16 +42,13 @@ def note_standstills(
     begins = {}
     newest_ms = decided_ms(ledger, planned, later_ms)
     for partition in read:
-        stood = [it for it in ledger.standstills if it.partition == partition]
-        spans = [(it.start_ms, it.end_ms) for it in stood if it.end_ms is not None]
-        spans += [(it.start_ms, it.end_ms) for it in ledger.outages]
-        latest_ms = min(asked_ms[partition] + later_ms, newest_ms)
+        # The watermark may be of before the standstill before, if no batch has ended since.
+        ends = [it.end_ms or 0 for it in ledger.standstills if it.partition == partition]
         begins[partition] = stands_since(
             [time_ms for _, time_ms in times.get(partition, [])],
-            asked_ms[partition],
-            latest_ms,
-            watermark_ms(planned),
-            spans,
+            min(asked_ms[partition] + later_ms, newest_ms),
+            max([watermark_ms(planned), *ends]),
+            [(it.start_ms, it.end_ms) for it in ledger.outages],
         )
     ledger.begin_standstills(begins, next_batch(planned))
     return sorted(begins)
@@ -62,24 +59,21 @@ _LEAST = 100
 
 
 def stands_since(
-    times: Sequence[int], asked_ms: int, latest_ms: int, reached_ms: int, spans: Iterable[tuple[int, int]]
+    times: Iterable[int], latest_ms: int, reached_ms: int, spans: Iterable[tuple[int, int]]
 ) -> int:
     """The time after which nothing was decided of a partition that takes no requests.
 
-    That is the time of the newest request, and of the watermark `reached_ms`. If it lies in an outage it
+    That is the time of the newest request, and not before `reached_ms`. If it lies in an outage it
     counts as its end.
 
     Args:
-        times: the append times of the requests that were read last, in their order.
-        asked_ms: when the partition was sent the first probe that it has not taken.
-        latest_ms: no request counts as later. If one seems to have come later, its clock is wrong. It came
-            before the probe.
-        reached_ms: the watermark of the next batch.
-        spans: outages and standstills that are over, from when to when.
+        times: the append times of the requests that were read last.
+        latest_ms: none can have come later. If one seems to have, its clock is wrong, and nobody knows here
+            when it came.
+        reached_ms: the watermark of the next batch, or the end of the standstill before if that is later.
+        spans: outages, from when to when.
     """
     read_ms = max([reached_ms, *(it for it in times if it <= latest_ms)])
-    if times and times[-1] > latest_ms:
-        read_ms = max(read_ms, asked_ms)
     for start_ms, end_ms in sorted(spans):
         if start_ms <= read_ms < end_ms:
             read_ms = end_ms

@@ -17,12 +17,9 @@ plans: the event `ClockCorrected` tells it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from group_coordinator.coordinator_state.deadlines import LATEST_MS
-
-if TYPE_CHECKING:
-    from group_coordinator.coordinator_state.outages import Outages
 
 __all__ = ["Correction", "Leeway", "Span"]
 
@@ -63,19 +60,17 @@ class Span(NamedTuple):
         planned_ms: int,
         watermark_ms: int,
         leeway: Leeway,
-        outages: Outages,
         until_ms: int = LATEST_MS,
-        batch: int = 0,
+        since_ms: int = LATEST_MS,
     ) -> Span:
         """The span of a batch that was planned at that log time.
 
-        `outages`: of the group. `until_ms`: when its partition took requests for the last time, or when a
-        query began that reads no further. `batch`: what came in outages that batches before it know of was
-        read.
+        `until_ms`: when the group's partition took requests for the last time, or when a query began that
+        reads no further. `since_ms`: the begin of a standstill that is over, if its requests are read now.
         """
         # The watermark is of a tick before the plan. The driver's clock may say something else.
         planned_ms = max(planned_ms, watermark_ms)
-        earliest_ms = outages.unread_since(watermark_ms - leeway.earlier_ms, leeway.earlier_ms, batch)
+        earliest_ms = min(watermark_ms, since_ms) - leeway.earlier_ms
         return cls(watermark_ms, earliest_ms, planned_ms + leeway.later_ms, planned_ms, until_ms)
 
     def has(self, time_ms: int) -> bool:

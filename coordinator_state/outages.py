@@ -61,18 +61,6 @@ class Outages:
                 return
             yield outage._replace(start_ms=max(outage.start_ms, from_ms))
 
-    def unread_since(self, unread_ms: int, before_ms: int, batch: int) -> int:
-        """Return since when requests may be unread, if without outages it would be since `unread_ms`.
-
-        Requests that came in an outage, or at most `before_ms` before it, are read when it is over. `batch`:
-        those of outages that batches before it know of have been read.
-        """
-        for outage in reversed(self._outages):
-            if outage.end_ms < unread_ms or outage.batch < batch:
-                break
-            unread_ms = min(unread_ms, outage.start_ms - before_ms)
-        return unread_ms
-
     def closed_at(self, now_ms: int) -> bool:
         """Whether no group is created at that time."""
         over = bisect_right(self._ends, now_ms)

@@ -99,11 +99,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid
     """Time without a tick that may pass at once; more is an outage, and does not count for any deadline.
     While no requests come it is half as long again. So a pause of Kafka may expire a member whose session is
     no longer than that and the time between two of its heartbeats."""
-    probe_interval_ms: Annotated[int, msgspec.Meta(ge=0)] = 2_000
-    """Most time between two probes of a request partition, which show that it takes requests; 0: none are
-    written, and members expire whose partition takes none. It must be less than `clock.max.gap.ms`. With
-    twice the time between two ticks each probe is written beside a tick, and makes no batch more. While no
-    requests come, probes are as seldom as ticks."""
+    probes_enabled: bool = True
+    """Write a probe to each request partition beside each tick, which shows that it takes requests. Without
+    probes members expire whose partition takes none."""
     trigger_interval_ms: Annotated[int, msgspec.Meta(ge=0)] = 0
     """Time between the starts of two batches; 0: each begins as soon as the one before is done."""
 
@@ -324,11 +322,6 @@ def _check(settings: Settings) -> None:
     if taken := others.intersection(settings.responses_topics.values()):
         raise SettingsError(
             f"responses.topics names {min(taken)}, where the coordinator has something else: name another"
-        )
-    if settings.probe_interval_ms >= settings.clock_max_gap_ms:
-        raise SettingsError(
-            f"probe.interval.ms is {settings.probe_interval_ms}, and time waits for probes after "
-            f"clock.max.gap.ms ({settings.clock_max_gap_ms}): make it less"
         )
 
 

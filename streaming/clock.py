@@ -12,31 +12,25 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
-import msgspec
-from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
-from group_coordinator.jobs.lookups import SOON
-from group_coordinator.jobs.producers import close_producer
 from group_coordinator.streaming.log_time import LogTime, Moment
 from group_coordinator.streaming.schedule import Pace, Schedule
-from group_coordinator.streaming.ticks import Tick, TickReader
+from group_coordinator.streaming.tick_writer import TickWriter
+from group_coordinator.streaming.ticks import TickReader
 from group_coordinator.streaming.timekeeper import Timekeeper
 from group_coordinator.streaming.timers import Timers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from kafka.producer.future import RecordMetadata
-
     from group_coordinator.jobs.settings import Settings
     from group_coordinator.streaming.ticks import Beginning
 
-__all__ = ["Clock", "ClockStoppedError", "Progress"]
+__all__ = ["Beside", "Clock", "ClockStoppedError", "Progress"]
 
-_FIRST_TICK_S = 20
 _CLOSE_S = 2
 _LOOK_S = 0.1
 _LOOK_WHILE_READ_S = 0.02
@@ -46,23 +40,34 @@ class ClockStoppedError(Exception):
     """The clock does not tick any more; the message says why."""
 
 
+class Beside(Protocol):
+    """Writes something beside each tick (`Probes`)."""
+
+    def ticks(self) -> None:
+        """Take in that the clock writes a tick."""
+
+    def ticked(self) -> None:
+        """Take in that the tick is in the log."""
+
+    def unwritten_ms(self) -> float:
+        """The time, in ms, since members could surely send heartbeats."""
+
+
 class Progress(NamedTuple):
     """The clock ticks for a query, and this tells how that goes on.
 
     `stalled`: why batches are of no use any more, if so. Then the clock stops: nobody could be answered.
     `caught_up`: the offset of the first tick of which it is not sure that all requests before it were read.
-    Without it time does not wait for the reader. `timers`: the deadlines that are known. `unwritten_ms`: how
-    long ago, in ms, members could surely send heartbeats. Time waits for that as well. `ticks`: called before
-    each tick, with the leeway in ms that it gives the next one. `is_quiet`: whether no requests come, so that
-    ticks need not come as often.
+    Without it time does not wait for the reader. `timers`: the deadlines that are known. `is_quiet`: whether
+    no requests come, so that ticks need not come as often. `probes`: written beside ticks; time waits for
+    them as well.
     """
 
     stalled: Callable[[], str | None] = lambda: None
     caught_up: Callable[[], int] | None = None
     timers: Timers | None = None
-    unwritten_ms: Callable[[], float] = lambda: 0
-    ticks: Callable[[int], None] = lambda _: None
     is_quiet: Callable[[], bool] = lambda: False
+    probes: Beside | None = None
 
 
 class Clock:
@@ -91,13 +96,9 @@ class Clock:
         reached_ms: int = 0,
         alive_at: str | None = None,
     ) -> None:
-        self._topic = topic
         self._pace = pace
-        self._coordinator = coordinator
-        self._alive_at = alive_at
         progress = progress or Progress()
-        self._stalled, self._caught_up, timers, self._unwritten_ms, self._ticks, self._is_quiet = progress
-        self._number = 0
+        self._stalled, self._caught_up, timers, self._is_quiet, self._probes = progress
         self._first_offset = 0
         self._log_time = LogTime(pace.max_gap_ms, reached_ms)
         self._schedule = Schedule(pace, Timers() if timers is None else timers)
@@ -105,20 +106,10 @@ class Clock:
         self._leeway_ms = 0
         """By so much the next tick may be later than the greatest gap."""
         self._says_farewell = True
-        self._writing_since: float | None = None
         self._failure: ClockStoppedError | None = None
         self._stopping = threading.Event()
         self._reader = TickReader(topic, client_config)
-        self._producer = KafkaProducer(
-            max_block_ms=_FIRST_TICK_S * 1000,
-            # A tick that takes longer is of no use.
-            request_timeout_ms=pace.max_gap_ms,
-            delivery_timeout_ms=pace.max_gap_ms,
-            acks="all",
-            linger_ms=0,
-            **SOON,
-            **client_config,
-        )
+        self._writer = TickWriter(topic, client_config, coordinator, alive_at, pace.max_gap_ms)
         self._thread = threading.Thread(target=self._run, name="clock", daemon=True)
 
     @classmethod
@@ -145,7 +136,7 @@ class Clock:
     def __enter__(self) -> Self:
         try:
             self._reader.__enter__()
-            self._write(timeout_s=_FIRST_TICK_S)
+            self._write()
         except BaseException as error:
             self._failure = ClockStoppedError(str(error))
             self._close()
@@ -224,11 +215,9 @@ class Clock:
     @property
     def failure(self) -> ClockStoppedError | None:
         """The reason why the clock has stopped; None while it ticks."""
-        since = self._writing_since
-        if self._failure is None and since is not None:
-            waited_ms = round((time.monotonic() - since) * 1000)
-            if waited_ms > self._pace.max_gap_ms:
-                self._failure = ClockStoppedError(f"Kafka has not taken a tick for {waited_ms} ms")
+        waits_ms = self._writer.waits_ms
+        if self._failure is None and waits_ms > self._pace.max_gap_ms:
+            self._failure = ClockStoppedError(f"Kafka has not taken a tick for {waits_ms} ms")
         return self._failure
 
     def _run(self) -> None:
@@ -262,52 +251,42 @@ class Clock:
         begun = self._begun()
         if begun is not None:
             raise ClockStoppedError(f"another coordinator of these topics has begun, {begun.coordinator}")
-        stood_ms = self._write()
-        if stood_ms is not None:
-            raise ClockStoppedError(f"the clock stood still for {stood_ms} ms")
+        self._write()
+        if self._keeper.late is not None:
+            raise ClockStoppedError(self._keeper.late)
 
     def _begun(self) -> Beginning | None:
         """Of somebody else, after this clock."""
         newest = self._reader.newest_beginning
         return newest if newest is not None and newest.offset > self._first_offset else None
 
-    def _write(self, *, last: bool = False, timeout_s: float | None = None) -> int | None:
-        """Write a tick, and wait until it is appended; returns for how long the clock stood still, if so."""
+    def _write(self, *, last: bool = False) -> None:
+        """Write a tick, and wait until it is appended."""
         leeway_ms = self._pace.leeway_ms if self._is_quiet() else 0
-        self._ticks(leeway_ms)
-        self._number += 1
-        self._writing_since = time.monotonic() if timeout_s is None else None
+        if self._probes is not None:
+            self._probes.ticks()
         sent = _now()
         # Log time begins with the first tick, which lets no time pass.
         is_first = self._keeper.newest_ms is None
         at_ms, time_ms = 0, 0
         if not is_first:
             at_ms = self._log_time.at(sent)
-            unwritten_ms = round(self._unwritten_ms())
+            unwritten_ms = 0 if self._probes is None else round(self._probes.unwritten_ms())
             time_ms = self._keeper.coming_ms(at_ms, self._read_to(), unwritten_ms, is_quiet=leeway_ms > 0)
-        tick = Tick(
-            tick=self._number,
-            coordinator=self._coordinator,
-            time_ms=time_ms,
-            until_ms=time_ms,
-            leeway_ms=leeway_ms,
-            alive_at=self._alive_at,
-            last=last,
-        )
-        future = self._producer.send(self._topic, msgspec.json.encode(tick))
-        appended: RecordMetadata = future.get(timeout=timeout_s or self._pace.max_gap_ms / 1000)
+        appended = self._writer.write(time_ms, leeway_ms, last=last)
         known = _now()
-        self._writing_since = None
-        self._log_time.appended(sent, appended.timestamp, known)
+        self._log_time.appended(sent, appended.at_ms, known)
         if is_first:
             self._first_offset = appended.offset
             at_ms = self._log_time.at(known)
         self._leeway_ms = leeway_ms
         self._schedule.ticked(at_ms, appended.offset, self._read_to() or 0)
-        return self._keeper.ticked(at_ms, appended.offset, leeway_ms)
+        self._keeper.ticked(at_ms, appended.offset, leeway_ms)
+        if self._probes is not None:
+            self._probes.ticked()
 
     def _close(self) -> None:
-        close_producer(self._producer, patiently=self._failure is None)
+        self._writer.close(patiently=self._failure is None)
         if self._thread.is_alive():
             self._thread.join(_CLOSE_S)
         self._reader.close()

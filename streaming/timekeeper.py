@@ -7,8 +7,8 @@
 
 Time comes up to now, and no further than a little ahead of two others. One is the newest tick before which
 all requests were read: an unread one may be the heartbeat of a member that would expire. The other is when
-every request partition has taken requests. A tick that comes too late after the one before lets no time come:
-nobody was answered meanwhile, so that is an outage.
+every request partition has taken requests. If a tick comes too late after the one before, no time comes any
+more. Nor does it if a partition was away for as long. Members could not be heard then, so that is an outage.
 
 Nothing here asks for the time or waits: all of it comes as arguments, in ms of log time.
 """
@@ -32,14 +32,18 @@ class Timekeeper:
         self._counts = False
         self._held_ms = 0
         """The time at which the clock stands while time does not count."""
-        self._latest_ms = 0
-        """If the next tick is later than that, it lets no time come."""
-        self._read_ms = 0
-        """The time up to which all requests were read, while time counts."""
+        self._written_ms = 0
+        """When all partitions had taken requests, as of the newest tick while time counts."""
+        self._leeways_ms = 0, 0
+        """By how much ticks may be later than the greatest gap: the newest one, and the next one."""
+        self._read_ms: int | None = None
+        """The time up to which all requests were read by the query for which time counts."""
         self._unread: deque[tuple[int, int]] = deque()
         """The ticks after that one, with their offsets."""
         self.newest_ms: int | None = None
         """The time of the newest tick; None before the first."""
+        self.late: str | None = None
+        """Why no time comes any more, if so."""
 
     def hold(self, at_ms: int) -> None:
         """Let time come up to `at_ms`, and stand still there."""
@@ -47,7 +51,7 @@ class Timekeeper:
 
     def resume(self, now_ms: int) -> None:
         """Let time count from now on."""
-        self._read_ms = now_ms
+        self._written_ms = now_ms
         self._counts = True
 
     def coming_ms(self, now_ms: int, read: int | None, unwritten_ms: int, *, is_quiet: bool) -> int:
@@ -58,27 +62,39 @@ class Timekeeper:
         requests. `is_quiet`: whether no requests come, so that ticks are fewer.
         """
         if not self._counts:
-            self._unread.clear()
             return min(now_ms, self._held_ms)
-        if now_ms > self._latest_ms:
+        written_ms = now_ms - unwritten_ms
+        if (late := self._late(now_ms, written_ms)) is not None:
+            self.late = late
             return 0
+        self._written_ms = max(self._written_ms, written_ms)
         if read is None:
             self._unread.clear()
             return now_ms
         while self._unread and self._unread[0][0] < read:
-            _, read_ms = self._unread.popleft()
-            self._read_ms = max(self._read_ms, read_ms)
+            _, self._read_ms = self._unread.popleft()
+        if self._read_ms is None:
+            # Some may have come in the outage that is over.
+            return 0
         ahead_ms = self._pace.most_ahead_ms if is_quiet else self._pace.ahead_ms
-        return min(now_ms, self._read_ms + ahead_ms, now_ms - unwritten_ms + ahead_ms)
+        return min(now_ms, self._read_ms + ahead_ms, written_ms + ahead_ms)
 
-    def ticked(self, at_ms: int, offset: int, leeway_ms: int) -> int | None:
+    def ticked(self, at_ms: int, offset: int, leeway_ms: int) -> None:
         """Take in that the tick of that time is in the log.
 
-        `leeway_ms`: by how much the next one may be later than the greatest gap. Returns for how long the
-        clock stood still, if that was too long. Then it is of no use any more.
+        `leeway_ms`: by how much the next one may be later than the greatest gap.
         """
-        before_ms, is_late = self.newest_ms, self._counts and at_ms > self._latest_ms
         self._unread.append((offset, at_ms))
         self.newest_ms = at_ms
-        self._latest_ms = at_ms + self._pace.max_gap_ms + leeway_ms
-        return at_ms - before_ms if is_late and before_ms is not None else None
+        self._leeways_ms = self._leeways_ms[1], leeway_ms
+
+    def _late(self, now_ms: int, written_ms: int) -> str | None:
+        """Why no time may come, if so: one of these is later than it may be after the newest tick."""
+        before_ms, leeway_ms = self._leeways_ms
+        ticked_ms = now_ms if self.newest_ms is None else self.newest_ms
+        if now_ms > ticked_ms + self._pace.max_gap_ms + leeway_ms:
+            return f"the clock stood still for {now_ms - ticked_ms} ms"
+        # The newest probe that was taken was sent beside the tick before, as a rule.
+        if written_ms > self._written_ms + self._pace.max_gap_ms + max(before_ms, leeway_ms):
+            return f"a request partition took no requests for {written_ms - self._written_ms} ms"
+        return None

@@ -8,7 +8,6 @@ pass with the next regular ticks. So they do if a task was tried again, and has 
 from __future__ import annotations
 
 import math
-import time
 from collections import Counter
 
 __all__ = ["Known", "Timers"]
@@ -78,9 +77,8 @@ class Known:
         self._since_s = None
         self.all = False
 
-    def look(self, groups: int, *, is_quiet: bool) -> None:
+    def look(self, groups: int, now_s: float, *, is_quiet: bool) -> None:
         """Look again, while time counts; there are so many groups. `is_quiet`: whether no requests come."""
-        now_s = time.monotonic()
         if self._since_s is None:
             self._since_s = now_s
         # While requests come a group may have told its timer already, and not be among the groups yet.

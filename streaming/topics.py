@@ -82,7 +82,7 @@ def topic_specs(settings: Settings) -> list[TopicSpec]:
     read = (ACLOperation.READ, ACLOperation.DESCRIBE_CONFIGS)
     both = (ACLOperation.READ, *write)
     of_requests = settings.requests_partitions
-    probed = settings.probe_interval_ms > 0
+    probed = settings.probes_enabled
     return [
         TopicSpec(settings.topics_requests, of_requests, requests, day | batches, read, probed=probed),
         TopicSpec(settings.topics_clock, 1, append_time, hour, both, exact_partitions=True),
@@ -172,7 +172,7 @@ def examine_topics(
         elif spec.probed and not found[spec.name].is_writable:
             examined[spec.name] = TopicNote(
                 "Write is not allowed, so nobody watches whether its partitions take requests: grant it, or "
-                "set probe.interval.ms to 0"
+                "set probes.enabled to false"
             )
         else:
             allowed = ", ".join(map(_spelled, spec.operations))

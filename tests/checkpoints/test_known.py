@@ -132,12 +132,14 @@ def test_while_it_stands_also_what_a_query_catches_up_with_counts_as_of_then(led
     assert known_to(ledger, 0).span == span(102_000, 99_000, until_ms=98_000)
 
 
-def test_a_query_that_catches_up_may_read_in_each_batch_what_came_before_it(ledger: Ledger) -> None:
+def test_a_query_that_catches_up_may_read_in_each_batch_what_waited_in_a_partition(ledger: Ledger) -> None:
     """One that reads on has read that with its first batch."""
-    ledger.begin(Begun(3, 0, 98_000), Outage(50_000, 98_000, batch=3))
+    ledger.begin_standstills({0: 50_000, 1: 60_000}, batch=1)
+    ledger.end_standstills([0, 1], 97_000, batch=3)
+    ledger.begin(Begun(3, 0, 98_000), Outage(90_000, 98_000, batch=3))
     ledger.begin(Begun(6, 0, LATEST_MS), Outage(98_000, 99_000, batch=6))
     earliest_ms = [known.span.earliest_ms for batch in range(3, 8) if (known := known_to(ledger, batch)).span]
-    assert earliest_ms == [47_000, 47_000, 47_000, 95_000, 97_000]
+    assert earliest_ms == [47_000, 47_000, 47_000, 97_000, 97_000]
 
 
 def test_the_span_is_one_for_all_groups_of_a_partition(ledger: Ledger) -> None:

@@ -14,7 +14,7 @@ from group_coordinator.coordinator_state.clocks import Correction, Leeway, Span
 from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.layout import Layout
 from group_coordinator.coordinator_state.log import Record
-from group_coordinator.coordinator_state.outages import NO_OUTAGES, Outage
+from group_coordinator.coordinator_state.outages import Outage
 from group_coordinator.coordinator_state.standstills import PartitionOutages
 from group_coordinator.coordinator_state.step import Channel, step
 
@@ -107,7 +107,7 @@ def test_requests_of_a_clock_that_was_wrong_count_as_they_did() -> None:
     log: list[Record] = []
     for batch, wrong_ms in enumerate((0, 3_600_000, 3_600_000, -60_000, 0)):
         planned_ms = 100_000 + 5_000 * batch
-        span = Span.of(planned_ms, planned_ms - 2_000, Leeway(3_500, 3_000), NO_OUTAGES)
+        span = Span.of(planned_ms, planned_ms - 2_000, Leeway(3_500, 3_000))
         of_batch = [
             request(3 * batch + number, f"g{number}", planned_ms - 1_000 + wrong_ms, **JOIN)
             for number in range(3)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import msgspec
 import pytest
-from kafka import TopicPartition
+from kafka import KafkaProducer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
+from group_coordinator.coordinator_state.log import PROBE
 from group_coordinator.deploy.broker import EmbeddedBroker
 from tests.commands.asking import requests_to
 from tests.commands.ending import end
@@ -20,7 +21,7 @@ from tests.commands.job import Job
 from tests.deploy.prometheus import watched
 from tests.gateway.cluster import another_of, replicate
 from tests.own_clock import BrokerWithOwnClock
-from tests.patience import wait_for
+from tests.patience import PATIENCE_S, wait_for
 from tests.topics import Reader, Requests
 
 pytestmark = [pytest.mark.spark, pytest.mark.verify]
@@ -35,6 +36,15 @@ def stamp_by_sender(bootstrap_servers: str, topic: str) -> None:
         [ConfigResource(ConfigResourceType.TOPIC, topic, {"message.timestamp.type": "CreateTime"})]
     )
     admin.close()
+    with closing(KafkaProducer(bootstrap_servers=bootstrap_servers)) as producer:
+
+        def is_so() -> bool:
+            # Probes are left out, whatever their times are.
+            sent = producer.send(topic, PROBE, partition=0, timestamp_ms=1_000)
+            return bool(sent.get(PATIENCE_S).timestamp == 1_000)
+
+        # The controller has it then, and the leader hears of it a little later.
+        wait_for(is_so)
 
 
 class Member:

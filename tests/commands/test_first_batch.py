@@ -94,7 +94,7 @@ def test_of_a_new_checkpoint_does_not_hide_what_waits(
 ) -> None:
     python, gate = gated_python(tmp_path)
     # Without probes, which nobody reads either.
-    job = start("--set", f"spark.pyspark.python={python}", "--set", "probe.interval.ms=0")
+    job = start("--set", f"spark.pyspark.python={python}", "--set", "probes.enabled=false")
     job.wait_for("topics are ready")
     with requests_to(bootstrap_servers, job) as requests:
         join = requests.join("g", api_version=3)

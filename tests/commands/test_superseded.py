@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.verify]
 # What loads classes beside the first batch takes two cores of its executor.
 CLUSTER = {"spark.master": "local-cluster[1,3,512]", "spark.executor.memory": "512m"}
 # Without probes, all that is planned is what a test has asked.
-GAP = ("--set", "clock.max.gap.ms=10000", "--set", "probe.interval.ms=0")
+GAP = ("--set", "clock.max.gap.ms=10000", "--set", "probes.enabled=false")
 
 
 def planned_requests(job: Job) -> int:

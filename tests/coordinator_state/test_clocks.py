@@ -13,7 +13,7 @@ from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.deadlines import LATEST_MS
 from group_coordinator.coordinator_state.events import ClockCorrected, MemberRemoved, RequestLate
 from group_coordinator.coordinator_state.log import Record
-from group_coordinator.coordinator_state.outages import NO_OUTAGES, Outage, Outages
+from group_coordinator.coordinator_state.outages import Outage, Outages
 from group_coordinator.coordinator_state.step import StepResult, step
 from group_coordinator.coordinator_state.stored import decode_group
 from tests.coordinator_state.model import Model
@@ -72,7 +72,7 @@ class Log:
     ) -> StepResult:
         """What one batch decides of them."""
         outages = Outages(self.outages)
-        span = Span.of(planned_ms, watermark_ms, LEEWAY, outages, until_ms)
+        span = Span.of(planned_ms, watermark_ms, LEEWAY, until_ms)
         result = step(KEY, self.state, records, watermark_ms, CONFIG, SECRET, outages, span=span)
         again = step(KEY, self.state, records[::-1], watermark_ms, CONFIG, SECRET, outages, span=span)
         assert again == result, "it depends on the order of the rows"
@@ -114,34 +114,20 @@ def expired(result: StepResult) -> list[int]:
 
 
 def test_span_is_from_a_little_before_the_watermark_to_a_little_after_the_plan() -> None:
-    span = Span.of(20_000, 15_000, LEEWAY, NO_OUTAGES)
+    span = Span.of(20_000, 15_000, LEEWAY)
     assert [span.has(it) for it in (13_499, 13_500, 22_000, 22_001)] == [False, True, True, False]
 
 
 def test_plan_is_not_before_the_watermark_whatever_the_clock_of_the_driver_says() -> None:
-    span = Span.of(3_000, 15_000, LEEWAY, NO_OUTAGES)
+    span = Span.of(3_000, 15_000, LEEWAY)
     assert (span.planned_ms, span.latest_ms) == (15_000, 17_000)
 
 
-@pytest.mark.parametrize(
-    ("outages", "earliest_ms"),
-    [
-        ([], 13_500),
-        ([Outage(2_000, 13_499)], 13_500),
-        # What came in it, or just before it, is read when it is over.
-        ([Outage(2_000, 14_000)], 500),
-        ([Outage(1_000, 2_000), Outage(3_000, 14_000)], -500),
-        ([Outage(1_000, 1_400), Outage(3_000, 14_000)], 1_500),
-    ],
-)
-def test_what_came_in_an_outage_is_read_after_it(outages: list[Outage], earliest_ms: int) -> None:
-    assert Span.of(20_000, 15_000, LEEWAY, Outages(outages)).earliest_ms == earliest_ms
-
-
-@pytest.mark.parametrize(("batch", "earliest_ms"), [(6, -500), (7, 1_500), (8, 13_500)])
-def test_what_came_in_an_outage_that_a_batch_before_knew_of_was_read(batch: int, earliest_ms: int) -> None:
-    outages = Outages([Outage(1_000, 2_000, batch=6), Outage(3_000, 14_000, batch=7)])
-    assert Span.of(20_000, 15_000, LEEWAY, outages, batch=batch).earliest_ms == earliest_ms
+@pytest.mark.parametrize(("since_ms", "earliest_ms"), [(2_000, 500), (16_000, 13_500)])
+def test_what_waited_in_a_partition_that_stood_still_is_read_when_that_is_over(
+    since_ms: int, earliest_ms: int
+) -> None:
+    assert Span.of(20_000, 15_000, LEEWAY, since_ms=since_ms).earliest_ms == earliest_ms
 
 
 @pytest.mark.parametrize(
@@ -161,7 +147,7 @@ def test_what_came_in_an_outage_that_a_batch_before_knew_of_was_read(batch: int,
     ],
 )
 def test_correction(appended_ms: int, shift_ms: int, correction: Correction | None) -> None:
-    assert Span.of(20_000, 15_000, LEEWAY, NO_OUTAGES).correction(appended_ms, shift_ms) == correction
+    assert Span.of(20_000, 15_000, LEEWAY).correction(appended_ms, shift_ms) == correction
 
 
 # -- one clock ---------------------------------------------------------------------------------------
@@ -298,7 +284,7 @@ def test_outage_after_the_batch_makes_no_difference_to_it() -> None:
     state, beat = log.state, log.beat(13_000 + DAY_MS, member_id)
     result = log.batch(12_500, 13_000, beat)
     outages = Outages([Outage(13_000 + LEEWAY.later_ms, 60_000)])
-    span = Span.of(13_000, 12_500, LEEWAY, outages)
+    span = Span.of(13_000, 12_500, LEEWAY)
     assert step(KEY, state, [beat], 12_500, CONFIG, SECRET, outages, span=span) == result
 
 

@@ -402,10 +402,3 @@ def test_a_file_that_is_not_toml(file: Path, content: bytes) -> None:
     file.write_bytes(content)
 
     assert refusal(file, {}, NEEDED).startswith(f"settings file {file} is not TOML: ")
-
-
-def test_time_must_not_wait_for_probes_that_are_not_due() -> None:
-    assert load().probe_interval_ms == 2_000
-    assert load(probe_interval_ms="2999").probe_interval_ms == 2_999
-    with pytest.raises(SettingsError, match=r"probe.interval.ms is 3000, .* make it less"):
-        load(probe_interval_ms="3000")

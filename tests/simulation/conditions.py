@@ -34,10 +34,10 @@ LONGEST_BEGIN_MS = 5_000
 LONGEST_BEHIND_MS = 3 * GAP_MS
 # A clock of the coordinator's machine may be so much wrong.
 DAY_MS = 86_400_000
-# Time between two probes of the log.
-PROBE_MS = 2_000
-# How long after its last request the log is found to take none.
-NOTICED_MS = 5_500
+# How long the log is asked before it is found to take nothing.
+PATIENCE_MS = GAP_MS + 2 * TICK_MS
+# How long after its last request that is.
+NOTICED_MS = PATIENCE_MS + 2 * TICK_MS
 # Plans of batches of so long ago are looked at to know the newest request of a partition that stands still.
 LOOK_BACK_MS = LONGEST_SLACK_MS + GAP_MS + LONGEST_BEHIND_MS
 # How often the leader looks whether what there is to share has changed.
@@ -116,9 +116,9 @@ class Conditions:
 
     @property
     def shows_right_clocks(self) -> bool:
-        """Whether no clock is wrong, and no request is so old when it is read that it could seem so."""
-        is_behind = self.room is not None or self.longest_standstill_ms is not None
-        return not (self.has_jumps or self.has_setbacks or is_behind)
+        """Whether no clock is wrong, nor can seem so: a partition may stop while the coordinator is away."""
+        is_hidden = self.longest_standstill_ms is not None and self.outage_pause_ms is not None
+        return not (self.has_jumps or self.has_setbacks or is_hidden)
 
     @property
     def nobody_survives(self) -> bool:

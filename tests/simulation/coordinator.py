@@ -10,10 +10,10 @@ When it comes back it notes the outage, in the ledger of a checkpoint that has t
 writes them. How far time may come, what does not count and how requests count is decided by the code that the
 coordinator runs.
 
-If nobody can read what is appended to the log, time goes on by a gap only. It begins again, and lets time
-stand still: whatever is due, nothing is decided. When there is a record again, this was an outage, and it
-begins again with that one. If the log has taken records again before that was noted, it begins again as well.
-So it does if it has not read all there is for too long.
+It writes a probe to the log beside each tick. If nobody can read what is appended, the log does not take it.
+When the coordinator's own `WriteTimes` say so it begins again, and lets time stand still: whatever is due,
+nothing is decided. It begins again when probes are taken again, if it has not read all there is for too long
+(`Restarts`), and when its `Timekeeper` says that time comes no more.
 
 When it begins it reads all there is first, and what it has read of other groups meanwhile let time pass.
 """
@@ -39,8 +39,10 @@ from group_coordinator.coordinator_state.layout import UNMEASURED
 from group_coordinator.coordinator_state.standstills import PartitionOutages
 from group_coordinator.coordinator_state.step import Channel
 from group_coordinator.coordinator_state.stored import decode_group
+from group_coordinator.streaming.restarts import Restarts
 from group_coordinator.streaming.schedule import Pace
 from group_coordinator.streaming.timekeeper import Timekeeper
+from group_coordinator.streaming.write_times import WriteTimes
 from tests.simulation.checkpoint import Checkpoint
 from tests.simulation.checks import Violation
 from tests.simulation.conditions import (
@@ -52,8 +54,7 @@ from tests.simulation.conditions import (
     LONGEST_BEGIN_MS,
     LONGEST_BEHIND_MS,
     LOOK_BACK_MS,
-    NOTICED_MS,
-    PROBE_MS,
+    PATIENCE_MS,
     SECRET,
     TICK_MS,
 )
@@ -120,20 +121,27 @@ class Coordinator:
         """The same in each partition."""
         self._begun_with = 0
         """How many records the log had when the newest query began."""
-        self._up_since = world.now
-        self._started = world.now
+        self._resumed_ms = world.now
         self._newest_tick = 0
+        """The time of the newest tick that was read."""
         self._all_read_ms = world.now
-        self._keeper = self._resumed()
+        """When a batch was planned last that had room for all there was."""
+        self._read_ticks = 0
+        """How many ticks of the newest clock its query had read then."""
+        self._pulse = 0
+        """The number of the newest clock."""
         self._ticks = 0
-        """How many it has written since it has resumed."""
+        """How many ticks the newest clock has written."""
+        self._come_ms = 0
+        """The time that the newest tick lets come."""
         self._leeway = Leeway(DIFFER_MS + self._conditions.clock_slack_ms, DIFFER_MS)
         self._decided: list[Batch] = []
         """All batches, each once."""
         self._crash_at: int | None = None
+        self._begin_process()
         self._committed: deque[Batch] = deque(maxlen=_SNAPSHOTS)
         self._to_run_again: deque[Batch] = deque()
-        self._draw_crash()
+        self._begin_clock()
         self._note_begin()
         world.after(self._pause(), self._next_batch)
 
@@ -143,15 +151,10 @@ class Coordinator:
         if self._to_run_again:
             self._run_again(self._to_run_again.popleft())
             return
-        log, rng = self._world.log, self._world.rng
-        behind_ms = 0 if self._catches_up else self._world.now - self._all_read_ms
-        if (
-            self._is_in_doubt()
-            or (self._stands and log.stuck_since is None and rng.random() < 0.5)
-            or (behind_ms > LONGEST_BEHIND_MS and log.stuck_since is None)
-        ):
+        if self._has_to_begin_again():
             self._begin_soon()
             return
+        log, rng = self._world.log, self._world.rng
         # A query that catches up reads what the log had when it began, however long other batches took.
         there = log.records[: self._begun_with] if self._catches_up else log.records
         records = there[self._read :][: self._room]
@@ -159,9 +162,10 @@ class Coordinator:
         had_room = self._read >= len(there)
         if had_room:
             self._all_read_ms = self._world.now
+            # What is planned is read before any batch after it.
+            self._read_ticks = self._ticks
         self.watermark = self._next_watermark
-        if not self._catches_up:
-            self._newest_tick = max(self._newest_tick, self._tick())
+        self._newest_tick = max(self._newest_tick, self._come_ms)
         for record in records:
             self._ends[record.partition] = record.offset + 1
         at_ms = self._world.now - self._ahead_ms
@@ -188,26 +192,58 @@ class Coordinator:
         # What came before it was up is read in full, and in the calm nobody sends as much.
         return None if self._catches_up or self._world.is_calm else self._conditions.room
 
-    def _resumed(self) -> Timekeeper:
-        """A new keeper of time, which counts from now on."""
-        keeper = Timekeeper(_PACE)
-        keeper.ticked(self._started, 0, 0)
-        keeper.resume(self._started)
-        return keeper
+    def _has_to_begin_again(self) -> bool:
+        if self._keeper.late is not None:
+            return True
+        if self._restarts.stalled(0, self._world.now - self._all_read_ms) is not None:
+            return True
+        # Not each look comes before the next batch.
+        is_seen = self._world.rng.random() < 0.5
+        return is_seen and None is not self._restarts.changed(
+            self._times.silent(), self._times.healed(), self._ahead_ms
+        )
 
-    def _tick(self) -> int:
-        """Write the ticks that were due since the last look; the time up to which they let time come."""
-        # When time stands still, it does so for this group alone.
-        away_since = None if self._stands else self._world.log.away_since
-        come_ms = 0
-        read = (self._all_read_ms - self._started) // TICK_MS + 1
-        for number in range(self._ticks + 1, (self._world.now - self._started) // TICK_MS + 1):
-            at_ms = self._started + number * TICK_MS
-            unwritten_ms = 0 if away_since is None else max(0, at_ms - away_since)
-            come_ms = max(come_ms, self._keeper.coming_ms(at_ms, read, unwritten_ms, is_quiet=False))
-            self._keeper.ticked(at_ms, number, 0)
-            self._ticks = number
-        return come_ms
+    # -- time --------------------------------------------------------------------------------------
+
+    def _begin_process(self) -> None:
+        """It knows of no probe yet."""
+        self._draw_crash()
+        self._times = WriteTimes([0], PATIENCE_MS, self._world.now)
+        self._restarts = Restarts(LONGEST_BEHIND_MS, GAP_MS)
+        self._is_asked = False
+
+    def _begin_clock(self) -> None:
+        self._keeper = Timekeeper(_PACE)
+        self._ticks = 0
+        self._come_ms = 0
+        self._tick(self._pulse)
+
+    def _stop_clock(self) -> None:
+        self._pulse += 1
+
+    def _tick(self, pulse: int) -> None:
+        """Write a tick, and a probe beside it."""
+        if pulse != self._pulse or self._keeper.late is not None:
+            return
+        now = self._world.now
+        if self._ticks:
+            unwritten_ms = round(self._times.unwritten_ms(now))
+            self._come_ms = self._keeper.coming_ms(now, self._read_ticks, unwritten_ms, is_quiet=False)
+        for partition in self._times.due(ticks=True):
+            self._times.sent(partition, now)
+            self._is_asked = True
+        if self._world.log.stuck_since is None:
+            self.probe_taken()
+        self._keeper.ticked(now, self._ticks, 0)
+        self._times.ticked(now)
+        self._ticks += 1
+        self._world.after(TICK_MS, self._tick, pulse)
+
+    def probe_taken(self) -> None:
+        """The log takes the probe that is on its way, if there is one."""
+        if self._is_asked:
+            self._times.taken(0, self._world.now)
+            self._is_asked = False
 
     # -- standstills -------------------------------------------------------------------------------
 
@@ -221,55 +257,48 @@ class Coordinator:
         """Whether one lasts."""
         return bool(self._ledger.standing)
 
-    def _is_in_doubt(self) -> bool:
-        """Whether the log takes no records for too long, or did not until now."""
-        log = self._world.log
-        if self._stands or self._catches_up:
-            return False
-        return log.doubted_since is not None if log.stuck_since is None else self._is_silent()
-
-    def _is_silent(self) -> bool:
-        stuck_since = self._world.log.stuck_since
-        return stuck_since is not None and self._world.now > stuck_since + NOTICED_MS
-
     def _begin_soon(self) -> None:
+        self._stop_clock()
         self._world.after(self._world.rng.randrange(LONGEST_BEGIN_MS), self._begin)
 
     def _begin(self) -> None:
         """Begin again. Until then is an outage."""
-        log, now = self._world.log, self._world.now
-        if log.stuck_since is not None and not self._is_silent():
-            # It is asked until it is known.
-            self._world.after(100, self._begin)
-            return
         self._ledger = Ledger.read(self._files)
-        if self._stands and log.stuck_since is None:
-            self._ledger.end_standstills([0], now, next_batch(newest_planned(self._files)))
-            self._world.note("coordinator", "lets time go on")
+        self._begin_clock()
+        self._note_all()
+
+    def _note_all(self) -> None:
+        world = self._world
+        if self._times.unknown():
+            world.after(50, self._note_all)
+            return
+        if healed := self._times.healed():
+            self._ledger.end_standstills(healed, world.now, next_batch(newest_planned(self._files)))
+            world.note("coordinator", "lets time go on")
         self._know()
         self._catches_up = True
-        if self._world.rng.random() < 0.1 and not self._world.is_calm:
-            self._note_begin()
-            self._world.note("coordinator", "crashes before it has noted all")
-            self._begin_soon()
-            return
-        self._world.after(self._pause(), self._next_batch)
         self._newest_tick = 0
         self._note_begin()
+        if world.rng.random() < 0.1 and not world.is_calm:
+            world.note("coordinator", "crashes before it has noted all")
+            self._begin_process()
+            self._begin_soon()
+            return
         self._note_standstill()
+        world.after(self._pause(), self._next_batch)
 
     def _note_standstill(self) -> None:
-        log = self._world.log
-        log.doubted_since = None
-        if self._is_silent() and not self._stands:
-            asked_ms = max((log.stuck_since or 0) + PROBE_MS, self._up_since)
-            later_ms = self._leeway.later_ms
-            note_standstills(
-                self._ledger, TOPIC, {0: asked_ms}, self._times, later_ms=later_ms, look_back_ms=LOOK_BACK_MS
-            )
-            if not self._stands:
-                # Nothing was planned before.
-                return
+        asked_ms = {partition: round(at_ms) for partition, at_ms in self._times.silent().items()}
+        begun = note_standstills(
+            self._ledger,
+            TOPIC,
+            asked_ms,
+            self._append_times,
+            later_ms=self._leeway.later_ms,
+            look_back_ms=LOOK_BACK_MS,
+        )
+        self._times.begin(self._ledger.standing)
+        if begun:
             begin = self._ledger.standing[0].start_ms
             decided = self._decided[-1].result.state if self._decided else None
             reached_ms = decode_group(decided).now_ms if decided is not None else 0
@@ -277,7 +306,9 @@ class Coordinator:
             self._know()
             self._world.note("coordinator", "lets time stand still since {}", begin)
 
-    def _times(self, begins: Mapping[int, int], ends: Mapping[int, int]) -> dict[int, list[tuple[int, int]]]:
+    def _append_times(
+        self, begins: Mapping[int, int], ends: Mapping[int, int]
+    ) -> dict[int, list[tuple[int, int]]]:
         """Offsets and append times, as `append_times` reads them."""
         return {
             partition: [
@@ -388,6 +419,7 @@ class Coordinator:
 
     def _crash(self, batch: Batch) -> None:
         """Die before, in the midst of or after writing, and forget up to a few commits."""
+        self._stop_clock()
         world = self._world
         written = world.rng.choice([0, world.rng.randint(0, len(batch.answers)), len(batch.answers)])
         self._write(batch.answers[:written])
@@ -411,10 +443,9 @@ class Coordinator:
 
     def _restart(self) -> None:
         self.restarts += 1
-        self._up_since = self._world.now
         # On any machine.
         self._ahead_ms = self._world.rng.choice([0, self._world.rng.randint(-DAY_MS, DAY_MS)])
-        self._draw_crash()
+        self._begin_process()
         self._world.note("coordinator", "is back")
         self._begin()
 
@@ -430,12 +461,13 @@ class Coordinator:
         )
         if self._catches_up:
             # Time stands still there until all is read that came before.
-            self._newest_tick = max(self._newest_tick, self._started if counts_ms else 0)
+            self._keeper.hold(self._resumed_ms if counts_ms else 0)
         else:
-            self._newest_tick = now
-        self._started = self._all_read_ms = now
+            self._keeper.resume(now)
+        self._restarts.begins(catches_up=self._catches_up, ahead_ms=self._ahead_ms)
+        self._resumed_ms = self._all_read_ms = now
+        self._read_ticks = 0
         self._begun_with = len(self._world.log.records)
-        self._keeper, self._ticks = self._resumed(), 0
         self._know()
 
     def _draw_crash(self) -> None:

@@ -10,7 +10,6 @@ from group_coordinator.coordinator_state.log import Record
 from tests.simulation.conditions import (
     CALM_DELAY_MS,
     DIFFER_MS,
-    GAP_MS,
     LARGEST_SETBACK_MS,
     LONGEST_DELAY_MS,
 )
@@ -36,8 +35,6 @@ class Log:
         self._jumped_from_ms = [0] * partitions
         self.stuck_since: int | None = None
         """Since when nobody can read what is appended."""
-        self.doubted_since: int | None = None
-        """The same if everybody can again, but could not for longer than is harmless; until that is noted."""
         self._held: list[Record] = []
 
     def stick(self) -> None:
@@ -45,19 +42,13 @@ class Log:
         self.stuck_since = self._world.now
         self._world.note("broker", "does not replicate any more")
 
-    @property
-    def away_since(self) -> int | None:
-        """Since when members may have been without it for too long."""
-        return self.stuck_since if self.doubted_since is None else self.doubted_since
-
     def unstick(self) -> None:
         """Let everybody read what is there."""
-        if self.stuck_since is not None and self._world.now - self.stuck_since > GAP_MS:
-            self.doubted_since = self.away_since
         self.stuck_since = None
         self.records += self._held
         self._held.clear()
         self._world.note("broker", "replicates again")
+        self._world.coordinator.probe_taken()
 
     def set_back(self) -> None:
         """Set some broker's clock back, or put it right again."""

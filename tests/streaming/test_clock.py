@@ -4,7 +4,7 @@ import itertools
 import threading
 import time
 from contextlib import closing
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any
 
 import msgspec
@@ -284,22 +284,40 @@ def test_a_clock_that_stood_still_stops(topic: str, config: dict[str, Any]) -> N
     assert late.time_ms == late.until_ms == 0
 
 
+class Beside:
+    """Notes what is told, and says what the test says."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self.unwritten = 0
+
+    def ticks(self) -> None:
+        self.told.append("ticks")
+
+    def ticked(self) -> None:
+        self.told.append("ticked")
+
+    def unwritten_ms(self) -> float:
+        return self.unwritten
+
+
 def test_a_clock_that_is_quiet_gives_its_next_tick_leeway(topic: str, config: dict[str, Any]) -> None:
     """From the tick on that says so, until one says that it is quiet no more."""
     quiet = False
-    told: list[int] = []
-    progress = Progress(ticks=told.append, is_quiet=lambda: quiet)
+    beside = Beside()
+    progress = Progress(is_quiet=lambda: quiet, probes=beside)
     pace = Pace(50, 1_000, 60_000, quiet_ms=1_500, leeway_ms=5_000)
     with Clock(topic, pace, config, "me", progress) as clock:
         clock.resume()
-        wait_for(lambda: len(told) > 3)
-        quiet = True
-        wait_for(lambda: told.count(5_000) > 3 or clock.failure)
-        assert clock.failure is None
-        quiet = False
-        wait_for(lambda: told[-2:] == [0, 0])
+        for turn in False, True, False:
+            quiet = turn
+            beside.told.clear()
+            wait_for(lambda: len(beside.told) > 8 or clock.failure)
+            assert clock.failure is None
     *written, _last = ticks(read(topic, config, at_least=1))
-    assert [tick.leeway_ms for tick in written] == told[: len(written)]
+    assert beside.told[-4:] == ["ticks", "ticked"] * 2
+    # Quiet is what comes between.
+    assert [it for it, _ in groupby(tick.leeway_ms for tick in written)] == [0, 5_000, 0]
     # But for those that were written before time counted.
     counting = [tick for tick in written if tick.time_ms]
     gaps_ms = [tick.time_ms - before.time_ms for before, tick in pairwise(counting)]
@@ -307,6 +325,18 @@ def test_a_clock_that_is_quiet_gives_its_next_tick_leeway(topic: str, config: di
         0 < gap_ms <= 1_000 + before.leeway_ms for before, gap_ms in zip(counting, gaps_ms, strict=False)
     )
     assert max(gaps_ms) > 1_000
+
+
+def test_a_clock_stops_when_partitions_were_away_for_too_long(topic: str, config: dict[str, Any]) -> None:
+    beside = Beside()
+    beside.unwritten = 5_000
+    with Clock(topic, Pace(50, 1_000, 60_000), config, "me", Progress(probes=beside)) as clock:
+        resumed_ms = clock.resume()
+        # No time comes, and the clock ticks.
+        wait_for(lambda: clock.newest_ms > resumed_ms + 1_500)
+        beside.unwritten = 0
+        wait_for(lambda: clock.failure)
+        assert str(clock.failure).startswith("a request partition took no requests for ")
 
 
 def test_a_clock_that_stood_still_for_longer_than_its_leeway_stops(
@@ -352,17 +382,21 @@ def test_time_waits_for_the_reader(topic: str, config: dict[str, Any], is_quiet:
     pace = CALM._replace(ahead_ms=2_000, leeway_ms=1_000)
     ahead_ms = 3_000 if is_quiet else 2_000
     with Clock(topic, pace, config, "me", progress) as clock:
-        resumed_ms = clock.resume()
-        until_ms = resumed_ms + ahead_ms
-        wait_for(lambda: ticks(read(topic, config, at_least=5))[-1].time_ms == until_ms)
+        clock.resume()
         records = read(topic, config, at_least=5)
-        assert max(tick.time_ms for tick in ticks(records)) == until_ms
-        # A batch has read all there was, among it the newest tick for which time had not to wait.
-        newest, time_ms = max(
-            (number, tick.time_ms) for number, tick in enumerate(ticks(records)) if tick.time_ms < until_ms
-        )
-        caught_up, until_ms = records[newest].offset + 1, max(time_ms, resumed_ms) + ahead_ms
-        wait_for(lambda: ticks(read(topic, config, at_least=5))[-1].time_ms == until_ms)
+        # None of them was read by the query for which time counts.
+        assert {tick.time_ms for tick in ticks(records)} == {0}
+        newest = records[-1]
+        caught_up = newest.offset + 1
+
+        def stands() -> bool:
+            *_, before, last = (tick.time_ms for tick in ticks(read(topic, config, at_least=5)))
+            return bool(before == last > 0)
+
+        wait_for(stands)
+        come_ms = max(tick.time_ms for tick in ticks(read(topic, config, at_least=5)))
+        # It was sent a moment before it was appended.
+        assert come_ms - ahead_ms == pytest.approx(newest.timestamp, abs=1_000)
 
 
 def test_a_clock_stops_when_batches_do_not_end(topic: str, config: dict[str, Any]) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from typing import Any
 
 import pytest
@@ -14,8 +16,9 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from group_coordinator.checkpoints.times import append_times
 from group_coordinator.coordinator_state.log import PROBE
 from group_coordinator.jobs.kafka_config import python_client_config
-from group_coordinator.streaming import probes
-from group_coordinator.streaming.probes import Probes, WriteTimes
+from group_coordinator.streaming import probe_sender
+from group_coordinator.streaming.probes import Probes
+from group_coordinator.streaming.write_times import WriteTimes
 from tests.patience import wait_for
 from tests.streaming.registry import create_topic
 from tests.topics import Reader
@@ -23,6 +26,7 @@ from tests.topics import Reader
 pytestmark = pytest.mark.spark
 
 PARTITIONS = 3
+_TICK_S = 0.05
 
 
 @pytest.fixture
@@ -36,17 +40,31 @@ def refusing(bootstrap_servers: str) -> str:
     return create_topic(bootstrap_servers, PARTITIONS, **{"max.message.bytes": "1"})
 
 
-def test_each_partition_takes_probes(topic: str, config: dict[str, Any]) -> None:
-    with (
-        Probes(
-            topic, PARTITIONS, config, interval_ms=60_000, harmless_ms=60_000, patience_ms=60_000
-        ) as asked,
-        Reader(config, topic) as reader,
-    ):
-        wait_for(lambda: asked.settle([]) is not None)
-        assert asked.settle([]) == {}
+@contextmanager
+def ticking(asked: Probes) -> Iterator[None]:
+    """Let a clock tick beside these probes."""
+    stopping = threading.Event()
+
+    def run() -> None:
+        while not stopping.wait(_TICK_S):
+            asked.ticks()
+            asked.ticked()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopping.set()
+        thread.join()
+
+
+def test_each_partition_takes_a_probe_at_first(topic: str, config: dict[str, Any]) -> None:
+    with Probes(topic, PARTITIONS, config, patience_ms=60_000) as asked, Reader(config, topic) as reader:
         asked.begin([])
-        assert asked.stuck() == asked.healed() == set()
+        wait_for(lambda: not asked.unknown())
+        assert asked.silent() == {}
+        assert asked.healed() == set()
         reader.until(lambda records: len(records) >= PARTITIONS)
     assert Counter(it.partition for it in reader.records) == {0: 1, 1: 1, 2: 1}
     assert {(it.key, it.value) for it in reader.records} == {(None, PROBE)}
@@ -60,36 +78,35 @@ def test_none_of_them_is_a_request_whose_time_counts(topic: str, config: dict[st
     assert {partition: [offset for offset, _ in times] for partition, times in found.items()} == {0: [1, 2]}
 
 
-def test_they_come_again_and_again(topic: str, config: dict[str, Any]) -> None:
-    def each() -> list[int]:
-        of = Counter(it.partition for it in reader.records)
-        return [of[partition] for partition in range(PARTITIONS)]
-
-    begin = time.monotonic()
-    with (
-        Probes(topic, PARTITIONS, config, interval_ms=50, harmless_ms=60_000, patience_ms=60_000) as asked,
-        Reader(config, topic) as reader,
-    ):
-        wait_for(lambda: asked.settle([]) is not None)
-        # Each partition has a pace of its own: a slow answer for one does not hold up the others.
-        reader.until(lambda _: min(each()) >= 5)
-    intervals = (time.monotonic() - begin) / 0.05
-    assert max(each()) <= intervals + 1
+def test_they_come_beside_each_tick(topic: str, config: dict[str, Any]) -> None:
+    with Probes(topic, PARTITIONS, config, patience_ms=60_000) as asked, Reader(config, topic) as reader:
+        for number in range(1, 5):
+            asked.ticks()
+            asked.ticked()
+            # Each partition has a pace of its own. But one that is on its way is not sent twice.
+            wait_for(lambda: asked._times.due(ticks=True) == list(range(PARTITIONS)))
+            reader.until(lambda records, least=number: len(records) >= least * PARTITIONS)
+    counts = Counter(it.partition for it in reader.records)
+    assert all(4 <= counts[it] <= 5 for it in range(PARTITIONS)), counts
 
 
 def test_partitions_that_take_nothing_are_told_and_when_they_do_again(
     refusing: str, admin: KafkaAdminClient, config: dict[str, Any]
 ) -> None:
     begin = time.monotonic()
-    with Probes(refusing, PARTITIONS, config, interval_ms=50, harmless_ms=500, patience_ms=1_000) as asked:
-        wait_for(lambda: asked.settle([]) is not None)
-        asked_ms = asked.settle([])
-        assert asked_ms is not None
+    with Probes(refusing, PARTITIONS, config, patience_ms=1_000) as asked, ticking(asked):
+        asked_ms: dict[int, float] = {}
+
+        def all_are_silent() -> bool:
+            asked_ms.update(asked.silent())
+            return len(asked_ms) == PARTITIONS
+
+        wait_for(all_are_silent)
         longest_ms = (time.monotonic() - begin) * 1_000
         assert all(1_000 < each <= longest_ms for each in asked_ms.values())
         standing = asked_ms.keys()
-        assert standing == set(range(PARTITIONS))
         asked.begin(standing)
+        assert asked.silent() == {}
         assert asked.healed() == set()
         enough = ConfigResource(ConfigResourceType.TOPIC, refusing, {"max.message.bytes": "1000"})
         admin.alter_configs([enough])
@@ -107,8 +124,9 @@ def test_one_that_is_refused_is_sent_again_at_the_next_look(
 
     monkeypatch.setattr(WriteTimes, "sent", count)
     begin = time.monotonic()
-    with Probes(refusing, PARTITIONS, config, interval_ms=50, harmless_ms=500, patience_ms=1_000) as asked:
-        wait_for(lambda: asked.settle([]) is not None)
+    with Probes(refusing, PARTITIONS, config, patience_ms=1_000):
+        # No clock ticks.
+        wait_for(lambda: sent.total() >= 4 * PARTITIONS)
     looks = (time.monotonic() - begin) / 0.2
     assert all(1 < each <= looks + 2 for each in sent.values())
 
@@ -117,18 +135,18 @@ def test_what_ends_the_thread_is_raised(config: dict[str, Any], monkeypatch: pyt
     def broken(**_: Any) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(probes, "KafkaProducer", broken)
-    with Probes("t", PARTITIONS, config, interval_ms=50, harmless_ms=500, patience_ms=1_000) as asked:
+    monkeypatch.setattr(probe_sender, "KafkaProducer", broken)
+    with Probes("t", PARTITIONS, config, patience_ms=1_000) as asked:
         with pytest.raises(ZeroDivisionError):
-            wait_for(lambda: asked.settle([]) is not None)
+            wait_for(lambda: asked.silent() != {})
         with pytest.raises(ZeroDivisionError):
-            asked.stuck()
+            asked.healed()
 
 
-def test_without_an_interval_there_are_none(topic: str, config: dict[str, Any]) -> None:
-    with Probes(topic, PARTITIONS, config, interval_ms=0, harmless_ms=500, patience_ms=1_000) as asked:
-        asked.tick(0)
-        assert asked.settle([]) == {}
+def test_without_partitions_to_ask_there_are_none(topic: str, config: dict[str, Any]) -> None:
+    with Probes(topic, 0, config, patience_ms=1_000) as asked:
+        asked.ticks()
+        assert asked.silent() == {}
         assert asked.unwritten_ms() == 0
     with Reader(config, topic) as reader:
         reader.read_to_end()
@@ -137,6 +155,7 @@ def test_without_an_interval_there_are_none(topic: str, config: dict[str, Any]) 
 
 def test_the_end_does_not_wait_for_a_broker_that_is_away() -> None:
     config = python_client_config("127.0.0.1:1", {})
-    with Probes("t", PARTITIONS, config, interval_ms=50, harmless_ms=500, patience_ms=1_000) as asked:
-        wait_for(lambda: asked.settle([]) is not None)
-        assert (asked.settle([]) or {}).keys() == set(range(PARTITIONS))
+    with Probes("t", PARTITIONS, config, patience_ms=1_000) as asked:
+        wait_for(lambda: asked.unwritten_ms() > 2_000)
+        # No tick was taken either.
+        assert asked.silent() == {}

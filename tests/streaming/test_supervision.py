@@ -23,7 +23,7 @@ from group_coordinator.jobs.batches import BatchWatch
 from group_coordinator.jobs.health import Health
 from group_coordinator.jobs.settings import Settings
 from group_coordinator.jobs.signals import StopEvent
-from group_coordinator.streaming import supervision
+from group_coordinator.streaming import noting, queries, supervision
 from group_coordinator.streaming.clock import ClockStoppedError, Progress
 from group_coordinator.streaming.counts import Counts
 from group_coordinator.streaming.errors import CoordinatorError
@@ -103,44 +103,25 @@ class FakeProbes:
     """Tells what the test says."""
 
     def __init__(self) -> None:
-        self.stuck_now: set[int] = set()
+        self.silent_now: dict[int, float] = {}
+        self.unknown_now: list[set[int]] = []
+        """What it says first."""
         self.healed_now: set[int] = set()
         self.begun: list[set[int]] = []
-        self.unsettled = 0
-        self.answers_now = True
-        self.silent: Iterator[dict[int, float]] = iter(())
 
-    def unwritten_ms(self) -> float:
-        return 0
+    def silent(self) -> dict[int, float]:
+        assert not self.unknown_now
+        return self.silent_now
 
-    def stuck(self) -> set[int]:
-        return self.stuck_now
-
-    def settle(self, standing: set[int]) -> dict[int, float] | None:
-        if self.unsettled:
-            self.unsettled -= 1
-            return None
-        return next(self.silent, {})
-
-    def clock_begins(self) -> None:
-        pass
-
-    def tick(self, leeway_ms: int) -> None:
-        pass
-
-    def answers(self) -> bool:
-        return self.answers_now
+    def unknown(self) -> set[int]:
+        return self.unknown_now.pop() if self.unknown_now else set()
 
     def healed(self) -> set[int]:
         return self.healed_now
 
-    def restarted(self) -> None:
-        self.stuck_now = set()
-
     def begin(self, standing: set[int]) -> None:
         self.begun.append(standing)
-        # Patience begins again with each query.
-        self.stuck_now = set()
+        self.silent_now = {}
         self.healed_now = self.healed_now & standing
 
 
@@ -193,19 +174,20 @@ class Stage:
         nothing: Any = None
         self.probes = FakeProbes()
         self.files: Any = Files()
-        monkeypatch.setattr(supervision, "note_standstills", self.note_standstills)
+        monkeypatch.setattr(noting, "note_standstills", self.note_standstills)
         self.topics: Any = SimpleNamespace(failure=None)
         monkeypatch.setattr(supervision.Clock, "of", self.make_clock)
         self.times = count(2_000, 1_000)
         monkeypatch.setattr(supervision, "TickReader", lambda *_: FakeClock(lambda: None, self.times))
         self.planned_now: Callable[[], Any] = lambda: None
-        monkeypatch.setattr(supervision, "newest_planned", lambda _: self.planned_now())
-        monkeypatch.setattr(supervision, "note_begin", self.note)
+        for module in noting, queries:
+            monkeypatch.setattr(module, "newest_planned", lambda _: self.planned_now())
+        monkeypatch.setattr(noting, "note_begin", self.note)
         monkeypatch.setattr(supervision, "reached_ms", lambda _: 0)
         monkeypatch.setattr(supervision, "stop_after_batch", lambda *_: True)
         self.pauses: list[Pause] = []
         polling = SimpleNamespace(set=self.pauses.append)
-        monkeypatch.setattr(supervision, "Polling", lambda _: polling)
+        monkeypatch.setattr(queries, "Polling", lambda _: polling)
         self.told: list[str] = []
         monkeypatch.setattr(supervision.Corrections, "of", lambda *_: FakeCorrections(self.told))
         self.under_test = Supervision(
@@ -653,8 +635,7 @@ def test_a_partition_that_takes_no_requests_stands_still_until_it_does(stage: St
         if newest.catches_up:
             newest.isActive = False
         elif len(stage.queries) in {2, 6}:
-            stage.probes.stuck_now = {7}
-            stage.probes.silent = iter([{7: 250.4}])
+            stage.probes.silent_now = {7: 250.4}
         elif len(stage.queries) in {4, 8}:
             stage.probes.healed_now = {7}
         else:
@@ -665,22 +646,22 @@ def test_a_partition_that_takes_no_requests_stands_still_until_it_does(stage: St
     stands = "request partition 7 takes no requests"
     begins = [f"restarting the query: {stands}", f"{stands}: time stands still for its groups", *RUNNING]
     again = "request partition 7 takes requests again"
-    ends = [f"restarting the query: {again}", f"{again}, after 4.0 s", *RUNNING]
+    ends = [f"restarting the query: {again}", f"{again}, after 3.0 s", *RUNNING]
     assert stage.said == [*RUNNING, *[*begins, *ends] * 2, STOPPING]
     assert stage.probes.begun == [set()] * 2 + ([{7}] * 2 + [set()] * 2) * 2
     stood = [[it.partition for it in notes.standstills if it.end_ms is None] for notes in stage.notes]
     assert stood == [[]] * 2 + ([[7]] * 2 + [[]] * 2) * 2
     # A batch that was planned before, and runs again, does not know that it is over.
     assert [it.end_batch for it in stage.standstills] == [8, 8]
-    # Since when each was asked is told in log time, of which two seconds have passed until the query began.
+    # Since when each was asked is told in log time, of which a second has passed until the query began.
     since_ms = [it.start_ms - asked[7] for it, asked in zip(stage.standstills, stage.asked_ms, strict=True)]
-    assert since_ms == [2_250] * 2
+    assert since_ms == [1_250] * 2
 
 
 def test_no_batch_begins_before_it_is_known_which_partitions_take_requests(stage: Stage) -> None:
     """For the one that runs again it is noted as well: that does not know it, and what comes next does."""
     stage.planned_now = lambda: planned(7, is_committed=False)
-    stage.probes.silent, stage.probes.unsettled = iter([{7: 0}, {7: 0}]), 2
+    stage.probes.unknown_now, stage.probes.silent_now = [{7}, {7}], {7: 0}
 
     def script() -> None:
         if stage.queries:
@@ -695,17 +676,18 @@ def test_no_batch_begins_before_it_is_known_which_partitions_take_requests(stage
         *RUNNING,
         STOPPING,
     ]
-    assert stage.probes.unsettled == 0
     assert [it.partition for it in stage.notes[0].standstills] == [7]
 
 
 def test_a_clock_that_stops_is_noticed_while_partitions_are_asked(stage: Stage) -> None:
-    def settle(_standing: set[int]) -> None:
+    stage.probes.unknown_now = [{7}] * 3
+
+    def script() -> None:
         stage.now_s += 100
         if stage.said:
             stage.stopping.set()
 
-    stage.probes.settle = settle  # type: ignore[assignment]
+    stage.script = script
     stage.under_test.run()
     assert stage.said[0] == RESTARTED
     assert len(stage.queries) == 1
@@ -758,8 +740,6 @@ def test_ticks_are_few_while_no_requests_come_and_deadlines_are_known(
         later_s = stage.now_s - began_s - longest_session_s
         if later_s > 90:
             stage.stopping.set()
-        elif later_s > 80:
-            stage.probes.answers_now = False
         elif 70 < later_s < 71:
             stage.counts.rejected += 1
         if not quiet or quiet[-1][1] is not stage.progress.is_quiet():
@@ -767,8 +747,8 @@ def test_ticks_are_few_while_no_requests_come_and_deadlines_are_known(
 
     stage.script = script
     stage.under_test.run()
-    assert [is_quiet for _, is_quiet in quiet] == [False, True, False, True, False]
-    assert [at_s for at_s, _ in quiet] == pytest.approx([-longest_session_s, 60, 70, 76, 80], abs=0.5)
+    assert [is_quiet for _, is_quiet in quiet] == [False, True, False, True]
+    assert [at_s for at_s, _ in quiet] == pytest.approx([-longest_session_s, 60, 70, 76], abs=0.5)
 
 
 def test_ticks_are_few_soon_if_the_query_has_begun_without_groups(stage: Stage) -> None:

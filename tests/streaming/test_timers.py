@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import pickle
-import time
 
 import pytest
 
@@ -61,14 +60,6 @@ def test_what_has_passed_is_not_kept(timers: Timers) -> None:
     assert timers.next_ms(0) is None
 
 
-@pytest.fixture
-def now_s(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The time by the machine's clock, in a list of one."""
-    now = [0.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    return now
-
-
 LONGEST_SESSION_S = 1_800
 
 
@@ -86,18 +77,16 @@ def test_all_are_known_when_all_groups_have_told_theirs(
 ) -> None:
     """Two have. While requests come a group may have told its timer, and not be counted yet."""
     timers.add(moves((None, 20_000), (None, 20_000)))
-    known.look(groups, is_quiet=is_quiet)
+    known.look(groups, 0, is_quiet=is_quiet)
     assert known.all is is_known
 
 
-def test_all_are_known_after_the_longest_session(known: Known, now_s: list[float]) -> None:
+def test_all_are_known_after_the_longest_session(known: Known) -> None:
     """That is counted from when time counts."""
     for at_s in (100, LONGEST_SESSION_S + 160):
-        now_s[0] = at_s
-        known.look(1, is_quiet=False)
+        known.look(1, at_s, is_quiet=False)
         assert not known.all
-    now_s[0] += 0.1
-    known.look(1, is_quiet=False)
+    known.look(1, LONGEST_SESSION_S + 160.1, is_quiet=False)
     assert known.all
 
 
@@ -105,13 +94,13 @@ def test_what_is_known_stays_known_until_another_coordinator_may_have_moved_it(
     timers: Timers, known: Known
 ) -> None:
     timers.add(moves((None, 20_000)))
-    known.look(1, is_quiet=True)
+    known.look(1, 0, is_quiet=True)
     timers.add(moves((20_000, None)))
-    known.look(1, is_quiet=True)
+    known.look(1, 0, is_quiet=True)
     assert known.all
     timers.add(moves((None, 30_000)))
     known.forget()
-    known.look(1, is_quiet=True)
+    known.look(1, 0, is_quiet=True)
     assert not known.all
     assert timers.next_ms(0) is None
 
