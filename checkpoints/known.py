@@ -15,9 +15,12 @@ from group_coordinator.coordinator_state.deadlines import LATEST_MS
 from group_coordinator.coordinator_state.standstills import PartitionOutages
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from group_coordinator.checkpoints.ledger import Notes
     from group_coordinator.coordinator_state.clocks import Leeway
-    from group_coordinator.coordinator_state.outages import Outages
+    from group_coordinator.coordinator_state.outages import Outage, Outages
+    from group_coordinator.coordinator_state.standstills import Standstill
 
 __all__ = ["Known", "OfGroup"]
 
@@ -51,8 +54,10 @@ class Known:
         self._begun = begun = of_batch.begun_of(batch)
         # A query that catches up may take several batches to read what waited in a partition.
         first = begun.batch if begun is not None and begun.until_ms < LATEST_MS else batch
-        self._over = [it for it in of_batch.standstills if it.end_ms is not None and it.end_batch >= first]
-        """The standstills whose requests are read now."""
+        over = [it for it in of_batch.standstills if it.end_ms is not None and it.end_batch >= first]
+        # The oldest of a partition counts.
+        self._since_ms = {it.partition: _stopped_ms(it, of_batch.outages) for it in reversed(over)}
+        """Since when requests waited that are read now, by partition."""
         self._leeway = leeway
         self._found: dict[tuple[int, int, int], OfGroup] = {}
 
@@ -78,7 +83,18 @@ class Known:
             return OfGroup(watermark_ms, outages, None if stands is None else bare, stands is not None)
         planned_ms += begun.ahead_ms
         until_ms = min(until_ms, begun.until_ms)
-        partition = self._outages.partition(key)
-        since_ms = min((it.start_ms for it in self._over if it.partition == partition), default=LATEST_MS)
+        since_ms = self._since_ms.get(self._outages.partition(key), LATEST_MS)
         span = Span.of(planned_ms, watermark_ms, self._leeway, until_ms, since_ms)
         return OfGroup(watermark_ms, outages, span, stands is not None)
+
+
+def _stopped_ms(stood: Standstill, outages: Sequence[Outage]) -> int:
+    """The earliest time at which the partition may have stopped.
+
+    That may have been in an outage. Then the standstill begins at its end.
+    """
+    since_ms = stood.start_ms
+    for outage in reversed(outages):
+        if outage.start_ms < since_ms <= outage.end_ms:
+            since_ms = outage.start_ms
+    return since_ms

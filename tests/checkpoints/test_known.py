@@ -142,6 +142,17 @@ def test_a_query_that_catches_up_may_read_in_each_batch_what_waited_in_a_partiti
     assert earliest_ms == [47_000, 47_000, 47_000, 97_000, 97_000]
 
 
+def test_a_partition_may_have_stopped_in_an_outage(ledger: Ledger) -> None:
+    """Its standstill begins when that is over, or several that follow each other."""
+    for batch, (start_ms, end_ms) in enumerate([(20_000, 30_000), (40_000, 50_000), (50_000, 60_000)]):
+        ledger.begin(Begun(batch, 0, LATEST_MS), Outage(start_ms, end_ms, batch=batch))
+    ledger.begin_standstills({0: 60_000}, batch=2)
+    ledger.end_standstills([0], 97_000, batch=3)
+    found = known_to(ledger, 3).span
+    assert found is not None
+    assert found.earliest_ms == 37_000
+
+
 def test_the_span_is_one_for_all_groups_of_a_partition(ledger: Ledger) -> None:
     """It is looked for once for each group in a batch of thousands."""
     ledger.begin(Begun(0, 0, LATEST_MS))
