@@ -54,9 +54,9 @@ class Known:
         self._begun = begun = of_batch.begun_of(batch)
         # A query that catches up may take several batches to read what waited in a partition.
         first = begun.batch if begun is not None and begun.until_ms < LATEST_MS else batch
-        over = [it for it in of_batch.standstills if it.end_ms is not None and it.end_batch >= first]
+        read = [it for it in of_batch.standstills if it.end_ms is None or it.end_batch >= first]
         # The oldest of a partition counts.
-        self._since_ms = {it.partition: _stopped_ms(it, of_batch.outages) for it in reversed(over)}
+        self._since_ms = {it.partition: _stopped_ms(it, of_batch.outages) for it in reversed(read)}
         """Since when requests waited that are read now, by partition."""
         self._leeway = leeway
         self._found: dict[tuple[int, int, int], OfGroup] = {}
