@@ -103,8 +103,6 @@ class Clock:
         self._log_time = LogTime(pace.max_gap_ms, reached_ms)
         self._schedule = Schedule(pace, Timers() if timers is None else timers)
         self._keeper = Timekeeper(pace)
-        self._leeway_ms = 0
-        """By so much the next tick may be later than the greatest gap."""
         self._says_farewell = True
         self._failure: ClockStoppedError | None = None
         self._stopping = threading.Event()
@@ -232,7 +230,7 @@ class Clock:
 
     def _due_in_ms(self) -> int:
         # The newest tick may have been written before it became quiet.
-        is_quiet = self._leeway_ms > 0 and self._is_quiet()
+        is_quiet = self._keeper.has_leeway and self._is_quiet()
         due_ms = self._schedule.next_ms(self._read_to() or 0, is_quiet=is_quiet)
         return due_ms - self._log_time.at(_now())
 
@@ -279,7 +277,6 @@ class Clock:
         if is_first:
             self._first_offset = appended.offset
             at_ms = self._log_time.at(known)
-        self._leeway_ms = leeway_ms
         self._schedule.ticked(at_ms, appended.offset, self._read_to() or 0)
         self._keeper.ticked(at_ms, appended.offset, leeway_ms)
         if self._probes is not None:

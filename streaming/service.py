@@ -22,6 +22,7 @@ from group_coordinator.jobs.job import failing_as, spark_until_stopped
 from group_coordinator.jobs.kafka_config import python_client_config
 from group_coordinator.jobs.lag import LagWatch
 from group_coordinator.jobs.session import start_java
+from group_coordinator.streaming.corrections import Corrections
 from group_coordinator.streaming.counts import Counts, CountsParam
 from group_coordinator.streaming.daemon import daemon_defaults, why_not_short
 from group_coordinator.streaming.errors import CoordinatorError
@@ -36,6 +37,7 @@ from group_coordinator.streaming.metrics import (
     Watch,
 )
 from group_coordinator.streaming.probes import Probes
+from group_coordinator.streaming.queries import Queries
 from group_coordinator.streaming.query import QUERY_NAME, start_query
 from group_coordinator.streaming.supervision import Supervision
 from group_coordinator.streaming.ticks import TickReader
@@ -175,5 +177,9 @@ def _coordinate(
         check_topics(settings.checkpoint, topic_ids, read_topic_ids(client_config, read))
 
     probes = Probes.of(settings, partitions[settings.topics_requests], client_config)
+    corrections = Corrections.of(settings, client_config, files)
     with TopicWatch(check) as topics, probes:
-        Supervision(settings, files, spark, start, leadership, watch, topics, probes, say).run()
+        queries = Queries(
+            settings, files, start, watch, topics, probes, corrections, leadership.stopping, say
+        )
+        Supervision(settings, spark, leadership, watch.health, corrections, queries, say).run()

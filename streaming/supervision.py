@@ -17,23 +17,18 @@ from group_coordinator.jobs.health import Activity
 from group_coordinator.jobs.kafka_config import python_client_config
 from group_coordinator.jobs.stopping import stop_after_batch
 from group_coordinator.streaming.clock import Clock
-from group_coordinator.streaming.corrections import Corrections
-from group_coordinator.streaming.queries import Queries
 from group_coordinator.streaming.ticks import TickReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
 
-    from group_coordinator.checkpoints.files import CheckpointFiles
-    from group_coordinator.checkpoints.ledger import Notes
+    from group_coordinator.jobs.health import Health
     from group_coordinator.jobs.settings import Settings
+    from group_coordinator.streaming.corrections import Corrections
     from group_coordinator.streaming.leadership import Leadership
-    from group_coordinator.streaming.metrics import Watch
-    from group_coordinator.streaming.probes import Probes
-    from group_coordinator.streaming.topic_watch import TopicWatch
+    from group_coordinator.streaming.queries import Queries
 
 __all__ = ["Supervision"]
 
@@ -43,21 +38,16 @@ _LOOK_S = 0.2
 
 
 class Supervision:
-    """Runs queries of one checkpoint until asked to stop.
+    """Runs queries of one checkpoint until asked to stop. `corrections`: made while a clock ticks."""
 
-    `start(notes, catches_up)` starts a query; see `start_query`.
-    """
-
-    def __init__(  # noqa: PLR0913, PLR0917 - its parts, each of them once
+    def __init__(
         self,
         settings: Settings,
-        files: CheckpointFiles,
         spark: SparkSession,
-        start: Callable[[Notes, bool], StreamingQuery],
         leadership: Leadership,
-        watch: Watch,
-        topics: TopicWatch,
-        probes: Probes,
+        health: Health,
+        corrections: Corrections,
+        queries: Queries,
         say: Callable[[str], None],
     ) -> None:
         self._settings = settings
@@ -65,12 +55,10 @@ class Supervision:
         self._spark = spark
         self._leadership = leadership
         self._stopping = leadership.stopping
-        self._health = watch.health
+        self._health = health
+        self._corrections = corrections
+        self._queries = queries
         self._say = say
-        self._corrections = Corrections.of(settings, self._client_config, files)
-        self._queries = Queries(
-            settings, files, start, watch, topics, probes, self._corrections, leadership.stopping, say
-        )
         self._look_from: int | None = None
         """The offset of the tick from which on another coordinator may have begun."""
 

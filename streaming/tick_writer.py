@@ -70,7 +70,7 @@ class TickWriter:
         since = self._since
         return 0 if since is None else round((time.monotonic() - since) * 1000)
 
-    def write(self, time_ms: int, leeway_ms: int = 0, *, last: bool = False) -> Appended:
+    def write(self, time_ms: int, leeway_ms: int, *, last: bool = False) -> Appended:
         """Write one; see `Tick` for what it says. Raises `KafkaError` if it takes too long, or cannot be."""
         self._number += 1
         is_first = self._number == 1

@@ -45,6 +45,11 @@ class Timekeeper:
         self.late: str | None = None
         """Why no time comes any more, if so."""
 
+    @property
+    def has_leeway(self) -> bool:
+        """Whether the next tick may be later than the greatest gap."""
+        return self._leeways_ms[1] > 0
+
     def hold(self, at_ms: int) -> None:
         """Let time come up to `at_ms`, and stand still there."""
         self._held_ms = at_ms

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import threading
 import time
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from tests.patience import PATIENCE_S, wait_for
+from tests.repeating import repeating
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -167,17 +167,10 @@ def sending(
     producer: KafkaProducer, topic: str, values: list[tuple[bytes, bytes]], pause_s: float
 ) -> Iterator[None]:
     """Send all of `values` again and again, with pauses, from a thread."""
-    stopping = threading.Event()
 
-    def run() -> None:
-        while not stopping.wait(pause_s):
-            for key, value in list(values):
-                producer.send(topic, key=key, value=value)
+    def send() -> None:
+        for key, value in list(values):
+            producer.send(topic, key=key, value=value)
 
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
+    with repeating(send, pause_s):
         yield
-    finally:
-        stopping.set()
-        thread.join()

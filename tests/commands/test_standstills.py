@@ -6,7 +6,6 @@ import itertools
 import json
 import os
 import signal
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
@@ -25,6 +24,7 @@ from tests.faults.history import collect, read_topic
 from tests.gateway.cluster import another_of, hiding_listeners, replicate
 from tests.gateway.ports import ports_in_a_row
 from tests.patience import PATIENCE_S, wait_for
+from tests.repeating import repeating
 from tests.topics import Reader, Requests
 
 pytestmark = [pytest.mark.spark, pytest.mark.verify]
@@ -56,22 +56,15 @@ def first(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[EmbeddedBr
 @contextmanager
 def beating(requests: Requests, topic: str, group_id: str, member: dict[str, Any]) -> Iterator[None]:
     """Send a heartbeat each second, whether the others are answered or not."""
-    stopping = threading.Event()
     beat = {"api": "heartbeat", "client_id": "c2", "group_id": group_id} | member
+    numbers = itertools.count()
 
     def send() -> None:
-        while not stopping.wait(1):
-            value = json.dumps(beat | {"request_id": f"beat{next(numbers)}"}).encode()
-            requests.producer.send(topic, key=group_id.encode(), value=value)
+        value = json.dumps(beat | {"request_id": f"beat{next(numbers)}"}).encode()
+        requests.producer.send(topic, key=group_id.encode(), value=value)
 
-    numbers = itertools.count()
-    thread = threading.Thread(target=send)
-    thread.start()
-    try:
+    with repeating(send, 1):
         yield
-    finally:
-        stopping.set()
-        thread.join()
 
 
 def join(requests: Requests, group_id: str, client_id: str = "c1", **fields: Any) -> dict[str, Any]:

@@ -7,13 +7,13 @@ Prometheus come more often than by default.
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import shlex
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
@@ -30,6 +30,7 @@ from tests.commands.job import COMMAND, Process
 from tests.deploy.prometheus import Prometheus, configured, promtool
 from tests.page.browser import browser
 from tests.patience import PATIENCE_S, wait_for
+from tests.repeating import repeating
 
 ROOT = Path(__file__).parents[2]
 TEXT, IMAGES = ROOT / "docs" / "day-two.md", ROOT / "docs" / "images"
@@ -151,22 +152,15 @@ class Story:
 @contextmanager
 def orders(servers: str) -> Iterator[None]:
     """Records come all the time."""
-    ended = threading.Event()
+    numbers = itertools.count()
+    with closing(KafkaProducer(bootstrap_servers=servers)) as producer:
 
-    def produce() -> None:
-        with closing(KafkaProducer(bootstrap_servers=servers)) as producer:
-            number = 0
-            while not ended.wait(1 / PER_SECOND):
-                producer.send("orders", b"%d" % number, partition=number % PARTITIONS)
-                number += 1
+        def produce() -> None:
+            number = next(numbers)
+            producer.send("orders", b"%d" % number, partition=number % PARTITIONS)
 
-    thread = threading.Thread(target=produce)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
+        with repeating(produce, 1 / PER_SECOND):
+            yield
 
 
 def take(started: Browser, url: str, file: str, element: str | None = None) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from group_coordinator.streaming import probe_sender
 from group_coordinator.streaming.probes import Probes
 from group_coordinator.streaming.write_times import WriteTimes
 from tests.patience import wait_for
+from tests.repeating import repeating
 from tests.streaming.registry import create_topic
 from tests.topics import Reader
 
@@ -43,20 +43,13 @@ def refusing(bootstrap_servers: str) -> str:
 @contextmanager
 def ticking(asked: Probes) -> Iterator[None]:
     """Let a clock tick beside these probes."""
-    stopping = threading.Event()
 
-    def run() -> None:
-        while not stopping.wait(_TICK_S):
-            asked.ticks()
-            asked.ticked()
+    def tick() -> None:
+        asked.ticks()
+        asked.ticked()
 
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
+    with repeating(tick, _TICK_S):
         yield
-    finally:
-        stopping.set()
-        thread.join()
 
 
 def test_each_partition_takes_a_probe_at_first(topic: str, config: dict[str, Any]) -> None:

@@ -16,6 +16,7 @@ import pytest
 from group_coordinator.jobs.stopping import stop_after_batch
 from tests.depth import cases
 from tests.patience import PATIENCE_S, wait_for
+from tests.repeating import repeating
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,33 +33,26 @@ STOPS = cases(6, deep=15)
 def load(harness: Harness, per_second: int) -> Iterator[list[str]]:
     """Heartbeats of nobody, from another thread; yields the request ids."""
     sent: list[str] = []
-    done = threading.Event()
 
-    def run() -> None:
-        while not done.wait(1 / per_second):
-            number = len(sent)
-            request = {
-                "api": "heartbeat",
-                "request_id": f"load-{number}",
-                "client_id": "load",
-                "group_id": f"g{number % 5}",
-                "generation_id": 1,
-                "member_id": "nobody",
-            }
-            harness.producer.send(
-                harness.settings.topics_requests,
-                key=request["group_id"].encode(),  # type: ignore[attr-defined]
-                value=json.dumps(request).encode(),
-            )
-            sent.append(f"load-{number}")
+    def send() -> None:
+        number = len(sent)
+        request = {
+            "api": "heartbeat",
+            "request_id": f"load-{number}",
+            "client_id": "load",
+            "group_id": f"g{number % 5}",
+            "generation_id": 1,
+            "member_id": "nobody",
+        }
+        harness.producer.send(
+            harness.settings.topics_requests,
+            key=request["group_id"].encode(),  # type: ignore[attr-defined]
+            value=json.dumps(request).encode(),
+        )
+        sent.append(f"load-{number}")
 
-    thread = threading.Thread(target=run, name="load")
-    thread.start()
-    try:
+    with repeating(send, 1 / per_second):
         yield sent
-    finally:
-        done.set()
-        thread.join()
 
 
 def _more_than(number: int, answers: list[object]) -> bool:

@@ -29,6 +29,7 @@ from group_coordinator.streaming.counts import Counts
 from group_coordinator.streaming.errors import CoordinatorError
 from group_coordinator.streaming.metrics import JobMetrics, Watch
 from group_coordinator.streaming.polling import Pause
+from group_coordinator.streaming.queries import Queries
 from group_coordinator.streaming.supervision import Supervision
 from tests.checkpoints.in_memory import Files
 from tests.jobs.progress import progress
@@ -189,17 +190,20 @@ class Stage:
         polling = SimpleNamespace(set=self.pauses.append)
         monkeypatch.setattr(queries, "Polling", lambda _: polling)
         self.told: list[str] = []
-        monkeypatch.setattr(supervision.Corrections, "of", lambda *_: FakeCorrections(self.told))
-        self.under_test = Supervision(
+        corrections: Any = FakeCorrections(self.told)
+        under_test = Queries(
             settings,
             self.files,
-            nothing,
             self.start,
-            leadership,
             watch,
             self.topics,
             self.probes,  # type: ignore[arg-type]
+            corrections,
+            leadership.stopping,
             self.said.append,
+        )
+        self.under_test = Supervision(
+            settings, nothing, leadership, watch.health, corrections, under_test, self.said.append
         )
 
     def make_clock(self, *arguments: Any) -> FakeClock:
