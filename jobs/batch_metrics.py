@@ -54,13 +54,12 @@ class BatchMetrics(QueryListener):
 
     def batch_ended(self, progress: StreamingQueryProgress) -> None:
         """Take over the figures of a batch."""
-        for phase, duration_ms in progress.durationMs.items():
-            if phase == _WHOLE:
-                self._duration.observe(duration_ms / 1000)
-            else:
-                self._phases.labels(phase).inc(duration_ms / 1000)
         for part in self._parts:
             part.take(progress)
+        for phase in progress.durationMs.keys() - {_WHOLE}:
+            self._phases.labels(phase).inc(progress.durationMs[phase] / 1000)
+        # Last, so that a scrape that counts a batch has its other figures as well.
+        self._duration.observe(progress.durationMs[_WHOLE] / 1000)
 
     def terminated(self) -> None:
         """Note that the query has ended."""

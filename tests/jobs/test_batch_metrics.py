@@ -149,6 +149,23 @@ def test_what_a_batch_tells() -> None:
     }
 
 
+def test_a_batch_is_counted_when_its_figures_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prometheus may scrape in between, and so may these tests."""
+    registry = CollectorRegistry()
+    metrics = told(registry)
+    counted: list[float] = []
+
+    def note(*_: object) -> None:
+        counted.append(samples(registry)["group_coordinator_batch_duration_seconds_count",])
+
+    for part in metrics._parts:
+        monkeypatch.setattr(type(part), "take", note)
+    metrics.batch_ended(StreamingQueryProgress.fromJson(PROGRESS))
+    assert counted == [0, 0, 0]
+    note()
+    assert counted[-1] == 1
+
+
 def test_another_state_store_tells_less() -> None:
     registry = CollectorRegistry()
     (operator,) = PROGRESS["stateOperators"]
