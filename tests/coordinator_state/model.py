@@ -307,7 +307,7 @@ class Model:
     def _counts(self, record: Record) -> tuple[told.ClockCorrected | None, int]:
         """What was told of a record's clock, and when it came by that."""
         if not self.is_known:
-            self.clocks.shifts.clear()
+            self.clocks.forget()
         correction = self.clocks.correction(record)
         shift_ms = self.clocks.shifts.get(record.partition, 0) if correction is None else correction.shift_ms
         return correction, record.timestamp_ms + shift_ms

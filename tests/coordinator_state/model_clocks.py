@@ -35,6 +35,11 @@ class ClocksModel:
         """Take in what was told in a call."""
         self._corrections = {(it.partition, it.offset): it for it in events if isinstance(it, kind)}
 
+    def forget(self) -> None:
+        """Forget what a group knew that is no longer known: the next one of that name has its own time."""
+        self.shifts.clear()
+        self._skipped.clear()
+
     def correction(self, record: Record) -> ClockCorrected | None:
         """What was told of this record, if anything was."""
         corrected = self._corrections.get((record.partition, record.offset))
