@@ -165,9 +165,6 @@ $(READY): requirements.lock pyproject.toml setup.py
 			Collecting) n=$$((n + 1)); printf '\r  %d of about %d: %-50s' "$$n" "$$all" "$$package";; \
 			Installing) printf '\r  %-68s' "unpacking them, which takes half a minute";; \
 		esac; done; echo; }
-	@# What Python has left of a folder that was here: it would be taken for the package of the same name.
-	@if test -d group_coordinator; then find group_coordinator -name '*.pyc' -delete; \
-		find group_coordinator -type d -empty -delete; fi
 	@echo "Installing group-coordinator itself"
 	@$(BIN)/python -m pip install --disable-pip-version-check --no-input --quiet --no-deps -e .
 	@echo "Preparing Java's classes, so that each start of Spark takes half the time (once, half a minute)"

@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tomllib
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -18,11 +17,9 @@ import pytest
 import group_coordinator
 from group_coordinator import client
 from tests.patience import PATIENCE_S
+from tests.rooms import AT_THE_TOP, HOUSE, ROOMS, ROOT
 
-ROOT = Path(__file__).parents[1]
 NAME = "group_coordinator"
-PLATE = ROOT / "src" / NAME
-ROOMS: list[str] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["rooms"]["names"]
 # In a program that is a string of another one.
 PROGRAM_IMPORT = re.compile(r"(?:^|[;\n])[ \t]*(?:from|import)[ \t]+([\w.]+)")
 # Functions that import what the name in their first argument begins with.
@@ -64,17 +61,15 @@ def bare_names(source: str) -> Iterator[str]:
             case ast.List(elts=words) | ast.Tuple(elts=words):
                 texts = [word.value if isinstance(word, ast.Constant) else None for word in words]
                 asked = [module for option, module in pairwise(texts) if option == "-m"]
-        yield from (name for name in asked if isinstance(name, str) and name.split(".")[0] in ROOMS)
+        yield from (name for name in asked if isinstance(name, str) and name.split(".")[0] in AT_THE_TOP)
 
 
-def test_the_plate_has_a_link_to_each_room_and_to_nothing_else() -> None:
-    links = {entry.name: str(entry.readlink()) for entry in PLATE.iterdir() if entry.is_symlink()}
-    assert links == {room: f"../../{room}" for room in ROOMS}
-    own = {entry.name for entry in PLATE.iterdir()} - links.keys() - {"__pycache__"}
-    assert own == {"__init__.py", "__main__.py", "py.typed"}
+def test_the_house_has_a_link_to_each_room_at_the_top_and_to_nothing_else() -> None:
+    links = {entry.name: str(entry.readlink()) for entry in HOUSE.iterdir() if entry.is_symlink()}
+    assert links == {room: f"../../{room}" for room in AT_THE_TOP}
 
 
-def test_the_plate_names_what_the_client_does() -> None:
+def test_the_package_names_what_the_client_does() -> None:
     assert group_coordinator.__all__ == client.__all__
     assert {name: getattr(group_coordinator, name) for name in client.__all__} == {
         name: getattr(client, name) for name in client.__all__
@@ -83,9 +78,9 @@ def test_the_plate_names_what_the_client_does() -> None:
         group_coordinator.streams  # noqa: B018
 
 
-def test_every_folder_with_packages_is_a_room() -> None:
+def test_every_folder_at_the_top_with_packages_is_a_room() -> None:
     tops = {name.split("/")[0] for name in tracked() if name.endswith("/__init__.py")}
-    assert tops - {"src", "tests", "benchmarks", "examples"} == set(ROOMS)
+    assert tops - {"src", "tests", "benchmarks", "examples"} == set(AT_THE_TOP)
 
 
 def test_no_room_is_imported_by_its_bare_name() -> None:
@@ -101,7 +96,7 @@ def test_no_room_is_imported_by_its_bare_name() -> None:
     assert done.returncode == 0, done.stderr
     loaded = done.stdout.split()
     assert {f"{NAME}.{room}" for room in ROOMS} <= set(loaded)
-    assert {name for name in loaded if name.split(".")[0] in ROOMS} == set()
+    assert {name for name in loaded if name.split(".")[0] in AT_THE_TOP} == set()
 
 
 def test_nothing_asks_for_a_bare_name() -> None:
@@ -125,7 +120,7 @@ def test_nothing_asks_for_a_bare_name() -> None:
     ],
 )
 def test_a_bare_name_is_found(source: str) -> None:
-    assert [bare.split(".")[0] for bare in bare_names(source.format(room=ROOMS[0]))] == [ROOMS[0]]
+    assert [bare.split(".")[0] for bare in bare_names(source.format(room=AT_THE_TOP[0]))] == [AT_THE_TOP[0]]
 
 
 @pytest.mark.parametrize(
@@ -140,7 +135,7 @@ def test_a_bare_name_is_found(source: str) -> None:
     ],
 )
 def test_other_names_are_none_of_them(source: str) -> None:
-    assert list(bare_names(source.format(room=ROOMS[0]))) == []
+    assert list(bare_names(source.format(room=AT_THE_TOP[0]))) == []
 
 
 @pytest.mark.parametrize("has_links", [pytest.param(True, marks=pytest.mark.verify), False])
@@ -158,6 +153,7 @@ def test_the_wheel_is_what_the_rooms_are(tmp_path: Path, has_links: bool) -> Non
     (wheel,) = tmp_path.glob("*.whl")
     with ZipFile(wheel) as archive:
         packed = {name for name in archive.namelist() if ".dist-info/" not in name}
-    rooms = {f"{NAME}/{name}" for name in tracked() if name.split("/")[0] in ROOMS}
-    own = {f"{NAME}/{name}" for name in ("__init__.py", "__main__.py", "py.typed")}
-    assert packed == {name for name in rooms if not name.endswith(".dockerignore")} | own
+    files = {name.removeprefix("src/") for name in tracked() if name.startswith(f"src/{NAME}/")}
+    files -= {f"{NAME}/{room}" for room in AT_THE_TOP}
+    files |= {f"{NAME}/{name}" for name in tracked() if name.split("/")[0] in AT_THE_TOP}
+    assert packed == {name for name in files if not name.endswith(".dockerignore")}

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-import tomllib
-from pathlib import Path
 
 import grimp
 
-HERE = Path(__file__).parents[1]
-ROOMS = tomllib.loads((HERE / "pyproject.toml").read_text())["tool"]["rooms"]["names"]
+from tests.rooms import ROOMS, ROOT
 
 
 def imported_rooms() -> dict[str, set[str]]:
@@ -48,7 +45,7 @@ def test_the_picture_has_the_arrows_that_are_not_ways_over_others() -> None:
         if not any(other in reached(imports, between) for between in others - {other})
     }
 
-    text = (HERE / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     (picture,) = re.findall(r"^```mermaid\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     drawn = re.findall(r"^    (\w+) --> (\w+)$", picture, re.MULTILINE)
     assert sorted(drawn) == sorted(needed)
@@ -56,7 +53,7 @@ def test_the_picture_has_the_arrows_that_are_not_ways_over_others() -> None:
 
 
 def test_the_table_has_every_room() -> None:
-    text = (HERE / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     rows = [line for line in text.splitlines() if line.startswith("| `")]
     listed = {name for row in rows for name in re.findall(r"`(\w+)/`", row.split("|")[1])}
     assert listed - {"examples", "tests", "benchmarks"} == set(ROOMS)

@@ -9,20 +9,19 @@ import ast
 import io
 import re
 import tokenize
-import tomllib
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from tests.rooms import HOUSE, ROOMS, ROOT
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ROOT = Path(__file__).parents[1]
-ROOMS: list[str] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["rooms"]["names"]
-FILES = sorted(file for room in ROOMS for file in (ROOT / room).rglob("*.py"))
-MODULES = [".".join(file.relative_to(ROOT).with_suffix("").parts) for file in FILES]
+FILES = sorted(file for room in ROOMS for file in (HOUSE / room).rglob("*.py"))
+MODULES = [".".join(file.relative_to(HOUSE).with_suffix("").parts) for file in FILES]
 MOST_WORDS = 25
 
 # Where a sentence ends: also at a semicolon, and before the next item of a list.

@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 import tomllib
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -16,11 +15,11 @@ from click.testing import CliRunner
 
 from group_coordinator.commands.cli import main
 from tests.golden import assert_golden
+from tests.rooms import HOUSE, ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ROOT = Path(__file__).parents[2]
 # Those that read tables only, or have a broker of their own.
 WITHOUT_KAFKA = {"demo", "history", "checkpoint inspect", "checkpoint export"}
 
@@ -90,7 +89,7 @@ def test_without_a_command_it_shows_help() -> None:
 
 def test_the_extras_that_commands_advise_are_there() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    files = (ROOT / "commands").rglob("*.py")
+    files = (HOUSE / "commands").rglob("*.py")
     advised = {extra for file in files for extra in re.findall(r'\bneed\("([^"]+)"', file.read_text())}
     assert {"measure-lag", "gateway", "spark", "history"} <= advised
     assert advised <= project["optional-dependencies"].keys()

@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 import tomllib
-from pathlib import Path
 
 import pytest
 import yaml
@@ -20,8 +19,8 @@ from group_coordinator.jobs.health import Activity, Health
 from group_coordinator.jobs.settings import Settings
 from group_coordinator.streaming.query import QUERY_NAME
 from tests.deploy.deployed import DEPLOY, DOCKERFILE, image_environment, instructions, settings_of
+from tests.rooms import AT_THE_TOP, ROOT
 
-ROOT = Path(__file__).parents[2]
 COMPOSE = yaml.safe_load((DEPLOY / "compose" / "compose.yaml").read_text())
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 METRICS_PORT = Settings(bootstrap_servers="k", checkpoint="c").metrics_port
@@ -32,7 +31,7 @@ def test_the_image_is_made_from_all_rooms_and_the_lock() -> None:
     ignored = (DEPLOY / "container" / "Dockerfile.dockerignore").read_text().splitlines()
 
     assert sources == {"requirements.lock", "."}
-    assert not {*PYPROJECT["tool"]["rooms"]["names"], "src", "setup.py", "README.md"} & set(ignored)
+    assert not {*AT_THE_TOP, "src", "setup.py", "README.md"} & set(ignored)
     assert {".*", "tests", "docs"} <= set(ignored)
 
 

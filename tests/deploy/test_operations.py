@@ -14,19 +14,19 @@ from group_coordinator.jobs.settings import Settings
 from group_coordinator.lag.topic import _CONFIGS as LAG_CONFIGS
 from group_coordinator.page.settings import PageSettings
 from group_coordinator.streaming.topics import topic_specs
+from tests.rooms import HOUSE, ROOT
 
-ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs" / "operations.md").read_text()
 SOURCES = [
-    *sorted((ROOT / "jobs").glob("*.py")),
-    *sorted((ROOT / "streaming").rglob("*.py")),
-    *sorted((ROOT / "checkpoints").glob("*.py")),
-    ROOT / "client" / "foreign.py",
-    ROOT / "client" / "tokens.py",
-    ROOT / "commands" / "run.py",
-    ROOT / "page" / "service.py",
+    *sorted((HOUSE / "jobs").glob("*.py")),
+    *sorted((HOUSE / "streaming").rglob("*.py")),
+    *sorted((HOUSE / "checkpoints").glob("*.py")),
+    HOUSE / "client" / "foreign.py",
+    HOUSE / "client" / "tokens.py",
+    HOUSE / "commands" / "run.py",
+    HOUSE / "page" / "service.py",
 ]
-GATEWAY = [*sorted((ROOT / "gateway").glob("*.py"))]
+GATEWAY = [*sorted((HOUSE / "gateway").glob("*.py"))]
 # What is only said by `run --embedded`, to somebody who plays.
 PLAYING = "_embed"
 
