@@ -80,7 +80,9 @@ class MemberAssignment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     assignment: bytes
 
 
-class LeavingMember(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class LeavingMember(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True
+):
     """One member of a `leave_group` request. `reason` is KIP-800's, for people to read."""
 
     member_id: str = ""
@@ -93,7 +95,15 @@ def _reason(reason: str | None) -> str | None:
     return reason[:MAX_REASON] if reason else None
 
 
-class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="api"):
+class Request(
+    msgspec.Struct,
+    frozen=True,
+    forbid_unknown_fields=True,
+    kw_only=True,
+    tag_field="api",
+    # Most of the log is heartbeats: what says nothing takes no room in it.
+    omit_defaults=True,
+):
     """The fields of all requests. `api_version` None means the newest."""
 
     OLDEST_VERSION: ClassVar[int] = 0
@@ -254,7 +264,9 @@ class SyncGroupRequest(_MemberRequest, frozen=True, tag="sync_group"):
         return None
 
 
-class BeatingMember(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class BeatingMember(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True
+):
     """One member of a `heartbeat` request of several."""
 
     generation_id: Int32
@@ -355,7 +367,9 @@ class DescribeGroupRequest(Request, frozen=True, tag="describe_group"):
     STATIC_VERSION: ClassVar[int] = 4
 
 
-class OffsetCommitPartition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class OffsetCommitPartition(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True
+):
     """The offset of one partition: `committed_offset` is the next to be read."""
 
     partition_index: Partition

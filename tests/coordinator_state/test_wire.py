@@ -99,6 +99,24 @@ def test_heartbeat_and_who_is_to_be_answered_where():
     assert request.client_host == "10.0.0.7"
 
 
+@pytest.mark.parametrize("request_of", [HEARTBEAT, JOIN, {**COMMIT, "topics": []}], ids=lambda it: it["api"])
+def test_what_a_request_leaves_out_takes_no_room_in_the_log(request_of):
+    assert msgspec.json.decode(msgspec.json.encode(read(request_of))) == request_of
+
+
+def test_what_parts_of_a_request_leave_out_takes_no_room_either():
+    parts = [
+        BeatingMember(generation_id=1, member_id="m"),
+        LeavingMember(member_id="m"),
+        OffsetCommitPartition(partition_index=0, committed_offset=7),
+    ]
+    assert msgspec.to_builtins(parts) == [
+        {"generation_id": 1, "member_id": "m"},
+        {"member_id": "m"},
+        {"partition_index": 0, "committed_offset": 7},
+    ]
+
+
 def test_heartbeat_of_several():
     beating = [
         {"generation_id": 1, "member_id": "m"},
