@@ -85,7 +85,7 @@ package: $(READY) ## Pack the coordinator for spark-submit into dist/
 # Python alone, as the images are made where nothing is installed. Build arguments are taken from the environment.
 TARGET := coordinator
 .PHONY: image
-image: ## The container's image, with docker, podman or buildah (TARGET=kubernetes: that of the Spark operator)
+image: ## The container's image, with docker, podman or buildah (TARGET=light: without Spark; kubernetes: for the Spark operator)
 	@$(PYTHON) deploy/images.py $(TARGET)
 
 .PHONY: image-test

@@ -15,7 +15,11 @@ from pathlib import Path
 
 __all__ = ["IMAGES", "RUNNERS", "ImageError", "build_command", "image", "tool"]
 
-IMAGES = {"coordinator": "group-coordinator", "kubernetes": "group-coordinator-kubernetes"}
+IMAGES = {
+    "coordinator": "group-coordinator",
+    "light": "group-coordinator-light",
+    "kubernetes": "group-coordinator-kubernetes",
+}
 """The image's name for each target of the Dockerfile that somebody may want."""
 RUNNERS = ("docker", "podman")
 """The tools that run an image, and not only build it."""

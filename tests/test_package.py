@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
+import tomllib
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -138,22 +141,52 @@ def test_other_names_are_none_of_them(source: str) -> None:
     assert list(bare_names(source.format(room=AT_THE_TOP[0]))) == []
 
 
-@pytest.mark.parametrize("has_links", [pytest.param(True, marks=pytest.mark.verify), False])
-def test_the_wheel_is_what_the_rooms_are(tmp_path: Path, has_links: bool) -> None:
-    """Also where links cannot be, as in an archive that was unpacked on a system without them."""
-    source = tmp_path / "source"
+def copy_to(source: Path, *, has_links: bool) -> None:
+    """Copy the repository's files."""
     for name in tracked():
         if (ROOT / name).is_symlink() and not has_links:
             continue
         (source / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, source / name, follow_symlinks=False)
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", tmp_path, source]
-    subprocess.run(command, check=True, timeout=PATIENCE_S)
 
-    (wheel,) = tmp_path.glob("*.whl")
+
+def assert_wheel_has_the_rooms(source: Path, directory: Path) -> None:
+    """Build a wheel from a folder or an archive, and look at what is in it."""
+    options = ["--quiet", "--no-deps", "--wheel-dir", directory]
+    subprocess.run([sys.executable, "-m", "pip", "wheel", *options, source], check=True, timeout=PATIENCE_S)
+
+    (wheel,) = directory.glob("*.whl")
     with ZipFile(wheel) as archive:
         packed = {name for name in archive.namelist() if ".dist-info/" not in name}
     files = {name.removeprefix("src/") for name in tracked() if name.startswith(f"src/{NAME}/")}
     files -= {f"{NAME}/{room}" for room in AT_THE_TOP}
     files |= {f"{NAME}/{name}" for name in tracked() if name.split("/")[0] in AT_THE_TOP}
     assert packed == {name for name in files if not name.endswith(".dockerignore")}
+
+
+@pytest.mark.parametrize("has_links", [pytest.param(True, marks=pytest.mark.verify), False])
+def test_the_wheel_is_what_the_rooms_are(tmp_path: Path, has_links: bool) -> None:
+    """Also where links cannot be, as in an archive that was unpacked on a system without them."""
+    copy_to(tmp_path / "source", has_links=has_links)
+    assert_wheel_has_the_rooms(tmp_path / "source", tmp_path)
+
+
+@pytest.mark.verify
+def test_the_source_archive_has_all_files_once(tmp_path: Path) -> None:
+    source, tools = tmp_path / "source", tmp_path / "tools"
+    copy_to(source, has_links=True)
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--target", tools, *build]
+    subprocess.run(install, check=True, timeout=PATIENCE_S)
+    program = f"from setuptools import build_meta; build_meta.build_sdist({str(tmp_path)!r})"
+    environment = os.environ | {"PYTHONPATH": str(tools)}
+    done = [sys.executable, "-c", program]
+    subprocess.run(done, cwd=source, env=environment, check=True, capture_output=True, timeout=PATIENCE_S)
+
+    (archive,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as opened:
+        names = {member.name.partition("/")[2] for member in opened.getmembers() if member.isfile()}
+    made = {name for name in names if ".egg-info/" in name} | {"PKG-INFO", "setup.cfg"}
+    links = {f"src/{NAME}/{room}" for room in AT_THE_TOP}
+    assert names - made == {name for name in tracked() if not name.startswith(".")} - links
+    assert_wheel_has_the_rooms(archive, tmp_path)

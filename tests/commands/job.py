@@ -28,14 +28,20 @@ COMMAND = [sys.executable, "-m", "group_coordinator"]
 class Process:
     """A command of the program, with a session of its own: so its children can be told from others.
 
-    `within`: a command that is to run it, as its last words.
+    `within`: a command that is to run it, as its last words. `program`: of another environment than this one.
     """
 
-    def __init__(self, directory: Path, *arguments: str, within: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *arguments: str,
+        within: Sequence[str] = (),
+        program: Sequence[str] = COMMAND,
+    ) -> None:
         self._log = directory / f"stderr{next(_numbers)}"
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                [*within, *COMMAND, *arguments],
+                [*within, *program, *arguments],
                 cwd=ROOT,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,

@@ -26,7 +26,7 @@ def settings(name: str) -> Any:
     """Those that a service of ours runs with."""
     service = OURS[name]
     # The image's own command, if it has none.
-    assert instructions("CMD")[0] == '["run"]'
+    assert '["run"]' in instructions("CMD")
     return settings_of(
         service.get("command", ["run"]), {k: str(it) for k, it in service["environment"].items()}
     )

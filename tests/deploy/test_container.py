@@ -36,11 +36,14 @@ def test_the_image_is_made_from_all_rooms_and_the_lock() -> None:
 
 
 def test_it_does_not_run_as_root() -> None:
-    assert instructions("USER") == ["185"]
+    assert instructions("USER") == ["185", "185"]
     # As many stages as inherit it: whatever is done as root comes before.
     assert [line.split()[-1] for line in instructions("FROM")] == [
+        "wheels",
         "build",
         "s3a",
+        "light-build",
+        "light",
         "coordinator",
         "spark",
         "kubernetes",
@@ -68,7 +71,7 @@ def test_its_versions_are_those_of_the_project() -> None:
 
 
 def test_its_ports_and_its_environment_are_settings() -> None:
-    assert instructions("EXPOSE") == [str(METRICS_PORT)]
+    assert instructions("EXPOSE") == [str(METRICS_PORT)] * 2
     kafka = ("--bootstrap-server", "kafka:9092")
     settings = settings_of(["run", *kafka, "--checkpoint", "s3a://bucket/coordinator"], {})
     assert settings_of(["gateway", *kafka], {}).gateway_metrics_port == METRICS_PORT
@@ -86,7 +89,8 @@ def test_its_ports_and_its_environment_are_settings() -> None:
 
 def health_checks() -> dict[str, tuple[str, list[str]]]:
     """What is asked, and the command that asks."""
-    (line,) = (line for line in instructions("HEALTHCHECK") if "CMD" in line)
+    light, line = (line for line in instructions("HEALTHCHECK") if "CMD" in line)
+    assert light.partition("CMD ")[2] == line.partition("CMD ")[2]
     word, *inline = COMPOSE["services"]["coordinator"]["healthcheck"]["test"]
     assert word == "CMD"
     return {
@@ -124,11 +128,13 @@ def test_containers_are_asked_how_they_are(
 
 
 def test_the_image_has_all_extras_that_its_commands_need() -> None:
-    (extras,) = re.findall(r"'group-coordinator\[(.*)\]'", DOCKERFILE)
+    extras, light = re.findall(r"'group-coordinator\[(.*)\]'", DOCKERFILE)
 
     # These are for users to choose: the first is LGPL, and the others are for some brokers only.
     chosen = {"fast", "kerberos", "msk"}
     assert set(extras.split(",")) == set(PYPROJECT["project"]["optional-dependencies"]) - chosen
+    # What needs Spark or Arrow is in the other one.
+    assert set(light.split(",")) == set(extras.split(",")) - {"delta", "history", "spark"}
 
 
 def test_the_guides_image_with_more_logins_has_the_other_extras() -> None:
@@ -136,7 +142,7 @@ def test_the_guides_image_with_more_logins_has_the_other_extras() -> None:
     (derived,) = re.findall(r"```dockerfile\n(.*?)```", guide, re.DOTALL)
 
     assert re.findall(r"^FROM (\S+)", derived, re.MULTILINE) == [image("coordinator")]
-    assert re.findall(r"^USER (\S+)", derived, re.MULTILINE) == ["root", *instructions("USER")]
+    assert re.findall(r"^USER (\S+)", derived, re.MULTILINE) == ["root", instructions("USER")[-1]]
     extras = PYPROJECT["project"]["optional-dependencies"]
     assert re.findall(r"pip install '([^']+)'", derived) == extras["kerberos"] + extras["msk"]
     # As docs/security.md has the class path.

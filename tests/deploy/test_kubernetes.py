@@ -109,8 +109,8 @@ def test_the_base_has_all_manifests_the_settings_and_the_projects_version() -> N
     assert {Path(name).stem for name in KUSTOMIZATION["resources"]} == set(MANIFESTS)
     (generated,) = KUSTOMIZATION["configMapGenerator"]
     assert [str(BASE / name) for name in generated["files"]] == [str(SETTINGS)]
-    (each,) = KUSTOMIZATION["images"]
-    assert f"{each['name']}:{each['newTag']}" == image("coordinator")
+    named = [f"{each['name']}:{each['newTag']}" for each in KUSTOMIZATION["images"]]
+    assert named == [image("coordinator"), image("light")]
     for name in MANIFESTS:
         assert {"name": "config", "configMap": {"name": generated["name"]}} in pod(name)["volumes"]
         assert {"name": "config", "mountPath": str(Path(MOUNTED).parent)} in container(name)["volumeMounts"]
@@ -145,7 +145,7 @@ def test_a_pod_has_no_more_rights_than_it_needs(name: str) -> None:
         "readOnlyRootFilesystem": True,
         "capabilities": {"drop": ["ALL"]},
     }
-    assert container(name)["image"] == image("coordinator")
+    assert container(name)["image"] == image("light" if name in {"gateway", "lag"} else "coordinator")
 
 
 @pytest.mark.parametrize("name", MANIFESTS)

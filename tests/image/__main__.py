@@ -1,6 +1,7 @@
 """Takes the image through a life beside a real broker: as its user, and with a read-only root file system.
 
 python -m tests.image             # the coordinator's image, and what else is in it
+python -m tests.image light       # gateway and page beside a coordinator of the first one
 python -m tests.image kubernetes  # the driver as the Spark operator starts it
 """
 
@@ -127,26 +128,35 @@ def tell_the_past(bed: Bed) -> None:
     tell("the history is written and asked, and has both groups")
 
 
-def look_at_page(bed: Bed) -> None:
+def look_at_page(bed: Bed, *, has_history: bool) -> None:
     port = _free_port()
     url = f"http://127.0.0.1:{port}"
-    where = ("--port", str(port), "--history-path", "/var/lib/coordinator/history")
-    page = bed.start("history", "ui", *where)
+    past = ("--history-path", "/var/lib/coordinator/history") if has_history else ()
+    page = bed.start("history", "ui", "--port", str(port), *past)
     page.wait_until_ready(url)
-    wait_for(lambda: "units" in get(f"{url}/?part"), said=lambda: page.said)
-    assert "clients" in get(f"{url}/history")
+    wait_for(lambda: "clients" in get(f"{url}/?part"), said=lambda: page.said)
+    if has_history:
+        assert "clients" in get(f"{url}/history")
     assert page.stop() == 0, page.said
-    tell("the page shows the groups and their history")
+    tell(f"the page shows the groups{' and their history' if has_history else ''}")
 
 
 def check_coordinator(bed: Bed, servers: str, stack: ExitStack) -> None:
     coordinator = live(bed, servers, stack)
     use_gateway(bed, servers)
     tell_the_past(bed)
-    look_at_page(bed)
+    look_at_page(bed, has_history=True)
     code = coordinator.stop()
     assert (code, coordinator.said.splitlines()[-1]) == (0, "stopped"), coordinator.said
     tell("on SIGTERM it stops after the running batch, with exit code 0")
+
+
+def check_light(bed: Bed, servers: str, stack: ExitStack) -> None:
+    """Have the coordinator from the first image."""
+    coordinators = stack.enter_context(closing(Bed(bed.tool, image("coordinator"), servers)))
+    start_coordinator(coordinators)
+    use_gateway(bed, servers)
+    look_at_page(bed, has_history=False)
 
 
 def check_kubernetes(bed: Bed, servers: str, stack: ExitStack) -> None:
@@ -178,6 +188,7 @@ def check_kubernetes(bed: Bed, servers: str, stack: ExitStack) -> None:
 
 CHECKS: dict[str, Callable[[Bed, str, ExitStack], None]] = {
     "coordinator": check_coordinator,
+    "light": check_light,
     "kubernetes": check_kubernetes,
 }
 
