@@ -173,9 +173,16 @@ async def public():
     ]
 
 
-def test_the_readme_follows_the_rules() -> None:
-    found = list(prose((ROOT / "README.md").read_text()))
-    assert "Members share the partitions of topics, or any list of units" in "\n".join(found)
+@pytest.mark.parametrize(
+    ("file", "sentence"),
+    [
+        ("README.md", "Members share the partitions of topics, or any list of units"),
+        ("docs/design.md", "A group's lock is its state partition."),
+    ],
+)
+def test_pages_follow_the_rules(file: str, sentence: str) -> None:
+    found = list(prose((ROOT / file).read_text()))
+    assert sentence in "\n".join(found)
     assert [each for sentence in found for each in broken(sentence)] == []
 
 

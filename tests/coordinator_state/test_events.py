@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+from typing import get_args
+
 import msgspec
 import pytest
 
-from group_coordinator.coordinator_state.events import AnyEvent, RebalanceCause
+from group_coordinator.coordinator_state.events import AnyEvent, Event, RebalanceCause
 from tests.coordinator_state.scenario import OLD, Scenario
+
+CONTRACT = (Path(__file__).parents[2] / "docs" / "contract.md").read_text()
 
 
 def joins(s: Scenario) -> list[tuple[str, str, int]]:
@@ -229,3 +235,18 @@ def test_an_event_without_the_fields_that_came_later_can_be_read(event: dict[str
     common = {"event_id": "requests-0-7-0", "at_ms": 7, "group_id": "g", "generation_id": 1}
     read = msgspec.convert(common | event, AnyEvent)
     assert read.event_id == "requests-0-7-0"
+
+
+# -- the contract ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", get_args(AnyEvent), ids=lambda it: it.__struct_config__.tag)
+def test_the_contract_names_every_field_of_an_event(kind: type[Event]) -> None:
+    section = CONTRACT.partition("\n## Events\n")[2].partition("\n## ")[0]
+    tag = kind.__struct_config__.tag
+    (row,) = re.findall(rf"^\|[^|]*`{tag}`[^|]*\|(.*)\|$", section, re.MULTILINE)
+
+    told = set(re.findall(r"`(\w+)`", row))
+    own = {field.encode_name for field in msgspec.structs.fields(kind)} - {*Event.__struct_fields__}
+    assert own <= told
+    assert {*Event.__struct_fields__} <= set(re.findall(r"`(\w+)`", section.partition("\n\n| ")[0]))
