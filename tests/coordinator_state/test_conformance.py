@@ -1,4 +1,4 @@
-"""The list of Kafka's tests in docs/conformance.md is complete, and names tests and sequences that exist."""
+"""The list in tests/conformance/kafkas_tests.md has each of Kafka's tests, and names tests that exist."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from tests.conformance.recorded import PLAYED
 
 TESTS = Path(__file__).parents[1]
-DOCUMENT = (TESTS.parent / "docs" / "conformance.md").read_text(encoding="utf-8")
+DOCUMENT = (TESTS / "conformance" / "kafkas_tests.md").read_text(encoding="utf-8")
 
 # How many tests Kafka has, at the commit that the document names; of the Java classes those that do not
 # repeat a test of the Scala class before them.
