@@ -1,6 +1,6 @@
 """The one list of known and wanted differences between the core and Kafka 4.2.
 
-Each has a sequence that shows it, and what both sides say there. `docs/contract.md` has the list for people.
+Each has a sequence that shows it, and what both sides say there. People read `docs/differences.md`.
 Not here, because they cannot be seen on a live broker within a test: the generation after 2147483647, the
 moment of the clean-up, what it does to ids that were given out and not used yet, the core's own limits of
 sizes, and the time of a postponed join phase if the rebalance timeout is 0. What is chance in Kafka is no
