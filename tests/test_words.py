@@ -1,6 +1,6 @@
 """Sentences of the project follow those rules of "How we write" (CONTRIBUTING.md) that a program can check.
 
-It checks docstrings of modules and public names, help texts, messages, what is logged, and comments.
+It checks docstrings of modules and public names, help texts, messages, log lines, comments and documents.
 """
 
 from __future__ import annotations
@@ -184,6 +184,25 @@ def test_pages_follow_the_rules(file: str, sentence: str) -> None:
     found = list(prose((ROOT / file).read_text()))
     assert sentence in "\n".join(found)
     assert [each for sentence in found for each in broken(sentence)] == []
+
+
+FIGURES_AND_PROMISES = [
+    "CONTRIBUTING.md",
+    "docs/checkpoints.md",
+    "docs/contract.md",
+    "docs/differences.md",
+    "docs/faults.md",
+    "docs/history.md",
+    "docs/performance.md",
+    "docs/state-machine.md",
+    "docs/verification.md",
+]
+"""Not docs/log/, which is a diary."""
+
+
+@pytest.mark.parametrize("page", FIGURES_AND_PROMISES)
+def test_figures_and_promises_follow_the_rules(page: str) -> None:
+    assert [each for sentence in prose((ROOT / page).read_text()) for each in broken(sentence)] == []
 
 
 @pytest.mark.parametrize("file", FILES, ids=[str(file.relative_to(ROOT)) for file in FILES])

@@ -17,18 +17,18 @@ _PROSE = """\
 # The states of a group
 
 Generated from the table in `coordinator_state/classic/states.py` by
-`python -m group_coordinator.coordinator_state.classic.diagram`; change the table, not this file.
+`python -m group_coordinator.coordinator_state.classic.diagram`. Change the table, not this file.
 
-A group is one automaton. It begins `Empty`, and every change of its membership takes it once around:
-in `PreparingRebalance` joins are kept unanswered until every member has joined again or the time for it
-is over; in `CompletingRebalance` the leader works out who gets what; in `Stable` everybody was told. A
-group that nobody uses ends `Dead`, and a later join under its id begins a new one.
+A group begins `Empty`, and each change of its membership takes it once around. In `PreparingRebalance` the
+coordinator keeps joins unanswered until every member has joined again or the time for it is over. In
+`CompletingRebalance` the leader works out the assignment. In `Stable` every member knows its part. A group
+that nobody uses ends `Dead`, and a later join under its id begins a new one.
 """
 
 _RULES = """\
 Every other move is illegal and raises `IllegalTransition`. The names and the moves are those of Kafka's
-`ClassicGroupState`, except that a group dies from `Empty` only: Kafka also calls a group dead that another
-broker has taken over, and here no broker owns groups.
+`ClassicGroupState`, but a group dies from `Empty` only. In Kafka a group also dies on a broker when another
+broker takes it over. Here no broker owns groups.
 """
 
 
