@@ -36,19 +36,23 @@ class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     group_min_session_timeout_ms: _NotNegative = 6_000
+    """Shortest session that a member may ask for."""
     group_max_session_timeout_ms: _NotNegative = 1_800_000
+    """Longest session that a member may ask for."""
     group_initial_rebalance_delay_ms: _NotNegative = 3_000
+    """Time that the first rebalance of an empty group waits for further members."""
     group_max_size: _Positive = INT32_MAX
+    """Most members of one group."""
     offset_metadata_max_bytes: _NotNegative = 4_096
     """Longest metadata of a committed offset; like Kafka's, counted in UTF-16 units in spite of its name."""
     offsets_retention_minutes: _PositiveInt32 = 10_080
-    """How long the coordinator keeps offsets that no member uses; `retention.py` has the rules."""
+    """How long the coordinator keeps offsets that no member uses."""
     offsets_retention_check_interval_ms: _PositiveInt32 = 600_000
     """An Empty group without offsets is deleted this long after it became Empty (Kafka: at the next check).
     Offsets expire at most this much late."""
 
     new_member_join_timeout_ms: _NotNegative = 300_000
-    """How long a member that joins for the first time may stay parked (KAFKA-7610; a constant in Kafka)."""
+    """How long a member that joins for the first time may wait for the others (a constant in Kafka)."""
 
     max_request_bytes: _NotNegative = 1_000_000
     """Largest request that is read; a larger one is refused unread."""
@@ -57,7 +61,7 @@ class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Largest sum of all members' subscriptions and names in one group: what the leader's answer carries."""
 
     max_group_offsets: _NotNegative = 20_000
-    """Most committed offsets of one group. Together they may also take no more than `max_group_bytes` in the
+    """Most committed offsets of one group. Together they may also take no more than `max.group.bytes` in the
     answer that lists them all."""
 
     max_read_bytes: _NotNegative = 16_000_000

@@ -89,7 +89,7 @@ def _run(settings: Settings, say: Callable[[str], None], *, progress: bool) -> N
         if fewest < settings.responses_partitions:
             say(
                 f"topic {settings.topics_responses} has {fewest} partitions, fewer than "
-                f"responses.partitions = {settings.responses_partitions}: operations.md says how to add some"
+                f"responses.partitions = {settings.responses_partitions}: run.md says how to add some"
             )
 
         # Spark takes longer to start than somebody's tick takes to come. All of this needs no Spark.

@@ -13,7 +13,11 @@ FILES = Path(__file__).with_name("golden")
 
 def assert_golden(name: str, text: str) -> None:
     """Check that `text` is what the file of that name has."""
-    file = FILES / f"{name}.txt"
+    assert_kept(FILES / f"{name}.txt", text)
+
+
+def assert_kept(file: Path, text: str) -> None:
+    """Check that `text` is what this file has."""
     if os.environ.get("GOLDEN") == "write":
         file.parent.mkdir(exist_ok=True)
         file.write_text(text)

@@ -2,7 +2,7 @@
 
 The stateful function counts on the executors, and Spark tells figures of batches. The newest pictures of the
 groups are read from their compacted topic. The other sources are the checkpoint's disk and the job.
-docs/operations.md says what each metric means, and what Kafka calls it.
+docs/monitor.md says what each metric means, and what Kafka calls it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Completion in the shells that click knows, as docs/operations.md has it."""
+"""Completion in the shells that click knows, as docs/run.md has it."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ def test_the_image_has_all_extras_that_its_commands_need() -> None:
 
 
 def test_the_guides_image_with_more_logins_has_the_other_extras() -> None:
-    guide = (ROOT / "docs" / "operations.md").read_text()
+    guide = (ROOT / "docs" / "run.md").read_text()
     (derived,) = re.findall(r"```dockerfile\n(.*?)```", guide, re.DOTALL)
 
     assert re.findall(r"^FROM (\S+)", derived, re.MULTILINE) == [image("coordinator")]

@@ -37,7 +37,7 @@ MOUNTED = "/etc/coordinator/coordinator.toml"
 SECRETS = "/etc/coordinator-secrets"
 NAME = "app.kubernetes.io/name"
 METRICS_PORT = 9464
-GUIDE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
+GUIDES = Path(__file__).parents[2] / "docs"
 
 Document = dict[str, Any]
 
@@ -337,7 +337,7 @@ def test_the_operators_rules_are_the_alerts() -> None:
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on the PATH")
-@pytest.mark.parametrize("url", ["docs/operations.md", "https://wiki.example.com/coordinator?page=2"])
+@pytest.mark.parametrize("url", ["docs/monitor.md", "https://wiki.example.com/coordinator?page=2"])
 def test_the_address_of_the_runbooks_is_set_in_one_place(url: str, tmp_path: Path) -> None:
     copied = Path(shutil.copytree(OPERATOR, tmp_path / "operator"))
     file = copied / "runbooks.yaml"
@@ -377,7 +377,8 @@ def test_prometheus_jobs_in_kubernetes_are_those_of_the_alerts() -> None:
 
 
 def test_prometheus_jobs_by_the_guides_rule_are_those_of_the_alerts() -> None:
-    (block,) = re.findall(r"^( +relabel_configs:\n.*?)^ +```", GUIDE, re.DOTALL | re.MULTILINE)
+    guide = (GUIDES / "monitor.md").read_text()
+    (block,) = re.findall(r"^( +relabel_configs:\n.*?)^ +```", guide, re.DOTALL | re.MULTILINE)
     (rule,) = yaml.safe_load(block)["relabel_configs"]
 
     jobs = {
@@ -463,7 +464,8 @@ def test_the_spark_applications_settings_are_settings(tmp_path: Path) -> None:
 
 
 def test_the_spark_application_is_as_the_guide_advises_for_an_object_store(tmp_path: Path) -> None:
-    section = GUIDE.partition("\n### The checkpoint in an object store\n")[2]
+    guide = (GUIDES / "run.md").read_text()
+    section = guide.partition("\n## The checkpoint in an object store\n")[2]
     advised = tmp_path / "advised.toml"
     advised.write_text(re.findall(r"```toml\n(.*?)```", section, re.DOTALL)[0])
     file = tmp_path / "coordinator.toml"

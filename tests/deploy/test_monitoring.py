@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.admin import NewTopic
 from kafka.structs import OffsetAndMetadata, TopicPartition
@@ -33,7 +34,7 @@ from tests.patience import PATIENCE_S, wait_for
 ROOT = Path(__file__).parents[2]
 GRAFANA = ROOT / "deploy" / "compose" / "grafana"
 DASHBOARD: dict[str, Any] = json.loads((GRAFANA / "coordinator.json").read_text())
-GUIDE = (ROOT / "docs" / "operations.md").read_text()
+GUIDE = (ROOT / "docs" / "monitor.md").read_text()
 # What Grafana would.
 FILLED_IN = {
     "$job": "group-coordinator",
@@ -96,8 +97,7 @@ def test_every_alert_leads_to_its_place_in_the_guide() -> None:
     assert len(alerts) == len(re.findall("- alert:", RULES.read_text()))
     # GitHub's anchor of a heading of one word is that word in small letters.
     assert alerts == [
-        (name, f"docs/operations.md#{name.lower()}")
-        for name in re.findall("^### (.*)$", section, re.MULTILINE)
+        (name, f"docs/monitor.md#{name.lower()}") for name in re.findall("^### (.*)$", section, re.MULTILINE)
     ]
 
 
@@ -112,6 +112,21 @@ def test_one_line_of_the_guide_makes_every_runbook_an_address(tmp_path: Path) ->
     )
     assert after == [prefix + url for url in before]
     assert len(after) >= 20
+
+
+def rules_of_the_guide() -> str:
+    (block,) = re.findall(r"```yaml\n(groups:\n.*?)```", GUIDE, re.DOTALL)
+    return block
+
+
+@pytest.mark.verify
+def test_promtool_approves_of_the_guides_rule(tmp_path: Path) -> None:
+    rules = tmp_path / "rules.yml"
+    rules.write_text(rules_of_the_guide())
+    done = promtool("check", "rules", rules)
+
+    assert done.returncode == 0, done.stdout
+    assert "SUCCESS: 1 rules found" in done.stdout
 
 
 @pytest.mark.verify
@@ -374,7 +389,9 @@ def test_every_legend_has_its_labels(scraping: Prometheus) -> None:
 def test_metrics_and_labels_of_every_expression_exist(scraping: Prometheus) -> None:
     alerts = [rule["query"] for group in scraping.get("rules")["groups"] for rule in group["rules"]]
     assert len(alerts) == 27
-    for expression in [*alerts, *expressions(DASHBOARD)]:
+    of_the_guide = expressions(yaml.safe_load(rules_of_the_guide()))
+    assert len(of_the_guide) == 1
+    for expression in [*alerts, *of_the_guide, *expressions(DASHBOARD)]:
         labels = set()
         for name, chosen_by in selectors(expression):
             of_name = {label for series in scraping.get("series", **{"match[]": name}) for label in series}

@@ -1,14 +1,28 @@
-"""The operations guide knows every line that the coordinator can say or log."""
+"""The guides for operators say what the programs do: every line, probe, command, setting and figure."""
 
 from __future__ import annotations
 
 import ast
 import re
+import shlex
 import textwrap
 from pathlib import Path
+from typing import Any
+from uuid import UUID
 
+import msgspec
 import pytest
+from click.testing import CliRunner
 
+from group_coordinator.commands.cli import main
+from group_coordinator.coordinator_state.requests import (
+    BeatingMember,
+    HeartbeatRequest,
+    OffsetCommitPartition,
+    OffsetCommitRequest,
+    OffsetCommitTopic,
+)
+from group_coordinator.gateway.settings import GatewaySettings
 from group_coordinator.jobs.health import Activity
 from group_coordinator.jobs.settings import Settings
 from group_coordinator.lag.topic import _CONFIGS as LAG_CONFIGS
@@ -16,7 +30,10 @@ from group_coordinator.page.settings import PageSettings
 from group_coordinator.streaming.topics import topic_specs
 from tests.rooms import HOUSE, ROOT
 
-GUIDE = (ROOT / "docs" / "operations.md").read_text()
+GUIDES = {
+    name: (ROOT / "docs" / f"{name}.md").read_text()
+    for name in ("run", "size", "monitor", "messages", "gateway", "security", "what-was-run")
+}
 SOURCES = [
     *sorted((HOUSE / "jobs").glob("*.py")),
     *sorted((HOUSE / "streaming").rglob("*.py")),
@@ -27,6 +44,7 @@ SOURCES = [
     HOUSE / "page" / "service.py",
 ]
 GATEWAY = [*sorted((HOUSE / "gateway").glob("*.py"))]
+LAG = [*sorted((HOUSE / "lag").glob("*.py"))]
 # What is only said by `run --embedded`, to somebody who plays.
 PLAYING = "_embed"
 
@@ -88,35 +106,38 @@ def test_lines_are_found() -> None:
 
 
 @pytest.mark.parametrize(
-    ("heading", "sources"), [("What it says", SOURCES), ("What a gateway says", GATEWAY)]
+    ("heading", "sources", "least"),
+    [("What it says", SOURCES, 10), ("What a gateway says", GATEWAY, 10), ("What measure-lag says", LAG, 8)],
 )
-def test_the_guide_has_every_line_and_no_other(heading: str, sources: list[Path]) -> None:
+def test_the_guide_has_every_line_and_no_other(heading: str, sources: list[Path], least: int) -> None:
     said = set().union(*(lines_of(path.read_text()) for path in sources))
-    section = GUIDE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    section = GUIDES["messages"].partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     described = set(re.findall(r"^\| `([^`]+)` \|", section, re.MULTILINE))
 
-    assert len(said) >= 10
+    assert len(said) >= least
     assert described == said
 
 
 def test_the_guide_has_everything_that_a_probe_says() -> None:
-    section = GUIDE.partition("\n## Health checks\n")[2].partition("\n## ")[0]
+    section = GUIDES["monitor"].partition("\n## Health checks\n")[2].partition("\n## ")[0]
 
     column = "".join(re.findall(r"^\| [^|]+ \| (\d{3} [^|]+) \|", section, re.MULTILINE))
     said = set(re.findall("`([^`:]+)(?:: [^`]+)?`", column))
     assert said == {activity.value.partition(":")[0] for activity in Activity} | {"has stood still for … s"}
 
 
-def test_the_guide_says_of_each_way_to_run_when_it_was_run() -> None:
-    section = GUIDE.partition("\n## Ways to run it\n")[2].partition("\n### ")[0]
-    _, *rows = re.findall(r"^\|.*\| ([^|]+) \|$", section, re.MULTILINE)
+def test_the_guide_says_of_each_way_to_run_whether_and_when_it_was_run() -> None:
+    _, *ways = table_below(GUIDES["run"], "\n## Ways to run it\n")
+    assert len(ways) >= 8
+    assert [way for *_, way in ways if not re.match("in all tests|not run|on a|with podman", way)] == []
 
-    assert len(rows) >= 8
-    assert [row for row in rows if not re.match(r"on \d+ [A-Z][a-z]+ 20\d\d|not run", row)] == []
+    _, *runs = table_below(GUIDES["what-was-run"], "\n## Ways to run it\n")
+    assert len(runs) >= 8
+    assert [each for each in runs if not re.search(r"^\d.* [A-Z][a-z]+$|^each `make ", each[1])] == []
 
 
 def test_the_guide_says_how_long_the_records_of_each_topic_are_kept() -> None:
-    section = GUIDE.partition("\n### How long records are kept\n")[2].partition("\n## ")[0]
+    section = GUIDES["size"].partition("\n## How long records are kept\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| `([\w.]+)`[^|]* \| (\d+) (hour|day)s? \|", section, re.MULTILINE)
     told = {topic: int(count) * {"hour": 1, "day": 24}[unit] * 3_600_000 for topic, count, unit in rows}
 
@@ -130,7 +151,7 @@ def test_the_guide_says_how_long_the_records_of_each_topic_are_kept() -> None:
 
 
 def test_the_guides_times_without_an_answer_are_those_that_were_measured() -> None:
-    section = GUIDE.partition("\n**How long until answers.**")[2].partition("\n## ")[0]
+    section = GUIDES["run"].partition("\n**How long until answers.**")[2].partition("\n## ")[0]
     killed, stopped, cold = re.findall(r"\| ([\d.]+) s \(([\d.]+ to [\d.]+)\) \|$", section, re.MULTILINE)
 
     measured = (ROOT / "docs" / "performance.md").read_text()
@@ -141,7 +162,7 @@ def test_the_guides_times_without_an_answer_are_those_that_were_measured() -> No
 
 
 def test_the_guides_times_with_a_checkpoint_on_s3_are_those_that_were_measured() -> None:
-    _, *rows = table_below(GUIDE, "\n**What it costs.**")
+    _, *rows = table_below(GUIDES["run"], "\n**Its cost.**")
     _, *measured = table_below((ROOT / "docs" / "performance.md").read_text(), "\n## A checkpoint on S3\n")
 
     assert len(rows) == 4
@@ -155,8 +176,61 @@ def table_below(page: str, place: str) -> list[list[str]]:
     return [heading, *rows]
 
 
-@pytest.mark.parametrize("block", re.findall(r"```toml\n(.*?)```", GUIDE, re.DOTALL))
-def test_the_guides_settings_are_settings(block: str, tmp_path: Path) -> None:
+def test_the_guides_commands_are_commands() -> None:
+    """Each with the options that are in the guides."""
+    text = re.sub(r" *\\\n +", " ", "\n".join(GUIDES.values()))
+    typed = re.findall(r"^ +(group-coordinator [a-z].*)$", text, re.MULTILINE)
+    assert len(typed) >= 8
+    for line in typed:
+        _, *words = shlex.split(line.partition(" > ")[0], comments=True)
+        # An option that is not there comes before the help.
+        done = CliRunner().invoke(main, [*words, "--help"])
+        assert done.exit_code == 0, f"{line}: {done.output}"
+
+
+def test_the_guides_sizes_of_records_are_those_that_are_written() -> None:
+    """Heartbeats as a gateway writes them, and a commit, of members with ids of 55 characters."""
+    member = BeatingMember(generation_id=12, member_id="consumer-billing-1-" + str(UUID(int=0)))
+    assert len(member.member_id) == 55
+    head: dict[str, Any] = {"client_host": "10.0.0.1", "group_id": "billing-123", "reply_partition": 3}
+    ids = {"request_id": "0" * 16 + "-123456", "client_id": "consumer-billing-1"}
+    commit = OffsetCommitTopic(
+        name="orders",
+        partitions=[OffsetCommitPartition(partition_index=3, committed_offset=123_456)],
+        topic_id="0" * 22,
+    )
+    written = {
+        "alone": HeartbeatRequest(12, member.member_id, api_version=4, **ids, **head),
+        "two": HeartbeatRequest(members=[member] * 2, **ids, **head),
+        "three": HeartbeatRequest(members=[member] * 3, **ids, **head),
+        "commit": OffsetCommitRequest(
+            generation_id=12, member_id=member.member_id, api_version=9, topics=[commit], **ids, **head
+        ),
+    }
+    sizes = {name: len(msgspec.json.encode(request)) for name, request in written.items()}
+
+    (told,) = re.findall(
+        r"(\d+) bytes with one heartbeat, or (\d+) and (\d+) for each of several.*commits of (\d+) bytes",
+        GUIDES["size"],
+    )
+    each = sizes["three"] - sizes["two"]
+    real = (sizes["alone"], sizes["two"] - 2 * each, each, sizes["commit"])
+    assert list(map(int, told)) == pytest.approx(real, rel=0.1)
+
+
+KINDS = {"gateway": GatewaySettings, "security": PageSettings, "run": PageSettings}
+"""The settings that the examples of a guide are for."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "block"),
+    [
+        (kind, block)
+        for guide, kind in KINDS.items()
+        for block in re.findall(r"```toml\n(.*?)```", GUIDES[guide], re.DOTALL)
+    ],
+)
+def test_the_guides_settings_are_settings(kind: type[Settings], block: str, tmp_path: Path) -> None:
     file = tmp_path / "coordinator.toml"
     secrets = tmp_path / "secrets"
     secrets.mkdir()
@@ -164,4 +238,4 @@ def test_the_guides_settings_are_settings(block: str, tmp_path: Path) -> None:
         (secrets / name).write_text("secret")
     file.write_text(block.replace("/run/secrets", str(secrets)))
 
-    PageSettings.load(file, {}, {"bootstrap.servers": "kafka:9092", "checkpoint": "c"})
+    kind.load(file, {}, {"bootstrap.servers": "kafka:9092", "checkpoint": "c"})

@@ -70,24 +70,35 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid
     """Settings of the long-lived job. Names in files are dotted; times are in ms."""
 
     bootstrap_servers: str = "localhost:9092"
+    """Kafka brokers, as HOST:PORT with commas between."""
     checkpoint: str = ""
-    """Directory or object-store URI; belongs to one coordinator and outlives it."""
+    """Directory or object-store URI for the state of one coordinator, which it outlives."""
 
     topics_requests: str = REQUESTS
+    """Topic that clients write requests to, and the coordinator reads."""
     topics_clock: str = CLOCK
+    """Topic of the coordinator's ticks."""
     topics_responses: str = RESPONSES
+    """Topic of the responses to groups without a topic of their own."""
     topics_groups: str = GROUPS
+    """Topic with the newest picture of each group."""
     topics_offsets: str = OFFSETS
+    """Topic with the newest committed offsets."""
     topics_events: str = EVENTS
+    """Topic of all that happens to groups."""
     topics_rejected: str = REJECTED
+    """Topic of records that are no requests."""
     topics_lag: str = LAG
     """Topic of measurements of lag, which `measure-lag` writes; empty: it is neither written nor read."""
 
     create_topics: bool = False
+    """Create the topics that are missing."""
     requests_partitions: Positive = 4
+    """Partitions of the topics of requests, groups, offsets, events and lag, if they are created."""
     responses_partitions: Positive = 8
+    """Partitions of each response topic that is created."""
     replication_factor: Annotated[int, msgspec.Meta(ge=-1)] = -1
-    """For topics that are created; -1 is the broker's default."""
+    """Replicas of the topics that are created; -1: the broker's default."""
 
     clock_interval_ms: Positive = 1_000
     """Time between two ticks while no deadline is due that is known. It may be half as long again. While no
@@ -138,12 +149,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid
 
     group: GroupConfig = GroupConfig()
     kafka: dict[str, str] = {}
-    """Java client properties, such as security.protocol, without the prefix `kafka.`."""
+    """Properties of Kafka's Java clients, such as `kafka.security.protocol`."""
     responses_topics: dict[str, str] = {}
-    """Topics for the responses to groups whose id begins so, instead of `topics_responses`; of several such
-    prefixes the longest decides. Topic ACLs can then keep tenants apart."""
+    """Topic for the responses to groups whose id begins with this prefix, instead of `topics.responses`. The
+    longest such prefix decides. Topic ACLs can then keep tenants apart."""
     spark: dict[str, str] = {}
-    """Spark properties, with their full names (`spark.master`)."""
+    """Spark's properties, such as `spark.master`."""
 
     @classmethod
     def load(
