@@ -178,7 +178,7 @@ async def public():
 @pytest.mark.parametrize(
     ("file", "sentence"),
     [
-        ("README.md", "Members share the partitions of topics, or any list of units"),
+        ("README.md", "A consumer group is a black box."),
         ("docs/design.md", "A group's lock is its state partition."),
     ],
 )
