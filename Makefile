@@ -10,7 +10,9 @@ MINUTES ?= 10
 JOBS ?= 2
 PARALLEL := --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
 BIN := .venv/bin
+# What a program needs, and what tests need besides.
 READY := .venv/.installed
+DEVELOPING := .venv/.developing
 # The lock names every package, so pip has nothing to choose: without --no-deps it takes a newer release of a
 # package that another one wants with an extra, and then misses its hash (pip's issue 9644).
 INSTALL_LOCKED := install --disable-pip-version-check --no-input --no-compile --use-pep517 --no-deps --require-hashes
@@ -45,7 +47,7 @@ test: room lint test-fast ## Lint, and every capability end to end (ten minutes 
 
 # Drawn cases take ten times as long where it is noted which branches are taken. The others take all of them.
 .PHONY: test-fast
-test-fast: $(READY) ## The protocol core, of which every branch is taken, and the client (half a minute)
+test-fast: $(DEVELOPING) ## The protocol core, of which every branch is taken, and the client (half a minute)
 	$(BIN)/pytest -m 'core and not drawn and not verify' --numprocesses $(JOBS) \
 		--cov --cov-report=term-missing:skip-covered --cov-fail-under=100
 
@@ -57,24 +59,24 @@ verify: room lint ## The long stories: faults, cluster, monitoring, upgrades, ma
 	DEPTH=deep $(BIN)/pytest -m 'drawn' --numprocesses $(JOBS)
 
 .PHONY: conformance
-conformance: $(READY) ## Renew the records of live Kafka brokers, and compare with new requests each time (MINUTES=10)
+conformance: $(DEVELOPING) ## Renew the records of live Kafka brokers, and compare with new requests each time (MINUTES=10)
 	@$(BIN)/python -m tests.conformance --record --minutes $(MINUTES)
 
 .PHONY: simulate
-simulate: $(READY) ## Members, network and coordinator with all kinds of faults, with new seeds (MINUTES=10)
+simulate: $(DEVELOPING) ## Members, network and coordinator with all kinds of faults, with new seeds (MINUTES=10)
 	@$(BIN)/python -m tests.simulation --minutes $(MINUTES)
 
 .PHONY: faults
-faults: $(READY) ## Kill, pause and starve the running coordinator under load, with new seeds (MINUTES=10)
+faults: $(DEVELOPING) ## Kill, pause and starve the running coordinator under load, with new seeds (MINUTES=10)
 	@$(BIN)/python -m tests.faults --minutes $(MINUTES)
 
 .PHONY: clients
-clients: $(READY) ## Kafka clients in Go, JavaScript and C at the gateway, those whose toolchain is there (ten minutes)
+clients: $(DEVELOPING) ## Kafka clients in Go, JavaScript and C at the gateway, those whose toolchain is there (ten minutes)
 	@$(BIN)/python -m tests.foreign
 
 # The first takes what a page shows of invented groups, the second plays a story that is in docs/day-two.md.
 .PHONY: pictures
-pictures: $(READY) ## Make the documentation's pictures of the page again, and play its story of a slow consumer (ten minutes)
+pictures: $(DEVELOPING) ## Make the documentation's pictures of the page again, and play its story of a slow consumer (ten minutes)
 	$(BIN)/python -m tests.page.screenshots
 	$(BIN)/python -m tests.day_two
 
@@ -89,7 +91,7 @@ image: ## The container's image, with docker, podman or buildah (TARGET=light: w
 	@$(PYTHON) deploy/images.py $(TARGET)
 
 .PHONY: image-test
-image-test: $(READY) ## Run that image beside a broker, with docker or podman: join, kill, restart (three minutes)
+image-test: $(DEVELOPING) ## Run that image beside a broker, with docker or podman: join, kill, restart (three minutes)
 	@$(BIN)/python -m tests.image $(TARGET)
 
 # mutmut stays out of the lock: nobody else needs it. It works on a copy in mutants/, where it would not try
@@ -97,7 +99,7 @@ image-test: $(READY) ## Run that image beside a broker, with docker or podman: j
 MUTMUT := PYTHONPATH=.venv/mutmut $(BIN)/python -m mutmut
 
 .PHONY: mutants
-mutants: $(READY) ## Break the core in 3,200 ways, list what no test notices, fail below 90 % (half an hour)
+mutants: $(DEVELOPING) ## Break the core in 3,200 ways, list what no test notices, fail below 90 % (half an hour)
 	@test -d .venv/mutmut || $(BIN)/pip install --quiet --disable-pip-version-check --target .venv/mutmut 'mutmut>=3.8,<4'
 	@rm -rf mutants
 	ulimit -v 2097152; $(MUTMUT) run --max-children $(JOBS)
@@ -106,41 +108,60 @@ mutants: $(READY) ## Break the core in 3,200 ways, list what no test notices, fa
 
 # Likewise. Strict: a package that could not be looked up is no package without vulnerabilities.
 .PHONY: audit
-audit: $(READY) ## Look the locked Python packages up among known vulnerabilities (asks pypi.org)
+audit: $(DEVELOPING) ## Look the locked Python packages up among known vulnerabilities (asks pypi.org)
 	@test -x .venv/audit/bin/pip-audit || { $(BIN)/python -m venv .venv/audit && \
 		.venv/audit/bin/pip install --quiet --disable-pip-version-check 'pip-audit>=2.9,<3'; }
-	.venv/audit/bin/pip-audit --strict --disable-pip --require-hashes --requirement requirements.lock
+	.venv/audit/bin/pip-audit --strict --disable-pip --require-hashes --requirement requirements-dev.lock
 
 .PHONY: lint
-lint: $(READY) ## Style, types and the direction of imports
+lint: $(DEVELOPING) ## Style, types and the direction of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
 .PHONY: format
-format: $(READY) ## Rewrite the sources in the house style
+format: $(DEVELOPING) ## Rewrite the sources in the house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 .PHONY: bench
-bench: $(READY) ## Measure everything beside its neighbours (six hours; one by name: see docs/performance.md)
+bench: $(DEVELOPING) ## Measure everything beside its neighbours (six hours; one by name: see docs/performance.md)
 	$(BIN)/python -m benchmarks
+
+COMPILE := .venv/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	--no-emit-find-links --custom-compile-command 'make lock' \
+	--extra cli --extra delta --extra gateway --extra history --extra measure-lag --extra spark --extra uvloop
 
 # uv and jgo only compute the locks: they live in a venv of their own, and nobody else needs them.
 .PHONY: lock
-lock: $(READY) ## Resolve requirements.lock and deploy/jars.lock anew (UPGRADE=1: newest versions)
+lock: $(DEVELOPING) ## Resolve requirements.lock and deploy/jars.lock anew (UPGRADE=1: newest versions)
 	@test -x .venv/lock/bin/jgo || { $(BIN)/python -m venv .venv/lock && \
 		.venv/lock/bin/pip install --quiet --disable-pip-version-check uv 'jgo>=3.2,<4'; }
-	.venv/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-		--no-emit-find-links --custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade) \
-		--extra cli --extra delta --extra gateway --extra history --extra spark --extra uvloop --group dev --output-file requirements.lock pyproject.toml
+	$(COMPILE) $(if $(UPGRADE),--upgrade) --group dev --output-file requirements-dev.lock pyproject.toml
+	$(COMPILE) --upgrade --constraint requirements-dev.lock --output-file requirements.lock pyproject.toml
 	PYTHONPATH=src .venv/lock/bin/python -m group_coordinator.deploy.lock_jars
 
 .PHONY: clean
 clean: ## Remove .venv and everything generated
 	rm -rf .venv mutants .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage build ./*.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# pip would say three lines of each package; errors come on stderr, as they are. Neither pip nor what reads it may
+# keep lines back.
+define install_locked
+PYTHONUNBUFFERED=1 $(BIN)/python -m pip $(INSTALL_LOCKED) -r $(1) | { \
+	all="$$(grep -c '^[a-z].*==' $(1))"; n=0; \
+	while read -r step package _; do case "$$step" in \
+		Collecting) n=$$((n + 1)); printf '\r  %d of about %d: %-50s' "$$n" "$$all" "$$package";; \
+		Installing) printf '\r  %-68s' "unpacking them, which takes half a minute";; \
+	esac; done; echo; }
+endef
+
+$(DEVELOPING): requirements-dev.lock $(READY)
+	@echo "Installing what the tests need besides (once)"
+	@$(call install_locked,requirements-dev.lock)
+	@touch $@
 
 # The checks come before the long download, so that a missing Java shows at once.
 $(READY): requirements.lock pyproject.toml setup.py
@@ -157,14 +178,7 @@ $(READY): requirements.lock pyproject.toml setup.py
 	$$python deploy/java.py; \
 	$(BIN)/python -c '' 2>/dev/null || { echo "Creating .venv with $$($$python --version)"; $$python -m venv --clear .venv; }
 	@echo "Installing the locked packages (once; PySpark alone is about 450 MB)"
-	@# pip would say three lines of each package; errors come on stderr, as they are. Neither pip nor what reads it
-	@# may keep lines back.
-	@PYTHONUNBUFFERED=1 $(BIN)/python -m pip $(INSTALL_LOCKED) -r requirements.lock | { \
-		all="$$(grep -c '^[a-z].*==' requirements.lock)"; n=0; \
-		while read -r step package _; do case "$$step" in \
-			Collecting) n=$$((n + 1)); printf '\r  %d of about %d: %-50s' "$$n" "$$all" "$$package";; \
-			Installing) printf '\r  %-68s' "unpacking them, which takes half a minute";; \
-		esac; done; echo; }
+	@$(call install_locked,requirements.lock)
 	@echo "Installing group-coordinator itself"
 	@$(BIN)/python -m pip install --disable-pip-version-check --no-input --quiet --no-deps -e .
 	@echo "Preparing Java's classes, so that each start of Spark takes half the time (once, half a minute)"

@@ -1,9 +1,10 @@
-"""`requirements.lock` installs what it says, also once there are newer releases."""
+"""The locks install what they say, also once there are newer releases."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -52,6 +53,14 @@ def test_a_newer_release_does_not_break_the_installation(tmp_path: Path) -> None
     done = pip(*install, PIP_NO_INDEX="1", PIP_FIND_LINKS=str(tmp_path))
     assert done.returncode == 0, done.stderr
     assert "Would install library-1.0 plugin-1.0" in done.stdout
+
+
+def versions(lock: str) -> set[str]:
+    return set(re.findall(r"^[\w.-]+==\S+", (HERE / lock).read_text(), re.MULTILINE))
+
+
+def test_programs_and_tests_have_the_same_versions() -> None:
+    assert versions("requirements.lock") < versions("requirements-dev.lock")
 
 
 def test_the_lock_names_every_package_that_is_needed() -> None:
