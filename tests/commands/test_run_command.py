@@ -366,7 +366,7 @@ def test_it_runs_until_it_is_told_to_stop(start: Callable[..., Job], bootstrap_s
     assert member is not None, added
     (removed,) = [line for line in job.said if " level=info event=member_removed " in line]
     assert f" group=g member={member[1]} generation=1 " in removed
-    assert removed.endswith(" client_id=c1 reason=session_expired")
+    assert " client_id=c1 reason=session_expired" in removed
 
     promised = {
         ("group_coordinator_requests_total", "join_group"): 1,
