@@ -44,7 +44,7 @@ _FORMAT_VERSION = 1
 class ExportHeader(msgspec.Struct, frozen=True, kw_only=True):
     """The origin of an export. Times are in ms of log time.
 
-    `schema_version`: the newest that a group in it may have. `offsets`: the next record to be read, by topic
+    `schema_version`: that of its groups. `offsets`: the next record to be read, by topic
     and partition. `watermark_ms`: deadlines up to it have fired, or fire next. `groups`: how many follow.
     `identity`: the checkpoint's, without the secret unless that was asked for. `outages` and
     `standstills`: deadlines depend on them, so they go where the groups go.
@@ -126,10 +126,12 @@ def committed_batch(files: CheckpointFiles, batch_id: int | None = None) -> tupl
 
 
 def checked_export(name: str, header: ExportHeader, groups: Iterator[ExportedGroup]) -> Export:
-    """An export that was kept as `name`. Raises `CheckpointError` for a newer program's, or half of one."""
-    newer = max(header.format_version - _FORMAT_VERSION, header.schema_version - SCHEMA_VERSION)
-    if newer > 0:
-        raise CheckpointError(f"{name} was written by a newer version of this program: use that one")
+    """An export that was kept as `name`.
+
+    Raises `CheckpointError` for half of one, or if another version of the program has written it.
+    """
+    if (header.format_version, header.schema_version) != (_FORMAT_VERSION, SCHEMA_VERSION):
+        raise CheckpointError(f"{name} was written by another version of this program: use that one")
     return Export(header, _counted(name, header.groups, groups))
 
 

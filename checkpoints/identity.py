@@ -140,7 +140,7 @@ def recognise(spark: SparkSession, files: CheckpointFiles, wanted: Identity) -> 
 def read_identity(files: CheckpointFiles) -> Identity | None:
     """The identity of a checkpoint; None if it has none.
 
-    Raises `CheckpointError` for one that cannot be read, or is a newer program's.
+    Raises `CheckpointError` for one that cannot be read, or that another version of the program has written.
     """
     text = files.read(IDENTITY_FILE)
     if text is None:
@@ -149,10 +149,10 @@ def read_identity(files: CheckpointFiles) -> Identity | None:
         found = ForeignJson[Identity](Identity).read(text)
     except UnreadableError as error:
         raise CheckpointError(f"{files.name(IDENTITY_FILE)} cannot be read: {error}") from None
-    if found.schema_version > SCHEMA_VERSION:
+    if found.schema_version != SCHEMA_VERSION:
         raise CheckpointError(
-            f"checkpoint {files.checkpoint} was made by a newer version of this program (its schema version "
-            f"is {found.schema_version}, this program reads 1 to {SCHEMA_VERSION}): run that one"
+            f"checkpoint {files.checkpoint} was made by another version of this program (its schema version "
+            f"is {found.schema_version}, this program reads {SCHEMA_VERSION}): run that one"
         )
     return found
 
@@ -181,10 +181,8 @@ def secret_sha256(secret: str) -> str:
 
 
 def _complete(files: CheckpointFiles, found: Identity, topic_ids: Mapping[str, str]) -> None:
-    """Note what older programs did not, and that none of them can read the state from here on."""
-    complete = msgspec.structs.replace(
-        found, schema_version=SCHEMA_VERSION, topic_ids={**topic_ids, **found.topic_ids}
-    )
+    """Note the ids of topics that Kafka did not tell before."""
+    complete = msgspec.structs.replace(found, topic_ids={**topic_ids, **found.topic_ids})
     if complete != found:
         write_identity(files, complete)
 

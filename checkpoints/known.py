@@ -75,14 +75,11 @@ class Known:
 
     def _find(self, key: bytes | None, planned_ms: int, watermark_ms: int) -> OfGroup:
         outages, stands = self._outages.of(key), self._outages.stands_for(key)
-        until_ms = LATEST_MS if stands is None else stands.start_ms
         watermark_ms = self._outages.reached_ms(key, watermark_ms)
         if (begun := self._begun) is None:
-            # A plan of before queries were noted. Requests of a partition came before it stood still.
-            bare = Span(watermark_ms, -LATEST_MS, LATEST_MS, LATEST_MS, until_ms)
-            return OfGroup(watermark_ms, outages, None if stands is None else bare, stands is not None)
+            return OfGroup(watermark_ms, outages, None, stands is not None)
         planned_ms += begun.ahead_ms
-        until_ms = min(until_ms, begun.until_ms)
+        until_ms = begun.until_ms if stands is None else min(begun.until_ms, stands.start_ms)
         since_ms = self._since_ms.get(self._outages.partition(key), LATEST_MS)
         span = Span.of(planned_ms, watermark_ms, self._leeway, until_ms, since_ms)
         return OfGroup(watermark_ms, outages, span, stands is not None)

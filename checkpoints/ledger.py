@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 __all__ = ["FILE", "Begun", "Ledger", "Notes", "notes_of"]
 
 FILE = "ledger.json"
-_BEFORE = {"outages": "outages.json", "standstills": "standstills.json"}
-"""The files of a version that had one for each kind."""
 _KEPT = 1_000
 """Of each kind. Older ones matter to groups only in which nothing has happened since, and to replays."""
 _BEGUN = 100
@@ -91,7 +89,7 @@ class Ledger:
     def read(cls, files: CheckpointFiles) -> Ledger:
         """The ledger of a checkpoint; one without notes if there is no file. Raises `CheckpointError`."""
         text = files.read(FILE)
-        return cls(files, _before(files) if text is None else _noted(files, text), text)
+        return cls(files, Notes() if text is None else _noted(files, text), text)
 
     @property
     def notes(self) -> Notes:
@@ -192,11 +190,3 @@ def _recent(standstills: Sequence[Standstill], more: int) -> list[Standstill]:
 
 def _noted(files: CheckpointFiles, text: str) -> Notes:
     return checked(files, FILE, lambda: notes_of(text))
-
-
-def _before(files: CheckpointFiles) -> Notes:
-    """The notes of a version that had a file for each kind; none if there are none."""
-    texts = {kind: files.read(name) for kind, name in _BEFORE.items()}
-    lists = ",".join(f'"{kind}":{text}' for kind, text in texts.items() if text is not None)
-    name = ", ".join(_BEFORE.values())
-    return checked(files, name, lambda: notes_of(f"{{{lists}}}"))

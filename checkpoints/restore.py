@@ -13,7 +13,6 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
@@ -26,7 +25,7 @@ from group_coordinator.checkpoints.ledger import Ledger, Notes
 from group_coordinator.checkpoints.offset_log import rewrite_first_batch
 from group_coordinator.checkpoints.timeouts import timeout_of
 from group_coordinator.coordinator_state.deadlines import Deadlines
-from group_coordinator.coordinator_state.stored import SCHEMA_VERSION, decode_group, encode_group
+from group_coordinator.coordinator_state.stored import decode_group
 from group_coordinator.jobs.java_errors import first_line
 
 if TYPE_CHECKING:
@@ -86,17 +85,15 @@ def restore_checkpoint(
         # The others name offsets and partitions of that topic.
         notes = Notes(notes.outages)
     Ledger(files, notes).write()
-    write_identity(files, msgspec.structs.replace(identity, schema_version=SCHEMA_VERSION))
+    write_identity(files, identity)
     files.delete(RESTORING)
 
 
 def _rows(groups: Iterable[ExportedGroup]) -> Iterator[tuple[Any, ...]]:
     yield _NOTHING
     for exported in groups:
-        # Read and written again: the state of an older version becomes one of this version.
-        group = decode_group(exported.state)
-        deadline_ms = Deadlines(group).next_ms()
-        yield exported.group_id.encode(), 0, 0, deadline_ms, encode_group(group), None
+        deadline_ms = Deadlines(decode_group(exported.state)).next_ms()
+        yield exported.group_id.encode(), 0, 0, deadline_ms, exported.state, None
 
 
 def _run_one_batch(

@@ -29,7 +29,7 @@ def header(place: int) -> tuple[str, bytes]:
 
 
 def place_in(headers: Iterable[tuple[str, bytes]]) -> int | None:
-    """The place that a record with these headers is from; None: an earlier version has written it."""
+    """The place that a record with these headers is from; None if they do not say."""
     for name, value in headers:
         if name == _PLACE:
             try:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from group_coordinator.coordinator_state.classic.group import ClassicGroup
 from group_coordinator.coordinator_state.kinds import KINDS
 
 if TYPE_CHECKING:
@@ -16,15 +15,13 @@ __all__ = ["SCHEMA_VERSION", "decode_group", "encode_group"]
 
 SCHEMA_VERSION = 5
 """Version of the stored state. Fields that are added at the end, with defaults, need no new one, unless a
-program that does not know them would lose something. Version 2 came with offsets, version 3 with the kind,
-and version 4 with groups that are Dead. Version 5 came with the ids of the topics of offsets."""
+program that does not know them would lose something."""
 
 
 class _Stored(msgspec.Struct, array_like=True):
     version: int
     group: msgspec.Raw
-    kind: str = ClassicGroup.KIND
-    """Before version 3 all groups were classic."""
+    kind: str
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -38,11 +35,10 @@ def encode_group(group: AnyGroup) -> bytes:
 
 
 def decode_group(state: bytes) -> AnyGroup:
-    """The stored group; `ValueError` if it was written by a newer version of this program."""
+    """The stored group; `ValueError` if another version of this program has written it."""
     stored = _states.decode(state)
-    if not 1 <= stored.version <= SCHEMA_VERSION:
-        message = (
-            f"stored state has schema version {stored.version}, this program reads 1 to {SCHEMA_VERSION}"
+    if stored.version != SCHEMA_VERSION:
+        raise ValueError(
+            f"stored state has schema version {stored.version}, this program reads {SCHEMA_VERSION}"
         )
-        raise ValueError(message)
     return _groups[stored.kind].decode(stored.group)

@@ -79,7 +79,6 @@ class TickWriter:
             tick=self._number,
             coordinator=self._coordinator,
             time_ms=time_ms,
-            until_ms=time_ms,
             leeway_ms=leeway_ms,
             alive_at=self._alive_at,
             last=last,

@@ -35,9 +35,7 @@ class Tick(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     coordinator: str = _ANYBODY
     """The coordinator that wrote it: host and process id."""
     time_ms: int = 0
-    """This tick lets log time come up to then. One without it, as of an older version, lets no time pass."""
-    until_ms: int | None = None
-    """The same, for an older version that reads it."""
+    """This tick lets log time come up to then. One without it lets no time pass."""
     leeway_ms: Ms = 0
     """The next one may be later than `clock.max.gap.ms` by so much, because no requests come."""
     alive_at: str | None = None

@@ -50,8 +50,8 @@ def picture(group_id: str, state: str) -> bytes:
 
 
 RECORDS: list[tuple[str, str | None, int | None]] = [
-    # An older coordinator gave no places.
-    ("old", "Empty", None),
+    # Somebody else has written it.
+    ("of no place", "Empty", None),
     ("changed", "Empty", OLD_PLACE),
     ("changed", "Stable", NEW_PLACE),
     ("changed", "Empty", OLD_PLACE),
@@ -63,7 +63,7 @@ RECORDS: list[tuple[str, str | None, int | None]] = [
     ("made again", None, OLD_PLACE),
     ("the last", "Empty", OLD_PLACE),
 ]
-NOW = {"old": "Empty", "changed": "Stable", "made again": "Stable", "the last": "Empty"}
+NOW = {"of no place": "Empty", "changed": "Stable", "made again": "Stable", "the last": "Empty"}
 NOW_BY_STATE = ("Stable", "Empty")
 """Two of each, and only when all was read."""
 

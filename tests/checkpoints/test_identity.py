@@ -135,12 +135,10 @@ def test_brokers_that_tell_no_topic_ids_do_not_matter(spark: SparkSession, check
     assert contents(checkpoint)["topic_ids"] == VALUES["topic_ids"]
 
 
-def test_completes_what_an_older_program_wrote(spark: SparkSession, checkpoint: Path) -> None:
+def test_ids_that_brokers_did_not_tell_are_noted_when_they_do(spark: SparkSession, checkpoint: Path) -> None:
     secret = open_checkpoint(spark, str(checkpoint), **VALUES)
     complete = contents(checkpoint)
-    older = {name: value for name, value in complete.items() if name != "topic_ids"} | {"schema_version": 1}
-    (checkpoint / "coordinator.json").write_text(json.dumps(older))
-    (checkpoint / ".coordinator.json.crc").unlink()
+    change(checkpoint, topic_ids={})
 
     assert secret == open_checkpoint(spark, str(checkpoint), **VALUES)
     assert complete == contents(checkpoint)
@@ -149,10 +147,10 @@ def test_completes_what_an_older_program_wrote(spark: SparkSession, checkpoint: 
 
 def test_a_refused_checkpoint_is_left_as_it_was(spark: SparkSession, checkpoint: Path) -> None:
     open_checkpoint(spark, str(checkpoint), **VALUES)
-    change(checkpoint, schema_version=1, topic_ids={})
+    change(checkpoint, topic_ids={})
     refusal(spark, checkpoint, state_partitions=3)
 
-    assert (1, {}) == (contents(checkpoint)["schema_version"], contents(checkpoint)["topic_ids"])
+    assert {} == contents(checkpoint)["topic_ids"]
 
 
 # -- what Spark has noted ------------------------------------------------------------------------------
@@ -223,12 +221,14 @@ def test_refuses_what_was_not_restored_to_the_end(spark: SparkSession, checkpoin
     )
 
 
-def test_refuses_a_state_of_another_version(spark: SparkSession, checkpoint: Path) -> None:
+@pytest.mark.parametrize("version", [SCHEMA_VERSION - 1, SCHEMA_VERSION + 1])
+def test_refuses_a_state_of_another_version(spark: SparkSession, checkpoint: Path, version: int) -> None:
     open_checkpoint(spark, str(checkpoint), **VALUES)
-    change(checkpoint, schema_version=SCHEMA_VERSION + 1)
+    change(checkpoint, schema_version=version)
 
-    assert f"its schema version is {SCHEMA_VERSION + 1}, this program reads 1 to {SCHEMA_VERSION}" in refusal(
-        spark, checkpoint
+    assert refusal(spark, checkpoint) == (
+        f"checkpoint {checkpoint} was made by another version of this program (its schema version is "
+        f"{version}, this program reads {SCHEMA_VERSION}): run that one"
     )
 
 

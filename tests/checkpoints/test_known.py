@@ -9,14 +9,10 @@ import pytest
 from group_coordinator.checkpoints.known import Known, OfGroup
 from group_coordinator.checkpoints.ledger import Begun, Ledger
 from group_coordinator.coordinator_state.clocks import Leeway, Span
-from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.deadlines import LATEST_MS
-from group_coordinator.coordinator_state.events import ClockCorrected, MemberAdded, RequestLate
 from group_coordinator.coordinator_state.outages import Outage
 from group_coordinator.coordinator_state.partitioning import partition_for_key
-from group_coordinator.coordinator_state.step import step
 from tests.checkpoints.in_memory import Files
-from tests.coordinator_state.test_step import join
 
 LEEWAY = Leeway(later_ms=3_500, earlier_ms=3_000)
 PARTITIONS = 2
@@ -85,45 +81,6 @@ def test_groups_of_other_partitions_and_records_without_a_key_know_none(
     ledger.begin_standstills({0: 99_000}, batch=4)
     known = known_to(ledger, 4, key)
     assert (known.watermark_ms, known.stands, known.span) == (100_000, False, span(102_000, 100_000))
-
-
-def test_a_plan_of_which_nobody_has_noted_how_it_tells_time_knows_of_a_standstill(ledger: Ledger) -> None:
-    """What the partition took it took before. Nothing else is known of when it came."""
-    ledger.begin_standstills({0: 99_000}, batch=4)
-    ledger.end_standstills({0}, 101_500, batch=6)
-    ledger.begin(Begun(7, 0, LATEST_MS))
-    assert [known_to(ledger, batch).span for batch in (3, 6)] == [None, None]
-    for key in (KEYS[1], None):
-        of_others = known_to(ledger, 4, key)
-        assert (of_others.watermark_ms, of_others.stands, of_others.span) == (100_000, False, None)
-    known = known_to(ledger, 4)
-    assert (known.watermark_ms, known.stands, list(known.outages)) == (99_000, True, [])
-    bare = known.span
-    assert bare is not None
-    assert (bare.watermark_ms, bare.until_ms) == (99_000, 99_000)
-    assert known_to(ledger, 5).span == bare
-    # No clock is taken for wrong.
-    times = (0, 98_999, 99_000, 99_001, 150_000, LATEST_MS)
-    assert [bare.correction(time_ms, 0) for time_ms in times] == [None] * len(times)
-
-
-@pytest.mark.parametrize("begun", [(), (Begun(5, 0, LATEST_MS),)], ids=["none", "of a later query"])
-@pytest.mark.parametrize("time_ms", [98_999, 99_000, 99_001, 150_000])
-def test_without_that_note_too_a_request_that_seems_later_counts_as_of_its_begin(
-    ledger: Ledger, begun: tuple[Begun, ...], time_ms: int
-) -> None:
-    for it in begun:
-        ledger.begin(it)
-    ledger.begin_standstills({0: 99_000}, batch=4)
-    known = known_to(ledger, 4)
-    asked = [join(0, time_ms)]
-    result = step(
-        KEYS[0], None, asked, known.watermark_ms, GroupConfig(), b"secret", known.outages, span=known.span
-    )
-    found = {type(it): it for it in result.events}
-    assert found[MemberAdded].at_ms == min(time_ms, 99_000)
-    assert (RequestLate in found) is (time_ms > 99_000)
-    assert ClockCorrected not in found
 
 
 def test_while_it_stands_also_what_a_query_catches_up_with_counts_as_of_then(ledger: Ledger) -> None:

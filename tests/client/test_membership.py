@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -474,29 +473,9 @@ def test_request_that_could_not_be_read_is_fatal(script, which):
     assert "$.client_id" in str(script.member.failure)
 
 
-def test_a_coordinator_that_knows_no_quiet_heartbeats_is_sent_others(script):
+def test_heartbeats_ask_for_no_answer_that_says_nothing(script):
     script.stable()
-    beats = [script.heartbeat() for _ in range(2)]
-    assert [each.quiet for each in beats] == [True] * 2
-
-    def refuse(beat):
-        message = "Object contains unknown field `quiet`"
-        return InvalidRequestResponse(
-            api="heartbeat",
-            request_id=beat.request_id,
-            client_id="c1",
-            group_id="orders",
-            error_message=message,
-        )
-
-    script.member.receive(refuse(beats[0]), script.now)
-    (again,) = script.wait(0)
-    script.member.receive(refuse(beats[1]), script.now)
-
-    assert again.quiet is msgspec.UNSET
-    assert script.wait(0) == []
-    assert script.heartbeat().quiet is msgspec.UNSET
-    assert script.member.state is MemberState.STABLE
+    assert [script.heartbeat().quiet for _ in range(2)] == [True] * 2
 
 
 def test_unknown_code_is_fatal(script):

@@ -174,6 +174,7 @@ def replay(bootstrap_servers: str, tmp_path: Path, _records: None) -> Any:
     from group_coordinator.checkpoints.export import Export, ExportHeader
     from group_coordinator.checkpoints.identity import Identity, secret_sha256
     from group_coordinator.checkpoints.json_lines import write_json_lines
+    from group_coordinator.coordinator_state.stored import SCHEMA_VERSION
     from tests.checkpoints.fixtures.make import TOPICS
 
     numbers = itertools.count()
@@ -181,7 +182,7 @@ def replay(bootstrap_servers: str, tmp_path: Path, _records: None) -> Any:
     def replay(*arguments: str, secret: str = "kept", offset: int = 0) -> Result:
         file = tmp_path / f"{next(numbers)}.jsonl"
         identity = Identity(
-            schema_version=2,
+            schema_version=SCHEMA_VERSION,
             request_topic="version-30.requests",
             clock_topic="version-30.clock",
             state_partitions=2,
@@ -189,7 +190,7 @@ def replay(bootstrap_servers: str, tmp_path: Path, _records: None) -> Any:
             secret_sha256=secret_sha256("kept"),
         )
         header = ExportHeader(
-            schema_version=2,
+            schema_version=SCHEMA_VERSION,
             batch_id=0,
             offsets={"version-30.requests": {0: offset}},
             watermark_ms=0,
@@ -238,7 +239,7 @@ def test_what_replay_prints_steers_no_terminal(replay: Any, monkeypatch: pytest.
 @pytest.mark.spark
 def test_replay_until_deadlines(replay: Any, tmp_path: Path) -> None:
     """The initial delay, 3 s, and then the session of 10 s: the time to sync is over by then, too."""
-    # With a note of a version that had others.
+    # With notes of a kind that is not known.
     (tmp_path / "ledger.json").write_text(
         '{"outages": [[1577836800500, 1577840400000]], "shifts": [[0, 0, 3600000]]}'
     )

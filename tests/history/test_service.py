@@ -314,7 +314,7 @@ def test_topics_that_were_made_anew(
 
 
 @pytest.mark.verify
-def test_a_history_of_a_version_that_did_not_look_at_topics(bootstrap_servers: str, tmp_path: Path) -> None:
+def test_a_history_that_does_not_say_of_which_topics_it_tells(bootstrap_servers: str, tmp_path: Path) -> None:
     """It goes on, unless it has read further than the topic goes."""
     path = unpacked(tmp_path)
     settings = settings_for(bootstrap_servers, FIXTURE_TOPIC, path)

@@ -29,7 +29,7 @@ OLD = ("offsets", "lag", "membership.reason", "joins.is_first")
 
 @pytest.fixture(scope="module")
 def prepared(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Tables of a version that knew neither offsets nor lag, nor why members went."""
+    """Tables without those of offsets and of lag, and without the reasons why members went."""
     path = tmp_path_factory.mktemp("storage")
     write_plain_tables(path, events(a_day()), without=OLD)
     prepare_tables(spark, str(path))

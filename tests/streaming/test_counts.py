@@ -5,10 +5,8 @@ from collections import Counter
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import pytest
 
-from group_coordinator.coordinator_state.classic.group import ClassicGroup
 from group_coordinator.coordinator_state.clocks import Span
 from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.log import Record
@@ -162,15 +160,6 @@ def test_rebalance_that_nobody_is_left_of_is_not_completed() -> None:
     result = call(joined.state, watermark_ms=20_000)
     assert counted(result)["state_changes"]["Empty"] == 1
     assert of_rebalances(result) == {"rebalances": {"session_expired": 1}}
-
-
-def test_rebalance_that_began_before_its_beginning_was_kept_is_not_counted() -> None:
-    joined = call(None, join(0, 5_000), watermark_ms=8_000)
-    _, group, _ = msgspec.msgpack.decode(joined.state)
-    older = msgspec.msgpack.encode((2, group[: ClassicGroup.__struct_fields__.index("rebalance_since_ms")]))
-    result = call(older, sync(1, 9_000, older))
-    assert counted(result)["state_changes"] == {"Stable": 1}
-    assert of_rebalances(result) == {}
 
 
 # -- clocks ------------------------------------------------------------------------------------------

@@ -447,7 +447,6 @@ def test_a_batch_that_runs_again_in_another_query_decides_the_same(
 
 @pytest.mark.parametrize("begun", [(), (BEGUN._replace(batch=5),)], ids=["none", "of a later query"])
 def test_where_nobody_says_how_plans_tell_time_every_time_can_be_right(begun: tuple[Begun, ...]) -> None:
-    """As of a batch that an older version has planned."""
     for time_ms in (0, 99_000):
         state = planned_state()
         request = (0, 7, time_ms, join("c1"))

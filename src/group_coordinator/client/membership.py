@@ -26,8 +26,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
 from group_coordinator.client.errors import (
     InconsistentGroupProtocolError,
     MembershipError,
@@ -193,8 +191,6 @@ class Membership:
         # When the join or sync is sent (again): because no answer came, or after a backoff.
         self._repeat_at: int | None = None
         self._heartbeat_at: int | None = None
-        # Whether heartbeats ask for no answer that says nothing.
-        self._is_quiet = True
         self._polled_at: int | None = None
 
     # -- the user's thread ---------------------------------------------------------------------------
@@ -389,7 +385,7 @@ class Membership:
             generation_id=generation.generation_id,
             member_id=generation.member_id,
             group_instance_id=self.settings.group_instance_id,
-            quiet=True if self._is_quiet else msgspec.UNSET,
+            quiet=True,
         )
         self._send(request)
 
@@ -510,11 +506,6 @@ class Membership:
                     self.request_rejoin("the group is rebalancing")
             case Errors.UNKNOWN_MEMBER_ID | Errors.ILLEGAL_GENERATION | Errors.GROUP_ID_NOT_FOUND:
                 self._lose_generation(answer, now_ms)
-            case Errors.INVALID_REQUEST if _names(answer, "quiet"):
-                # A coordinator of an older version. Others of these heartbeats may be on their way to it.
-                if self._is_quiet and self._heartbeat_at is not None:
-                    self._heartbeat_at = now_ms
-                self._is_quiet = False
             case _:
                 self._fail_with(answer)
 
@@ -578,8 +569,3 @@ class Membership:
         self.state = transition(self.state, state)
         # Both belong to one stay in one state.
         self.assignment = self.leadership = None
-
-
-def _names(refusal: AnyAnswer, field: str) -> bool:
-    """Whether a request was refused because the coordinator does not know this field."""
-    return f"unknown field `{field}`" in (refusal.error_message or "")

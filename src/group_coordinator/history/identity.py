@@ -46,7 +46,7 @@ def claim_history(
     event_ends: Callable[[], Mapping[int, int]],
     topic_ids: Mapping[str, str],
 ) -> None:
-    """Claim a new history, or recognise an old one, also one that a version without this check has written.
+    """Claim a new history, or recognise an old one, also if Kafka does not tell the ids of its topics.
 
     `topic_ids`: those of the topics of events and of requests, as Kafka has them now, without those that it
     does not tell. `event_ends` looks up the end offsets of the partitions of `events_topic`, which only

@@ -7,7 +7,6 @@ same tables, and `questions` are written so that both understand them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any
@@ -22,7 +21,7 @@ from group_coordinator.history.places import place_of
 from group_coordinator.history.questions import About, Period, fleet, question_called, text, time
 from group_coordinator.history.rows import GenerationMember, OffsetChange, Row, Transition
 from group_coordinator.history.story import LagPoint, Story
-from group_coordinator.history.tables import ALL_TABLES, LAG, TABLES, Table
+from group_coordinator.history.tables import ALL_TABLES, TABLES, Table
 
 __all__ = ["MOST_ROWS", "HistoryReader"]
 
@@ -48,11 +47,7 @@ class HistoryReader:
 
     @cached_property
     def _tables(self) -> Mapping[str, DeltaTable]:
-        tables = {table.name: self._open(table.name) for table in ALL_TABLES if table is not LAG}
-        # A version that did not know it has made the others, or `--as-of` is before it was made.
-        with suppress(HistoryError):
-            tables[LAG.name] = self._open(LAG.name)
-        return tables
+        return {table.name: self._open(table.name) for table in ALL_TABLES}
 
     @cached_property
     def _builder(self) -> QueryBuilder:
@@ -134,14 +129,8 @@ class HistoryReader:
         return Period.ending(*times, now=self._as_of or datetime.now(UTC))
 
     def _register(self, builder: QueryBuilder, table: Table) -> None:
-        """Make a table known. A column that it has not, because it is an older version's, is null."""
+        """Make a table known. A column that the writer has not added to it yet is null."""
         name, wanted = table.name, table.types
-        if name not in self._tables:
-            nulls = ", ".join(
-                f"CAST(NULL AS {kind}) AS {it}" for it, kind in (wanted | {"day": "DATE"}).items()
-            )
-            builder.execute(f"CREATE VIEW {name} AS SELECT {nulls} WHERE false").read_all()
-            return
         there = {field.name for field in self._tables[name].schema().fields}
         missing = [
             f"CAST(NULL AS {kind}) AS {column}" for column, kind in wanted.items() if column not in there
