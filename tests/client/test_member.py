@@ -180,6 +180,23 @@ def test_more_partitions_lead_to_a_rejoin(make_member, coordinator):
     poll_until(settled(partitions(a=5), member), member)
 
 
+def test_a_leader_that_looks_as_often_as_it_can_is_not_kept_in_a_poll(make_member, monkeypatch):
+    member, looks = make_member("c1", metadata_max_age_ms=0), []
+
+    def look_up(_topics):
+        looks.append(now_ms())
+        assert len(looks) < 1_000, "it looks on and on"
+        return {"a": 4}
+
+    monkeypatch.setattr(member._channel, "partition_counts", look_up)
+    member.subscribe(topics=["a"])
+    poll_until(settled(partitions(a=4), member), member)
+    # As where a millisecond has passed since the last one whenever somebody asks whether one is due.
+    monkeypatch.setattr("group_coordinator.client.driver.now_ms", lambda: now_ms() + 1)
+    looks.clear()
+    poll_until(lambda: looks, member)
+
+
 def test_look_up_that_fails_is_tried_again(make_member, caplog):
     member = make_member("c1")
     member._channel.lookup_errors = [KafkaConnectionError("gone")]

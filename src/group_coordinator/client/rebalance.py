@@ -19,6 +19,9 @@ __all__ = ["Rebalance"]
 
 log = logging.getLogger(__name__)
 
+_LEAST_LOOK_UP_MS = 100
+"""A look-up that is due again as soon as it has ended would keep `poll` from ever returning."""
+
 
 class Rebalance:
     """One member's part in the rebalances of its group. Only one thread at a time may be in here.
@@ -36,7 +39,7 @@ class Rebalance:
 
         self._driver = driver
         self._group_id = driver.settings.group_id
-        self._look_up_every_ms = look_up_every_ms
+        self._look_up_every_ms = max(look_up_every_ms, _LEAST_LOOK_UP_MS)
         self._work: Work | None = None
         self._listener: RebalanceListener | None = None
         # The last assignment there was, for assignors that leave work where it is.
