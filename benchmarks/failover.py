@@ -22,7 +22,7 @@ from benchmarks.load import producer, reader
 from benchmarks.members import Members
 from benchmarks.report import show, tell, write
 from benchmarks.stage import Stage
-from group_coordinator.jobs.archive import archive_options
+from group_coordinator.jobs.session import archive_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

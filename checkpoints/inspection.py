@@ -21,7 +21,7 @@ from group_coordinator.checkpoints.offset_log import (
     read_batch,
 )
 from group_coordinator.checkpoints.state import State
-from group_coordinator.coordinator_state.offsets.committed import CommittedOffsets
+from group_coordinator.coordinator_state.committed import CommittedOffsets
 from group_coordinator.coordinator_state.outages import Outage
 from group_coordinator.coordinator_state.stored import decode_group
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from group_coordinator.coordinator_state.offsets.committed import CommittedOffsets
+from group_coordinator.coordinator_state.committed import CommittedOffsets
 
 if TYPE_CHECKING:
     from group_coordinator.coordinator_state.classic.group import ClassicGroup

@@ -20,11 +20,12 @@ from group_coordinator.coordinator_state.classic.heartbeat import handle_heartbe
 from group_coordinator.coordinator_state.classic.join_group import handle_join_group
 from group_coordinator.coordinator_state.classic.leave_group import handle_leave_group
 from group_coordinator.coordinator_state.classic.sync_group import handle_sync_group
-from group_coordinator.coordinator_state.deadlines import LATEST_MS, DeadlineKind
+from group_coordinator.coordinator_state.deadlines import LATEST_MS
 from group_coordinator.coordinator_state.delete_group import handle_delete_group
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.events import RequestLate
 from group_coordinator.coordinator_state.find_coordinator import handle_find_coordinator
+from group_coordinator.coordinator_state.group import DeadlineKind
 from group_coordinator.coordinator_state.kinds import KINDS
 from group_coordinator.coordinator_state.member_ids import member_id_of
 from group_coordinator.coordinator_state.offsets.offset_commit import handle_offset_commit

@@ -1,4 +1,4 @@
-"""A group's deadlines: which there are, and which is due next.
+"""A group's deadlines, and which is due next.
 
 The deadlines themselves are fields of the group, so that they are stored with it. `Deadlines` is an index
 over them for the length of one call. It is a heap that is filled once; each deadline that is set later is
@@ -13,14 +13,12 @@ Times saturate: a deadline is at `LATEST_MS` at most, and log time stays below i
 
 from __future__ import annotations
 
-from enum import IntEnum
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from group_coordinator.coordinator_state.group import Group
+from group_coordinator.coordinator_state.group import DeadlineKind, Group
 
-__all__ = ["LATEST_MS", "Deadline", "DeadlineKind", "Deadlines", "later"]
+__all__ = ["LATEST_MS", "Deadline", "Deadlines", "later"]
 
 LATEST_MS = 253_402_300_799_999
 """The end of the year 9999, in ms. Python's and Spark's dates end there, long before an int64 does."""
@@ -29,21 +27,6 @@ LATEST_MS = 253_402_300_799_999
 def later(at_ms: int, by_ms: int) -> int:
     """The time that is `by_ms` after `at_ms`; `LATEST_MS` if that is later."""
     return min(at_ms + by_ms, LATEST_MS)
-
-
-class DeadlineKind(IntEnum):
-    """The kinds of deadlines; of those due in the same millisecond, lower ones come first."""
-
-    JOIN = 0
-    """The join phase is over. First, because a newcomer's time may end with the phase it waits for."""
-    SESSION = 1
-    """The session of a member expires."""
-    PENDING = 2
-    """An id that was handed out has not been used to join."""
-    SYNC = 3
-    """The time to sync is over."""
-    CLEANUP = 4
-    """Unused offsets, and the group if it is Empty, are checked for deletion."""
 
 
 class Deadline(NamedTuple):

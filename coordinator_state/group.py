@@ -8,16 +8,31 @@ Source: the interface org.apache.kafka.coordinator.group.Group.
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from group_coordinator.coordinator_state.deadlines import DeadlineKind
     from group_coordinator.coordinator_state.errors import Errors
     from group_coordinator.coordinator_state.responses import GroupPicture
 
-__all__ = ["Group", "HasSession"]
+__all__ = ["DeadlineKind", "Group", "HasSession"]
+
+
+class DeadlineKind(IntEnum):
+    """The kinds of deadlines; of those due in the same millisecond, lower ones come first."""
+
+    JOIN = 0
+    """The join phase is over. First, because a newcomer's time may end with the phase it waits for."""
+    SESSION = 1
+    """The session of a member expires."""
+    PENDING = 2
+    """An id that was handed out has not been used to join."""
+    SYNC = 3
+    """The time to sync is over."""
+    CLEANUP = 4
+    """Unused offsets, and the group if it is Empty, are checked for deletion."""
 
 
 class HasSession(Protocol):

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from group_coordinator.coordinator_state.committed import offset_key
 from group_coordinator.coordinator_state.coordinator import GroupCoordinator
 from group_coordinator.coordinator_state.layout import UNMEASURED, Layout
 from group_coordinator.coordinator_state.log import in_log_order
-from group_coordinator.coordinator_state.offsets.committed import offset_key
 from group_coordinator.coordinator_state.outages import NO_OUTAGES
 from group_coordinator.coordinator_state.requests import HeartbeatRequest
 from group_coordinator.coordinator_state.stored import decode_group, encode_group

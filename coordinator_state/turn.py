@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from group_coordinator.coordinator_state.deadlines import DeadlineKind, Deadlines
+from group_coordinator.coordinator_state.committed import CommittedOffsets
+from group_coordinator.coordinator_state.deadlines import Deadlines
 from group_coordinator.coordinator_state.events import ClockCorrected, GroupCreated
-from group_coordinator.coordinator_state.group import Group
+from group_coordinator.coordinator_state.group import DeadlineKind, Group
 from group_coordinator.coordinator_state.layout import UNMEASURED, Layout
-from group_coordinator.coordinator_state.offsets.committed import CommittedOffsets
 from group_coordinator.coordinator_state.outages import NO_OUTAGES
 
 if TYPE_CHECKING:

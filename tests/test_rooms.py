@@ -36,6 +36,12 @@ def test_no_arrow_leads_back() -> None:
     assert not [room for room in ROOMS if room in reached(imports, room)]
 
 
+def test_no_two_modules_or_folders_import_each_other_at_run_time() -> None:
+    graph = grimp.build_graph("group_coordinator", exclude_type_checking_imports=True, cache_dir=None)
+    packages = [module for module in graph.modules if graph.find_children(module)]
+    assert {name: back for name in packages if (back := graph.nominate_cycle_breakers(name))} == {}
+
+
 def test_the_picture_has_the_arrows_that_are_not_ways_over_others() -> None:
     imports = imported_rooms()
     needed = {

@@ -15,8 +15,8 @@ from group_coordinator.coordinator_state.classic.rebalance import (
     remove_member,
 )
 from group_coordinator.coordinator_state.classic.states import GroupState
-from group_coordinator.coordinator_state.deadlines import DeadlineKind
 from group_coordinator.coordinator_state.events import RebalanceCause
+from group_coordinator.coordinator_state.group import DeadlineKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable

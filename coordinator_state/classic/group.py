@@ -16,9 +16,9 @@ import msgspec
 from group_coordinator.coordinator_state.classic.member import Member, stored
 from group_coordinator.coordinator_state.classic.states import GroupState, transition
 from group_coordinator.coordinator_state.consumer_protocol import CONSUMER
-from group_coordinator.coordinator_state.deadlines import DeadlineKind
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.events import RebalanceCause
+from group_coordinator.coordinator_state.group import DeadlineKind
 from group_coordinator.coordinator_state.responses import (
     DescribedMember,
     GroupPicture,

@@ -19,9 +19,9 @@ from group_coordinator.coordinator_state.classic.rebalance import (
 )
 from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.coordinator_state.classic.static_members import is_repeat, take_over
-from group_coordinator.coordinator_state.deadlines import DeadlineKind
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.events import MemberAdded, MemberRejoined, RebalanceCause
+from group_coordinator.coordinator_state.group import DeadlineKind
 from group_coordinator.coordinator_state.responses import JoinGroupResponse
 
 if TYPE_CHECKING:

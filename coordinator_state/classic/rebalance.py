@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.coordinator_state.classic.subscriptions import subscribed_topics
 from group_coordinator.coordinator_state.config import INT32_MAX
-from group_coordinator.coordinator_state.deadlines import DeadlineKind
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.events import (
     AssignmentPropagated,
@@ -22,6 +21,7 @@ from group_coordinator.coordinator_state.events import (
     RebalancePostponed,
     StateChanged,
 )
+from group_coordinator.coordinator_state.group import DeadlineKind
 from group_coordinator.coordinator_state.requests import JoinGroupRequest
 from group_coordinator.coordinator_state.responses import JoinGroupResponse, SyncGroupResponse
 

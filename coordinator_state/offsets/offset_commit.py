@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 
 from group_coordinator.coordinator_state.classic.group import ClassicGroup
+from group_coordinator.coordinator_state.committed import CommittedOffset
 from group_coordinator.coordinator_state.deadlines import later
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.events import CommittedPartition, OffsetsCommitted, OffsetsOfTopic
-from group_coordinator.coordinator_state.offsets.committed import CommittedOffset
 from group_coordinator.coordinator_state.offsets.retention import await_expiry
 from group_coordinator.coordinator_state.responses import OffsetCommitResponse, PartitionResult, TopicResult
 

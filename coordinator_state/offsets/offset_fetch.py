@@ -18,8 +18,8 @@ from group_coordinator.coordinator_state.responses import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from group_coordinator.coordinator_state.committed import CommittedOffset
     from group_coordinator.coordinator_state.group import Group
-    from group_coordinator.coordinator_state.offsets.committed import CommittedOffset
     from group_coordinator.coordinator_state.requests import OffsetFetchRequest
     from group_coordinator.coordinator_state.turn import Turn
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from group_coordinator.coordinator_state.deadlines import DeadlineKind
 from group_coordinator.coordinator_state.events import (
     GroupDeleted,
     OffsetsDeleted,
@@ -22,12 +21,13 @@ from group_coordinator.coordinator_state.events import (
     PartitionsOfTopic,
     StateChanged,
 )
+from group_coordinator.coordinator_state.group import DeadlineKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from group_coordinator.coordinator_state.committed import CommittedOffset
     from group_coordinator.coordinator_state.group import Group
-    from group_coordinator.coordinator_state.offsets.committed import CommittedOffset
     from group_coordinator.coordinator_state.turn import Turn
 
 __all__ = ["await_expiry", "clean_up", "delete_offsets", "end_group"]

@@ -10,13 +10,13 @@ import msgspec
 
 from group_coordinator.coordinator_state.classic.group import ClassicGroup
 from group_coordinator.coordinator_state.classic.states import GroupState
-from group_coordinator.coordinator_state.config import GroupConfig
-from group_coordinator.coordinator_state.deadlines import LATEST_MS
-from group_coordinator.coordinator_state.offsets.committed import (
+from group_coordinator.coordinator_state.committed import (
     CommittedOffset,
     CommittedOffsets,
     offset_key,
 )
+from group_coordinator.coordinator_state.config import GroupConfig
+from group_coordinator.coordinator_state.deadlines import LATEST_MS
 from group_coordinator.coordinator_state.outages import NO_OUTAGES, Outage, Outages
 from group_coordinator.coordinator_state.responses import FetchedOffset, FetchedOffsetsOfTopic
 from group_coordinator.coordinator_state.step import Channel, StepResult

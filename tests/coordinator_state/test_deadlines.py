@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from group_coordinator.coordinator_state import deadlines as module
 from group_coordinator.coordinator_state.classic.group import ClassicGroup
 from group_coordinator.coordinator_state.classic.member import Member
-from group_coordinator.coordinator_state.deadlines import Deadline, DeadlineKind, Deadlines
+from group_coordinator.coordinator_state.deadlines import Deadline, Deadlines
+from group_coordinator.coordinator_state.group import DeadlineKind
 
 
 def member(name: str) -> Member:

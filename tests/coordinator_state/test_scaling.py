@@ -15,10 +15,10 @@ import msgspec
 import pytest
 
 from group_coordinator.coordinator_state.classic.group import ClassicGroup
+from group_coordinator.coordinator_state.committed import CommittedOffsets
 from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.coordinator import GroupCoordinator
 from group_coordinator.coordinator_state.log import Record
-from group_coordinator.coordinator_state.offsets.committed import CommittedOffsets
 from group_coordinator.coordinator_state.step import StepResult, step
 from group_coordinator.coordinator_state.stored import decode_group
 from group_coordinator.coordinator_state.turn import Turn

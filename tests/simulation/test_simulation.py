@@ -13,8 +13,8 @@ from group_coordinator.checkpoints import standing
 from group_coordinator.checkpoints.ledger import Begun, Ledger, Notes
 from group_coordinator.client.membership import Membership
 from group_coordinator.coordinator_state.clocks import Span
-from group_coordinator.coordinator_state.deadlines import DeadlineKind
 from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.coordinator_state.group import DeadlineKind
 from group_coordinator.coordinator_state.offsets import offset_commit
 from group_coordinator.coordinator_state.standstills import PartitionOutages
 from group_coordinator.coordinator_state.step import step

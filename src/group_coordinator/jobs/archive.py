@@ -21,6 +21,8 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.state import GroupStateTimeout
 
 from group_coordinator.deploy.jars import JarError
+from group_coordinator.jobs.session import QUIET_ARCHIVE, archive_file, create_session
+from group_coordinator.jobs.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,39 +30,22 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.state import GroupState
 
-__all__ = ["archive_options", "make_archive"]
+__all__ = ["make_archive"]
 
 _EXIT_S = 300
 """Within which Java writes the archive."""
 _NOBODY = "127.0.0.1:1"
 _AT_ONCE_MS = 1_000
-_QUIET = "-Xlog:cds*=off"
-"""Java would say at each start that an archive does not fit."""
-
-
-def archive_options() -> str:
-    """Options with which a JVM uses the archive; none if there is no archive."""
-    file = _file()
-    return f"-XX:SharedArchiveFile={file} {_QUIET}" if file.exists() else ""
-
-
-def _file() -> Path:
-    # The archive fits the paths of pyspark's jars, and so this environment alone.
-    return Path(sys.prefix, "spark.jsa")
 
 
 def make_archive() -> Path:
     """Make the archive in the place of one that is there. Raises `JarError` if that does not work."""
-    # Not before it is wanted: the session imports this module.
-    from group_coordinator.jobs.session import create_session  # noqa: PLC0415
-    from group_coordinator.jobs.settings import Settings  # noqa: PLC0415
-
-    file = _file()
+    file = archive_file()
     with tempfile.TemporaryDirectory(dir=file.parent) as directory:
         made = Path(directory, file.name)
         given = {"bootstrap.servers": "unused:9092", "checkpoint": directory}
         settings = Settings.load(None, {}, given)
-        java = f"-XX:ArchiveClassesAtExit={made} {_QUIET}"
+        java = f"-XX:ArchiveClassesAtExit={made} {QUIET_ARCHIVE}"
         spark = create_session(settings, progress=True, java=java)
         _load_classes(spark, directory)
         context: Any = spark.sparkContext

@@ -18,7 +18,6 @@ from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 
 from group_coordinator.deploy.jars import are_there, fetch
-from group_coordinator.jobs.archive import archive_options
 from group_coordinator.jobs.java import launch, session_of
 from group_coordinator.jobs.kafka_config import no_debug
 from group_coordinator.jobs.sasl import ALLOWED_URLS, token_endpoint
@@ -31,7 +30,16 @@ if TYPE_CHECKING:
 
     from group_coordinator.jobs.settings import Settings
 
-__all__ = ["DELTA", "SHORT_LIVED", "create_session", "is_one_process", "start_java"]
+__all__ = [
+    "DELTA",
+    "QUIET_ARCHIVE",
+    "SHORT_LIVED",
+    "archive_file",
+    "archive_options",
+    "create_session",
+    "is_one_process",
+    "start_java",
+]
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
@@ -40,6 +48,8 @@ DELTA = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
 """Delta's tables can only be read and written by a session that was made for it."""
+QUIET_ARCHIVE = "-Xlog:cds*=off"
+"""Java would say at each start that an archive of classes does not fit."""
 _LOG = f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"
 SHORT_LIVED = {
     # With the first compiler alone Java keeps 48 MB for what it compiles, which Delta and S3 fill.
@@ -124,6 +134,18 @@ def create_session(
     conf = _configured(settings, storage, defaults, progress=progress)
     launch(conf)
     return session_of(conf)
+
+
+def archive_file() -> Path:
+    """The archive of Java's classes, if there is one (`archive.py`)."""
+    # It fits the paths of pyspark's jars, and so this environment alone.
+    return Path(sys.prefix, "spark.jsa")
+
+
+def archive_options() -> str:
+    """Options with which a JVM uses the archive; none if there is no archive."""
+    file = archive_file()
+    return f"-XX:SharedArchiveFile={file} {QUIET_ARCHIVE}" if file.exists() else ""
 
 
 def start_java(settings: Settings, defaults: Mapping[str, str] = MappingProxyType({})) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from group_coordinator.coordinator_state.offsets.committed import CommittedOffsets
+from group_coordinator.coordinator_state.committed import CommittedOffsets
 from tests.coordinator_state.scenario import GROUP, Scenario, errors, of_partitions, only
 
 ONE = {"t": {0: 5}}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from group_coordinator.coordinator_state.offsets.committed import (
+from group_coordinator.coordinator_state.committed import (
     CommittedOffset,
     CommittedOffsets,
     offset_key,
@@ -113,7 +113,7 @@ def test_a_commit_reads_only_the_topics_it_names(monkeypatch):
     read = []
     decode = msgspec.msgpack.decode
     monkeypatch.setattr(
-        "group_coordinator.coordinator_state.offsets.committed.msgspec.msgpack.decode",
+        "group_coordinator.coordinator_state.committed.msgspec.msgpack.decode",
         lambda data, **kwargs: read.append(bytes(data)) or decode(data, **kwargs),
     )
     offsets = CommittedOffsets(stored)
