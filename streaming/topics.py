@@ -6,21 +6,19 @@ compaction the groups are lost to retention. So a coordinator refuses to start o
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka.admin import ACLOperation, ConfigResource, ConfigResourceType
 from kafka.errors import (
-    ClusterAuthorizationFailedError,
     KafkaError,
     NoError,
-    TopicAlreadyExistsError,
     TopicAuthorizationFailedError,
     UnknownTopicOrPartitionError,
     for_code,
 )
 
 from group_coordinator.jobs.connection import UnreachableError, admin_client
+from group_coordinator.jobs.new_topics import NoTopicError, make_topics
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -239,24 +237,13 @@ def _as_the_others(
 
 
 def _create(admin: KafkaAdminClient, specs: list[TopicSpec], replication_factor: int) -> None:
-    topics = {
-        spec.name: {
-            "num_partitions": spec.partitions,
-            "replication_factor": replication_factor,
-            "configs": {name: str(value) for name, value in spec.required.items()} | spec.initial,
-        }
-        for spec in specs
-    }
+    configs = ({name: str(value) for name, value in spec.required.items()} | spec.initial for spec in specs)
+    wanted = {spec.name: (spec.partitions, each) for spec, each in zip(specs, configs, strict=True)}
     try:
         # Another coordinator may be starting at the same time; what it makes is checked like any other topic.
-        with contextlib.suppress(TopicAlreadyExistsError):
-            admin.create_topics(topics)
-    except (ClusterAuthorizationFailedError, TopicAuthorizationFailedError):
-        names = ", ".join(topics)
-        raise TopicError(
-            f"rights are missing: Create on the cluster, to create {names}. Grant it, or create them yourself"
-        ) from None
-    admin.wait_for_topics([spec.name for spec in specs])
+        make_topics(admin, wanted, replication_factor)
+    except NoTopicError as error:
+        raise TopicError(str(error)) from None
 
 
 def _configs(admin: KafkaAdminClient, specs: list[TopicSpec]) -> dict[str, dict[str, str]]:

@@ -107,7 +107,7 @@ def test_lines_are_found() -> None:
 
 @pytest.mark.parametrize(
     ("heading", "sources", "least"),
-    [("What it says", SOURCES, 10), ("What a gateway says", GATEWAY, 10), ("What measure-lag says", LAG, 8)],
+    [("What it says", SOURCES, 10), ("What a gateway says", GATEWAY, 10), ("What measure-lag says", LAG, 7)],
 )
 def test_the_guide_has_every_line_and_no_other(heading: str, sources: list[Path], least: int) -> None:
     said = set().union(*(lines_of(path.read_text()) for path in sources))

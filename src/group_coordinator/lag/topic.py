@@ -9,20 +9,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 from kafka import KafkaProducer
-from kafka.errors import (
-    ClusterAuthorizationFailedError,
-    KafkaError,
-    NoError,
-    TopicAlreadyExistsError,
-    TopicAuthorizationFailedError,
-    UnknownTopicOrPartitionError,
-    for_code,
-)
+from kafka.errors import KafkaError, NoError, UnknownTopicOrPartitionError, for_code
 
 from group_coordinator.client.channel import settings_of
 from group_coordinator.client.lag_log import MeasuredPartition, MeasuredTopic, Measurement
 from group_coordinator.client.messages import message_of
 from group_coordinator.jobs.connection import UnreachableError, admin_client
+from group_coordinator.jobs.new_topics import NoTopicError, make_topics
 from group_coordinator.jobs.producers import close_producer
 
 if TYPE_CHECKING:
@@ -104,10 +97,6 @@ def _measurement(group: GroupLag, at_ms: int, interval_ms: int) -> Measurement:
     )
 
 
-class _NoTopicError(Exception):
-    """The topic is not there, and is not to be made; the message is one line."""
-
-
 class LagTopic:
     """Writes while the context is open. If Kafka takes nothing, a newer measurement replaces one that waits.
 
@@ -165,7 +154,7 @@ class LagTopic:
             written, problem = 0, None
             try:
                 written, problem = self._write(measurements)
-            except (KafkaError, UnreachableError, _NoTopicError, OSError, ValueError) as error:
+            except (KafkaError, UnreachableError, NoTopicError, OSError, ValueError) as error:
                 # The last two are about files and settings of TLS and logins.
                 problem = message_of(error) if isinstance(error, KafkaError) else str(error)
             self._count(written, superseded + len(measurements) - written)
@@ -205,7 +194,7 @@ class LagTopic:
         return len(futures) - len(problems), message_of(problems[0]) if problems else None
 
     def _prepare(self) -> None:
-        """Look whether the topic is there. Raises `_NoTopicError`, or a KafkaError."""
+        """Look whether the topic is there. Raises `NoTopicError`, or a KafkaError."""
         with admin_client(self._kafka_config) as admin:
             (described,) = admin.describe_topics([self._topic])
             error = for_code(described["error_code"])
@@ -214,18 +203,6 @@ class LagTopic:
             if error is not UnknownTopicOrPartitionError:
                 raise error
             if not self._settings.create_topics:
-                raise _NoTopicError("it is not there. Create it, or start with --create-topics")
-            options = {
-                "num_partitions": self._settings.requests_partitions,
-                "replication_factor": self._settings.replication_factor,
-                "configs": _CONFIGS,
-            }
-            try:
-                admin.create_topics({self._topic: options})
-            except TopicAlreadyExistsError:
-                log.info("topic %s has been made by somebody else", self._topic)
-            except (ClusterAuthorizationFailedError, TopicAuthorizationFailedError):
-                raise _NoTopicError(
-                    "rights are missing: Create on the cluster. Grant it, or create the topic yourself"
-                ) from None
-            admin.wait_for_topics([self._topic])
+                raise NoTopicError("it is not there. Create it, or start with --create-topics")
+            wanted = {self._topic: (self._settings.requests_partitions, _CONFIGS)}
+            make_topics(admin, wanted, self._settings.replication_factor)
