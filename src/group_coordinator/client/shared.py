@@ -210,9 +210,6 @@ class SharedConnection(Closing):
     def _apart(self, answer: AnyAnswer, beats: list[_Beat]) -> list[tuple[_MemberChannel, AnyAnswer]]:
         """The answer that each of the heartbeats would have got."""
         if isinstance(answer, HeartbeatResponse) and answer.members:
-            if len(answer.members) != len(beats):
-                # Somebody else's. Their members go by the answers to newer ones.
-                return []
             errors = [Errors.for_code(each.error_code) for each in answer.members]
             return [
                 (member, HeartbeatResponse.to(request.reply_to, request.group_id, error))
