@@ -20,11 +20,11 @@ from benchmarks.report import medians_of, show, write
 from group_coordinator.client.lag_log import MeasuredPartition, MeasuredTopic, Measurement
 from group_coordinator.coordinator_state.responses import GroupPicture, PicturedMember
 from group_coordinator.page.app import App
-from group_coordinator.page.known import Known, Sources
 from group_coordinator.page.lags import Measured
 from group_coordinator.page.measurements import Measurements
 from group_coordinator.page.memory import Memory
 from group_coordinator.page.pulse import Pulse
+from group_coordinator.page.questions import Questions, Sources
 
 ASKED: Mapping[str, tuple[str, dict[str, Any]]] = {
     "the list": ("/", {}),
@@ -70,7 +70,7 @@ def run(plan: Plan, file: Path | None) -> None:
         measured = msgspec.json.encode(_measurement(picture.group_id, number))
         measurements.take(SimpleNamespace(value=measured))
     filled_s = time.perf_counter() - begun
-    app = App(Known(Sources(_Live(memory, Pulse()), _Lags(), measurements=lambda: measurements)))
+    app = App(Questions(Sources(_Live(memory, Pulse()), _Lags(), measurements=lambda: measurements)))
     rounds = [{name: _ask(app, *asked) for name, asked in ASKED.items()} for _ in range(plan.rounds)]
     figures = medians_of(rounds)
     show(

@@ -98,10 +98,11 @@ class Clock:
     ) -> None:
         self._pace = pace
         progress = progress or Progress()
-        self._stalled, self._caught_up, timers, self._is_quiet, self._probes = progress
+        self._stalled, self._caught_up = progress.stalled, progress.caught_up
+        self._is_quiet, self._probes = progress.is_quiet, progress.probes
         self._first_offset = 0
         self._log_time = LogTime(pace.max_gap_ms, reached_ms)
-        self._schedule = Schedule(pace, Timers() if timers is None else timers)
+        self._schedule = Schedule(pace, Timers() if progress.timers is None else progress.timers)
         self._keeper = Timekeeper(pace)
         self._says_farewell = True
         self._failure: ClockStoppedError | None = None

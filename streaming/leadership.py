@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from group_coordinator.jobs.settings import Settings
     from group_coordinator.jobs.signals import StopEvent
-    from group_coordinator.streaming.metrics import Watch
+    from group_coordinator.streaming.metrics import Vitals
     from group_coordinator.streaming.ticks import Tick
     from group_coordinator.streaming.warmth import Warmth
 
@@ -74,7 +74,7 @@ class Leadership:
         self,
         settings: Settings,
         coordinator: str,
-        watch: Watch,
+        vitals: Vitals,
         check_jvm: Callable[[], object],
         warmth: Warmth,
         alive_at: str | None,
@@ -84,7 +84,7 @@ class Leadership:
         self.coordinator = coordinator
         self._quiet_s = _quiet_s(settings)
         self._stands_by = settings.standby
-        self._watch = watch
+        self._vitals = vitals
         self._check_jvm = check_jvm
         self._warmth = warmth
         self.alive_at = alive_at
@@ -113,20 +113,20 @@ class Leadership:
             rival = ticks.running(self._quiet_s)
             if rival is None or rival.coordinator == self.coordinator or self._has_ended(rival, ticks):
                 if standing_by_for:
-                    self._watch.health.does(Activity.STARTING)
-                    self._watch.metrics.standby.set(0)
+                    self._vitals.health.does(Activity.STARTING)
+                    self._vitals.metrics.standby.set(0)
                     self._say(f"{standing_by_for} has ended: taking over")
                 return
             if ticks.is_live and not self._stands_by:
                 raise _is_running(rival)
             if ticks.is_live and standing_by_for != rival.coordinator:
                 standing_by_for = rival.coordinator
-                self._watch.metrics.standby.set(1)
+                self._vitals.metrics.standby.set(1)
                 self._warmth.begin(lambda: ticks.position)
                 self._say(f"standing by: {rival.coordinator} is the coordinator of these topics")
             if standing_by_for:
                 self._check_jvm()
-                self._watch.health.does(Activity.WARM if self._warmth.is_warm else Activity.STANDING_BY)
+                self._vitals.health.does(Activity.WARM if self._warmth.is_warm else Activity.STANDING_BY)
 
     def _has_ended(self, rival: Tick, ticks: TickReader) -> bool:
         if rival.alive_at is None:

@@ -33,7 +33,7 @@ from group_coordinator.streaming.noting import Noting, Reading
 from group_coordinator.streaming.polling import Pause, Polling
 from group_coordinator.streaming.quiet import Quietness
 from group_coordinator.streaming.restarts import Restarts
-from group_coordinator.streaming.timers import Known
+from group_coordinator.streaming.timers import DeadlinesKnown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from group_coordinator.jobs.signals import StopEvent
     from group_coordinator.streaming.clock import Clock
     from group_coordinator.streaming.corrections import Corrections
-    from group_coordinator.streaming.metrics import Watch
+    from group_coordinator.streaming.metrics import Vitals
     from group_coordinator.streaming.probes import Probes
     from group_coordinator.streaming.topic_watch import TopicWatch
 
@@ -70,7 +70,7 @@ class Queries:
         settings: Settings,
         files: CheckpointFiles,
         start: Callable[[Notes, bool], StreamingQuery],
-        watch: Watch,
+        vitals: Vitals,
         topics: TopicWatch,
         probes: Probes,
         corrections: Corrections,
@@ -80,18 +80,18 @@ class Queries:
         self._settings = settings
         self._files = files
         self._start = start
-        self._batches, self._health, metrics, self._counts = watch
+        self._batches, self._health, self._counts = vitals.batches, vitals.health, vitals.counts
         self._topics = topics
         self._probes = probes
         self._corrections = corrections
         self._stopping = stopping
         self._say = say
         self._limit = GroupLimit(settings.max_groups)
-        self.noting = Noting(settings, files, self._limit, metrics, say)
-        self._news = ClockNews(settings.topics_clock, metrics, self._counts, say)
+        self.noting = Noting(settings, files, self._limit, vitals.metrics, say)
+        self._news = ClockNews(settings.topics_clock, vitals.metrics, self._counts, say)
         self._restarts = Restarts(settings.stall_ms, settings.clock_max_gap_ms)
         self._quietness = Quietness(time.monotonic())
-        self._known = Known(self._counts.timers, settings.group.group_max_session_timeout_ms / 1000)
+        self._known = DeadlinesKnown(self._counts.timers, settings.group.group_max_session_timeout_ms / 1000)
         self.newest: StreamingQuery | None = None
         """The one of this clock that has begun last."""
         self.have_begun = False

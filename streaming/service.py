@@ -20,8 +20,8 @@ from group_coordinator.jobs.endpoint import serving
 from group_coordinator.jobs.health import Health
 from group_coordinator.jobs.job import failing_as, spark_until_stopped
 from group_coordinator.jobs.kafka_config import python_client_config
-from group_coordinator.jobs.lag import LagWatch
 from group_coordinator.jobs.session import start_java
+from group_coordinator.jobs.unread import UnreadWatch
 from group_coordinator.streaming.corrections import Corrections
 from group_coordinator.streaming.counts import Counts, CountsParam
 from group_coordinator.streaming.daemon import daemon_defaults, why_not_short
@@ -34,7 +34,7 @@ from group_coordinator.streaming.metrics import (
     DecisionMetrics,
     GroupMetrics,
     JobMetrics,
-    Watch,
+    Vitals,
 )
 from group_coordinator.streaming.probes import Probes
 from group_coordinator.streaming.queries import Queries
@@ -74,11 +74,11 @@ def _run(settings: Settings, say: Callable[[str], None], *, progress: bool) -> N
     client_config = python_client_config(settings.bootstrap_servers, settings.kafka)
     registry = CollectorRegistry()
     batches = BatchWatch(QUERY_NAME)
-    watch = Watch(batches, Health(batches, settings.stall_ms), JobMetrics(registry), Counts())
+    vitals = Vitals(batches, Health(batches, settings.stall_ms), JobMetrics(registry), Counts())
     with ExitStack() as stack:
         # First of all: if somebody else has the port, nobody has to wait for Kafka and Spark to be told.
         stack.enter_context(
-            serving(settings.metrics_host, settings.metrics_port, registry, watch.health, say)
+            serving(settings.metrics_host, settings.metrics_port, registry, vitals.health, say)
         )
         # Not before: a start that cannot be would wait for it.
         start_java(settings, daemon_defaults())
@@ -97,7 +97,7 @@ def _run(settings: Settings, say: Callable[[str], None], *, progress: bool) -> N
         if settings.metrics_port >= 0:
             ProcessCollector(registry=registry)
             registry.register(stack.enter_context(GroupMetrics(settings.topics_groups, client_config)))
-            lag = LagWatch(settings.topics_requests, client_config, lambda: batches.read)
+            lag = UnreadWatch(settings.topics_requests, client_config, lambda: batches.read)
             registry.register(stack.enter_context(lag))
             registry.register(stack.enter_context(CheckpointMetrics(settings.checkpoint)))
         spark, stopping = stack.enter_context(
@@ -105,11 +105,11 @@ def _run(settings: Settings, say: Callable[[str], None], *, progress: bool) -> N
         )
         stack.enter_context(loading(spark, settings, partitions))
         why_not = why_not_short(spark.sparkContext.getConf())
-        watch.metrics.short_worker.set(why_not is None)
+        vitals.metrics.short_worker.set(why_not is None)
         if why_not is not None:
             say(f"groups take pyspark's own Python worker, which holds a tenth as many: {why_not}")
         spark.streams.addListener(batches)
-        counts = spark.sparkContext.accumulator(watch.counts, CountsParam())
+        counts = spark.sparkContext.accumulator(vitals.counts, CountsParam())
         if settings.metrics_port >= 0:
             registry.register(DecisionMetrics(lambda: counts.value))
             spark.streams.addListener(BatchMetrics(registry, QUERY_NAME))
@@ -119,7 +119,7 @@ def _run(settings: Settings, say: Callable[[str], None], *, progress: bool) -> N
         leadership = Leadership(
             settings,
             f"{socket.gethostname()}:{os.getpid()}",
-            watch,
+            vitals,
             spark.sparkContext.statusTracker().getActiveJobsIds,
             Warmth(spark, settings, partitions, say),
             lifeline.address,
@@ -132,7 +132,7 @@ def _run(settings: Settings, say: Callable[[str], None], *, progress: bool) -> N
             # Somebody may have added partitions while this coordinator stood by.
             partitions = prepare_topics(settings, client_config)
         if not stopping.is_set():
-            _coordinate(settings, client_config, partitions, spark, counts, leadership, watch, say)
+            _coordinate(settings, client_config, partitions, spark, counts, leadership, vitals, say)
     say("stopped")
 
 
@@ -143,7 +143,7 @@ def _coordinate(
     spark: SparkSession,
     counts: Accumulator[Counts],
     leadership: Leadership,
-    watch: Watch,
+    vitals: Vitals,
     say: Callable[[str], None],
 ) -> None:
     """Open the checkpoint, and run queries from it until asked to stop."""
@@ -161,11 +161,11 @@ def _coordinate(
     files = CheckpointFiles(spark, settings.checkpoint)
     done = newest_committed(files)
     if done is not None:
-        watch.batches.read = done.offsets
+        vitals.batches.read = done.offsets
     else:
         # As Spark does it. The first batch may never end, and its requests are unread until it does.
         begin = offsets_at(client_config, settings.topics_requests, settings.starting_offsets)
-        watch.batches.read = {settings.topics_requests: begin}
+        vitals.batches.read = {settings.topics_requests: begin}
 
     def start(notes: Notes, catches_up: bool) -> StreamingQuery:  # noqa: FBT001 - as it is called
         arguments = FunctionArguments.of(settings, secret, partitions, notes)
@@ -180,6 +180,6 @@ def _coordinate(
     corrections = Corrections.of(settings, client_config, files)
     with TopicWatch(check) as topics, probes:
         queries = Queries(
-            settings, files, start, watch, topics, probes, corrections, leadership.stopping, say
+            settings, files, start, vitals, topics, probes, corrections, leadership.stopping, say
         )
-        Supervision(settings, spark, leadership, watch.health, corrections, queries, say).run()
+        Supervision(settings, spark, leadership, vitals.health, corrections, queries, say).run()

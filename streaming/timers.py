@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 
-__all__ = ["Known", "Timers"]
+__all__ = ["DeadlinesKnown", "Timers"]
 
 _UNIT_MS = 100
 _SPARE_S = 60
@@ -59,7 +59,7 @@ class Timers:
         return min((at_ms for at_ms in self._groups if at_ms > after_ms), default=None)
 
 
-class Known:
+class DeadlinesKnown:
     """Whether the deadlines of all members are known. Once they are they stay so: each batch tells its moves.
 
     `longest_session_s`: the longest session that a member may have.

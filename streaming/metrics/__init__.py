@@ -10,6 +10,6 @@ from __future__ import annotations
 from group_coordinator.streaming.metrics.checkpoint import CheckpointMetrics
 from group_coordinator.streaming.metrics.decisions import DecisionMetrics
 from group_coordinator.streaming.metrics.groups import GroupMetrics
-from group_coordinator.streaming.metrics.job import JobMetrics, Watch
+from group_coordinator.streaming.metrics.job import JobMetrics, Vitals
 
-__all__ = ["CheckpointMetrics", "DecisionMetrics", "GroupMetrics", "JobMetrics", "Watch"]
+__all__ = ["CheckpointMetrics", "DecisionMetrics", "GroupMetrics", "JobMetrics", "Vitals"]

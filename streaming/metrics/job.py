@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from group_coordinator.jobs.health import Health
     from group_coordinator.streaming.counts import Counts
 
-__all__ = ["JobMetrics", "Watch"]
+__all__ = ["JobMetrics", "Vitals"]
 
 
 class JobMetrics:
@@ -65,7 +65,7 @@ class JobMetrics:
         self._outage_seconds.inc((outage.end_ms - outage.start_ms) / 1000)
 
 
-class Watch(NamedTuple):
+class Vitals(NamedTuple):
     """All that tells how the job is: to itself, to its clock, and to its port."""
 
     batches: BatchWatch

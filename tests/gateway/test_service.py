@@ -69,7 +69,7 @@ def test_a_broker_beyond_the_ports_is_left_out_logged_once_and_counted(
 ) -> None:
     async def story(gateway: Gateway, port: int) -> None:
         gateway._brokers.replace({each: Address(f"b{each}", 9092) for each in range(3)}, 0)
-        gateway._places.settle()
+        gateway._endpoints.settle()
         for _ in range(2):
             assert offered(gateway, 0, 1, 2) == [(0, port + 1), (1, port + 2)]
         assert gateway._brokers.reachable == (0, 1)

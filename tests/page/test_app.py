@@ -21,11 +21,11 @@ from group_coordinator.coordinator_state.events import CommittedPartition, Offse
 from group_coordinator.history.errors import HistoryError
 from group_coordinator.history.story import Story
 from group_coordinator.page.app import App
-from group_coordinator.page.known import Known, Sources
 from group_coordinator.page.lags import Measured
 from group_coordinator.page.measurements import Measurements
 from group_coordinator.page.memory import Limits, Memory
 from group_coordinator.page.pulse import Pulse
+from group_coordinator.page.questions import Questions, Sources
 from tests.page.filled import BREAKOUT, HOSTILE_GROUP, IMAGE, SCRIPT, Filled, lag_of
 
 GROUP = {
@@ -140,7 +140,7 @@ def application(
     now: datetime = NOW,
 ) -> App:
     sources = Sources(live, Lags(lag_of), past, measurements, "kafka:9092")
-    return App(Known(sources, lambda: now), hosts)
+    return App(Questions(sources, lambda: now), hosts)
 
 
 Get = Callable[..., Answer]

@@ -16,7 +16,7 @@ from group_coordinator.coordinator_state.events import RebalanceCause
 from group_coordinator.coordinator_state.outages import Outage
 from group_coordinator.jobs.batch_metrics import BatchMetrics
 from group_coordinator.jobs.kafka_config import python_client_config
-from group_coordinator.jobs.lag import LagWatch
+from group_coordinator.jobs.unread import UnreadWatch
 from group_coordinator.streaming.counts import Counts
 from group_coordinator.streaming.metrics import CheckpointMetrics, DecisionMetrics, GroupMetrics, JobMetrics
 from group_coordinator.streaming.metrics import groups as metrics_of_groups
@@ -258,7 +258,7 @@ def test_names_are_as_prometheus_wants_them(topic: str, bootstrap_servers: str) 
     BatchMetrics(registry, "the-query-under-test")
     JobMetrics(registry)
     config = python_client_config(bootstrap_servers, {})
-    with GroupMetrics(topic, config) as metrics, LagWatch(topic, config, lambda: {topic: {}}) as lag:
+    with GroupMetrics(topic, config) as metrics, UnreadWatch(topic, config, lambda: {topic: {}}) as lag:
         registry.register(metrics)
         registry.register(lag)
         families = wait_for(lambda: len(found := list(registry.collect())) == 38 and found)

@@ -27,7 +27,7 @@ from group_coordinator.streaming import noting, queries, supervision
 from group_coordinator.streaming.clock import ClockStoppedError, Progress
 from group_coordinator.streaming.counts import Counts
 from group_coordinator.streaming.errors import CoordinatorError
-from group_coordinator.streaming.metrics import JobMetrics, Watch
+from group_coordinator.streaming.metrics import JobMetrics, Vitals
 from group_coordinator.streaming.polling import Pause
 from group_coordinator.streaming.queries import Queries
 from group_coordinator.streaming.supervision import Supervision
@@ -168,7 +168,7 @@ class Stage:
         self.batches = BatchWatch("the query")
         self.counts = Counts()
         metrics = JobMetrics(CollectorRegistry())
-        watch = Watch(self.batches, Health(self.batches, 9_000), metrics, self.counts)
+        vitals = Vitals(self.batches, Health(self.batches, 9_000), metrics, self.counts)
         leadership: Any = SimpleNamespace(
             coordinator="me", alive_at=None, stopping=self.stopping, await_turn=lambda ticks: None
         )
@@ -195,7 +195,7 @@ class Stage:
             settings,
             self.files,
             self.start,
-            watch,
+            vitals,
             self.topics,
             self.probes,  # type: ignore[arg-type]
             corrections,
@@ -203,7 +203,7 @@ class Stage:
             self.said.append,
         )
         self.under_test = Supervision(
-            settings, nothing, leadership, watch.health, corrections, under_test, self.said.append
+            settings, nothing, leadership, vitals.health, corrections, under_test, self.said.append
         )
 
     def make_clock(self, *arguments: Any) -> FakeClock:

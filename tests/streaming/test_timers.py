@@ -6,7 +6,7 @@ import pytest
 
 from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.streaming.counts import Counts, CountsParam
-from group_coordinator.streaming.timers import Known, Timers
+from group_coordinator.streaming.timers import DeadlinesKnown, Timers
 from tests.coordinator_state.test_step import call, join
 
 DAY_MS = 86_400_000
@@ -64,8 +64,8 @@ LONGEST_SESSION_S = 1_800
 
 
 @pytest.fixture
-def known(timers: Timers) -> Known:
-    return Known(timers, LONGEST_SESSION_S)
+def known(timers: Timers) -> DeadlinesKnown:
+    return DeadlinesKnown(timers, LONGEST_SESSION_S)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def known(timers: Timers) -> Known:
     [(0, True, True), (0, False, True), (2, True, True), (2, False, False), (3, True, False)],
 )
 def test_all_are_known_when_all_groups_have_told_theirs(
-    groups: int, is_quiet: bool, is_known: bool, timers: Timers, known: Known
+    groups: int, is_quiet: bool, is_known: bool, timers: Timers, known: DeadlinesKnown
 ) -> None:
     """Two have. While requests come a group may have told its timer, and not be counted yet."""
     timers.add(moves((None, 20_000), (None, 20_000)))
@@ -81,7 +81,7 @@ def test_all_are_known_when_all_groups_have_told_theirs(
     assert known.all is is_known
 
 
-def test_all_are_known_after_the_longest_session(known: Known) -> None:
+def test_all_are_known_after_the_longest_session(known: DeadlinesKnown) -> None:
     """That is counted from when time counts."""
     for at_s in (100, LONGEST_SESSION_S + 160):
         known.look(1, at_s, is_quiet=False)
@@ -91,7 +91,7 @@ def test_all_are_known_after_the_longest_session(known: Known) -> None:
 
 
 def test_what_is_known_stays_known_until_another_coordinator_may_have_moved_it(
-    timers: Timers, known: Known
+    timers: Timers, known: DeadlinesKnown
 ) -> None:
     timers.add(moves((None, 20_000)))
     known.look(1, 0, is_quiet=True)

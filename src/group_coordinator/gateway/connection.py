@@ -556,13 +556,13 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._go_on(alone)
 
         security = self._security
-        story = guard(request, security.groups_prefix) if security.asks_rights else unguarded(request)
+        exchange = guard(request, security.groups_prefix) if security.asks_rights else unguarded(request)
         if request.elements <= Limits.elements_alone:
-            self._advance(story, None, slot, reply)
+            self._advance(exchange, None, slot, reply)
         else:
             self._holders.add(alone)
             # To read it may have taken so long that others come first.
-            self._work.in_turn(lambda: self._advance(story, None, slot, reply))
+            self._work.in_turn(lambda: self._advance(exchange, None, slot, reply))
 
     def _throttle(self, api_key: int, now_s: float) -> float:
         """Count a request for its user, or host; returns for how many seconds the client is not read then."""
@@ -621,12 +621,12 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._beating -= counted[1] == _HEARTBEAT
             self._services.pending.remove(*counted)
 
-    def _advance(self, story: Guard, told: Any, slot: LocalSlot, reply: Callable[[Any], None]) -> None:
-        """Do what `story` wants next, until it ends with the response for `slot`."""
+    def _advance(self, exchange: Guard, told: Any, slot: LocalSlot, reply: Callable[[Any], None]) -> None:
+        """Do what `exchange` wants next, until it ends with the response for `slot`."""
         if self._transport.is_closing():
             return
         try:
-            wanted = _next(story, told, reply)
+            wanted = _next(exchange, told, reply)
         except Exception:
             # A bug of ours, and this client's alone: the answers behind it are other clients'.
             log.exception("a response cannot be given")
@@ -637,14 +637,14 @@ class ClientConnection(asyncio.BufferedProtocol):
             return
         if not isinstance(wanted, Ask):
             self._holders.add(slot)
-            self._ask_rights(wanted, lambda it: self._advance(story, it, slot, reply))
+            self._ask_rights(wanted, lambda it: self._advance(exchange, it, slot, reply))
             return
         if not wanted.is_last:
             self._holders.add(slot)
         self._services.answer(
             wanted.request,
             self._client,
-            lambda it: self._work.in_turn(lambda: self._advance(story, it, slot, reply)),
+            lambda it: self._work.in_turn(lambda: self._advance(exchange, it, slot, reply)),
         )
         if wanted.is_last:
             self._go_on(slot)
@@ -824,10 +824,10 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._services.unread.hold(self, count, time.monotonic())
 
 
-def _next(story: Guard, told: Any, reply: Callable[[Any], None]) -> Iterable[Right] | Ask | None:
-    """Go on with `story`; returns what it wants, or None after it has ended with the response."""
+def _next(exchange: Guard, told: Any, reply: Callable[[Any], None]) -> Iterable[Right] | Ask | None:
+    """Go on with `exchange`; returns what it wants, or None after it has ended with the response."""
     try:
-        return story.send(told)
+        return exchange.send(told)
     except StopIteration as end:
         reply(end.value)
         return None

@@ -87,8 +87,8 @@ _NOBODY = Sender("", "", 0, str)
 
 def guard(request: Request, prefix: str = "") -> Guard:
     """The guard of a local request. `prefix`: stands before the ids of groups in all that brokers know."""
-    story = _in_turns(request, _GUARDS[request.head.api_key])
-    return _prefixed(story, prefix) if prefix else story
+    exchange = _in_turns(request, _GUARDS[request.head.api_key])
+    return _prefixed(exchange, prefix) if prefix else exchange
 
 
 def unguarded(request: Request) -> Guard:
@@ -101,12 +101,12 @@ def right_of_member(group_id: str, prefix: str = "") -> Right:
     return _group(Operation.READ, prefix + group_id)
 
 
-def _prefixed(story: Guard, prefix: str) -> Guard:
+def _prefixed(exchange: Guard, prefix: str) -> Guard:
     """The same guard, whose rights are on the groups as the coordinator knows them."""
     told: Any = None
     while True:
         try:
-            wanted = story.send(told)
+            wanted = exchange.send(told)
         except StopIteration as end:
             return end.value
         if isinstance(wanted, Ask):
@@ -177,22 +177,22 @@ def _ask(request: Request) -> Guard:
     return (yield Ask(request))
 
 
-def _in_turns(request: Request, story: Callable[[Request], Guard]) -> Guard:
-    """Play `story` for some groups at a time, and put its responses together."""
+def _in_turns(request: Request, exchange: Callable[[Request], Guard]) -> Guard:
+    """Run `exchange` for some groups at a time, and put its responses together."""
     api_key, version = request.head.api_key, request.head.api_version
     many = _MANY.get(api_key)
     if many is None or version < many.since:
-        return (yield from story(request))
+        return (yield from exchange(request))
     groups = _once(getattr(request.message, many.named))
     turns = [
         _with(request, **{many.named: groups[start : start + AT_ONCE]})
         for start in range(0, len(groups), AT_ONCE)
     ]
     if len(turns) <= 1:
-        return (yield from story(_with(request, **{many.named: groups})))
+        return (yield from exchange(_with(request, **{many.named: groups})))
     count, entries, error = 0, [], None
     for turn in turns:
-        response = _denied(turn, error) if error else (yield from _held(story(turn)))
+        response = _denied(turn, error) if error else (yield from _held(exchange(turn)))
         added, encoded = entries_of(response)
         count += added
         entries.append(encoded)
@@ -221,12 +221,12 @@ def _once(groups: list[Any]) -> list[Any]:
     return list(by_id.values())
 
 
-def _held(story: Guard) -> Guard:
-    """The story, after whose requests something else may be asked."""
+def _held(exchange: Guard) -> Guard:
+    """The exchange, after whose requests something else may be asked."""
     told = None
     while True:
         try:
-            wanted = story.send(told)
+            wanted = exchange.send(told)
         except StopIteration as end:
             return end.value
         told = yield wanted._replace(is_last=False) if isinstance(wanted, Ask) else wanted

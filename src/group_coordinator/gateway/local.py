@@ -252,7 +252,7 @@ class Local:
                 self._send(asked, client, now_s, judged)
             case [HeartbeatRequest() as beat] if self.rules.refuses(beat, _record(beat), now_s) is None:
                 client.accepted = Beat.of(beat)
-                self._beats.add(client.accepted, lambda error: reply(to_kafka(request, [_Verdict(error)])))
+                self._beats.add(client.accepted, lambda error: reply(to_kafka(request, [_BeatAnswer(error)])))
             case _:
                 self._send(asked, client, now_s, respond)
 
@@ -517,7 +517,7 @@ class Local:
                 self._waiting.take(each)
 
 
-class _Verdict:
+class _BeatAnswer:
     """The response to one beat of many, as far as `to_kafka` looks."""
 
     def __init__(self, error_code: int) -> None:

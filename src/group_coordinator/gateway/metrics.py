@@ -14,7 +14,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.gateway.apis import APIS, Way
-from group_coordinator.gateway.tallies import Durations, Tally
+from group_coordinator.gateway.counters import Count, Durations
 from group_coordinator.jobs.health import Verdict, moving
 
 if TYPE_CHECKING:
@@ -61,12 +61,12 @@ class GatewayMetrics:
         for reason in ("too many", "unfinished requests", "unread responses"):
             # Prometheus sees an increase only of what was there before, and an alert looks at these.
             self.connections_closed.labels(reason)
-        self.requests = {key: Tally() for key, api in APIS.items() if api.way is not Way.HIDDEN}
+        self.requests = {key: Count() for key, api in APIS.items() if api.way is not Way.HIDDEN}
         """By API key."""
-        self.received, self.sent = Tally(), Tally()
+        self.received, self.sent = Count(), Count()
         """Bytes from clients and to them."""
         registry.register(_Passing(self))
-        self.responses: defaultdict[tuple[int, int], Tally] = defaultdict(Tally)
+        self.responses: defaultdict[tuple[int, int], Count] = defaultdict(Count)
         """By API key and error code, of which a message of Kafka's has few."""
         self.seconds = {key: Durations(_SECONDS) for key in _LOCAL}
         """From a request of a group to its response, by API key."""
@@ -90,19 +90,19 @@ class GatewayMetrics:
 
     def watch(self, local: Local, pending: Pending) -> None:
         """Tell of what these know, whenever somebody asks."""
-        self._registry.register(_Known(local, pending))
+        self._registry.register(_Elsewhere(local, pending))
 
 
 class _Passing:
-    """The tallies of what passes, and of what is answered."""
+    """Counts of what passes, and of what is answered."""
 
     def __init__(self, metrics: GatewayMetrics) -> None:
         self._metrics = metrics
 
     def collect(self) -> Iterator[Metric]:
         requests = CounterMetricFamily(_PREFIX + "requests", "Requests of clients.", labels=["api", "way"])
-        for key, tally in self._metrics.requests.items():
-            requests.add_metric([APIS[key].name, APIS[key].way.name.lower()], tally.total)
+        for key, count in self._metrics.requests.items():
+            requests.add_metric([APIS[key].name, APIS[key].way.name.lower()], count.total)
         yield requests
         passed = CounterMetricFamily(
             _PREFIX + "bytes", "Bytes from clients and to them.", labels=["direction"]
@@ -114,8 +114,8 @@ class _Passing:
             _PREFIX + "responses", "Responses of the gateway's own.", labels=["api", "error"]
         )
         # In one step: the event loop may count a new error meanwhile.
-        for (key, code), tally in list(self._metrics.responses.items()):
-            responses.add_metric([APIS[key].name, _name(code)], tally.total)
+        for (key, code), count in list(self._metrics.responses.items()):
+            responses.add_metric([APIS[key].name, _name(code)], count.total)
         yield responses
         seconds = HistogramMetricFamily(
             _PREFIX + "request_seconds", "From a request of a group to its response.", labels=["api"]
@@ -125,7 +125,7 @@ class _Passing:
         yield seconds
 
 
-class _Known:
+class _Elsewhere:
     """What is counted elsewhere."""
 
     def __init__(self, local: Local, pending: Pending) -> None:

@@ -152,7 +152,7 @@ class _Walk:
     )
 
     def __init__(self, head: RequestHead, names: frozenset[str]) -> None:
-        self._api_key, self._version, _ = head
+        self._api_key, self._version = head.api_key, head.api_version
         self._names = names
         self._kept = bytearray()
         """The begin of a part that is cut off."""

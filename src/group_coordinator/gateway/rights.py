@@ -123,7 +123,7 @@ class _Probe(NamedTuple):
     told: Callable[[Any], dict[Right, bool | None]]
 
 
-class _Known(NamedTuple):
+class _Remembered(NamedTuple):
     is_granted: bool
     until_s: float
 
@@ -155,7 +155,7 @@ class Rights:
         count: Callable[[bool], Any],
     ) -> None:
         self._send, self._count = send, count
-        self._known: dict[Right, _Known] = {}
+        self._known: dict[Right, _Remembered] = {}
         """The oldest first."""
 
     def ask(self, needed: Iterable[Right], now_s: float, then: Callable[[frozenset[Right]], None]) -> None:
@@ -202,7 +202,7 @@ class Rights:
         self._known.pop(right, None)
         while len(self._known) >= _MOST_REMEMBERED:
             del self._known[next(iter(self._known))]
-        self._known[right] = _Known(is_granted, now_s + (_GRANTED_S if is_granted else _DENIED_S))
+        self._known[right] = _Remembered(is_granted, now_s + (_GRANTED_S if is_granted else _DENIED_S))
 
 
 # -- requests that ask ---------------------------------------------------------------------------------

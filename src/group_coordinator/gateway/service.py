@@ -19,13 +19,13 @@ from group_coordinator.gateway.beats import Instants
 from group_coordinator.gateway.brokers import Brokers
 from group_coordinator.gateway.certificates import Certificates, foreign_names_ignored
 from group_coordinator.gateway.connection import ClientConnection
+from group_coordinator.gateway.endpoints import Endpoints
 from group_coordinator.gateway.errors import GatewayError
 from group_coordinator.gateway.groups import Groups, ListedGroup
 from group_coordinator.gateway.limits import Budget, Pending, Seldom, largest, longest
 from group_coordinator.gateway.listeners import Listeners
 from group_coordinator.gateway.local import Client, Local, Nodes, Origin
 from group_coordinator.gateway.parties import Parties
-from group_coordinator.gateway.places import Places
 from group_coordinator.gateway.rules import Rules
 from group_coordinator.gateway.security import security_of
 from group_coordinator.gateway.stream import Listener, Lookup, Reader, Writer
@@ -105,7 +105,9 @@ class Gateway:
         self._listeners = Listeners(settings, self._certificates, metrics)
         self._strangers = asyncio.Event()
         """An answer to a client has named a broker that is not known."""
-        self._places = Places(settings, self._brokers, self._listeners, self._connect, self._strangers.set)
+        self._endpoints = Endpoints(
+            settings, self._brokers, self._listeners, self._connect, self._strangers.set
+        )
         self.unfinished: Budget[ClientConnection] = Budget(
             "unfinished requests",
             "gateway.max.unfinished.bytes",
@@ -140,7 +142,7 @@ class Gateway:
                 return
             await loop.run_in_executor(None, self._stand_ready, stack, loop, partitions)
             self._listeners.make_room()
-            host, port = self._places.open()
+            host, port = self._endpoints.open()
             refreshing = loop.create_task(self._keep_brokers(admin))
             look_at(refreshing)
             self._health.serves(self._local)
@@ -188,7 +190,7 @@ class Gateway:
                 if not self._brokers.is_at(node_id, own):
                     log.info("broker %s is at %s:%s", node_id, *own)
             self._brokers.replace(found, time.monotonic())
-            self._places.settle()
+            self._endpoints.settle()
 
     async def _await_topics(
         self, admin: KafkaAdminClient, say: Callable[[str], None], stopping: asyncio.Event
@@ -236,7 +238,7 @@ class Gateway:
         stack.callback(reader.close)
         writer = Writer(loop, listener, settings.topics_requests, self._kafka_config)
         stack.callback(writer.close, _DRAIN_S)
-        nodes = Nodes(lambda: self._places.addresses, lambda: self._brokers.reachable)
+        nodes = Nodes(lambda: self._endpoints.addresses, lambda: self._brokers.reachable)
         if not settings.gateway_commit_unknown_topics:
             lookup = Lookup(loop, self._topics_told, self._kafka_config)
             stack.callback(lookup.close)
@@ -357,7 +359,7 @@ class Gateway:
 
     def address_of(self, node_id: int, own: Address) -> Address | None:
         """Return the gateway's address for a broker, which a response names at `own`; None if it has none."""
-        return self._places.address_of(node_id, own)
+        return self._endpoints.address_of(node_id, own)
 
     def connected(self, node_id: int, *, is_connected: bool) -> None:
         """Somebody has tried to connect to a broker."""

@@ -36,8 +36,8 @@ from group_coordinator.jobs.health import Activity, Health
 from group_coordinator.jobs.java_errors import first_line, with_stack
 from group_coordinator.jobs.job import failing_as, spark_until_stopped
 from group_coordinator.jobs.kafka_config import python_client_config
-from group_coordinator.jobs.lag import LagWatch
 from group_coordinator.jobs.session import SHORT_LIVED
+from group_coordinator.jobs.unread import UnreadWatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -102,7 +102,7 @@ def write_history(
             raise HistoryError(str(error)) from None
         if port >= 0:
             watch.begin(spark)
-            lag = LagWatch(settings.topics_events, client_config, lambda: watch.batches.read)
+            lag = UnreadWatch(settings.topics_events, client_config, lambda: watch.batches.read)
             watch.registry.register(stack.enter_context(lag))
         lag_query = LagQuery(spark, settings, client_config, watch.metrics.wrote, once=once)
         _write(spark, stopping, settings, watch, lag_query, say, once=once)

@@ -43,6 +43,7 @@ class RecordTimes:
         self._consumers: dict[bool, KafkaConsumer] = {}
         """By whether they read only records of committed transactions, once they are needed."""
         self._refused: dict[str, float] = {}
+        """Until when a topic is not tried again."""
 
     def close(self) -> None:
         """Disconnect."""
@@ -55,10 +56,8 @@ class RecordTimes:
 
         They are tried again after some minutes.
         """
-        self._refused = {
-            topic: until_s for topic, until_s in self._refused.items() if until_s > self._now_s()
-        }
-        return set(self._refused)
+        now_s = self._now_s()
+        return {topic for topic, until_s in self._refused.items() if until_s > now_s}
 
     def ask(self, wanted: Mapping[Place, Wanted]) -> dict[Place, Seen]:
         """Look for the first record in each part of a log.

@@ -23,7 +23,6 @@ from group_coordinator.page.answers import (
     Problem,
     Status,
 )
-from group_coordinator.page.known import FAILURES, Known
 from group_coordinator.page.queries import (
     EventsQuery,
     GroupQuery,
@@ -33,6 +32,7 @@ from group_coordinator.page.queries import (
     NoQuery,
     TimelineQuery,
 )
+from group_coordinator.page.questions import FAILURES, Questions
 from group_coordinator.page.stream import Streams, TooManyStreamsError
 from group_coordinator.page.web import Answer, Query, asked
 
@@ -86,18 +86,18 @@ OPERATIONS = (
 class Api:
     """Answers addresses below `PREFIX`. `description`: what `/openapi.json` says."""
 
-    def __init__(self, known: Known, streams: Streams, description: bytes) -> None:
-        self._known, self._streams = known, streams
+    def __init__(self, questions: Questions, streams: Streams, description: bytes) -> None:
+        self._questions, self._streams = questions, streams
         by_path: dict[str, Callable[[Any], Any]] = {
-            "/status": lambda _: known.status(),
-            "/groups": known.groups,
-            "/group": lambda query: known.group(query.group_id),
-            "/group/lag": lambda query: known.lag(query.group_id),
+            "/status": lambda _: questions.status(),
+            "/groups": questions.groups,
+            "/group": lambda query: questions.group(query.group_id),
+            "/group/lag": lambda query: questions.lag(query.group_id),
             "/group/timeline": self._timeline,
-            "/group/events": known.events,
+            "/group/events": questions.events,
             "/group/events/stream": self._stream,
-            "/history/groups": known.history_groups,
-            "/history": known.history,
+            "/history/groups": questions.history_groups,
+            "/history": questions.history,
         }
         self._operations = {each.path: (each, by_path[each.path]) for each in OPERATIONS}
         self._description = description
@@ -122,16 +122,18 @@ class Api:
         )
 
     def _timeline(self, query: TimelineQuery) -> Timeline:
-        story, since, until = self._known.timeline(query)
+        story, since, until = self._questions.timeline(query)
         return Timeline(since, until, story)
 
     def _stream(self, query: EventsQuery) -> Iterator[bytes]:
-        kept = self._known.kept(query.group_id)
+        kept = self._questions.kept(query.group_id)
         # Without a begin it is what comes from now on.
         first = (
-            self._known.kept(query.group_id, query.since, query.after) if query.since or query.after else []
+            self._questions.kept(query.group_id, query.since, query.after)
+            if query.since or query.after
+            else []
         )
-        return self._streams.begin(kept, first, lambda: self._known.kept(query.group_id))
+        return self._streams.begin(kept, first, lambda: self._questions.kept(query.group_id))
 
 
 def problem(status: HTTPStatus, detail: str, headers: tuple[tuple[str, str], ...] = ()) -> Answer:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from group_coordinator.history.timeline.style import STYLE
 from group_coordinator.page.api import PREFIX, Api, problem
-from group_coordinator.page.known import Known
 from group_coordinator.page.openapi import description
+from group_coordinator.page.questions import Questions
 from group_coordinator.page.site import Site, failed
 from group_coordinator.page.stream import Streams
 from group_coordinator.page.web import Answer, parse
@@ -45,10 +45,10 @@ class App:
     A page of somebody else's could otherwise have its own name point here and read along (DNS rebinding).
     """
 
-    def __init__(self, known: Known, hosts: Iterable[str] | None = None) -> None:
-        self._site = Site(known)
+    def __init__(self, questions: Questions, hosts: Iterable[str] | None = None) -> None:
+        self._site = Site(questions)
         self._streams = Streams()
-        self._api = Api(known, self._streams, description())
+        self._api = Api(questions, self._streams, description())
         self._hosts = None if hosts is None else frozenset(hosts)
 
     @contextmanager

@@ -36,9 +36,9 @@ from group_coordinator.page.html import (
     table,
     utc,
 )
-from group_coordinator.page.known import owned_by, when_asked
 from group_coordinator.page.lags import Measured
 from group_coordinator.page.memory import Kept
+from group_coordinator.page.questions import owned_by, when_asked
 
 __all__ = ["SPANS", "View", "now_part", "past_part", "past_picker", "since_links"]
 

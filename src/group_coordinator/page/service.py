@@ -13,10 +13,10 @@ from group_coordinator.jobs.hosts import host_of, written
 from group_coordinator.jobs.kafka_config import python_client_config
 from group_coordinator.jobs.settings import SettingsError
 from group_coordinator.page.app import App
-from group_coordinator.page.known import Known, Past, Sources
 from group_coordinator.page.lags import Lags
 from group_coordinator.page.live import Live
 from group_coordinator.page.live_lag import LiveLag
+from group_coordinator.page.questions import Past, Questions, Sources
 from group_coordinator.page.server import hosts_of, listen
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def serving(settings: PageSettings, say: Callable[[str], None]) -> Iterator[Live
         )
         live_lag = stack.enter_context(LiveLag(settings.topics_lag, client_config))
         sources = Sources(live, lags, past, lambda: live_lag.measurements, settings.bootstrap_servers)
-        app = App(Known(sources), hosts_of(settings.ui_host))
+        app = App(Questions(sources), hosts_of(settings.ui_host))
         port = stack.enter_context(listen(settings.ui_host, settings.ui_port, app))
         stack.enter_context(live)
         stack.enter_context(app.streaming())

@@ -18,8 +18,8 @@ from group_coordinator.page.group_page import (
     since_links,
 )
 from group_coordinator.page.html import link, note, page, said
-from group_coordinator.page.known import FAILURES, Known
 from group_coordinator.page.queries import GroupsQuery, HistoryGroupsQuery, TimelineQuery
+from group_coordinator.page.questions import FAILURES, Questions
 from group_coordinator.page.web import Answer, BadQueryError, Query, asked, time_in
 
 __all__ = ["Site", "failed"]
@@ -31,8 +31,8 @@ _STATIC = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "im
 class Site:
     """Answers addresses of pages, and of pictures and files."""
 
-    def __init__(self, known: Known) -> None:
-        self._known = known
+    def __init__(self, questions: Questions) -> None:
+        self._questions = questions
         self._pages: Mapping[str, Callable[[Query], Answer]] = {
             "/": self._groups,
             "/group": self._group,
@@ -56,7 +56,7 @@ class Site:
 
     def _groups(self, query: Query) -> Answer:
         chosen = asked({name: value for name, value in query.items() if name != "part"}, GroupsQuery)
-        body = groups_part(self._known.groups(chosen), chosen, self._known.points)
+        body = groups_part(self._questions.groups(chosen), chosen, self._questions.points)
         if "part" in query:
             return _html(body)
         form = search(
@@ -74,48 +74,48 @@ class Site:
         if "at" in query:
             at = time_in("at", query["at"])
             since, until = at - timedelta(seconds=span / 2), at + timedelta(seconds=span / 2)
-            story, reach = self._known.past_story(group_id, since, until)
+            story, reach = self._questions.past_story(group_id, since, until)
             body = past_picker(group_id, at, span) + _reach(reach) + past_part(story, at, since, until, span)
             return self._whole(f"{group_id} at {at:%Y-%m-%d %H:%M}", heading + body)
         last = _seconds(query, "last", _LAST)
         body = now_part(self._view(group_id, last))
         if "part" in query:
             return _html(body)
-        picker = past_picker(group_id, None, span) if self._known.has_history else ""
+        picker = past_picker(group_id, None, span) if self._questions.has_history else ""
         return self._whole(group_id, heading + picker + since_links(group_id, last) + body, live=True)
 
     def _view(self, group_id: str, last: int) -> View:
-        known, now = self._known, self._known.now()
-        picture = known.picture(group_id)
+        questions, now = self._questions, self._questions.now()
+        picture = questions.picture(group_id)
         return View(
             group_id=group_id,
-            story=known.story(group_id),
+            story=questions.story(group_id),
             picture=picture,
             # Only of groups that are there, because anybody may type any name into the address.
-            asked=None if picture is None else known.asked(group_id),
-            measurement=known.measurement(group_id),
-            events=known.kept(group_id),
+            asked=None if picture is None else questions.asked(group_id),
+            measurement=questions.measurement(group_id),
+            events=questions.kept(group_id),
             since=now - timedelta(seconds=last),
-            as_of=known.as_of(),
-            problem=known.problem,
+            as_of=questions.as_of(),
+            problem=questions.problem,
         )
 
     def _history(self, query: Query) -> Answer:
         chosen = asked(query, HistoryGroupsQuery)
-        found = self._known.history_groups(chosen)
+        found = self._questions.history_groups(chosen)
         form = search(chosen.q, "/history", "Group")
-        body = form + _reach(found.reaches_to) + history_part(found, chosen, self._known.now())
+        body = form + _reach(found.reaches_to) + history_part(found, chosen, self._questions.now())
         return self._whole("History", f"<h1>Groups of the past and present</h1>\n{body}")
 
     def _svg(self, query: Query) -> Answer:
-        story, since, until = self._known.timeline(_timeline_query(query))
+        story, since, until = self._questions.timeline(_timeline_query(query))
         body = timeline_svg(story, since, until)
         return Answer(
             body.encode(errors="replace"), kind="image/svg+xml; charset=utf-8", headers=_file("timeline.svg")
         )
 
     def _html(self, query: Query) -> Answer:
-        story, since, until = self._known.timeline(_timeline_query(query))
+        story, since, until = self._questions.timeline(_timeline_query(query))
         return _html(timeline_html(story, since, until), _file("timeline.html"))
 
     def _whole(self, title: str, body: str, *, live: bool = False) -> Answer:
@@ -123,9 +123,9 @@ class Site:
             page(
                 title,
                 body,
-                cluster=self._known.bootstrap_servers,
+                cluster=self._questions.bootstrap_servers,
                 live=live,
-                history=self._known.has_history,
+                history=self._questions.has_history,
             )
         )
 

@@ -1,4 +1,4 @@
-"""The lag of a job behind the ends of the topics that it reads."""
+"""The records of its topic that a job has not read: how many there are, and how old the oldest is."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from group_coordinator.jobs.batches import Offsets
 
-__all__ = ["LagWatch"]
+__all__ = ["UnreadWatch"]
 
 _log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class _Lag(NamedTuple):
     """When the oldest unread record was appended, in s since 1970; None if there is none."""
 
 
-class LagWatch(Collector):
+class UnreadWatch(Collector):
     """Asks Kafka every `look_s` seconds, in a thread, how much of the `topic` is unread.
 
     Spark tells the same of a batch once it has ended, which is too late for one that takes long. `read`
@@ -60,7 +60,7 @@ class LagWatch(Collector):
             # Kafka sends a record at least, and here one is enough.
             max_partition_fetch_bytes=1,
         )
-        self._thread = threading.Thread(target=self._run, name="lag-watch", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="unread-watch", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()

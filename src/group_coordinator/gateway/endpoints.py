@@ -1,4 +1,4 @@
-"""The places where clients find the brokers, and the broker that a connection stands for.
+"""The endpoints at which clients find the brokers, and the broker that a connection stands for.
 
 Each broker has a port of its own, or a name of its own on the one port (SNI). This is the only module that
 knows which of the two it is.
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from group_coordinator.gateway.settings import GatewaySettings
     from group_coordinator.gateway.upstream import Serving
 
-__all__ = ["Places"]
+__all__ = ["Endpoints"]
 
 log = logging.getLogger(__name__)
 
 
-class Places:
+class Endpoints:
     """The gateway's address for each of `brokers`.
 
-    `connect` makes the connection of a client at the place of the broker with this node id. It is also given
-    a function that tells which brokers can serve the client. `on_stranger` is called when a broker is named
-    that is not known, or not there.
+    `connect` makes the connection of a client at the endpoint of the broker with this node id. It is also
+    given a function that tells which brokers can serve the client. `on_stranger` is called when a broker is
+    named that is not known, or not there.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Places:
         return self._bootstrap
 
     def settle(self) -> None:
-        """See to it that each broker has a place, also those that had none, which may be free now."""
+        """See to it that each broker has an endpoint, also those that had none, which may be free now."""
         for node_id in self._brokers.present:
             if node_id not in self._addresses:
                 self._offer(node_id)

@@ -17,11 +17,11 @@ from prometheus_client import CollectorRegistry
 from group_coordinator.gateway.addresses import Address
 from group_coordinator.gateway.brokers import Brokers
 from group_coordinator.gateway.certificates import Certificates, foreign_names_ignored
+from group_coordinator.gateway.endpoints import Endpoints
 from group_coordinator.gateway.errors import GatewayError
 from group_coordinator.gateway.listeners import Listeners
 from group_coordinator.gateway.local import Client
 from group_coordinator.gateway.metrics import GatewayMetrics
-from group_coordinator.gateway.places import Places
 from group_coordinator.gateway.settings import GatewaySettings
 from group_coordinator.gateway.upstream import Serving
 from tests.gateway.each_loop import each_loop, run  # noqa: F401 - a fixture
@@ -63,7 +63,7 @@ class House:
         certificates = Certificates(self.settings) if self.settings.gateway_tls_certificate else None
         self.listeners = Listeners(self.settings, certificates, GatewayMetrics(self.registry))
         self.strangers: list[None] = []
-        self.places = Places(
+        self.endpoints = Endpoints(
             self.settings,
             self.brokers,
             self.listeners,
@@ -119,9 +119,9 @@ def test_a_name_leads_to_its_broker_and_a_foreign_one_nowhere(
     house = named_house(certificate)
 
     async def story() -> None:
-        host, port = house.places.open()
+        host, port = house.endpoints.open()
         assert host == HOST
-        assert dict(house.places.addresses) == {
+        assert dict(house.endpoints.addresses) == {
             1: Address("broker-1.kafka.example.com", port),
             2: Address("broker-2.kafka.example.com", port),
         }
@@ -141,15 +141,15 @@ def test_a_name_leads_to_its_broker_and_a_foreign_one_nowhere(
                 f"it asks for 'other.example.com', {about}",
                 f"it asks for no name (SNI), {about}",
             ]
-        there = house.places.address_of(1, OWN[1])
+        there = house.endpoints.address_of(1, OWN[1])
         assert (there, house.strangers) == (("broker-1.kafka.example.com", port), [])
         own = Address("own-3", 9092)
-        assert house.places.address_of(3, own) is None, "an answer to a client makes nobody a broker"
-        assert house.places.address_of(1, own) == there, "nor does it move one"
+        assert house.endpoints.address_of(3, own) is None, "an answer to a client makes nobody a broker"
+        assert house.endpoints.address_of(1, own) == there, "nor does it move one"
         assert len(house.strangers) == 2
         house.brokers.replace({**OWN, 3: own}, 0)
-        house.places.settle()
-        assert house.places.address_of(3, own) == ("broker-3.kafka.example.com", port)
+        house.endpoints.settle()
+        assert house.endpoints.address_of(3, own) == ("broker-3.kafka.example.com", port)
         assert await served_by(port, "broker-3.kafka.example.com", of_client()) == "3 own-3"
         await house.close()
 
@@ -175,7 +175,7 @@ def test_a_name_that_is_no_text_fails_the_handshake_with_one_line(
     hello = sent.read().replace(HOST.encode(), b"\xff" + HOST[1:].encode())
 
     async def story() -> None:
-        _, port = house.places.open()
+        _, port = house.endpoints.open()
         async with asyncio.timeout(PATIENCE_S):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(hello)
@@ -207,8 +207,8 @@ def test_ports_that_clients_are_told_are_not_those_that_are_listened_on() -> Non
     )
 
     async def story() -> None:
-        assert house.places.open() == (HOST, 443)
-        assert dict(house.places.addresses) == {1: Address(HOST, 445)}
+        assert house.endpoints.open() == (HOST, 443)
+        assert dict(house.endpoints.addresses) == {1: Address(HOST, 445)}
         assert await served_by(port + 2, None, None) == "1 own-1"
         assert await served_by(port, None, None) == "1 own-1", "the other one has no port"
         await house.close()
@@ -220,7 +220,7 @@ def test_without_a_place_for_any_broker_it_ends() -> None:
     async def story() -> None:
         house = House(gateway_listen=f"127.0.0.1:{ports_in_a_row(1)}", gateway_node_ports=1)
         with pytest.raises(GatewayError, match=r"^no broker has a port: "):
-            house.places.open()
+            house.endpoints.open()
         await house.close()
 
     run(story())

@@ -11,10 +11,10 @@ from prometheus_client.utils import INF, floatToGoString
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Durations", "Tally"]
+__all__ = ["Count", "Durations"]
 
 
-class Tally:
+class Count:
     """A count."""
 
     __slots__ = ("total",)

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from group_coordinator.jobs.batches import BatchWatch, Offsets
 from group_coordinator.jobs.kafka_config import python_client_config
-from group_coordinator.jobs.lag import LagWatch
+from group_coordinator.jobs.unread import UnreadWatch
 from tests.patience import PATIENCE_S, wait_for
 from tests.streaming.registry import create_topic, samples
 
@@ -41,7 +41,7 @@ def test_what_no_batch_has_read(bootstrap_servers: str) -> None:
     filled_at = time.time()
     registry = CollectorRegistry()
     read: Offsets = {}
-    with LagWatch(topic, python_client_config(bootstrap_servers, {}), lambda: read, look_s=0.05) as watch:
+    with UnreadWatch(topic, python_client_config(bootstrap_servers, {}), lambda: read, look_s=0.05) as watch:
         registry.register(watch)
         assert not samples(registry)
 
@@ -69,7 +69,7 @@ def test_of_a_query_that_leaves_records_unread(
         "startingOffsets": "earliest",
         "maxOffsetsPerTrigger": 30,
     }
-    with LagWatch(topic, python_client_config(bootstrap_servers, {}), lambda: batches.read, 0.05) as watch:
+    with UnreadWatch(topic, python_client_config(bootstrap_servers, {}), lambda: batches.read, 0.05) as watch:
         registry.register(watch)
         query = (
             spark.readStream.format("kafka")

@@ -52,7 +52,7 @@ from group_coordinator.page.queries import (
 )
 from group_coordinator.page.web import BadQueryError, NotFoundError, time_in
 
-__all__ = ["FAILURES", "Known", "Lags", "Now", "Past", "Sources", "owned_by", "when_asked"]
+__all__ = ["FAILURES", "Lags", "Now", "Past", "Questions", "Sources", "owned_by", "when_asked"]
 
 _LONGEST = timedelta(days=400)
 _MOST_ROWS = 100_000
@@ -119,7 +119,7 @@ class Sources(NamedTuple):
     bootstrap_servers: str = ""
 
 
-class Known:
+class Questions:
     """Answers questions. `clock`: the time in UTC.
 
     Raises `BadQueryError`, `NotFoundError`, `HistoryError`.
