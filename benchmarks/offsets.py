@@ -36,7 +36,7 @@ from group_coordinator.streaming.counts import Counts, CountsParam
 from group_coordinator.streaming.daemon import daemon_defaults
 from group_coordinator.streaming.function import FunctionArguments
 from group_coordinator.streaming.query import start_query
-from group_coordinator.streaming.topics import prepare_topics
+from group_coordinator.streaming.topic_specs import prepare_topics
 
 SIZES = (0, 1_000, 10_000)
 _TOPICS = 20

@@ -41,7 +41,7 @@ from group_coordinator.deploy.broker import EmbeddedBroker
 from group_coordinator.gateway import codec
 from group_coordinator.jobs.kafka_config import python_client_config
 from group_coordinator.jobs.settings import Settings
-from group_coordinator.streaming.topics import prepare_topics
+from group_coordinator.streaming.topic_specs import prepare_topics
 from tests.gateway.ports import ports_in_a_row
 
 if TYPE_CHECKING:

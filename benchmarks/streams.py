@@ -45,7 +45,7 @@ from group_coordinator.streaming.function import (
     StatefulFunction,
 )
 from group_coordinator.streaming.query import per_group, read_log, read_topics
-from group_coordinator.streaming.topics import prepare_topics
+from group_coordinator.streaming.topic_specs import prepare_topics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

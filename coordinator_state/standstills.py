@@ -56,11 +56,11 @@ class PartitionOutages:
         standstills = list(standstills)
         self._open = {it.partition: it for it in standstills if it.end_ms is None}
         over: dict[int, list[Outage]] = {}
-        for partition, start_ms, end_ms, _, batch in sorted(standstills):
+        for it in sorted(standstills):
             # No time passes in one that lasts.
-            if end_ms is not None:
-                closed = self._everywhere.closed_at(end_ms)
-                over.setdefault(partition, []).append(Outage(start_ms, end_ms, closed, batch))
+            if it.end_ms is not None:
+                closed = self._everywhere.closed_at(it.end_ms)
+                over.setdefault(it.partition, []).append(Outage(it.start_ms, it.end_ms, closed, it.batch))
         self._of = {number: Outages(_merged(self._everywhere, spans)) for number, spans in over.items()}
 
     def of(self, key: bytes | None) -> Outages:

@@ -39,7 +39,7 @@ from group_coordinator.jobs.settings import SettingsError
 from group_coordinator.streaming.daemon import daemon_defaults, why_not_short
 from group_coordinator.streaming.errors import CoordinatorError
 from group_coordinator.streaming.leadership import check_alone
-from group_coordinator.streaming.topics import TopicError, TopicNote, examine_topics
+from group_coordinator.streaming.topic_specs import TopicError, TopicNote, examine_topics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping

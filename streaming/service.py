@@ -41,8 +41,8 @@ from group_coordinator.streaming.queries import Queries
 from group_coordinator.streaming.query import QUERY_NAME, start_query
 from group_coordinator.streaming.supervision import Supervision
 from group_coordinator.streaming.ticks import TickReader
+from group_coordinator.streaming.topic_specs import prepare_topics
 from group_coordinator.streaming.topic_watch import TopicWatch
-from group_coordinator.streaming.topics import prepare_topics
 from group_coordinator.streaming.warmth import Warmth, loading
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from kafka.admin import KafkaAdminClient
 
-from group_coordinator.streaming.topics import prepare_topics
+from group_coordinator.streaming.topic_specs import prepare_topics
 from tests.commands.asking import requests_to
 from tests.commands.job import Job
 from tests.patience import wait_for

@@ -27,7 +27,7 @@ from group_coordinator.jobs.health import Activity
 from group_coordinator.jobs.settings import Settings
 from group_coordinator.lag.topic import _CONFIGS as LAG_CONFIGS
 from group_coordinator.page.settings import PageSettings
-from group_coordinator.streaming.topics import topic_specs
+from group_coordinator.streaming.topic_specs import topic_specs
 from tests.rooms import HOUSE, ROOT
 
 GUIDES = {

@@ -15,7 +15,7 @@ from kafka.admin import ACLOperation, ResourceType
 from group_coordinator.jobs.kafka_config import python_client_config
 from group_coordinator.jobs.settings import Settings
 from group_coordinator.streaming.probes import Probes
-from group_coordinator.streaming.topics import TopicError, TopicNote, examine_topics, prepare_topics
+from group_coordinator.streaming.topic_specs import TopicError, TopicNote, examine_topics, prepare_topics
 from tests.patience import wait_for
 from tests.security.certificates import make_client_key
 from tests.security.conftest import password_of

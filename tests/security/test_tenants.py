@@ -13,7 +13,7 @@ from group_coordinator.coordinator_state.step import Channel
 from group_coordinator.jobs.kafka_config import python_client_config
 from group_coordinator.jobs.settings import Settings, SettingsError
 from group_coordinator.streaming.function import FunctionArguments
-from group_coordinator.streaming.topics import TopicError, prepare_topics
+from group_coordinator.streaming.topic_specs import TopicError, prepare_topics
 
 if TYPE_CHECKING:
     from tests.security.secured_broker import SecuredBroker

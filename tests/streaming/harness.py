@@ -16,7 +16,7 @@ from group_coordinator.streaming.clock import Clock
 from group_coordinator.streaming.counts import Counts, CountsParam
 from group_coordinator.streaming.function import FunctionArguments
 from group_coordinator.streaming.query import start_query
-from group_coordinator.streaming.topics import prepare_topics
+from group_coordinator.streaming.topic_specs import prepare_topics
 from tests.patience import PATIENCE_S
 from tests.topics import Reader, Requests
 

@@ -27,7 +27,7 @@ from group_coordinator.jobs.settings import Settings
 from group_coordinator.streaming import doctor
 from group_coordinator.streaming.doctor import Finding, Verdict, examine
 from group_coordinator.streaming.errors import CoordinatorError
-from group_coordinator.streaming.topics import prepare_topics
+from group_coordinator.streaming.topic_specs import prepare_topics
 
 pytestmark = pytest.mark.spark
 

@@ -108,7 +108,7 @@ def _run(settings: PageSettings) -> None:
     from group_coordinator.page.service import serving
     from group_coordinator.streaming.leadership import check_alone
     from group_coordinator.streaming.service import CoordinatorError, run_coordinator
-    from group_coordinator.streaming.topics import TopicError
+    from group_coordinator.streaming.topic_specs import TopicError
 
     with ExitStack() as stack:
         tell: Callable[[str], None] = say

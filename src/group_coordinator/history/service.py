@@ -70,12 +70,12 @@ def write_history(
     place_of(settings.history_path)
     with failing_as(HistoryError, settings.bootstrap_servers), ExitStack() as stack:
         client_config = python_client_config(settings.bootstrap_servers, settings.kafka)
-        watch = _Watch(settings)
+        vitals = _Vitals(settings)
         # With `once` there is nobody who could look in time.
         port = -1 if once else settings.history_metrics_port
         # First of all: if somebody else has the port, nobody has to wait for Spark to be told.
         stack.enter_context(
-            serving(settings.metrics_host, port, watch.registry, watch.health, say, "history.metrics.port")
+            serving(settings.metrics_host, port, vitals.registry, vitals.health, say, "history.metrics.port")
         )
         say(f"connecting to Kafka at {settings.bootstrap_servers}")
         topic_ids = _read_topic_ids(settings, client_config)
@@ -101,11 +101,11 @@ def write_history(
         except CheckpointError as error:
             raise HistoryError(str(error)) from None
         if port >= 0:
-            watch.begin(spark)
-            lag = UnreadWatch(settings.topics_events, client_config, lambda: watch.batches.read)
-            watch.registry.register(stack.enter_context(lag))
-        lag_query = LagQuery(spark, settings, client_config, watch.metrics.wrote, once=once)
-        _write(spark, stopping, settings, watch, lag_query, say, once=once)
+            vitals.begin(spark)
+            lag = UnreadWatch(settings.topics_events, client_config, lambda: vitals.batches.read)
+            vitals.registry.register(stack.enter_context(lag))
+        lag_query = LagQuery(spark, settings, client_config, vitals.metrics.wrote, once=once)
+        _write(spark, stopping, settings, vitals, lag_query, say, once=once)
 
 
 def _read_topic_ids(settings: HistorySettings, client_config: Mapping[str, Any]) -> dict[str, str]:
@@ -126,7 +126,7 @@ def _read_topic_ids(settings: HistorySettings, client_config: Mapping[str, Any])
     return ids_of(topics_of(described))
 
 
-class _Watch:
+class _Vitals:
     """All that tells how the job is: to Prometheus, to probes, and to the job itself."""
 
     def __init__(self, settings: HistorySettings) -> None:
@@ -150,7 +150,7 @@ def _write(
     spark: SparkSession,
     stopping: StopEvent,
     settings: HistorySettings,
-    watch: _Watch,
+    vitals: _Vitals,
     lag_query: LagQuery,
     say: Callable[[str], None],
     *,
@@ -170,9 +170,9 @@ def _write(
         try:
             # It takes long: a job that is killed soon after each start would never end its first batch.
             if next(numbers) > 0:
-                watch.metrics.removed(retention.apply(_today()))
+                vitals.metrics.removed(retention.apply(_today()))
             written = writer.write(batch)
-            watch.metrics.wrote(written)
+            vitals.metrics.wrote(written)
             if once:
                 say(f"{written.rows.get(EVENTS.name, 0)} events are written")
         except Exception as error:
@@ -180,7 +180,7 @@ def _write(
             failures.append(error)
             raise
 
-    watch.batches.restart()
+    vitals.batches.restart()
     query = start_query(spark, settings, take, once=once)
     if once:
         say(f"writing all events to {settings.history_path}, which takes ten seconds or more")
@@ -189,8 +189,10 @@ def _write(
     while (query.isActive or (once and lag_query.look())) and not stopping.wait(_LOOK_S):
         lag_query.look()
         # A first batch may be one that runs again after a restart, and may have far to go.
-        watch.health.does(Activity.WRITING_HISTORY, math.inf if watch.batches.groups is None else patience_ms)
-    watch.health.does(Activity.STOPPING)
+        vitals.health.does(
+            Activity.WRITING_HISTORY, math.inf if vitals.batches.groups is None else patience_ms
+        )
+    vitals.health.does(Activity.STOPPING)
     # Even in the middle of a batch, because it runs again at the next start.
     query.stop()
     lag_query.stop()

@@ -13,7 +13,7 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
 from group_coordinator.jobs.kafka_config import python_client_config
 from group_coordinator.jobs.settings import Settings
-from group_coordinator.streaming.topics import TopicError, prepare_topics, topic_specs
+from group_coordinator.streaming.topic_specs import TopicError, prepare_topics, topic_specs
 
 pytestmark = pytest.mark.spark
 
