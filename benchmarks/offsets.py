@@ -29,13 +29,13 @@ from group_coordinator.coordinator_state.step import step
 from group_coordinator.deploy.broker import EmbeddedBroker
 from group_coordinator.jobs.kafka_config import python_client_config
 from group_coordinator.jobs.session import create_session
-from group_coordinator.jobs.settings import Settings
 from group_coordinator.jobs.stopping import stop_after_batch
 from group_coordinator.streaming.clock import Clock
 from group_coordinator.streaming.counts import Counts, CountsParam
 from group_coordinator.streaming.daemon import daemon_defaults
 from group_coordinator.streaming.function import FunctionArguments
 from group_coordinator.streaming.query import start_query
+from group_coordinator.streaming.settings import CoordinatorSettings
 from group_coordinator.streaming.topic_specs import prepare_topics
 
 SIZES = (0, 1_000, 10_000)
@@ -159,10 +159,12 @@ def _query_rounds(groups: int, rounds: int) -> list[dict[int, float]]:
             "checkpoint": str(directory / "c"),
             "group.initial.rebalance.delay.ms": 0,
         }
-        settings = Settings.load(None, {}, values)
+        settings = CoordinatorSettings.load(None, {}, values)
         client_config = python_client_config(broker.bootstrap_servers, {})
         partitions = prepare_topics(settings, client_config)
-        spark = create_session(settings, defaults=daemon_defaults())
+        spark = create_session(
+            settings, settings.checkpoint, defaults=daemon_defaults() | settings.spark_defaults
+        )
         stack.callback(spark.stop)
         counts = spark.sparkContext.accumulator(Counts(), CountsParam())
         arguments = FunctionArguments.of(settings, b"secret", partitions)

@@ -40,7 +40,7 @@ from benchmarks.report import medians_of, percentile, ratios_to, show, tell, wri
 from group_coordinator.deploy.broker import EmbeddedBroker
 from group_coordinator.gateway import codec
 from group_coordinator.jobs.kafka_config import python_client_config
-from group_coordinator.jobs.settings import Settings
+from group_coordinator.streaming.settings import CoordinatorSettings
 from group_coordinator.streaming.topic_specs import prepare_topics
 from tests.gateway.ports import ports_in_a_row
 
@@ -161,7 +161,7 @@ def _ways(directory: Path, core: int, beside: Path | None, stack: ExitStack) -> 
             directory / "kafka", heap_mb=1024, overrides={"log.retention.check.interval.ms": "1000"}
         )
     )
-    settings = Settings.load(
+    settings = CoordinatorSettings.load(
         None,
         {},
         {"bootstrap.servers": broker.bootstrap_servers, "checkpoint": str(directory), "create.topics": True},

@@ -34,7 +34,6 @@ from benchmarks.load import Load
 from benchmarks.members import LONG_MS
 from group_coordinator.jobs.kafka_config import kafka_options, python_client_config
 from group_coordinator.jobs.session import create_session
-from group_coordinator.jobs.settings import Settings
 from group_coordinator.streaming.clock import Clock
 from group_coordinator.streaming.daemon import daemon_defaults
 from group_coordinator.streaming.function import (
@@ -45,6 +44,7 @@ from group_coordinator.streaming.function import (
     StatefulFunction,
 )
 from group_coordinator.streaming.query import per_group, read_log, read_topics
+from group_coordinator.streaming.settings import CoordinatorSettings
 from group_coordinator.streaming.topic_specs import prepare_topics
 
 if TYPE_CHECKING:
@@ -288,17 +288,17 @@ class FramesNoOp(RowsNoOp):
             )
 
 
-def _pass_on(spark: SparkSession, settings: Settings) -> DataFrame:
+def _pass_on(spark: SparkSession, settings: CoordinatorSettings) -> DataFrame:
     requests = read_topics(spark, settings, settings.topics_requests)
     topic, partition = F.lit(settings.topics_responses), F.lit(_PARTITION)
     return requests.select(topic.alias("topic"), "key", "value", partition.alias("partition"))
 
 
-def _do_nothing(spark: SparkSession, settings: Settings) -> DataFrame:
+def _do_nothing(spark: SparkSession, settings: CoordinatorSettings) -> DataFrame:
     return per_group(read_log(spark, settings), NoOp(settings.topics_responses))
 
 
-def _process(spark: SparkSession, settings: Settings, kind: str) -> DataFrame:
+def _process(spark: SparkSession, settings: CoordinatorSettings, kind: str) -> DataFrame:
     groups = read_log(spark, settings).select("key", *INPUT_COLUMNS, "clock").groupBy("key")
     topic = settings.topics_responses
     if kind == ROWS_NO_OP:
@@ -307,11 +307,13 @@ def _process(spark: SparkSession, settings: Settings, kind: str) -> DataFrame:
 
 
 def _run(kind: str, given: dict[str, Any]) -> None:
-    settings = Settings.load(None, {}, given)
+    settings = CoordinatorSettings.load(None, {}, given)
     client_config = python_client_config(settings.bootstrap_servers, settings.kafka)
     prepare_topics(settings, client_config)
-    spark = create_session(settings, defaults=daemon_defaults())
-    rows: dict[str, Callable[[SparkSession, Settings], DataFrame]] = {
+    spark = create_session(
+        settings, settings.checkpoint, defaults=daemon_defaults() | settings.spark_defaults
+    )
+    rows: dict[str, Callable[[SparkSession, CoordinatorSettings], DataFrame]] = {
         PASS_THROUGH: _pass_on,
         ROWS_NO_OP: partial(_process, kind=kind),
         FRAMES_NO_OP: partial(_process, kind=kind),

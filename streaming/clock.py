@@ -26,7 +26,7 @@ from group_coordinator.streaming.timers import Timers
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from group_coordinator.jobs.settings import Settings
+    from group_coordinator.streaming.settings import CoordinatorSettings
     from group_coordinator.streaming.ticks import Beginning
 
 __all__ = ["Beside", "Clock", "ClockStoppedError", "Progress"]
@@ -114,7 +114,7 @@ class Clock:
     @classmethod
     def of(
         cls,
-        settings: Settings,
+        settings: CoordinatorSettings,
         client_config: Mapping[str, Any],
         coordinator: str,
         progress: Progress | None = None,

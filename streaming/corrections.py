@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from group_coordinator.checkpoints.files import CheckpointFiles
-    from group_coordinator.jobs.settings import Settings
     from group_coordinator.streaming.overtaken import Correction
+    from group_coordinator.streaming.settings import CoordinatorSettings
 
 __all__ = ["Corrections"]
 
@@ -74,7 +74,9 @@ class Corrections:
         self._thread = threading.Thread(target=self._run, name="corrections", daemon=True)
 
     @classmethod
-    def of(cls, settings: Settings, client_config: Mapping[str, Any], files: CheckpointFiles) -> Self:
+    def of(
+        cls, settings: CoordinatorSettings, client_config: Mapping[str, Any], files: CheckpointFiles
+    ) -> Self:
         """Make the corrections of the coordinator with these settings."""
         topics = settings.topics_groups, settings.topics_offsets
         return cls(files, topics, client_config, settings.group.max_record_bytes)

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from group_coordinator.checkpoints.topics import Topic
-    from group_coordinator.jobs.settings import Settings
+    from group_coordinator.streaming.settings import CoordinatorSettings
 
 __all__ = ["Finding", "Verdict", "examine"]
 
@@ -90,7 +90,7 @@ class _Noted(Exception):  # noqa: N818 - not an error
     """It works; the message says what differs."""
 
 
-def examine(settings: Settings, ports: Mapping[str, Callable[[], object]]) -> Iterator[Finding]:
+def examine(settings: CoordinatorSettings, ports: Mapping[str, Callable[[], object]]) -> Iterator[Finding]:
     """Examine everything, and tell of each thing as soon as it is known.
 
     `ports`: functions that listen on a port of `run` for a moment, by setting. They raise `CannotListenError`
@@ -183,7 +183,7 @@ def _disk(checkpoint: str) -> str:
 # -- Kafka -----------------------------------------------------------------------------------------------
 
 
-def _examine_kafka(settings: Settings) -> Generator[Finding, None, _Kafka]:
+def _examine_kafka(settings: CoordinatorSettings) -> Generator[Finding, None, _Kafka]:
     read = (settings.topics_requests, settings.topics_clock)
     # Which raises for settings that no client can follow.
     kafka = _look("kafka", lambda: _brokers(settings))
@@ -207,7 +207,7 @@ def _examine_kafka(settings: Settings) -> Generator[Finding, None, _Kafka]:
     return _Kafka(ids_of(there), coordinator.verdict is Verdict.NOTE)
 
 
-def _brokers(settings: Settings) -> str:
+def _brokers(settings: CoordinatorSettings) -> str:
     with admin_client(python_client_config(settings.bootstrap_servers, settings.kafka)) as admin:
         cluster = admin.describe_cluster()
     brokers = len(cluster["brokers"])
@@ -222,7 +222,7 @@ def _topic(told: str | TopicNote | TopicError) -> str:
     return told
 
 
-def _coordinator(settings: Settings) -> str:
+def _coordinator(settings: CoordinatorSettings) -> str:
     try:
         check_alone(msgspec.structs.replace(settings, standby=False))
     except CoordinatorError as error:
@@ -255,11 +255,15 @@ def _clocks(client_config: Mapping[str, Any], topics: Mapping[str, Topic]) -> st
 # -- Spark -----------------------------------------------------------------------------------------------
 
 
-def _examine_checkpoint(settings: Settings, topic_ids: Mapping[str, str]) -> Iterator[Finding]:
+def _examine_checkpoint(settings: CoordinatorSettings, topic_ids: Mapping[str, str]) -> Iterator[Finding]:
     sessions: list[SparkSession] = []
 
     def start() -> str:
-        sessions.append(create_session(settings, defaults=daemon_defaults()))
+        sessions.append(
+            create_session(
+                settings, settings.checkpoint, defaults=daemon_defaults() | settings.spark_defaults
+            )
+        )
         return f"Spark {sessions[0].version} starts"
 
     spark = _look("spark", start)
@@ -273,7 +277,7 @@ def _examine_checkpoint(settings: Settings, topic_ids: Mapping[str, str]) -> Ite
         sessions[0].stop()
 
 
-def _checkpoint(spark: SparkSession, settings: Settings, topic_ids: Mapping[str, str]) -> str:
+def _checkpoint(spark: SparkSession, settings: CoordinatorSettings, topic_ids: Mapping[str, str]) -> str:
     secret = settings.member_id_secret
     wanted = Identity(
         schema_version=SCHEMA_VERSION,

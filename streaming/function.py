@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from group_coordinator.coordinator_state.config import GroupConfig
     from group_coordinator.coordinator_state.step import StepResult
-    from group_coordinator.jobs.settings import Settings
+    from group_coordinator.streaming.settings import CoordinatorSettings
 
 __all__ = ["INPUT_COLUMNS", "OUTPUT_SCHEMA", "STATE_SCHEMA", "FunctionArguments", "Row", "StatefulFunction"]
 
@@ -67,7 +67,7 @@ class FunctionArguments(NamedTuple):
     @classmethod
     def of(
         cls,
-        settings: Settings,
+        settings: CoordinatorSettings,
         secret: bytes,
         partitions: Mapping[str, int],
         notes: Notes = Notes(),  # noqa: B008 - it does not change

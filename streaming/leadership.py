@@ -17,9 +17,9 @@ from group_coordinator.streaming.ticks import TickReader
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from group_coordinator.jobs.settings import Settings
     from group_coordinator.jobs.signals import StopEvent
     from group_coordinator.streaming.metrics import Vitals
+    from group_coordinator.streaming.settings import CoordinatorSettings
     from group_coordinator.streaming.ticks import Tick
     from group_coordinator.streaming.warmth import Warmth
 
@@ -32,7 +32,7 @@ or once while no requests come, when it is longer."""
 _BOOTSTRAP_MS = 3_000
 
 
-def check_alone(settings: Settings) -> None:
+def check_alone(settings: CoordinatorSettings) -> None:
     """Raise `CoordinatorError` if another coordinator of these topics runs. The look takes up to 4 s.
 
     A coordinator that stands by need not be alone. If Kafka does not answer, nothing is raised.
@@ -51,7 +51,7 @@ def check_alone(settings: Settings) -> None:
                 ticks.poll(_LOOK_S)
 
 
-def _quiet_s(settings: Settings) -> float:
+def _quiet_s(settings: CoordinatorSettings) -> float:
     """How long no tick of a coordinator that runs is read, at most: one that is later does not count."""
     return (settings.clock_max_gap_ms + settings.clock_slack_ms) / 1000
 
@@ -72,7 +72,7 @@ class Leadership:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: CoordinatorSettings,
         coordinator: str,
         vitals: Vitals,
         check_jvm: Callable[[], object],

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
     from group_coordinator.checkpoints.files import CheckpointFiles
     from group_coordinator.checkpoints.ledger import Begun
-    from group_coordinator.jobs.settings import Settings
     from group_coordinator.streaming.clock import Clock
     from group_coordinator.streaming.group_limit import GroupLimit
     from group_coordinator.streaming.metrics import JobMetrics
+    from group_coordinator.streaming.settings import CoordinatorSettings
 
 __all__ = ["Noting", "Reading"]
 
@@ -44,7 +44,7 @@ class Noting:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: CoordinatorSettings,
         files: CheckpointFiles,
         limit: GroupLimit,
         metrics: JobMetrics,

@@ -21,7 +21,7 @@ from group_coordinator.streaming.write_times import WriteTimes
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from group_coordinator.jobs.settings import Settings
+    from group_coordinator.streaming.settings import CoordinatorSettings
 
 __all__ = ["Probes"]
 
@@ -56,7 +56,7 @@ class Probes:
         self._thread = threading.Thread(target=self._run, name="probes", daemon=True)
 
     @classmethod
-    def of(cls, settings: Settings, partitions: int, client_config: Mapping[str, Any]) -> Self:
+    def of(cls, settings: CoordinatorSettings, partitions: int, client_config: Mapping[str, Any]) -> Self:
         """The probes of the coordinator with these settings."""
         return cls(
             settings.topics_requests,

@@ -43,12 +43,12 @@ if TYPE_CHECKING:
     from group_coordinator.checkpoints.files import CheckpointFiles
     from group_coordinator.checkpoints.ledger import Notes
     from group_coordinator.checkpoints.offset_log import PlannedBatch
-    from group_coordinator.jobs.settings import Settings
     from group_coordinator.jobs.signals import StopEvent
     from group_coordinator.streaming.clock import Clock
     from group_coordinator.streaming.corrections import Corrections
     from group_coordinator.streaming.metrics import Vitals
     from group_coordinator.streaming.probes import Probes
+    from group_coordinator.streaming.settings import CoordinatorSettings
     from group_coordinator.streaming.topic_watch import TopicWatch
 
 __all__ = ["Queries"]
@@ -67,7 +67,7 @@ class Queries:
 
     def __init__(  # noqa: PLR0913, PLR0917 - its parts, each of them once
         self,
-        settings: Settings,
+        settings: CoordinatorSettings,
         files: CheckpointFiles,
         start: Callable[[Notes, bool], StreamingQuery],
         vitals: Vitals,

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from group_coordinator.coordinator_state.step import StepResult
-    from group_coordinator.jobs.settings import Settings
     from group_coordinator.streaming.function import FunctionArguments
+    from group_coordinator.streaming.settings import CoordinatorSettings
 
 __all__ = [
     "QUERY_NAME",
@@ -55,7 +55,7 @@ _BUFFER_BYTES = 32 * 1024 * 1024
 
 def start_query(
     spark: SparkSession,
-    settings: Settings,
+    settings: CoordinatorSettings,
     arguments: FunctionArguments,
     count: Callable[[StepResult], None],
     *,
@@ -75,7 +75,7 @@ def start_query(
     return stream.start()
 
 
-def writing(rows: DataFrame, settings: Settings, name: str, checkpoint: str) -> DataStreamWriter:
+def writing(rows: DataFrame, settings: CoordinatorSettings, name: str, checkpoint: str) -> DataStreamWriter:
     """Return the writer that starts a query of that name, which writes `rows` to Kafka."""
     return (
         rows.writeStream.queryName(name)
@@ -91,13 +91,13 @@ def writing(rows: DataFrame, settings: Settings, name: str, checkpoint: str) -> 
     )
 
 
-def read_log(spark: SparkSession, settings: Settings) -> DataFrame:
+def read_log(spark: SparkSession, settings: CoordinatorSettings) -> DataFrame:
     """Requests and ticks as one stream, as `requests_of` returns it."""
     topics = settings.topics_requests, settings.topics_clock
     return requests_of(read_topics(spark, settings, *topics, most=settings.max_batch_records), settings)
 
 
-def requests_of(log: DataFrame, settings: Settings) -> DataFrame:
+def requests_of(log: DataFrame, settings: CoordinatorSettings) -> DataFrame:
     """Take out of the rows of Spark's source ticks, once they moved the watermark, and probes.
 
     Spark makes the plan again for each batch. Each node of it, and of an expression, takes its time there.
@@ -132,7 +132,11 @@ def tick_time() -> Column:
 
 
 def read_topics(
-    spark: SparkSession, settings: Settings, *topics: str, most: int | None = None, begin: str | None = None
+    spark: SparkSession,
+    settings: CoordinatorSettings,
+    *topics: str,
+    most: int | None = None,
+    begin: str | None = None,
 ) -> DataFrame:
     """The records of the topics as they come, with the columns of Spark's source.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 if TYPE_CHECKING:
-    from group_coordinator.jobs.settings import Settings
+    from group_coordinator.streaming.settings import CoordinatorSettings
     from group_coordinator.streaming.timers import Timers
 
 __all__ = ["Pace", "Schedule"]
@@ -33,7 +33,7 @@ class Pace(NamedTuple):
     leeway_ms: int = 0
 
     @classmethod
-    def of(cls, settings: Settings) -> Self:
+    def of(cls, settings: CoordinatorSettings) -> Self:
         """The pace with these settings."""
         max_gap_ms = settings.clock_max_gap_ms
         # Between two triggers nothing is read. It is no more, because a request that is earlier is taken for

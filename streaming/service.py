@@ -54,12 +54,14 @@ if TYPE_CHECKING:
 
     from group_coordinator.checkpoints.ledger import Notes
     from group_coordinator.coordinator_state.step import StepResult
-    from group_coordinator.jobs.settings import Settings
+    from group_coordinator.streaming.settings import CoordinatorSettings
 
 __all__ = ["CoordinatorError", "run_coordinator"]
 
 
-def run_coordinator(settings: Settings, say: Callable[[str], None], *, progress: bool = False) -> None:
+def run_coordinator(
+    settings: CoordinatorSettings, say: Callable[[str], None], *, progress: bool = False
+) -> None:
     """Run the coordinator until SIGTERM or SIGINT; then finish the running batch and return.
 
     `say` is given a line for each thing a person waits for. Must be called in the main thread. Raises
@@ -70,7 +72,7 @@ def run_coordinator(settings: Settings, say: Callable[[str], None], *, progress:
         _run(settings, say, progress=progress)
 
 
-def _run(settings: Settings, say: Callable[[str], None], *, progress: bool) -> None:
+def _run(settings: CoordinatorSettings, say: Callable[[str], None], *, progress: bool) -> None:
     client_config = python_client_config(settings.bootstrap_servers, settings.kafka)
     registry = CollectorRegistry()
     batches = BatchWatch(QUERY_NAME)
@@ -81,7 +83,8 @@ def _run(settings: Settings, say: Callable[[str], None], *, progress: bool) -> N
             serving(settings.metrics_host, settings.metrics_port, registry, vitals.health, say)
         )
         # Not before: a start that cannot be would wait for it.
-        start_java(settings, daemon_defaults())
+        defaults = daemon_defaults() | settings.spark_defaults
+        start_java(settings, settings.checkpoint, defaults)
         say(f"connecting to Kafka at {settings.bootstrap_servers}")
         partitions = prepare_topics(settings, client_config)
         say(f"topics are ready at {settings.bootstrap_servers}")
@@ -101,7 +104,9 @@ def _run(settings: Settings, say: Callable[[str], None], *, progress: bool) -> N
             registry.register(stack.enter_context(lag))
             registry.register(stack.enter_context(CheckpointMetrics(settings.checkpoint)))
         spark, stopping = stack.enter_context(
-            spark_until_stopped(settings, say, progress=progress, defaults=daemon_defaults())
+            spark_until_stopped(
+                settings, say, progress=progress, storage=settings.checkpoint, defaults=defaults
+            )
         )
         stack.enter_context(loading(spark, settings, partitions))
         why_not = why_not_short(spark.sparkContext.getConf())
@@ -137,7 +142,7 @@ def _run(settings: Settings, say: Callable[[str], None], *, progress: bool) -> N
 
 
 def _coordinate(
-    settings: Settings,
+    settings: CoordinatorSettings,
     client_config: dict[str, Any],
     partitions: dict[str, int],
     spark: SparkSession,

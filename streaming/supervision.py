@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from group_coordinator.jobs.health import Health
-    from group_coordinator.jobs.settings import Settings
     from group_coordinator.streaming.corrections import Corrections
     from group_coordinator.streaming.leadership import Leadership
     from group_coordinator.streaming.queries import Queries
+    from group_coordinator.streaming.settings import CoordinatorSettings
 
 __all__ = ["Supervision"]
 
@@ -42,7 +42,7 @@ class Supervision:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: CoordinatorSettings,
         spark: SparkSession,
         leadership: Leadership,
         health: Health,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from kafka.admin import KafkaAdminClient
 
-    from group_coordinator.jobs.settings import Settings
+    from group_coordinator.streaming.settings import CoordinatorSettings
 
 __all__ = ["TopicError", "TopicNote", "TopicSpec", "examine_topics", "prepare_topics", "topic_specs"]
 
@@ -61,7 +61,7 @@ class TopicSpec(NamedTuple):
     probed: bool = False
 
 
-def topic_specs(settings: Settings) -> list[TopicSpec]:
+def topic_specs(settings: CoordinatorSettings) -> list[TopicSpec]:
     """Return what the coordinator's topics must be like under these settings."""
     largest = settings.group.max_record_bytes
     append_time: dict[str, str | int] = {
@@ -109,7 +109,7 @@ class _Found(NamedTuple):
     is_writable: bool
 
 
-def prepare_topics(settings: Settings, client_config: Mapping[str, Any]) -> dict[str, int]:
+def prepare_topics(settings: CoordinatorSettings, client_config: Mapping[str, Any]) -> dict[str, int]:
     """Create missing topics if the settings say so, check all, and return their numbers of partitions.
 
     Raises `TopicError` for topics that are missing, unsuitable or not the coordinator's to use, or if the
@@ -142,7 +142,7 @@ def prepare_topics(settings: Settings, client_config: Mapping[str, Any]) -> dict
 
 
 def examine_topics(
-    settings: Settings, client_config: Mapping[str, Any]
+    settings: CoordinatorSettings, client_config: Mapping[str, Any]
 ) -> dict[str, str | TopicNote | TopicError]:
     """Check what `prepare_topics` does, topic by topic, and create none.
 
@@ -226,7 +226,7 @@ def _spelled(operation: ACLOperation) -> str:
 
 
 def _as_the_others(
-    missing: list[TopicSpec], partitions: Mapping[str, int], settings: Settings
+    missing: list[TopicSpec], partitions: Mapping[str, int], settings: CoordinatorSettings
 ) -> list[TopicSpec]:
     """Give new topics of responses as many partitions as the ones have that are there."""
     there = [partitions[topic] for topic in settings.response_topics if topic in partitions]

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from group_coordinator.coordinator_state.step import StepResult
-    from group_coordinator.jobs.settings import Settings
+    from group_coordinator.streaming.settings import CoordinatorSettings
 
 __all__ = ["Warmth", "loading"]
 
@@ -69,7 +69,9 @@ _WORKERS = 2
 
 
 @contextmanager
-def loading(spark: SparkSession, settings: Settings, partitions: Mapping[str, int]) -> Iterator[None]:
+def loading(
+    spark: SparkSession, settings: CoordinatorSettings, partitions: Mapping[str, int]
+) -> Iterator[None]:
     """Have Spark load what a first query needs, in threads, while Kafka is asked and the checkpoint read.
 
     Its first Python workers start and import. Java loads the classes that make a query of its description.
@@ -114,7 +116,7 @@ class Warmth:
     def __init__(
         self,
         spark: SparkSession,
-        settings: Settings,
+        settings: CoordinatorSettings,
         partitions: Mapping[str, int],
         say: Callable[[str], None],
     ) -> None:
@@ -198,7 +200,7 @@ class Warmth:
 
 
 def _about_nothing(
-    spark: SparkSession, settings: Settings, partitions: Mapping[str, int], tick: int
+    spark: SparkSession, settings: CoordinatorSettings, partitions: Mapping[str, int], tick: int
 ) -> DataFrame:
     """The decisions about ticks from that one on, of which none is left."""
     clock = settings.topics_clock

@@ -146,10 +146,10 @@ def spark(bootstrap_servers: str, tmp_path_factory: pytest.TempPathFactory) -> I
 
     from group_coordinator.history.storage import DELTA_DEFAULTS
     from group_coordinator.jobs.session import create_session
-    from group_coordinator.jobs.settings import Settings
     from group_coordinator.streaming.daemon import daemon_defaults
+    from group_coordinator.streaming.settings import CoordinatorSettings
 
-    settings = Settings.load(
+    settings = CoordinatorSettings.load(
         None,
         {},
         {
@@ -163,6 +163,8 @@ def spark(bootstrap_servers: str, tmp_path_factory: pytest.TempPathFactory) -> I
         },
     )
     assert SparkContext._gateway is None, "a test has started a JVM, whose properties would win over these"
-    spark = create_session(settings, defaults=daemon_defaults())
+    spark = create_session(
+        settings, settings.checkpoint, defaults=daemon_defaults() | settings.spark_defaults
+    )
     yield spark
     spark.stop()

@@ -15,9 +15,10 @@ import msgspec
 from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.gateway.settings import GatewaySettings
 from group_coordinator.history.settings import HistorySettings
-from group_coordinator.jobs.settings import Settings
+from group_coordinator.jobs.settings import JobSettings
 from group_coordinator.lag.settings import LagSettings
 from group_coordinator.page.settings import PageSettings
+from group_coordinator.streaming.settings import CoordinatorSettings
 from tests.golden import assert_kept
 from tests.rooms import ROOT
 
@@ -43,12 +44,8 @@ class Owner(NamedTuple):
 
 
 OWNERS = [
-    Owner(
-        "Coordinator and connections",
-        "`run` reads them. Every other command takes `bootstrap.servers`, `topics.…`, `kafka.…`, `log.…` and "
-        "`metrics.host` from here.",
-        Settings,
-    ),
+    Owner("All jobs", "Each command reads of these what it needs.", JobSettings),
+    Owner("Coordinator", "`run` reads them, and so do `doctor` and `checkpoint`.", CoordinatorSettings),
     Owner(
         "Rules for groups",
         "`run` reads them. Names and defaults are Kafka's, where Kafka has them.",
@@ -117,5 +114,5 @@ def test_the_page_of_settings_is_what_their_classes_say() -> None:
 
 def test_the_page_has_every_setting() -> None:
     written = [field.name for owner in OWNERS for field in own_fields(owner.settings)]
-    kinds = (PageSettings, GatewaySettings, LagSettings, GroupConfig)
+    kinds = (CoordinatorSettings, PageSettings, GatewaySettings, LagSettings, GroupConfig)
     assert sorted(written) == sorted({name for kind in kinds for name in kind.__struct_fields__} - {GROUP})

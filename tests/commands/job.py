@@ -17,7 +17,7 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from group_coordinator.jobs.settings import Settings
+from group_coordinator.streaming.settings import CoordinatorSettings
 from tests.patience import PATIENCE_S, wait_for
 
 ROOT = Path(__file__).parents[2]
@@ -196,14 +196,14 @@ class Job(Process):
         )
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> CoordinatorSettings:
         """What it was started with."""
         words: Any = self._process.args
         given = dict(it.split("=", 1) for option, it in pairwise(words) if option == "--set")
         # Of several the command takes the last one.
         *_, checkpoint = (it for option, it in pairwise(words) if option == "--checkpoint")
         named = {"bootstrap.servers": self._bootstrap_servers, "checkpoint": checkpoint}
-        return Settings.load(None, {}, given | named)
+        return CoordinatorSettings.load(None, {}, given | named)
 
     def batches(self, log: str) -> set[str]:
         return {file.name for file in (self.checkpoint / log).iterdir() if file.name.isdigit()}

@@ -24,9 +24,9 @@ from group_coordinator.commands.run import _embed, _this_command, run
 from group_coordinator.commands.terminal import at_terminal
 from group_coordinator.commands.write_history import write_history
 from group_coordinator.deploy import broker, extras
-from group_coordinator.jobs.settings import Settings
 from group_coordinator.streaming import leadership
 from group_coordinator.streaming.errors import CoordinatorError
+from group_coordinator.streaming.settings import CoordinatorSettings
 from tests.commands.job import Job, Process
 from tests.patience import PATIENCE_S, wait_for
 
@@ -264,7 +264,7 @@ def test_who_else_runs_is_told_before_the_port_that_is_taken(
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     rivals: list[str] = []
 
-    def check_alone(settings: Settings) -> None:
+    def check_alone(settings: CoordinatorSettings) -> None:
         for rival in rivals:
             raise CoordinatorError(rival)
 
@@ -287,15 +287,15 @@ def test_who_else_runs_is_told_before_the_port_that_is_taken(
 @pytest.mark.parametrize(
     ("settings", "form"),
     [
-        (Settings(), "short"),
-        (Settings(log_format="json"), "json"),
-        (Settings(spark={"spark.master": "local[4]"}), "short"),
+        (CoordinatorSettings(), "short"),
+        (CoordinatorSettings(log_format="json"), "json"),
+        (CoordinatorSettings(spark={"spark.master": "local[4]"}), "short"),
         # There it is the executors that log.
-        (Settings(spark={"spark.master": "spark://m:7077"}), "auto"),
+        (CoordinatorSettings(spark={"spark.master": "spark://m:7077"}), "auto"),
     ],
 )
 def test_a_terminal_has_short_lines_unless_asked_otherwise(
-    settings: Settings, form: str, monkeypatch: pytest.MonkeyPatch
+    settings: CoordinatorSettings, form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert at_terminal(settings) == settings
     monkeypatch.setattr("sys.stderr", SimpleNamespace(isatty=lambda: True))

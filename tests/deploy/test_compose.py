@@ -11,14 +11,14 @@ import yaml
 from group_coordinator.deploy.images import image
 from group_coordinator.deploy.jars import read_lock
 from group_coordinator.gateway.settings import GatewaySettings
-from group_coordinator.jobs.settings import Settings
+from group_coordinator.streaming.settings import CoordinatorSettings
 from tests.deploy.deployed import DEPLOY, instructions, settings_of
 
 FOLDER = DEPLOY / "compose"
 COMPOSE = yaml.safe_load((FOLDER / "compose.yaml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 OURS = {name: it for name, it in SERVICES.items() if "build" in it}
-METRICS_PORT = Settings(bootstrap_servers="k", checkpoint="c").metrics_port
+METRICS_PORT = CoordinatorSettings(bootstrap_servers="k", checkpoint="c").metrics_port
 VOLUME = "/var/lib/coordinator"
 
 

@@ -16,14 +16,14 @@ from group_coordinator.deploy.images import image
 from group_coordinator.jobs.batches import BatchWatch
 from group_coordinator.jobs.endpoint import serve
 from group_coordinator.jobs.health import Activity, Health
-from group_coordinator.jobs.settings import Settings
 from group_coordinator.streaming.query import QUERY_NAME
+from group_coordinator.streaming.settings import CoordinatorSettings
 from tests.deploy.deployed import DEPLOY, DOCKERFILE, image_environment, instructions, settings_of
 from tests.rooms import AT_THE_TOP, ROOT
 
 COMPOSE = yaml.safe_load((DEPLOY / "compose" / "compose.yaml").read_text())
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-METRICS_PORT = Settings(bootstrap_servers="k", checkpoint="c").metrics_port
+METRICS_PORT = CoordinatorSettings(bootstrap_servers="k", checkpoint="c").metrics_port
 
 
 def test_the_image_is_made_from_all_rooms_and_the_lock() -> None:
@@ -73,7 +73,6 @@ def test_its_versions_are_those_of_the_project() -> None:
 def test_its_ports_and_its_environment_are_settings() -> None:
     assert instructions("EXPOSE") == [str(METRICS_PORT)] * 2
     kafka = ("--bootstrap-server", "kafka:9092")
-    settings = settings_of(["run", *kafka, "--checkpoint", "s3a://bucket/coordinator"], {})
     assert settings_of(["gateway", *kafka], {}).gateway_metrics_port == METRICS_PORT
     # A checkpoint among them would win over that of a file.
     assert set(image_environment()) == {
@@ -83,7 +82,8 @@ def test_its_ports_and_its_environment_are_settings() -> None:
         "GROUP_COORDINATOR_LAG_METRICS_PORT",
     }
     # The image's health check and its port are those of any of them.
-    assert settings.history_metrics_port == METRICS_PORT
+    history = settings_of(["write-history", *kafka, "--history-path", "s3a://bucket/history"], {})
+    assert history.history_metrics_port == METRICS_PORT
     assert instructions("VOLUME") == ["/var/lib/coordinator"]
 
 

@@ -24,9 +24,9 @@ from group_coordinator.deploy.jars import read_lock
 from group_coordinator.gateway.settings import GatewaySettings
 from group_coordinator.history.settings import HistorySettings
 from group_coordinator.jobs.session import _LOCAL_DEFAULTS
-from group_coordinator.jobs.settings import Settings
 from group_coordinator.lag.settings import LagSettings
 from group_coordinator.page.settings import PageSettings
+from group_coordinator.streaming.settings import CoordinatorSettings
 from tests.deploy.deployed import DEPLOY, DOCKERFILE, instructions, settings_of
 
 FOLDER = DEPLOY / "kubernetes"
@@ -274,7 +274,7 @@ def test_a_standby_reaches_the_port_of_the_other_one_which_no_other_command_has(
     for direction in ("ingress", "egress"):
         assert policy[direction][-1]["ports"] == [{"port": port}]
     # Else they clash on one host. 9465 is that of the page in all examples.
-    files = (HistorySettings, GatewaySettings, LagSettings, Settings)
+    files = (HistorySettings, GatewaySettings, LagSettings, CoordinatorSettings)
     taken = {9465} | {
         field.default for each in files for field in fields(each) if field.name.endswith("metrics_port")
     }
@@ -302,13 +302,16 @@ def test_the_page_reads_what_the_history_writes() -> None:
     assert settings("history").history_path.startswith(f"{mounts[0]['mountPath']}/")
     assert settings("page").history_path == settings("history").history_path
     # They have no use for it, so they are not told.
-    assert [settings(name).member_id_secret for name in ("history", "page", "gateway", "lag")] == [""] * 4
+    secret = "GROUP_COORDINATOR_MEMBER_ID_SECRET_FILE"
+    told = [name for name in MANIFESTS if secret in {it["name"] for it in container(name).get("env", ())}]
+    assert told == ["coordinator"]
     assert settings("page").ui_host == "0.0.0.0"
     assert [port["containerPort"] for port in container("page")["ports"]] == [settings("page").ui_port]
     # It asks for no password.
     assert of_kind("NetworkPolicy", "page")["spec"]["ingress"][0]["from"] == [{"podSelector": {}}]
     # The coordinator has one only if its own settings say so.
-    assert settings("coordinator").ui_port == -1
+    others = CoordinatorSettings, GatewaySettings, LagSettings
+    assert PageSettings.load(SETTINGS, {}, {}, needed=(), others=others).ui_port == -1
 
 
 def test_the_lag_of_all_groups_is_measured_and_written() -> None:
@@ -455,7 +458,7 @@ def test_the_spark_applications_settings_are_settings(tmp_path: Path) -> None:
     file.write_text(configured["data"]["coordinator.toml"])
     assert [it["path"] for it in APPLICATION_SPEC["driver"]["secrets"]] == [SECRETS]
     with mounted_secrets(APPLICATION_SPEC["driver"]["envVars"]) as variables:
-        assert PageSettings.load(file, variables, {}).member_id_secret == "secret"
+        assert CoordinatorSettings.load(file, variables, {}).member_id_secret == "secret"
     words = [str(file) if word == MOUNTED else word for word in APPLICATION_SPEC["arguments"]]
     loaded = settings_of(words, {})
     assert loaded.checkpoint.startswith("s3a://")
@@ -472,12 +475,12 @@ def test_the_spark_application_is_as_the_guide_advises_for_an_object_store(tmp_p
     (configured,) = (it for it in documents(APPLICATION) if it["kind"] == "ConfigMap")
     file.write_text(configured["data"]["coordinator.toml"])
 
-    wanted = PageSettings.load(advised, {}, {"bootstrap.servers": "kafka:9092"})
+    wanted = CoordinatorSettings.load(advised, {}, {"bootstrap.servers": "kafka:9092"})
     of_store = {name: value for name, value in wanted.spark.items() if "fs.s3a" in name}
     assert len(of_store) == 3
     assert of_store.items() <= APPLICATION_SPEC["sparkConf"].items()
     assert wanted.trigger_interval_ms > 0
-    assert PageSettings.load(file, {}, {}).trigger_interval_ms == wanted.trigger_interval_ms
+    assert CoordinatorSettings.load(file, {}, {}).trigger_interval_ms == wanted.trigger_interval_ms
     # The driver and the executors both reach the store.
     for part in ("driver", "executor"):
         (each,) = APPLICATION_SPEC[part]["template"]["spec"]["containers"]

@@ -24,9 +24,10 @@ from group_coordinator.coordinator_state.requests import (
 )
 from group_coordinator.gateway.settings import GatewaySettings
 from group_coordinator.jobs.health import Activity
-from group_coordinator.jobs.settings import Settings
+from group_coordinator.jobs.settings import JobSettings
 from group_coordinator.lag.topic import _CONFIGS as LAG_CONFIGS
 from group_coordinator.page.settings import PageSettings
+from group_coordinator.streaming.settings import CoordinatorSettings
 from group_coordinator.streaming.topic_specs import topic_specs
 from tests.rooms import HOUSE, ROOT
 
@@ -141,7 +142,7 @@ def test_the_guide_says_how_long_the_records_of_each_topic_are_kept() -> None:
     rows = re.findall(r"^\| `([\w.]+)`[^|]* \| (\d+) (hour|day)s? \|", section, re.MULTILINE)
     told = {topic: int(count) * {"hour": 1, "day": 24}[unit] * 3_600_000 for topic, count, unit in rows}
 
-    settings = Settings.load(None, {}, {"bootstrap.servers": "kafka:9092", "checkpoint": "c"})
+    settings = CoordinatorSettings.load(None, {}, {"bootstrap.servers": "kafka:9092", "checkpoint": "c"})
     made = {spec.name: spec.initial for spec in topic_specs(settings)} | {settings.topics_lag: LAG_CONFIGS}
     assert told == {
         topic: int(configs["retention.ms"]) for topic, configs in made.items() if "retention.ms" in configs
@@ -218,7 +219,7 @@ def test_the_guides_sizes_of_records_are_those_that_are_written() -> None:
     assert list(map(int, told)) == pytest.approx(real, rel=0.1)
 
 
-KINDS = {"gateway": GatewaySettings, "security": PageSettings, "run": PageSettings}
+KINDS = {"gateway": GatewaySettings, "security": CoordinatorSettings, "run": CoordinatorSettings}
 """The settings that the examples of a guide are for."""
 
 
@@ -230,7 +231,7 @@ KINDS = {"gateway": GatewaySettings, "security": PageSettings, "run": PageSettin
         for block in re.findall(r"```toml\n(.*?)```", GUIDES[guide], re.DOTALL)
     ],
 )
-def test_the_guides_settings_are_settings(kind: type[Settings], block: str, tmp_path: Path) -> None:
+def test_the_guides_settings_are_settings(kind: type[JobSettings], block: str, tmp_path: Path) -> None:
     file = tmp_path / "coordinator.toml"
     secrets = tmp_path / "secrets"
     secrets.mkdir()
@@ -238,4 +239,5 @@ def test_the_guides_settings_are_settings(kind: type[Settings], block: str, tmp_
         (secrets / name).write_text("secret")
     file.write_text(block.replace("/run/secrets", str(secrets)))
 
-    kind.load(file, {}, {"bootstrap.servers": "kafka:9092", "checkpoint": "c"})
+    others = CoordinatorSettings, PageSettings
+    kind.load(file, {}, {"bootstrap.servers": "kafka:9092", "checkpoint": "c"}, others=others)

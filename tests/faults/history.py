@@ -17,7 +17,7 @@ from group_coordinator.coordinator_state.layout import Layout
 from group_coordinator.coordinator_state.log import Record, is_probe
 from group_coordinator.coordinator_state.outages import Outage
 from group_coordinator.coordinator_state.standstills import Standstill
-from group_coordinator.jobs.settings import Settings
+from group_coordinator.streaming.settings import CoordinatorSettings
 from tests.faults.notes import AnyNote
 from tests.faults.tables import Rows
 from tests.storage.files import Files, files_of
@@ -62,7 +62,7 @@ class History(msgspec.Struct, kw_only=True):
     tables: Rows = {}
 
 
-def is_read(settings: Settings, requests: list[Any]) -> bool:
+def is_read(settings: CoordinatorSettings, requests: list[Any]) -> bool:
     """Whether the coordinator has read these records of its topic, and time has passed since the newest."""
     last = last_batch(files_of(settings.checkpoint))
     if last is None:
@@ -75,7 +75,9 @@ def is_read(settings: Settings, requests: list[Any]) -> bool:
     return last.watermark_ms > max(counted_ms(_requests_in(requests), told), default=0)
 
 
-def collect(settings: Settings, requests: list[Any], notes: list[AnyNote], tables: Rows) -> History:
+def collect(
+    settings: CoordinatorSettings, requests: list[Any], notes: list[AnyNote], tables: Rows
+) -> History:
     """The history of a coordinator that has read all of `requests` and stopped."""
     checkpoint = files_of(settings.checkpoint)
     last = last_batch(checkpoint)

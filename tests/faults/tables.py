@@ -17,7 +17,7 @@ from typing import Any
 from deltalake import DeltaTable
 
 from group_coordinator.history.tables import EVENTS, TABLES
-from group_coordinator.jobs.settings import Settings
+from group_coordinator.streaming.settings import CoordinatorSettings
 from tests.commands.job import ROOT
 from tests.faults.supervisor import signal_group
 from tests.storage.files import files_of
@@ -47,7 +47,7 @@ class TableWriter:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: CoordinatorSettings,
         directory: Path,
         seed: int,
         say: Callable[[str], None],

@@ -32,7 +32,7 @@ from group_coordinator.history.service import write_history
 from group_coordinator.history.settings import HistorySettings
 from group_coordinator.history.storage import Retention
 from group_coordinator.jobs import job
-from group_coordinator.jobs.settings import Settings, SettingsError
+from group_coordinator.jobs.settings import SettingsError
 from tests.history.filled import CUT, DAY
 from tests.history.fixtures.make import FIXTURE_TOPIC, unpacked
 from tests.page.filled import lag_of
@@ -68,7 +68,7 @@ def topic(bootstrap_servers: str) -> str:
     return name
 
 
-def settings_for(bootstrap_servers: str, topic: str, path: Path) -> Settings:
+def settings_for(bootstrap_servers: str, topic: str, path: Path) -> HistorySettings:
     given = {
         "bootstrap.servers": bootstrap_servers,
         "topics.events": topic,
@@ -81,7 +81,7 @@ def settings_for(bootstrap_servers: str, topic: str, path: Path) -> Settings:
 
 
 @pytest.fixture
-def settings(bootstrap_servers: str, topic: str, tmp_path: Path) -> Settings:
+def settings(bootstrap_servers: str, topic: str, tmp_path: Path) -> HistorySettings:
     return settings_for(bootstrap_servers, topic, tmp_path)
 
 
@@ -129,7 +129,7 @@ def written(path: Path) -> list[str]:
 
 
 def test_it_goes_on_where_it_was(
-    settings: Settings, append: Callable[..., None], measure: Callable[..., None], tmp_path: Path
+    settings: HistorySettings, append: Callable[..., None], measure: Callable[..., None], tmp_path: Path
 ) -> None:
     append(*DAY[:CUT])
     measure(60_000, 75_000, 90_000)
@@ -187,7 +187,10 @@ def test_it_goes_on_where_it_was(
 
 @pytest.mark.verify
 def test_what_is_old_goes_when_a_batch_is_done(
-    settings: Settings, append: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    settings: HistorySettings,
+    append: Callable[..., None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Who is killed soon after each start gets on all the same."""
 
@@ -252,7 +255,10 @@ def test_a_topic_that_is_not_there(bootstrap_servers: str, tmp_path: Path) -> No
 
 @pytest.mark.verify
 def test_a_batch_that_cannot_be_written(
-    settings: Settings, append: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    settings: HistorySettings,
+    append: Callable[..., None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     append(*DAY)
 
@@ -268,7 +274,7 @@ def test_a_batch_that_cannot_be_written(
     assert written(tmp_path) == sorted(body.decode() for body in DAY)
 
 
-def test_a_port_that_somebody_else_has(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_port_that_somebody_else_has(settings: HistorySettings, monkeypatch: pytest.MonkeyPatch) -> None:
     def create_session(*_: object, **__: object) -> None:
         raise AssertionError("Spark takes long to start, so it is told before")
 
@@ -284,7 +290,11 @@ def test_a_port_that_somebody_else_has(settings: Settings, monkeypatch: pytest.M
 
 @pytest.mark.verify
 def test_topics_that_were_made_anew(
-    settings: Settings, topic: str, append: Callable[..., None], tmp_path: Path, bootstrap_servers: str
+    settings: HistorySettings,
+    topic: str,
+    append: Callable[..., None],
+    tmp_path: Path,
+    bootstrap_servers: str,
 ) -> None:
     """Their events have the ids of others, and would be passed over."""
     append(*DAY[:CUT])

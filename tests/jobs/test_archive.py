@@ -15,9 +15,9 @@ IN = "import sys; sys.prefix = {prefix!r}\n"
 USES_ARCHIVE = """
 from pathlib import Path
 from group_coordinator.jobs.session import create_session
-from group_coordinator.jobs.settings import Settings
-settings = Settings.load(None, {}, {"bootstrap.servers": "unused:9092", "checkpoint": "unused"})
-spark = create_session(settings)
+from group_coordinator.streaming.settings import CoordinatorSettings
+settings = CoordinatorSettings.load(None, {}, {"bootstrap.servers": "unused:9092", "checkpoint": "unused"})
+spark = create_session(settings, settings.checkpoint)
 jvm = spark.sparkContext._jvm.ProcessHandle.current().pid()
 print("spark.jsa" in Path(f"/proc/{jvm}/maps").read_text())
 spark.stop()

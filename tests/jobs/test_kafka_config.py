@@ -11,7 +11,7 @@ from group_coordinator.client.tokens import TokenProvider
 from group_coordinator.deploy import extras
 from group_coordinator.jobs.kafka_config import kafka_options, python_client_config
 from group_coordinator.jobs.sasl import token_endpoint
-from group_coordinator.jobs.settings import Settings, SettingsError
+from group_coordinator.jobs.settings import JobSettings, SettingsError
 
 SECRET = "hunter2"
 SCRAM = f'org.apache.kafka.common.security.scram.ScramLoginModule required username="gc" password="{SECRET}";'
@@ -146,7 +146,7 @@ def test_a_token_login() -> None:
 
 
 def java_options(java: dict[str, str]) -> dict[str, str]:
-    options = kafka_options(Settings(bootstrap_servers="kafka:9092", kafka=java))
+    options = kafka_options(JobSettings(bootstrap_servers="kafka:9092", kafka=java))
     return {name.removeprefix("kafka."): value for name, value in options.items()}
 
 

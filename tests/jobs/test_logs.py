@@ -11,7 +11,7 @@ import pytest
 import structlog
 
 from group_coordinator.jobs.logs import logging_as
-from group_coordinator.jobs.settings import Settings
+from group_coordinator.jobs.settings import JobSettings
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def test_a_time_has_its_microseconds_although_there_are_none(
             return datetime(2026, 1, 31, 14, 5, tzinfo=tz)
 
     monkeypatch.setattr(structlog.processors.datetime, "datetime", Clock)
-    with logging_as(Settings(), print):
+    with logging_as(JobSettings(), print):
         logging.getLogger("group_coordinator").warning("noon")
     assert "2026-01-31T14:05:00.000000Z" in stderr.getvalue()
 
@@ -43,7 +43,7 @@ def without_time(text: str) -> list[str]:
 
 
 def test_all_that_is_logged_has_one_form(stderr: io.StringIO) -> None:
-    with logging_as(Settings(), print):
+    with logging_as(JobSettings(), print):
         logging.getLogger("group_coordinator.streaming.service").warning("it is %s", "odd")
         logging.getLogger("kafka.net").critical("no\nmore\x1b[2J")
 
@@ -54,7 +54,7 @@ def test_all_that_is_logged_has_one_form(stderr: io.StringIO) -> None:
 
 
 def test_json(stderr: io.StringIO) -> None:
-    with logging_as(Settings(log_format="json"), print):
+    with logging_as(JobSettings(log_format="json"), print):
         logging.getLogger("streaming").error("it failed", exc_info=ValueError("of no use"))
 
     (line,) = map(json.loads, stderr.getvalue().splitlines())
@@ -64,7 +64,7 @@ def test_json(stderr: io.StringIO) -> None:
 
 
 def test_a_terminal_has_short_lines(stderr: io.StringIO) -> None:
-    with logging_as(Settings(log_format="short"), print):
+    with logging_as(JobSettings(log_format="short"), print):
         logging.getLogger("group_coordinator.jobs.job").error("no\x1bmore\nat java.lang.Thread.run")
         logging.getLogger("py4j").warning("it-is-refused " * 6)
         logging.getLogger("py4j").warning("x " * 500)
@@ -80,7 +80,7 @@ def test_a_terminal_has_short_lines(stderr: io.StringIO) -> None:
 
 def test_a_name_that_is_no_text_can_be_logged(stderr: io.StringIO) -> None:
     for form in ("logfmt", "json"):
-        with logging_as(Settings(log_format=form), print):
+        with logging_as(JobSettings(log_format=form), print):
             logging.getLogger("streaming").error("no file a\udc80b")
 
     logfmt, as_json = stderr.getvalue().splitlines()
@@ -101,7 +101,7 @@ def test_the_level_is_for_our_own_lines(stderr: io.StringIO) -> None:
 
     told = {}
     for level in ("debug", "info", "warning", "error"):
-        with logging_as(Settings(log_level=level), print):
+        with logging_as(JobSettings(log_level=level), print):
             log()
         found = without_time(stderr.getvalue())
         stderr.truncate(stderr.seek(0))
@@ -117,7 +117,7 @@ def test_afterwards_all_is_as_it_was(stderr: io.StringIO) -> None:
     logger = logging.getLogger("streaming")
     handlers = logging.getLogger().handlers
     before = [handler.formatter for handler in handlers], logger.level
-    with logging_as(Settings(log_format="json", log_level="debug"), print):
+    with logging_as(JobSettings(log_format="json", log_level="debug"), print):
         assert ([handler.formatter for handler in handlers], logger.level) != before
 
     assert ([handler.formatter for handler in handlers], logger.level) == before
@@ -125,7 +125,7 @@ def test_afterwards_all_is_as_it_was(stderr: io.StringIO) -> None:
 
 def test_lines_for_people_stay_as_they_are() -> None:
     said: list[str] = []
-    with logging_as(Settings(), said.append) as say:
+    with logging_as(JobSettings(), said.append) as say:
         say("the coordinator is running")
 
     assert said == ["the coordinator is running"]
@@ -133,7 +133,7 @@ def test_lines_for_people_stay_as_they_are() -> None:
 
 def test_lines_for_people_are_json_where_the_log_is_and_do_not_depend_on_the_level() -> None:
     said: list[str] = []
-    with logging_as(Settings(log_format="json", log_level="error"), said.append) as say:
+    with logging_as(JobSettings(log_format="json", log_level="error"), said.append) as say:
         say("the coordinator is running")
         say("error: the query failed:\nodd")
 

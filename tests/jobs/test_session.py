@@ -24,11 +24,12 @@ import json, os, sys
 import psutil
 from group_coordinator.jobs.session import create_session, start_java
 from group_coordinator.streaming.daemon import daemon_defaults
-from group_coordinator.jobs.settings import Settings
+from group_coordinator.streaming.settings import CoordinatorSettings
 given = json.loads(sys.argv[1])
-settings = Settings.load(None, {}, {"bootstrap.servers": "unused:9092", "checkpoint": "unused", **given})
-start_java(settings, daemon_defaults())
-spark = create_session(settings, defaults=daemon_defaults())
+needed = {"bootstrap.servers": "unused:9092", "checkpoint": "unused"}
+settings = CoordinatorSettings.load(None, {}, needed | given)
+start_java(settings, settings.checkpoint, daemon_defaults() | settings.spark_defaults)
+spark = create_session(settings, settings.checkpoint, defaults=daemon_defaults() | settings.spark_defaults)
 jvms = [it for it in psutil.Process().children(recursive=True) if it.name() == "java"]
 nice = {}
 for thread in jvms[0].threads() if jvms else []:
@@ -57,15 +58,16 @@ SLEEPER = """
 import os, signal, time
 from group_coordinator.jobs.session import create_session
 from group_coordinator.streaming.daemon import daemon_defaults
-from group_coordinator.jobs.settings import Settings
+from group_coordinator.streaming.settings import CoordinatorSettings
 patience = {
     "spark.executor.heartbeatInterval": "500ms",
     "spark.network.timeoutInterval": "100ms",
     "spark.network.timeout": "1s",
     "spark.rpc.askTimeout": "60s",
 }
-settings = Settings.load(None, {}, {"bootstrap.servers": "unused:9092", "checkpoint": "unused", **patience})
-spark = create_session(settings, defaults=daemon_defaults())
+needed = {"bootstrap.servers": "unused:9092", "checkpoint": "unused"}
+settings = CoordinatorSettings.load(None, {}, needed | patience)
+spark = create_session(settings, settings.checkpoint, defaults=daemon_defaults() | settings.spark_defaults)
 jvm = spark.sparkContext._jvm.ProcessHandle.current().pid()
 for _ in range(3):
     os.kill(jvm, signal.SIGSTOP)

@@ -7,7 +7,8 @@ import pytest
 from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.step import Channel
 from group_coordinator.gateway.settings import GatewaySettings
-from group_coordinator.jobs.settings import Settings, SettingsError
+from group_coordinator.jobs.settings import SettingsError
+from group_coordinator.streaming.settings import CoordinatorSettings
 
 NEEDED = {"bootstrap.servers": "kafka:9092", "checkpoint": "/state"}
 
@@ -17,23 +18,27 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "coordinator.toml"
 
 
-def load(**overrides: object) -> Settings:
+def load(**overrides: object) -> CoordinatorSettings:
     """The settings with these options of the command line, underscores for dots."""
-    return Settings.load(None, {}, NEEDED | {name.replace("_", "."): it for name, it in overrides.items()})
+    return CoordinatorSettings.load(
+        None, {}, NEEDED | {name.replace("_", "."): it for name, it in overrides.items()}
+    )
 
 
-def from_file(file: Path, text: str, environment: dict[str, str] | None = None) -> Settings:
+def from_file(file: Path, text: str, environment: dict[str, str] | None = None) -> CoordinatorSettings:
     file.write_text(text, encoding="utf-8")
-    return Settings.load(file, environment or {}, NEEDED)
+    return CoordinatorSettings.load(file, environment or {}, NEEDED)
 
 
-def from_environment(**variables: str) -> Settings:
-    return Settings.load(None, {f"GROUP_COORDINATOR_{name}": it for name, it in variables.items()}, NEEDED)
+def from_environment(**variables: str) -> CoordinatorSettings:
+    return CoordinatorSettings.load(
+        None, {f"GROUP_COORDINATOR_{name}": it for name, it in variables.items()}, NEEDED
+    )
 
 
 def refusal(file: Path | None, environment: dict[str, str], overrides: dict[str, object]) -> str:
     with pytest.raises(SettingsError) as caught:
-        Settings.load(file, environment, overrides)
+        CoordinatorSettings.load(file, environment, overrides)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -42,7 +47,9 @@ def refusal(file: Path | None, environment: dict[str, str], overrides: dict[str,
 
 
 def test_defaults() -> None:
-    assert load() == Settings(bootstrap_servers="kafka:9092", checkpoint="/state", group=GroupConfig())
+    assert load() == CoordinatorSettings(
+        bootstrap_servers="kafka:9092", checkpoint="/state", group=GroupConfig()
+    )
 
 
 def test_a_file(file: Path) -> None:
@@ -69,7 +76,7 @@ def test_the_environment() -> None:
 
 
 def test_variables_of_other_programs_are_left_alone() -> None:
-    assert Settings.load(None, {"GROUP_MAX_SIZE": "7", "PATH": "/bin"}, NEEDED) == load()
+    assert CoordinatorSettings.load(None, {"GROUP_MAX_SIZE": "7", "PATH": "/bin"}, NEEDED) == load()
 
 
 def test_variables_that_are_read_elsewhere_are_left_alone() -> None:
@@ -84,7 +91,7 @@ def test_the_later_source_wins(file: Path) -> None:
     file.write_text("clock.interval.ms = 1\nclock.slack.ms = 1\ntrigger.interval.ms = 1")
     environment = {"GROUP_COORDINATOR_CLOCK_SLACK_MS": "2", "GROUP_COORDINATOR_TRIGGER_INTERVAL_MS": "2"}
 
-    settings = Settings.load(file, environment, NEEDED | {"trigger.interval.ms": 3})
+    settings = CoordinatorSettings.load(file, environment, NEEDED | {"trigger.interval.ms": 3})
 
     found = (settings.clock_interval_ms, settings.clock_slack_ms, settings.trigger_interval_ms)
     assert found == (1, 2, 3)
@@ -132,7 +139,7 @@ def test_properties_of_spark_may_end_with_the_same_word() -> None:
 def test_files_of_other_commands_are_not_read() -> None:
     environment = {"GROUP_COORDINATOR_GATEWAY_LISTEN_FILE": "/nowhere"}
 
-    assert Settings.load(None, environment, NEEDED, others=[GatewaySettings]) == load()
+    assert CoordinatorSettings.load(None, environment, NEEDED, others=[GatewaySettings]) == load()
 
 
 @pytest.mark.parametrize(
@@ -266,7 +273,7 @@ def test_what_is_measured_cannot_be_set() -> None:
 
 
 def test_the_brokers_are_at_this_machine_unless_others_are_named() -> None:
-    assert Settings.load(None, {}, {"checkpoint": "/state"}).bootstrap_servers == "localhost:9092"
+    assert CoordinatorSettings.load(None, {}, {"checkpoint": "/state"}).bootstrap_servers == "localhost:9092"
 
 
 @pytest.mark.parametrize(
@@ -352,12 +359,14 @@ def test_sizes_that_cannot_work_together(given: dict[str, object], advice: str) 
     ],
 )
 def test_sizes_that_work_together(given: dict[str, object]) -> None:
-    assert Settings.load(None, {}, NEEDED | given).group.max_group_bytes == given["max.group.bytes"]
+    assert (
+        CoordinatorSettings.load(None, {}, NEEDED | given).group.max_group_bytes == given["max.group.bytes"]
+    )
 
 
 def test_spark_submit_knows_its_own_memory() -> None:
     given = NEEDED | {"max.group.bytes": 66_000_000}
-    assert Settings.load(None, {"PYSPARK_GATEWAY_PORT": "1"}, given)
+    assert CoordinatorSettings.load(None, {"PYSPARK_GATEWAY_PORT": "1"}, given)
 
 
 def test_starting_offsets_that_spark_does_not_know() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from group_coordinator.history.settings import HistorySettings
-from group_coordinator.jobs.settings import Settings, SettingsError
+from group_coordinator.jobs.settings import JobSettings, SettingsError
 from group_coordinator.page.settings import PageSettings
 
 FILE = """
@@ -26,11 +26,11 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_settings_of_all_rooms(file: Path) -> None:
-    settings = PageSettings.load(file, {"GROUP_COORDINATOR_UI_PORT": "0"}, {"checkpoint": "c"})
+    settings = PageSettings.load(file, {"GROUP_COORDINATOR_UI_PORT": "0"}, {"topics.lag": "l"})
 
     assert settings == PageSettings(
         bootstrap_servers="kafka:9092",
-        checkpoint="c",
+        topics_lag="l",
         group=settings.group,
         history_retention_days=90,
         ui_host="::1",
@@ -52,8 +52,8 @@ def test_what_is_nobodys_setting_is_refused(file: Path, name: str, near: str) ->
         PageSettings.load(file, {}, {name: 1}, needed=())
 
 
-@pytest.mark.parametrize(("of", "name"), [(Settings, "history.path"), (HistorySettings, "ui.host")])
-def test_a_room_does_not_know_those_above_it(of: type[Settings], name: str) -> None:
+@pytest.mark.parametrize(("of", "name"), [(JobSettings, "history.path"), (HistorySettings, "ui.host")])
+def test_a_room_does_not_know_those_above_it(of: type[JobSettings], name: str) -> None:
     with pytest.raises(SettingsError, match=f"there is no setting {name}"):
         of.load(None, {}, {name: "x"}, needed=())
 

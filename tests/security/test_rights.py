@@ -13,8 +13,8 @@ import pytest
 from kafka.admin import ACLOperation, ResourceType
 
 from group_coordinator.jobs.kafka_config import python_client_config
-from group_coordinator.jobs.settings import Settings
 from group_coordinator.streaming.probes import Probes
+from group_coordinator.streaming.settings import CoordinatorSettings
 from group_coordinator.streaming.topic_specs import TopicError, TopicNote, examine_topics, prepare_topics
 from tests.patience import wait_for
 from tests.security.certificates import make_client_key
@@ -53,9 +53,9 @@ def properties(secured: SecuredBroker, **changed: str) -> dict[str, str]:
 
 def given(
     secured: SecuredBroker, java: dict[str, str] | None = None, **settings: object
-) -> tuple[Settings, dict[str, Any]]:
+) -> tuple[CoordinatorSettings, dict[str, Any]]:
     """A coordinator's settings and those of its clients, with the patience of a test."""
-    loaded = Settings.load(
+    loaded = CoordinatorSettings.load(
         None,
         {},
         {"bootstrap.servers": secured.bootstrap_servers, "checkpoint": "unused"}

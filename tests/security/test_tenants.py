@@ -11,8 +11,9 @@ from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.layout import Layout
 from group_coordinator.coordinator_state.step import Channel
 from group_coordinator.jobs.kafka_config import python_client_config
-from group_coordinator.jobs.settings import Settings, SettingsError
+from group_coordinator.jobs.settings import SettingsError
 from group_coordinator.streaming.function import FunctionArguments
+from group_coordinator.streaming.settings import CoordinatorSettings
 from group_coordinator.streaming.topic_specs import TopicError, prepare_topics
 
 if TYPE_CHECKING:
@@ -22,10 +23,10 @@ NEEDED = {"bootstrap.servers": "kafka:9092", "checkpoint": "unused"}
 TENANTS = {"a-": "responses.a", "a-vip-": "responses.vip", "ü": "responses.ü", "a-vip-free-": "responses"}
 
 
-def tenants(responses_topics: dict[str, str], **settings: object) -> Settings:
+def tenants(responses_topics: dict[str, str], **settings: object) -> CoordinatorSettings:
     given = {f"responses.topics.{prefix}": topic for prefix, topic in responses_topics.items()}
     named = {name.replace("_", "."): value for name, value in settings.items()}
-    return Settings.load(None, {}, NEEDED | given | named)
+    return CoordinatorSettings.load(None, {}, NEEDED | given | named)
 
 
 # -- settings --------------------------------------------------------------------------------------------
@@ -42,7 +43,7 @@ def test_a_settings_file_names_topics_by_prefix(toml: str, tmp_path: Path) -> No
     file = tmp_path / "coordinator.toml"
     file.write_text(toml)
 
-    settings = Settings.load(file, {}, NEEDED)
+    settings = CoordinatorSettings.load(file, {}, NEEDED)
 
     assert settings.responses_topics == {"tenant-a-": "ra", "team.b.": "rb"}
     assert settings.response_topics == ("coordinator.responses", "ra", "rb")
@@ -52,7 +53,7 @@ def test_the_command_line_wins_prefix_by_prefix(tmp_path: Path) -> None:
     file = tmp_path / "coordinator.toml"
     file.write_text('[responses.topics]\na = "1"\nb = "2"\n')
 
-    assert Settings.load(file, {}, NEEDED | {"responses.topics.b": "3"}).responses_topics == {
+    assert CoordinatorSettings.load(file, {}, NEEDED | {"responses.topics.b": "3"}).responses_topics == {
         "a": "1",
         "b": "3",
     }
@@ -85,7 +86,7 @@ def test_responses_are_not_mixed_with_anything_else(other: str) -> None:
 
 def test_the_environment_cannot_spell_prefixes() -> None:
     with pytest.raises(SettingsError) as caught:
-        Settings.load(None, {"GROUP_COORDINATOR_RESPONSES_TOPICS_TENANT_A": "x"}, NEEDED)
+        CoordinatorSettings.load(None, {"GROUP_COORDINATOR_RESPONSES_TOPICS_TENANT_A": "x"}, NEEDED)
 
     assert str(caught.value) == (
         "GROUP_COORDINATOR_RESPONSES_TOPICS_TENANT_A: responses.topics goes into the settings file or --set"

@@ -10,12 +10,12 @@ from group_coordinator.checkpoints.identity import PARTITIONS
 from group_coordinator.checkpoints.ledger import Notes
 from group_coordinator.checkpoints.restore import setting
 from group_coordinator.jobs.kafka_config import python_client_config
-from group_coordinator.jobs.settings import Settings
 from group_coordinator.jobs.stopping import stop_after_batch
 from group_coordinator.streaming.clock import Clock
 from group_coordinator.streaming.counts import Counts, CountsParam
 from group_coordinator.streaming.function import FunctionArguments
 from group_coordinator.streaming.query import start_query
+from group_coordinator.streaming.settings import CoordinatorSettings
 from group_coordinator.streaming.topic_specs import prepare_topics
 from tests.patience import PATIENCE_S
 from tests.topics import Reader, Requests
@@ -43,7 +43,7 @@ class Harness:
     ) -> None:
         self.spark = spark
         prefix = f"test{next(_numbers)}"
-        self.settings: Settings = Settings.load(
+        self.settings: CoordinatorSettings = CoordinatorSettings.load(
             None,
             {},
             {

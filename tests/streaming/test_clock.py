@@ -13,13 +13,13 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
 
-from group_coordinator.jobs.settings import Settings
 from group_coordinator.streaming import clock as clock_module
 from group_coordinator.streaming.clock import Clock, ClockStoppedError, Progress
 from group_coordinator.streaming.errors import CoordinatorError
 from group_coordinator.streaming.leadership import check_alone
 from group_coordinator.streaming.log_time import Moment
 from group_coordinator.streaming.schedule import Pace
+from group_coordinator.streaming.settings import CoordinatorSettings
 from group_coordinator.streaming.ticks import Tick
 from group_coordinator.streaming.timers import Timers
 from tests.patience import PATIENCE_S, wait_for
@@ -70,7 +70,9 @@ def ticks(records: list[Any]) -> list[Tick]:
 def test_a_second_coordinator_is_told_of_the_first(
     topic: str, bootstrap_servers: str, config: dict[str, Any]
 ) -> None:
-    settings = Settings(bootstrap_servers=bootstrap_servers, topics_clock=topic, clock_max_gap_ms=600)
+    settings = CoordinatorSettings(
+        bootstrap_servers=bootstrap_servers, topics_clock=topic, clock_max_gap_ms=600
+    )
     with make(topic, 50, config):
         read(topic, config, at_least=1)
         with pytest.raises(

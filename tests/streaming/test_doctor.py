@@ -23,10 +23,10 @@ from group_coordinator.checkpoints.identity import PARTITIONS
 from group_coordinator.deploy.java import JavaNotFound
 from group_coordinator.jobs.kafka_config import python_client_config
 from group_coordinator.jobs.serving import CannotListenError
-from group_coordinator.jobs.settings import Settings
 from group_coordinator.streaming import doctor
 from group_coordinator.streaming.doctor import Finding, Verdict, examine
 from group_coordinator.streaming.errors import CoordinatorError
+from group_coordinator.streaming.settings import CoordinatorSettings
 from group_coordinator.streaming.topic_specs import prepare_topics
 
 pytestmark = pytest.mark.spark
@@ -44,8 +44,8 @@ class Patient:
         self.ports: dict[str, Callable[[], object]] = {}
 
     @property
-    def settings(self) -> Settings:
-        return Settings.load(None, {}, self.given)
+    def settings(self) -> CoordinatorSettings:
+        return CoordinatorSettings.load(None, {}, self.given)
 
     def prepare(self) -> None:
         settings = self.settings
@@ -192,7 +192,7 @@ def test_a_clock_that_is_wrong(patient: Patient, monkeypatch: pytest.MonkeyPatch
 def test_another_coordinator(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is wrong with it, nor that it has the ports."""
 
-    def runs(_: Settings) -> None:
+    def runs(_: CoordinatorSettings) -> None:
         raise CoordinatorError("another coordinator of these topics is running")
 
     def taken() -> None:

@@ -20,9 +20,9 @@ from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.outages import Outage
 from group_coordinator.coordinator_state.standstills import Standstill
 from group_coordinator.coordinator_state.step import Channel, StepResult, step
-from group_coordinator.jobs.settings import Settings
 from group_coordinator.streaming import spool
 from group_coordinator.streaming.function import INPUT_COLUMNS, FunctionArguments, StatefulFunction
+from group_coordinator.streaming.settings import CoordinatorSettings
 
 KEY = b"orders"
 TOPICS = {channel: f"t.{channel.value}" for channel in Channel}
@@ -259,7 +259,7 @@ def test_what_is_decided_is_logged_here(level: str, told: bool, capfd: pytest.Ca
 
 
 def test_it_logs_as_the_settings_say() -> None:
-    settings = Settings.load(
+    settings = CoordinatorSettings.load(
         None,
         {},
         {"bootstrap.servers": "b", "checkpoint": "c", "log.level": "debug", "log.format": "json"},
@@ -467,7 +467,7 @@ def test_what_is_no_batch_of_a_query_knows_the_newest_notes() -> None:
 def test_the_leeway_is_that_of_the_settings(gap_ms: int) -> None:
     """So that no clock that is taken for right moves time by more than a gap."""
     words = {"bootstrap.servers": "b", "checkpoint": "c", "clock.max.gap.ms": str(gap_ms)}
-    settings = Settings.load(None, {}, words)
+    settings = CoordinatorSettings.load(None, {}, words)
     arguments = FunctionArguments.of(
         settings, b"", dict.fromkeys(["coordinator.requests", "coordinator.responses"], 1)
     )

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from group_coordinator.jobs.settings import Settings
 from group_coordinator.streaming.leadership import Leadership
+from group_coordinator.streaming.settings import CoordinatorSettings
 from group_coordinator.streaming.ticks import Tick
 
 HERE = "127.0.0.1"
@@ -38,7 +38,7 @@ def silence_it_waits_for(
     alive_at: str | None, silent_s: float = 0.0, own_name: str = "host:2", *, standby: bool = False
 ) -> float:
     """Start a coordinator after one that has said in its last tick where it listens; in s."""
-    settings = Settings.load(
+    settings = CoordinatorSettings.load(
         None,
         {},
         {"bootstrap.servers": "b:9092", "checkpoint": "c", "standby": standby, "clock.slack.ms": 500},

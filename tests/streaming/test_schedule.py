@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from group_coordinator.jobs.settings import Settings
 from group_coordinator.streaming.schedule import Pace, Schedule
+from group_coordinator.streaming.settings import CoordinatorSettings
 from group_coordinator.streaming.timers import Timers
 
 PACE = Pace(interval_ms=1_000, max_gap_ms=3_000, ahead_ms=3_000, slack_ms=500, quiet_ms=3_000)
@@ -82,7 +82,7 @@ def test_time_need_not_wait_for_the_reader_of_a_quiet_clock(newest_ms: int) -> N
 )
 def test_a_quiet_clock_has_leeway(settings: dict[str, object], quiet_ms: int, leeway_ms: int) -> None:
     given = {"bootstrap.servers": "b:9092", "checkpoint": "c"} | settings
-    pace = Pace.of(Settings.load(None, {}, given))
+    pace = Pace.of(CoordinatorSettings.load(None, {}, given))
     assert (pace.quiet_ms, pace.leeway_ms) == (quiet_ms, leeway_ms)
 
 

@@ -6,8 +6,9 @@ import socket
 
 import pytest
 
-from group_coordinator.jobs.settings import Settings, SettingsError
+from group_coordinator.jobs.settings import SettingsError
 from group_coordinator.streaming.service import run_coordinator
+from group_coordinator.streaming.settings import CoordinatorSettings
 
 
 def test_a_port_that_somebody_else_has_is_told_before_all_else() -> None:
@@ -19,5 +20,5 @@ def test_a_port_that_somebody_else_has_is_told_before_all_else() -> None:
         # Nobody answers at this address, and a start would wait for it for half a minute.
         given = {"bootstrap.servers": "127.0.0.1:1", "checkpoint": "/nowhere", "metrics.port": port}
         with pytest.raises(SettingsError, match=rf"^cannot listen on metrics\.port {port}: "):
-            run_coordinator(Settings.load(None, {}, given), said.append)
+            run_coordinator(CoordinatorSettings.load(None, {}, given), said.append)
     assert said == []

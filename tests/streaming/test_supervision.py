@@ -21,7 +21,6 @@ from group_coordinator.coordinator_state.deadlines import LATEST_MS
 from group_coordinator.coordinator_state.standstills import Standstill
 from group_coordinator.jobs.batches import BatchWatch
 from group_coordinator.jobs.health import Health
-from group_coordinator.jobs.settings import Settings
 from group_coordinator.jobs.signals import StopEvent
 from group_coordinator.streaming import noting, queries, supervision
 from group_coordinator.streaming.clock import ClockStoppedError, Progress
@@ -30,6 +29,7 @@ from group_coordinator.streaming.errors import CoordinatorError
 from group_coordinator.streaming.metrics import JobMetrics, Vitals
 from group_coordinator.streaming.polling import Pause
 from group_coordinator.streaming.queries import Queries
+from group_coordinator.streaming.settings import CoordinatorSettings
 from group_coordinator.streaming.supervision import Supervision
 from tests.checkpoints.in_memory import Files
 from tests.jobs.progress import progress
@@ -162,7 +162,9 @@ class Stage:
         """By how much this machine's clock was set ahead, when a clock begins."""
         self.stopping = StopEvent()
         self.script: Callable[[], None] = lambda: None
-        settings = Settings.load(None, {}, {"bootstrap.servers": "k:1", "checkpoint": "c", **given})
+        settings = CoordinatorSettings.load(
+            None, {}, {"bootstrap.servers": "k:1", "checkpoint": "c", **given}
+        )
         monkeypatch.setattr(time, "monotonic", lambda: self.now_s)
         monkeypatch.setattr(self.stopping, "wait", self.wait)
         self.batches = BatchWatch("the query")

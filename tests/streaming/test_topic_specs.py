@@ -12,7 +12,7 @@ import pytest
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
 from group_coordinator.jobs.kafka_config import python_client_config
-from group_coordinator.jobs.settings import Settings
+from group_coordinator.streaming.settings import CoordinatorSettings
 from group_coordinator.streaming.topic_specs import TopicError, prepare_topics, topic_specs
 
 pytestmark = pytest.mark.spark
@@ -29,10 +29,10 @@ def admin(bootstrap_servers: str) -> Iterator[KafkaAdminClient]:
 
 
 @pytest.fixture
-def settings(bootstrap_servers: str) -> Settings:
+def settings(bootstrap_servers: str) -> CoordinatorSettings:
     """Settings with topics that are nobody else's and not yet there."""
     prefix = f"topics{next(_numbers)}"
-    return Settings.load(
+    return CoordinatorSettings.load(
         None,
         {},
         {
@@ -46,15 +46,17 @@ def settings(bootstrap_servers: str) -> Settings:
     )
 
 
-def changed(settings: Settings, **fields: Any) -> Settings:
-    return Settings(**({name: getattr(settings, name) for name in settings.__struct_fields__} | fields))
+def changed(settings: CoordinatorSettings, **fields: Any) -> CoordinatorSettings:
+    return CoordinatorSettings(
+        **({name: getattr(settings, name) for name in settings.__struct_fields__} | fields)
+    )
 
 
-def prepare(settings: Settings) -> dict[str, int]:
+def prepare(settings: CoordinatorSettings) -> dict[str, int]:
     return prepare_topics(settings, python_client_config(settings.bootstrap_servers, {}))
 
 
-def refusal(settings: Settings) -> str:
+def refusal(settings: CoordinatorSettings) -> str:
     with pytest.raises(TopicError) as caught:
         prepare(settings)
     assert "\n" not in str(caught.value)
@@ -62,7 +64,7 @@ def refusal(settings: Settings) -> str:
 
 
 def create(
-    admin: KafkaAdminClient, settings: Settings, name: str, partitions: int = 1, **configs: str
+    admin: KafkaAdminClient, settings: CoordinatorSettings, name: str, partitions: int = 1, **configs: str
 ) -> None:
     """Make the topic of that setting beforehand, as somebody else would; underscores for dots in configs."""
     topic = getattr(settings, f"topics_{name}")
@@ -79,7 +81,9 @@ def configs_of(admin: KafkaAdminClient, topic: str) -> dict[str, str]:
     return {name: config["value"] for name, config in described.items()}
 
 
-def test_missing_topics_are_created_on_request(settings: Settings, admin: KafkaAdminClient) -> None:
+def test_missing_topics_are_created_on_request(
+    settings: CoordinatorSettings, admin: KafkaAdminClient
+) -> None:
     partitions = prepare(settings)
 
     assert partitions == {
@@ -110,7 +114,9 @@ def test_missing_topics_are_created_on_request(settings: Settings, admin: KafkaA
     assert {name: {key: found[name][key] for key in wanted[name]} for name in NAMES} == wanted
 
 
-def test_short_lived_topics_do_not_grow_for_ever(settings: Settings, admin: KafkaAdminClient) -> None:
+def test_short_lived_topics_do_not_grow_for_ever(
+    settings: CoordinatorSettings, admin: KafkaAdminClient
+) -> None:
     prepare(settings)
 
     hours = {
@@ -130,7 +136,9 @@ def test_short_lived_topics_do_not_grow_for_ever(settings: Settings, admin: Kafk
     }
 
 
-def test_topics_that_are_there_are_left_as_they_are(settings: Settings, admin: KafkaAdminClient) -> None:
+def test_topics_that_are_there_are_left_as_they_are(
+    settings: CoordinatorSettings, admin: KafkaAdminClient
+) -> None:
     create(admin, settings, "requests", partitions=5, retention_ms="12345")
     first = prepare(settings)
     again = prepare(changed(settings, requests_partitions=1))
@@ -140,14 +148,14 @@ def test_topics_that_are_there_are_left_as_they_are(settings: Settings, admin: K
     assert configs_of(admin, settings.topics_requests)["retention.ms"] == "12345"
 
 
-def test_retention_is_the_operators_business(settings: Settings, admin: KafkaAdminClient) -> None:
+def test_retention_is_the_operators_business(settings: CoordinatorSettings, admin: KafkaAdminClient) -> None:
     for name in NAMES:
         create(admin, settings, name, retention_ms="12345")
 
     assert set(prepare(changed(settings, create_topics=False)).values()) == {1}
 
 
-def test_missing_topics_are_named(settings: Settings, admin: KafkaAdminClient) -> None:
+def test_missing_topics_are_named(settings: CoordinatorSettings, admin: KafkaAdminClient) -> None:
     for name in ("clock", "groups", "offsets", "events", "rejected"):
         create(admin, settings, name)
 
@@ -171,7 +179,7 @@ def test_missing_topics_are_named(settings: Settings, admin: KafkaAdminClient) -
     ],
 )
 def test_refuses_a_topic_with_another_config(
-    settings: Settings, admin: KafkaAdminClient, name: str, config: str, found: str, wanted: str
+    settings: CoordinatorSettings, admin: KafkaAdminClient, name: str, config: str, found: str, wanted: str
 ) -> None:
     create(admin, settings, name, **{config.replace(".", "_"): found})
 
@@ -184,7 +192,7 @@ def test_refuses_a_topic_with_another_config(
 
 @pytest.mark.parametrize("name", ["responses", "groups", "offsets", "events", "rejected"])
 def test_refuses_a_topic_that_cannot_take_the_largest_record(
-    settings: Settings, admin: KafkaAdminClient, name: str
+    settings: CoordinatorSettings, admin: KafkaAdminClient, name: str
 ) -> None:
     create(admin, settings, name, max_message_bytes="1048588")
 
@@ -194,7 +202,7 @@ def test_refuses_a_topic_that_cannot_take_the_largest_record(
 
 
 def test_refuses_a_request_topic_that_cannot_take_the_largest_request(
-    settings: Settings, admin: KafkaAdminClient
+    settings: CoordinatorSettings, admin: KafkaAdminClient
 ) -> None:
     create(admin, settings, "requests", max_message_bytes="1000012", message_timestamp_type="LogAppendTime")
 
@@ -203,7 +211,9 @@ def test_refuses_a_request_topic_that_cannot_take_the_largest_request(
     assert f"{topic} has max.message.bytes=1000012 and needs at least {largest}." in refusal(settings)
 
 
-def test_a_request_topic_is_made_for_the_largest_request(settings: Settings, admin: KafkaAdminClient) -> None:
+def test_a_request_topic_is_made_for_the_largest_request(
+    settings: CoordinatorSettings, admin: KafkaAdminClient
+) -> None:
     group = msgspec.structs.replace(settings.group, max_request_bytes=5_000_000)
     prepare(msgspec.structs.replace(settings, group=group))
 
@@ -211,19 +221,21 @@ def test_a_request_topic_is_made_for_the_largest_request(settings: Settings, adm
     assert int(found) == group.max_request_record_bytes > 5_000_000
 
 
-def test_a_topic_that_takes_larger_records_will_do(settings: Settings, admin: KafkaAdminClient) -> None:
+def test_a_topic_that_takes_larger_records_will_do(
+    settings: CoordinatorSettings, admin: KafkaAdminClient
+) -> None:
     create(admin, settings, "groups", max_message_bytes=str(settings.group.max_record_bytes + 1))
 
     assert prepare(settings)[settings.topics_groups] == 1
 
 
-def test_refuses_a_clock_with_two_partitions(settings: Settings, admin: KafkaAdminClient) -> None:
+def test_refuses_a_clock_with_two_partitions(settings: CoordinatorSettings, admin: KafkaAdminClient) -> None:
     create(admin, settings, "clock", partitions=2)
 
     assert f"{settings.topics_clock} has 2 partitions and must have 1." in refusal(settings)
 
 
-def test_all_that_is_wrong_is_told_at_once(settings: Settings, admin: KafkaAdminClient) -> None:
+def test_all_that_is_wrong_is_told_at_once(settings: CoordinatorSettings, admin: KafkaAdminClient) -> None:
     create(admin, settings, "clock", partitions=2, message_timestamp_type="CreateTime")
     create(admin, settings, "groups", cleanup_policy="delete")
 
@@ -235,7 +247,7 @@ def test_all_that_is_wrong_is_told_at_once(settings: Settings, admin: KafkaAdmin
 # kafka-python leaves the sockets of connections that failed to the garbage collector.
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 @pytest.mark.parametrize("listening", [False, True])
-def test_brokers_that_do_not_answer_are_given_up(settings: Settings, listening: bool) -> None:
+def test_brokers_that_do_not_answer_are_given_up(settings: CoordinatorSettings, listening: bool) -> None:
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
         if listening:  # takes connections and says nothing

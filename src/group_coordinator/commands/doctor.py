@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from group_coordinator.page.settings import PageSettings
     from group_coordinator.streaming.doctor import Finding
+    from group_coordinator.streaming.settings import CoordinatorSettings
 
 __all__ = ["doctor"]
 
@@ -78,9 +79,11 @@ def _findings(config: Path | None, overrides: dict[str, object]) -> Iterator[Fin
     from group_coordinator.jobs.settings import SettingsError
     from group_coordinator.page.settings import PageSettings
     from group_coordinator.streaming.doctor import Finding, Verdict, examine
+    from group_coordinator.streaming.settings import CoordinatorSettings
 
     try:
-        settings = load_settings(PageSettings, config, overrides)
+        settings = load_settings(CoordinatorSettings, config, overrides)
+        page = load_settings(PageSettings, config, overrides)
     except SettingsError as error:
         yield Finding("settings", Verdict.WRONG, str(error))
         return
@@ -88,10 +91,10 @@ def _findings(config: Path | None, overrides: dict[str, object]) -> Iterator[Fin
     # It is a finding if there is none.
     with suppress(JavaNotFound):
         use_java()
-    yield from examine(settings, _ports(settings))
+    yield from examine(settings, _ports(settings, page))
 
 
-def _ports(settings: PageSettings) -> dict[str, Callable[[], None]]:
+def _ports(settings: CoordinatorSettings, page: PageSettings) -> dict[str, Callable[[], None]]:
     """What listens for a moment where `run` will, by setting; only on ports that have a number."""
     from prometheus_client import CollectorRegistry
 
@@ -105,9 +108,9 @@ def _ports(settings: PageSettings) -> dict[str, Callable[[], None]]:
         _, close = serve(settings.metrics_host, settings.metrics_port, CollectorRegistry(), health)
         close()
 
-    def page() -> None:
-        with listen(settings.ui_host, settings.ui_port, lambda _environ, _start: []):
+    def site() -> None:
+        with listen(page.ui_host, page.ui_port, lambda _environ, _start: []):
             pass
 
-    ports = {"metrics.port": (settings.metrics_port, metrics), "ui.port": (settings.ui_port, page)}
+    ports = {"metrics.port": (settings.metrics_port, metrics), "ui.port": (page.ui_port, site)}
     return {f"{name} {port}": look for name, (port, look) in ports.items() if port > 0}

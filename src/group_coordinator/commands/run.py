@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from group_coordinator.page.settings import PageSettings
+    from group_coordinator.streaming.settings import CoordinatorSettings
 
 __all__ = ["run"]
 
@@ -78,6 +79,7 @@ def run(
     from group_coordinator.jobs.settings import SettingsError
     from group_coordinator.jobs.signals import exiting_on_sigterm
     from group_coordinator.page.settings import PageSettings
+    from group_coordinator.streaming.settings import CoordinatorSettings
 
     options = {
         "bootstrap.servers": bootstrap_servers,
@@ -92,13 +94,14 @@ def run(
         try:
             if embedded:
                 overrides = _embed(stack, overrides)
-            settings = at_terminal(load_settings(PageSettings, config, overrides))
+            settings = at_terminal(load_settings(CoordinatorSettings, config, overrides))
+            page = load_settings(PageSettings, config, overrides)
         except (BrokerError, JarError, SettingsError) as error:
             fail(error)
-        _run(settings)
+        _run(settings, page)
 
 
-def _run(settings: PageSettings) -> None:
+def _run(settings: CoordinatorSettings, page: PageSettings) -> None:
     from group_coordinator.checkpoints.identity import CheckpointError
     from group_coordinator.deploy.jars import JarError
     from group_coordinator.jobs.logs import logging_as
@@ -115,7 +118,7 @@ def _run(settings: PageSettings) -> None:
         try:
             tell = stack.enter_context(logging_as(settings, say))
             try:
-                with ending_with_threads(tell), serving(settings, tell):
+                with ending_with_threads(tell), serving(page, tell):
                     run_coordinator(settings, tell, progress=True)
             except CannotListenError:
                 # The process that has the port may be the other coordinator.

@@ -9,25 +9,27 @@ from typing import TYPE_CHECKING, TypeVar
 from group_coordinator.gateway.settings import GatewaySettings
 from group_coordinator.lag.settings import LagSettings
 from group_coordinator.page.settings import PageSettings
+from group_coordinator.streaming.settings import CoordinatorSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from group_coordinator.jobs.settings import JobSettings
+
 __all__ = ["load_settings"]
 
-AnySettings = TypeVar("AnySettings", PageSettings, GatewaySettings, LagSettings)
+AnySettings = TypeVar("AnySettings", bound="JobSettings")
 
 
 def load_settings(
     kind: type[AnySettings],
     config: Path | None,
     overrides: Mapping[str, object],
-    needed: Iterable[str] = ("bootstrap.servers", "checkpoint"),
+    needed: Iterable[str] | None = None,
 ) -> AnySettings:
     """Load settings of this kind from the file, the environment and the command line.
 
     Raises `SettingsError`, also for what is no room's setting.
     """
-    return kind.load(
-        config, os.environ, overrides, needed, others=(PageSettings, GatewaySettings, LagSettings)
-    )
+    kinds = CoordinatorSettings, PageSettings, GatewaySettings, LagSettings
+    return kind.load(config, os.environ, overrides, needed, others=kinds)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from group_coordinator.commands.tables import Report
-    from group_coordinator.jobs.settings import Settings
+    from group_coordinator.jobs.settings import JobSettings
 
 __all__ = [
     "BOOTSTRAP_TIMEOUT_MS",
@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 Command = TypeVar("Command", bound="Callable[..., Any]")
-AnySettings = TypeVar("AnySettings", bound="Settings")
+AnySettings = TypeVar("AnySettings", bound="JobSettings")
 
 BOOTSTRAP_TIMEOUT_MS = 10_000
 """After kafka-python's own half a minute nobody would know what a command waits for."""

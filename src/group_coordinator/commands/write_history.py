@@ -62,11 +62,11 @@ def write_history(
     from group_coordinator.deploy.jars import JarError
     from group_coordinator.history.errors import HistoryError
     from group_coordinator.history.service import write_history as write
+    from group_coordinator.history.settings import HistorySettings
     from group_coordinator.jobs.logs import logging_as
     from group_coordinator.jobs.settings import SettingsError
     from group_coordinator.jobs.signals import exiting_on_sigterm
     from group_coordinator.jobs.threads import ThreadError, ending_with_threads
-    from group_coordinator.page.settings import PageSettings
 
     options = {
         "bootstrap.servers": bootstrap_servers,
@@ -79,7 +79,7 @@ def write_history(
         stack.enter_context(exiting_on_sigterm())
         try:
             needed = ("bootstrap.servers", "history.path")
-            settings = at_terminal(load_settings(PageSettings, config, overrides, needed=needed))
+            settings = at_terminal(load_settings(HistorySettings, config, overrides, needed=needed))
             tell = stack.enter_context(logging_as(settings, say))
             with ending_with_threads(tell):
                 write(settings, tell, once=once, progress=True)

@@ -10,7 +10,7 @@ import msgspec
 
 from group_coordinator.gateway.names import NODE, Names
 from group_coordinator.jobs.hosts import host_of
-from group_coordinator.jobs.settings import Port, Positive, Settings
+from group_coordinator.jobs.settings import JobSettings, Port, Positive
 
 __all__ = ["GatewaySettings", "Listen"]
 
@@ -28,7 +28,7 @@ class Listen(NamedTuple):
     port: int
 
 
-class GatewaySettings(Settings, frozen=True, kw_only=True):
+class GatewaySettings(JobSettings, frozen=True, kw_only=True):
     """Settings of `gateway`. Sizes in bytes, times in ms."""
 
     gateway_listen: str = "0.0.0.0:19092"

@@ -6,12 +6,12 @@ from typing import Annotated
 
 import msgspec
 
-from group_coordinator.jobs.settings import Port, Positive, Settings
+from group_coordinator.jobs.settings import JobSettings, Port, Positive
 
 __all__ = ["HistorySettings"]
 
 
-class HistorySettings(Settings, frozen=True, kw_only=True):
+class HistorySettings(JobSettings, frozen=True, kw_only=True):
     """Settings of `write-history`, and of those that read its tables."""
 
     history_path: str = ""

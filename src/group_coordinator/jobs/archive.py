@@ -22,7 +22,7 @@ from pyspark.sql.streaming.state import GroupStateTimeout
 
 from group_coordinator.deploy.jars import JarError
 from group_coordinator.jobs.session import QUIET_ARCHIVE, archive_file, create_session
-from group_coordinator.jobs.settings import Settings
+from group_coordinator.jobs.settings import JobSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,10 +43,9 @@ def make_archive() -> Path:
     file = archive_file()
     with tempfile.TemporaryDirectory(dir=file.parent) as directory:
         made = Path(directory, file.name)
-        given = {"bootstrap.servers": "unused:9092", "checkpoint": directory}
-        settings = Settings.load(None, {}, given)
+        settings = JobSettings.load(None, {}, {"bootstrap.servers": "unused:9092"})
         java = f"-XX:ArchiveClassesAtExit={made} {QUIET_ARCHIVE}"
-        spark = create_session(settings, progress=True, java=java)
+        spark = create_session(settings, directory, progress=True, java=java)
         _load_classes(spark, directory)
         context: Any = spark.sparkContext
         process: subprocess.Popen[bytes] = context._gateway.proc  # noqa: SLF001 - pyspark has no other way

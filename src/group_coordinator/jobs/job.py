@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from group_coordinator.jobs.settings import Settings
+    from group_coordinator.jobs.settings import JobSettings
 
 __all__ = ["failing_as", "spark_until_stopped"]
 
@@ -46,11 +46,11 @@ def failing_as(job_error: type[Exception], bootstrap_servers: str) -> Iterator[N
 
 @contextmanager
 def spark_until_stopped(
-    settings: Settings,
+    settings: JobSettings,
     say: Callable[[str], None],
     *,
     progress: bool,
-    storage: str | None = None,
+    storage: str,
     defaults: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[tuple[SparkSession, StopEvent]]:
     """A session for as long as the context is open, and what SIGTERM and SIGINT set meanwhile.
@@ -58,7 +58,7 @@ def spark_until_stopped(
     Must be entered in the main thread. `progress`, `storage`, `defaults` and errors: as of `create_session`.
     """
     say("starting Spark, which takes ten seconds or more")
-    spark = create_session(settings, progress=progress, storage=storage, defaults=defaults)
+    spark = create_session(settings, storage, progress=progress, defaults=defaults)
     with ExitStack() as stack:
         stack.callback(_stop, spark)
         stopping = StopEvent()

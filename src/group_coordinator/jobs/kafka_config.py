@@ -13,7 +13,7 @@ from group_coordinator.jobs.tls import tls_settings
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from group_coordinator.jobs.settings import Settings
+    from group_coordinator.jobs.settings import JobSettings
 
 __all__ = ["kafka_options", "no_debug", "python_client_config"]
 
@@ -73,7 +73,7 @@ def no_debug(name: str) -> None:
         logger.setLevel(logging.INFO)
 
 
-def kafka_options(settings: Settings) -> dict[str, str]:
+def kafka_options(settings: JobSettings) -> dict[str, str]:
     """The brokers' addresses and the user's own client properties, for Spark's source and sink.
 
     Raises `SettingsError` as `python_client_config` does.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from structlog.typing import EventDict, Processor, WrappedLogger
 
-    from group_coordinator.jobs.settings import Settings
+    from group_coordinator.jobs.settings import JobSettings
 
 __all__ = ["line_processors", "logging_as"]
 
@@ -64,7 +64,7 @@ def line_processors(form: str) -> tuple[Processor, ...]:
 
 
 @contextmanager
-def logging_as(settings: Settings, say: Callable[[str], None]) -> Iterator[Callable[[str], None]]:
+def logging_as(settings: JobSettings, say: Callable[[str], None]) -> Iterator[Callable[[str], None]]:
     """While the context is open, what `logging`'s root logger writes has the form that the settings name.
 
     This project logs what is of `log.level` or above. Others log what they did before. The context is what

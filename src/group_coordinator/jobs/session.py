@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from group_coordinator.jobs.settings import Settings
+    from group_coordinator.jobs.settings import JobSettings
 
 __all__ = [
     "DELTA",
@@ -58,6 +58,7 @@ SHORT_LIVED = {
 """For a job that ends by itself: Java's second compiler takes CPU time that such a job never gets back."""
 _DEFAULTS = {
     "spark.app.name": "group-coordinator",
+    "spark.sql.shuffle.partitions": "1",
     # Ticks bring batches anyway; an extra one after each would double the time to an answer.
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     "spark.sql.streaming.stateStore.providerClass": (
@@ -114,20 +115,19 @@ _LOCAL_CHECKPOINT = {
 
 
 def create_session(
-    settings: Settings,
+    settings: JobSettings,
+    storage: str,
     *,
     progress: bool = False,
-    storage: str | None = None,
     defaults: Mapping[str, str] = MappingProxyType({}),
     java: str | None = None,
 ) -> SparkSession:
     """Create the session, or take the one that spark-submit has set up and only fill in what is missing.
 
     `java`: options of the JVM in the place of those that use the archive of classes. `storage` is where it
-    will write (if not given, to the coordinator's checkpoint), and `defaults` are
-    properties that win over the coordinator's defaults. Without `spark.jars` or `spark.jars.packages` the
-    jars of the lock file are fetched and used; `progress` shows that. Raises `JarError` if they cannot be
-    had. To spark-submit the jars have to be given: its JVM runs already.
+    will write, and `defaults` are properties that win over those of all jobs. Without `spark.jars` or
+    `spark.jars.packages` the jars of the lock file are fetched and used; `progress` shows that. Raises
+    `JarError` if they cannot be had. To spark-submit the jars have to be given: its JVM runs already.
     """
     if java is not None:
         defaults = {**defaults, "spark.driver.extraJavaOptions": f"{_LOG} {java}"}
@@ -148,7 +148,9 @@ def archive_options() -> str:
     return f"-XX:SharedArchiveFile={file} {QUIET_ARCHIVE}" if file.exists() else ""
 
 
-def start_java(settings: Settings, defaults: Mapping[str, str] = MappingProxyType({})) -> None:
+def start_java(
+    settings: JobSettings, storage: str, defaults: Mapping[str, str] = MappingProxyType({})
+) -> None:
     """Start the JVM in a thread, for a `create_session` with the same arguments, which waits for it.
 
     It takes a second or two, in which this process can import and ask Kafka. Does nothing if the JVM runs, or
@@ -156,7 +158,7 @@ def start_java(settings: Settings, defaults: Mapping[str, str] = MappingProxyTyp
     """
     if "PYSPARK_GATEWAY_PORT" in os.environ or not are_there("spark", "local"):
         return
-    conf = _configured(settings, None, defaults, progress=False)
+    conf = _configured(settings, storage, defaults, progress=False)
 
     def start() -> None:
         # `create_session` tries again, and tells why it cannot be started.
@@ -167,7 +169,7 @@ def start_java(settings: Settings, defaults: Mapping[str, str] = MappingProxyTyp
 
 
 def _configured(
-    settings: Settings, storage: str | None, defaults: Mapping[str, str], *, progress: bool
+    settings: JobSettings, storage: str, defaults: Mapping[str, str], *, progress: bool
 ) -> SparkConf:
     # At DEBUG it logs all that is said to the JVM, passwords as well.
     no_debug("py4j")
@@ -185,11 +187,9 @@ def _configured(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     master = conf.get("spark.master", "local")
     is_local = master.startswith("local")
-    storage = storage or settings.checkpoint
     if not (submitted or conf.contains("spark.jars") or conf.contains("spark.jars.packages")):
         _use_locked_jars(conf, master, storage, progress=progress)
     all_defaults = _DEFAULTS | {
-        "spark.sql.shuffle.partitions": str(settings.state_partitions),
         "spark.driver.extraJavaOptions": f"{_LOG} {archive_options()}".strip(),
     }
     if is_local:
@@ -205,7 +205,7 @@ def _configured(
     return conf
 
 
-def _allow_token_endpoint(conf: SparkConf, settings: Settings) -> None:
+def _allow_token_endpoint(conf: SparkConf, settings: JobSettings) -> None:
     """Let the JVMs of driver and executors ask for tokens at the URL of the settings, and nowhere else."""
     url = token_endpoint(settings.kafka)
     if url is None:

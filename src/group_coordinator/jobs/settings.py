@@ -1,12 +1,12 @@
-"""Settings, from defaults, a TOML file, the environment and the command line.
+"""JobSettings, from defaults, a TOML file, the environment and the command line.
 
 A setting has one name everywhere. In TOML it is a key (`group.max.size = 100`, quoted or not, or under a
 `[group]` table, which is the same to TOML); in the environment it is upper case with a prefix
 (`GROUP_COORDINATOR_GROUP_MAX_SIZE`). Later sources win: defaults, file, environment, command line.
 With `.file` (`_FILE`) behind its name, a setting's value is the text of a file, such as a mounted secret.
 
-Here are those of the coordinator and of any other job. A room that has more of them derives a class of its
-own (`HistorySettings`, `PageSettings`), which is loaded in the same way.
+Here are those that several jobs have. A room that has more of them derives a class of its own, such as
+`CoordinatorSettings` or `GatewaySettings`, which is loaded in the same way.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 import msgspec
 
-from group_coordinator.coordinator_state.clocks import Leeway
-from group_coordinator.coordinator_state.config import INT32_MAX, GroupConfig
+from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.step import Channel
 from group_coordinator.coordinator_state.topics import (
     CLOCK,
@@ -37,7 +36,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-__all__ = ["DEFAULT_HEAP", "ENVIRONMENT_PREFIX", "Port", "Positive", "Settings", "SettingsError"]
+__all__ = [
+    "DEFAULT_HEAP",
+    "ENVIRONMENT_PREFIX",
+    "JobSettings",
+    "Port",
+    "Positive",
+    "SettingsError",
+    "check_word",
+]
 
 ENVIRONMENT_PREFIX = "GROUP_COORDINATOR_"
 
@@ -48,11 +55,6 @@ _RESPONSES_PREFIX = "responses.topics."
 
 DEFAULT_HEAP = "1g"
 """`spark.driver.memory` and `spark.executor.memory`, if they are not given. Both are Spark's own defaults."""
-_HEAP_PER_RECORD = 8
-"""With a heap of 1 GB and groups of 60 MB, for which 124 MB are allowed, all members were answered. With
-groups of 150 MB the query ended."""
-_SUBMITTED = "PYSPARK_GATEWAY_PORT"
-"""spark-submit sets this in the environment of a program that it starts."""
 
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 Port = Annotated[int, msgspec.Meta(ge=-1, le=65535)]
@@ -66,13 +68,17 @@ def _dotted(field: str) -> str:
     return field.replace("_", ".")
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid_unknown_fields=True):
-    """Settings of the long-lived job. Names in files are dotted; times are in ms."""
+class JobSettings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid_unknown_fields=True):
+    """The settings that several jobs have, and what they all know of the coordinator.
+
+    Names in files are dotted; times are in ms.
+    """
+
+    NEEDED: ClassVar[tuple[str, ...]] = ("bootstrap.servers",)
+    """The settings without which the job cannot be."""
 
     bootstrap_servers: str = "localhost:9092"
     """Kafka brokers, as HOST:PORT with commas between."""
-    checkpoint: str = ""
-    """Directory or object-store URI for the state of one coordinator, which it outlives."""
 
     topics_requests: str = REQUESTS
     """Topic that clients write requests to, and the coordinator reads."""
@@ -95,52 +101,19 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid
     """Create the topics that are missing."""
     requests_partitions: Positive = 4
     """Partitions of the topics of requests, groups, offsets, events and lag, if they are created."""
-    responses_partitions: Positive = 8
-    """Partitions of each response topic that is created."""
     replication_factor: Annotated[int, msgspec.Meta(ge=-1)] = -1
     """Replicas of the topics that are created; -1: the broker's default."""
 
-    clock_interval_ms: Positive = 1_000
-    """Time between two ticks while no deadline is due that is known. It may be half as long again. While no
-    requests come it may be three times as long, up to `clock.max.gap.ms`."""
-    clock_slack_ms: Annotated[int, msgspec.Meta(ge=0)] = 500
-    """How far behind the newest tick the watermark stays. It has to cover the difference of brokers' clocks,
-    and the time from a record's append until it can be read."""
     clock_max_gap_ms: Positive = 3_000
     """Time without a tick that may pass at once; more is an outage, and does not count for any deadline.
     While no requests come it is half as long again. So a pause of Kafka may expire a member whose session is
     no longer than that and the time between two of its heartbeats."""
-    probes_enabled: bool = True
-    """Write a probe to each request partition beside each tick, which shows that it takes requests. Without
-    probes members expire whose partition takes none."""
-    trigger_interval_ms: Annotated[int, msgspec.Meta(ge=0)] = 0
-    """Time between the starts of two batches; 0: each begins as soon as the one before is done."""
-
-    max_batch_records: Positive = 200_000
-    """Most records of one batch, ticks among them. More are read in several batches, one after the other, so
-    that a backlog takes no more memory than one of these, and a restart goes on where the last one ended."""
-
-    state_partitions: Positive = 1
-    """Partitions of the state, and so the most executors' cores that work on groups at once. With one, an
-    answer comes soonest. Fixed for the life of a checkpoint: to change it, export and restore."""
-    standby: bool = False
-    """Wait while another coordinator of the same topics runs, and go on when it ends."""
     max_groups: Positive = 1_000_000
     """With more groups in the state no new ones are created, until a tenth of them is gone. Groups that are
     there do not notice."""
-    starting_offsets: str = "earliest"
-    """Where a new checkpoint begins to read requests: earliest or latest."""
-    member_id_secret: str = ""
-    """Makes member ids unguessable. Empty: one is drawn and kept with the checkpoint."""
 
     metrics_host: str = ""
     """Address that each command serves its metrics and probes at; empty: all addresses of the machine."""
-    metrics_port: Port = 9464
-    """Port of the Prometheus endpoint; 0: any free one, -1: none."""
-
-    alive_port: Port = 0
-    """Port by which a standby knows at once that this process has ended; 0: any free one, -1: none. Nothing
-    is said there."""
 
     log_level: str = "info"
     """Least level of what is logged: debug, info, warning or error."""
@@ -162,12 +135,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid
         file: Path | None,
         environment: Mapping[str, str],
         overrides: Mapping[str, object],
-        needed: Iterable[str] = ("bootstrap.servers", "checkpoint"),
-        others: Iterable[type[Settings]] = (),
+        needed: Iterable[str] | None = None,
+        others: Iterable[type[JobSettings]] = (),
     ) -> Self:
         """Put the settings together; `overrides` (from the command line) are by dotted name.
 
-        One file may be for all commands, so the names of `others` are passed over.
+        One file may be for all commands, so the names of `others` are passed over. `needed`: the names that
+        must have a value, in the place of `NEEDED`.
 
         Raises `SettingsError` for a file that cannot be read, an unknown name, a value of the wrong type, or
         one that is missing. A value that is given both as it is and in a file is refused as well.
@@ -182,51 +156,29 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid
             raise SettingsError(str(error)) from None
         values, group = names.sorted(given)
         settings: Self = _convert(values, cls)
-        for name in needed:
+        for name in cls.NEEDED if needed is None else needed:
             if not getattr(settings, name.replace(".", "_")):
                 raise SettingsError(
                     f"{name} is not set: give --{name.replace('.', '-')}, set "
                     f"{ENVIRONMENT_PREFIX}{name.replace('.', '_').upper()}, or put it in the settings file"
                 )
-        _check(settings)
         settings = msgspec.structs.replace(settings, group=_convert(group, GroupConfig))
-        _check_sizes(settings)
-        # The JVM of spark-submit runs already, with what it was given.
-        if _SUBMITTED not in environment:
-            _check_heap(settings)
+        settings.check(environment)
         return settings
 
-    @property
-    def stall_ms(self) -> int:
-        """A batch that takes longer is an outage, as nobody is answered meanwhile."""
-        return self.trigger_interval_ms + 3 * self.clock_max_gap_ms
-
-    @property
-    def clocks_differ_ms(self) -> int:
-        """The clocks of request partitions' leaders may differ by so much, besides `clock.slack.ms`.
-
-        A request came before its batch was planned, and nobody knows how long before. So a clock that jumps
-        ahead moves time by as much more. That is a gap in all if batches are short.
-        """
-        return self.clock_max_gap_ms // 2
-
-    @property
-    def leeway(self) -> Leeway:
-        """The milliseconds by which requests may seem to be earlier or later than they can be."""
-        return Leeway(
-            later_ms=self.clock_slack_ms + self.clocks_differ_ms,
-            # As far as the clock lets time be ahead of the reader.
-            earlier_ms=self.clocks_differ_ms + self.trigger_interval_ms,
-        )
-
-    @property
-    def look_back_ms(self) -> int:
-        """The time after which a batch no longer has requests that are later than all of the newest batch.
-
-        A request seems to be later than its batch by no more than clocks may differ. The watermark is not
-        older than a batch may take.
-        """
-        return self.clock_slack_ms + self.clock_max_gap_ms + self.stall_ms
+    def check(self, environment: Mapping[str, str]) -> None:  # noqa: ARG002 - for those that derive
+        """Refuse what the types do not. Raises `SettingsError`."""
+        check_word(self, "log_level", "debug", "info", "warning", "error")
+        check_word(self, "log_format", "auto", "short", "logfmt", "json")
+        if "" in self.responses_topics:
+            raise SettingsError("responses.topics has an empty prefix: for all groups, set topics.responses")
+        others = {self.topics_requests, self.topics_clock, self.topics_lag} | {
+            topic for channel, topic in self.output_topics.items() if channel is not Channel.RESPONSES
+        }
+        if taken := others.intersection(self.responses_topics.values()):
+            raise SettingsError(
+                f"responses.topics names {min(taken)}, where the coordinator has something else: name another"
+            )
 
     @property
     def response_topics(self) -> tuple[str, ...]:
@@ -261,7 +213,7 @@ _NO_SETTINGS = frozenset({"group", "kafka", "responses_topics", "spark"})
 class _Names:
     """The names that there are: those of `settings`, and those that only `others` have."""
 
-    def __init__(self, settings: type[Settings], others: Iterable[type[Settings]]) -> None:
+    def __init__(self, settings: type[JobSettings], others: Iterable[type[JobSettings]]) -> None:
         self.own = _names_of(settings)
         self.foreign = frozenset[str]().union(*map(_names_of, others)) - self.own
 
@@ -308,71 +260,15 @@ class _Names:
         return f"there is no setting {name}{hint}"
 
 
-def _names_of(settings: type[Settings]) -> frozenset[str]:
+def _names_of(settings: type[JobSettings]) -> frozenset[str]:
     return frozenset(_dotted(field) for field in settings.__struct_fields__ if field not in _NO_SETTINGS)
 
 
-_WORDS = {
-    "starting_offsets": ("earliest", "latest"),
-    "log_level": ("debug", "info", "warning", "error"),
-    "log_format": ("auto", "short", "logfmt", "json"),
-}
-
-
-def _check(settings: Settings) -> None:
-    """What the types do not say."""
-    for name, words in _WORDS.items():
-        if (word := getattr(settings, name)) not in words:
-            allowed = f"{', '.join(words[:-1])} or {words[-1]}"
-            raise SettingsError(f"{_dotted(name)} must be {allowed}, and is {word!r}")
-    if "" in settings.responses_topics:
-        raise SettingsError("responses.topics has an empty prefix: for all groups, set topics.responses")
-    others = {settings.topics_requests, settings.topics_clock, settings.topics_lag} | {
-        topic for channel, topic in settings.output_topics.items() if channel is not Channel.RESPONSES
-    }
-    if taken := others.intersection(settings.responses_topics.values()):
-        raise SettingsError(
-            f"responses.topics names {min(taken)}, where the coordinator has something else: name another"
-        )
-
-
-def _check_sizes(settings: Settings) -> None:
-    """Refuse limits of groups with which a record could be decided that cannot be written."""
-    largest = settings.group.max_record_bytes
-    decided = settings.group.max_decided_bytes
-    if decided > INT32_MAX:
-        raise SettingsError(
-            f"max.group.bytes, max.request.bytes and max.group.offsets allow {decided} bytes of records "
-            f"about one group at once, and Spark takes {INT32_MAX} from Python at most: lower them"
-        )
-    for name in ("max.request.size", "buffer.memory"):
-        given = settings.kafka.get(name, "")
-        if given.isdecimal() and int(given) < largest:
-            raise SettingsError(
-                f"kafka.{name} is {given}, and max.group.bytes and max.request.bytes allow records of "
-                f"{largest} bytes: raise kafka.{name}, or leave it out"
-            )
-
-
-def _check_heap(settings: Settings) -> None:
-    """Refuse limits of groups with which a record could be decided that the JVM has no room for.
-
-    It holds a record several times: as Spark's row, as what is sent, and as what waits to be sent.
-    """
-    # Other masters than these have executors, whose JVMs write the records.
-    is_local = re.match(r"local(\[|$)", settings.spark.get("spark.master", "local"))
-    name = "spark.driver.memory" if is_local else "spark.executor.memory"
-    given = settings.spark.get(name, DEFAULT_HEAP)
-    heap = re.fullmatch(r"(\d+)([kmgt])b?", given.strip().lower())
-    if heap is None:
-        return
-    room = int(heap[1]) * 1024 ** (1 + "kmgt".index(heap[2])) // _HEAP_PER_RECORD
-    largest = settings.group.max_record_bytes
-    if largest > room:
-        raise SettingsError(
-            f"max.group.bytes and max.request.bytes allow records of {largest} bytes, and with {name} = "
-            f"{given} there is room for {room}: lower them, or raise {name}"
-        )
+def check_word(settings: JobSettings, field: str, *words: str) -> None:
+    """Raise `SettingsError` if the value of this field is none of `words`."""
+    if (word := getattr(settings, field)) not in words:
+        allowed = f"{', '.join(words[:-1])} or {words[-1]}"
+        raise SettingsError(f"{_dotted(field)} must be {allowed}, and is {word!r}")
 
 
 def _convert(values: Mapping[str, object], into: type[Any]) -> Any:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from group_coordinator.jobs.settings import Port, Positive, Settings
+from group_coordinator.jobs.settings import JobSettings, Port, Positive
 from group_coordinator.lag.patterns import is_chosen, matches
 
 __all__ = ["LagSettings"]
@@ -14,7 +14,7 @@ __all__ = ["LagSettings"]
 _LEVELS = ("read_uncommitted", "read_committed")
 
 
-class LagSettings(Settings, frozen=True, kw_only=True):
+class LagSettings(JobSettings, frozen=True, kw_only=True):
     """Settings of `measure-lag`."""
 
     lag_groups: str = ""

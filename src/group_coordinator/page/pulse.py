@@ -6,12 +6,12 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from group_coordinator.history.rows import time_of
-from group_coordinator.jobs.settings import Settings
+from group_coordinator.jobs.settings import JobSettings
 from group_coordinator.streaming.ticks import read_tick
 
 __all__ = ["MAX_GAP", "Pulse"]
 
-MAX_GAP = timedelta(milliseconds=Settings().clock_max_gap_ms)
+MAX_GAP = timedelta(milliseconds=JobSettings().clock_max_gap_ms)
 """The default of `clock.max.gap.ms`."""
 _TAKEOVER = timedelta(seconds=7)
 """A long batch or a takeover may be between two ticks."""

@@ -15,7 +15,7 @@ from group_coordinator.commands.terminal import config_option, fail, need_spark,
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from group_coordinator.jobs.settings import Settings
+    from group_coordinator.streaming.settings import CoordinatorSettings
 
 __all__ = [
     "errors",
@@ -39,20 +39,22 @@ def settings_options(command: Callable[..., None]) -> Callable[..., None]:
     return config(assignments(command))
 
 
-def load(config: Path | None, assignments: tuple[str, ...], overrides: dict[str, str | None]) -> Settings:
+def load(
+    config: Path | None, assignments: tuple[str, ...], overrides: dict[str, str | None]
+) -> CoordinatorSettings:
     """The settings as `run` would have them with these options. Raises `SettingsError`."""
     from group_coordinator.commands.settings import load_settings
-    from group_coordinator.page.settings import PageSettings
+    from group_coordinator.streaming.settings import CoordinatorSettings
 
-    return load_settings(PageSettings, config, overriding(overrides, assignments))
+    return load_settings(CoordinatorSettings, config, overriding(overrides, assignments))
 
 
 @contextmanager
-def spark_session(settings: Settings) -> Iterator[SparkSession]:
+def spark_session(settings: CoordinatorSettings) -> Iterator[SparkSession]:
     """Spark for the time of the command."""
     from group_coordinator.jobs.session import DELTA, SHORT_LIVED, create_session
 
-    session = create_session(settings, progress=True, defaults=DELTA | SHORT_LIVED)
+    session = create_session(settings, settings.checkpoint, progress=True, defaults=DELTA | SHORT_LIVED)
     # The command says in one line what goes wrong. Spark would say it in a hundred more.
     session.sparkContext.setLogLevel("OFF")
     try:
@@ -61,7 +63,7 @@ def spark_session(settings: Settings) -> Iterator[SparkSession]:
         session.stop()
 
 
-def look_for_checkpoint(settings: Settings) -> None:
+def look_for_checkpoint(settings: CoordinatorSettings) -> None:
     """Check that a checkpoint on this machine's disk is one, before Spark is started to find out.
 
     Hadoop's own settings may say that a path without a scheme is somewhere else: then Spark has to look.

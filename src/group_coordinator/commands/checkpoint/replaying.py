@@ -24,13 +24,13 @@ from group_coordinator.streaming.function import FunctionArguments
 
 if TYPE_CHECKING:
     from group_coordinator.checkpoints.export import Export, ExportHeader
-    from group_coordinator.jobs.settings import Settings
+    from group_coordinator.streaming.settings import CoordinatorSettings
 
 __all__ = ["events"]
 
 
 def events(
-    settings: Settings,
+    settings: CoordinatorSettings,
     export: Export,
     *,
     start: str | None,

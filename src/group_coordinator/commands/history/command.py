@@ -223,11 +223,11 @@ def _draw(reader: HistoryReader, group: str, period: Period, file: Path) -> None
 
 def _configured(config: Path | None) -> str:
     from group_coordinator.commands.settings import load_settings
+    from group_coordinator.history.settings import HistorySettings
     from group_coordinator.jobs.settings import SettingsError
-    from group_coordinator.page.settings import PageSettings
 
     try:
-        return load_settings(PageSettings, config, {}, needed=("history.path",)).history_path
+        return load_settings(HistorySettings, config, {}, needed=("history.path",)).history_path
     except SettingsError as error:
         fail(error)
 
