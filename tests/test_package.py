@@ -11,6 +11,7 @@ import sys
 import tarfile
 import tomllib
 from collections.abc import Iterator
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from zipfile import ZipFile
@@ -79,6 +80,15 @@ def test_the_package_names_what_the_client_does() -> None:
     }
     with pytest.raises(AttributeError, match="module 'group_coordinator' has no attribute 'streams'"):
         group_coordinator.streams  # noqa: B018
+
+
+@pytest.mark.parametrize("package", [NAME, f"{NAME}.history", f"{NAME}.spark"])
+def test_a_type_checker_sees_each_public_name(package: str) -> None:
+    """One that `__getattr__` imports has a type only if it is imported under TYPE_CHECKING as well."""
+    module = import_module(package)
+    nodes = ast.walk(ast.parse(Path(str(module.__file__)).read_text()))
+    imported = {name.name for node in nodes if isinstance(node, ast.ImportFrom) for name in node.names}
+    assert set(module.__all__) - imported == set()
 
 
 def test_every_folder_at_the_top_with_packages_is_a_room() -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         AdminClient,
         CommitFailedError,
         Coordinator,
+        EventReader,
         FencedInstanceIdError,
         GroupConsumer,
         GroupDescription,
