@@ -27,7 +27,7 @@ def interpreter_of(checkout: Path) -> str:
 
 def command(bootstrap_servers: str, *settings: str, interpreter: str = sys.executable) -> list[str]:
     """The command of a gateway at any free ports. `settings`: as NAME=VALUE."""
-    words = [interpreter, "-m", "group_coordinator", "gateway", "--bootstrap-servers", bootstrap_servers]
+    words = [interpreter, "-m", "group_coordinator", "gateway", "--bootstrap-server", bootstrap_servers]
     words += ["--listen", "127.0.0.1:0", "--advertised-host", "localhost", "--metrics-port", "-1"]
     return words + [part for each in settings for part in ("--set", each)]
 

@@ -117,7 +117,7 @@ if __name__ == "__main__":
     parser.add_argument("--group", required=True)
     parser.add_argument("--topic", required=True)
     parser.add_argument("--store", required=True, help="SQLite file, of all workers alike")
-    parser.add_argument("--bootstrap-servers", default="localhost:9092")
+    parser.add_argument("--bootstrap-server", dest="bootstrap_servers", default="localhost:9092")
     parser.add_argument(
         "--session-timeout-ms", type=int, default=10_000, help="until a dead worker is missed"
     )

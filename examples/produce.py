@@ -34,5 +34,5 @@ if __name__ == "__main__":
     parser.add_argument("--topic", required=True)
     parser.add_argument("--count", type=int, default=1_000)
     parser.add_argument("--partitions", type=int, default=4)
-    parser.add_argument("--bootstrap-servers", default="localhost:9092")
+    parser.add_argument("--bootstrap-server", dest="bootstrap_servers", default="localhost:9092")
     main(**vars(parser.parse_args()))

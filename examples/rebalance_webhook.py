@@ -75,5 +75,5 @@ if __name__ == "__main__":
     parser.add_argument("--url", required=True)
     parser.add_argument("--most", type=int, default=5)
     parser.add_argument("--minutes", type=float, default=10)
-    parser.add_argument("--bootstrap-servers", default="localhost:9092")
+    parser.add_argument("--bootstrap-server", dest="bootstrap_servers", default="localhost:9092")
     main(**vars(parser.parse_args()))

@@ -57,7 +57,7 @@ if __name__ == "__main__":
     )
     parser.add_argument("--topic", required=True)
     parser.add_argument("--path", required=True, help="of the table")
-    parser.add_argument("--bootstrap-servers", default="localhost:9092")
+    parser.add_argument("--bootstrap-server", dest="bootstrap_servers", default="localhost:9092")
     parser.add_argument("--seconds", type=float, default=2, help="from one batch to the next")
     try:
         main(**vars(parser.parse_args()))

@@ -111,7 +111,7 @@ def test_a_worker_that_dies_costs_nothing_but_time(
     coordinator = start(
         cluster,
         packed,
-        *("run", "--bootstrap-servers", bootstrap_servers, "--checkpoint", str(tmp_path / "checkpoint")),
+        *("run", "--bootstrap-server", bootstrap_servers, "--checkpoint", str(tmp_path / "checkpoint")),
         *("--create-topics", "--metrics-port", "-1"),
         *(word for name, value in settings.items() for word in ("--set", f"{name}={value}")),
     )

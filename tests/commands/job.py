@@ -188,7 +188,7 @@ class Job(Process):
         }
         super().__init__(
             directory,
-            *("run", "--bootstrap-servers", bootstrap_servers, "--checkpoint", str(self.checkpoint)),
+            *("run", "--bootstrap-server", bootstrap_servers, "--checkpoint", str(self.checkpoint)),
             *("--create-topics", "--metrics-port", "0"),
             *set_all(settings),
             *arguments,
@@ -222,7 +222,7 @@ class HistoryJob(Process):
         }
         super().__init__(
             directory,
-            *("write-history", "--bootstrap-servers", bootstrap_servers),
+            *("write-history", "--bootstrap-server", bootstrap_servers),
             *("--history-path", str(directory / "history"), "--metrics-port", "0"),
             *set_all(settings),
             *arguments,

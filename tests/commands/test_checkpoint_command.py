@@ -80,9 +80,9 @@ def test_help_needs_neither_java_nor_settings(monkeypatch: pytest.MonkeyPatch, c
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["restore", "e.jsonl", "--to", "c", "--bootstrap-servers", ""], "bootstrap.servers is not set: "),
+        (["restore", "e.jsonl", "--to", "c", "--bootstrap-server", ""], "bootstrap.servers is not set: "),
         (["inspect", "c", "--set", "group.max.sice=1"], "there is no setting group.max.sice; did you mean"),
-        (["replay", "no.jsonl", "--bootstrap-servers", "h:1"], "cannot read no.jsonl: No such file"),
+        (["replay", "no.jsonl", "--bootstrap-server", "h:1"], "cannot read no.jsonl: No such file"),
     ],
 )
 def test_errors_are_one_line(arguments: list[str], message: str) -> None:
@@ -134,7 +134,7 @@ def test_from_one_checkpoint_to_another(bootstrap_servers: str, tmp_path: Path) 
     process(
         *("restore", table, "--to", str(restored), "--state-partitions", "3"),
         *("--request-topic", "version-20.requests", "--clock-topic", "version-20.clock"),
-        *("--starting-offsets", "latest", "--bootstrap-servers", bootstrap_servers),
+        *("--starting-offsets", "latest", "--bootstrap-server", bootstrap_servers),
         *("--set", f"member.id.secret={SECRET}"),
     )
     found = json.loads(process("inspect", str(restored), "--output", "json"))
@@ -199,7 +199,7 @@ def replay(bootstrap_servers: str, tmp_path: Path, _records: None) -> Any:
         )
         write_json_lines(Export(header, iter(())), file)
         topics = (word for name in TOPICS for word in ("--set", f"topics.{name}=version-30.{name}"))
-        servers = ("--bootstrap-servers", bootstrap_servers)
+        servers = ("--bootstrap-server", bootstrap_servers)
         return invoke("replay", str(file), *servers, *topics, *arguments)
 
     return replay

@@ -17,7 +17,7 @@ from group_coordinator import MissingTopicError
 from group_coordinator.client.admin import NoAnswerError
 from group_coordinator.client.lag_log import MeasuredPartition, MeasuredTopic, Measurement
 from group_coordinator.commands.cli import main
-from group_coordinator.commands.groups import command
+from group_coordinator.commands.groups import doing
 from tests.commands.memory_admin import FIRST_TIMESTAMP_MS
 from tests.golden import assert_golden
 
@@ -75,7 +75,7 @@ def settings(admin: MemoryAdmin, monkeypatch: pytest.MonkeyPatch) -> list[dict[s
         made.append(settings)
         return admin
 
-    monkeypatch.setattr(command, "AdminClient", connect)
+    monkeypatch.setattr(doing, "AdminClient", connect)
     return made
 
 
@@ -352,15 +352,15 @@ def test_watch_shows_what_changes_until_it_is_interrupted(
             monkeypatch.setattr(admin, "describe_groups_and_offsets", unreachable)
         elif len(pauses) == 2:
             monkeypatch.undo()
-            monkeypatch.setattr(command, "AdminClient", lambda **_: admin)
-            monkeypatch.setattr(command.time, "sleep", pause)
+            monkeypatch.setattr(doing, "AdminClient", lambda **_: admin)
+            monkeypatch.setattr(doing.time, "sleep", pause)
         else:
             raise KeyboardInterrupt
 
     def unreachable(_group_ids: object) -> None:
         raise KafkaTimeoutError("Kafka is away")
 
-    monkeypatch.setattr(command.time, "sleep", pause)
+    monkeypatch.setattr(doing.time, "sleep", pause)
     admin.commit("g", orders={0: 4})
     result = run("--describe", "--group", "g", "--watch", "0.5")
 
@@ -438,7 +438,7 @@ def test_what_keeps_it_from_connecting_is_one_line(
     def connect(**_: Any) -> None:
         raise error
 
-    monkeypatch.setattr(command, "AdminClient", connect)
+    monkeypatch.setattr(doing, "AdminClient", connect)
     result = run("--list")
 
     assert 1 == result.exit_code

@@ -12,7 +12,8 @@ from kafka.errors import UnknownMemberIdError
 from kafka.structs import TopicPartition
 
 from group_coordinator.commands.arguments import TopicArgument
-from group_coordinator.commands.groups.reset import ResetTo, parse_datetime, parse_duration, reset_offsets
+from group_coordinator.commands.groups.options import parse_datetime, parse_duration
+from group_coordinator.commands.groups.reset import ResetTo, reset_offsets
 from group_coordinator.commands.tables import Failure, File, Line, Note, Report, Table
 from tests.commands.memory_admin import FIRST_TIMESTAMP_MS
 

@@ -14,8 +14,8 @@ from click.testing import CliRunner, Result
 
 from group_coordinator import MemberState
 from group_coordinator.client.errors import FencedInstanceIdError
-from group_coordinator.commands import member as member_command
 from group_coordinator.commands.cli import main
+from group_coordinator.commands.member import joining
 
 UNITS = frozenset(["unit-0", "unit-1"])
 
@@ -63,7 +63,7 @@ def members(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Member]]:
         made.append(Member(**settings))
         return made[-1]
 
-    monkeypatch.setattr(member_command, "GroupMember", make)
+    monkeypatch.setattr(joining, "GroupMember", make)
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     yield made
     for number, handler in handlers.items():
@@ -140,7 +140,7 @@ def test_it_connects_as_it_is_told(members: list[Member], tmp_path: Path) -> Non
         'security.plain.PlainLoginModule required username="ann" password="secret";\n'
     )
     topics = ("--request-topic", "eu.requests", "--response-topic", "eu.responses.ann")
-    result = run("--bootstrap-servers", "kafka:9092", "--command-config", str(file), *topics)
+    result = run("--bootstrap-server", "kafka:9092", "--command-config", str(file), *topics)
 
     assert 0 == result.exit_code, result.stderr
     found = members[0].settings
@@ -161,7 +161,7 @@ def test_client_properties_that_cannot_be_read_are_wrong_usage(members: list[Mem
 
 
 def test_empty_instance_id_is_wrong_usage() -> None:
-    result = run("--instance-id", "", "--bootstrap-servers", "127.0.0.1:1")
+    result = run("--instance-id", "", "--bootstrap-server", "127.0.0.1:1")
 
     assert 2 == result.exit_code
     assert "group_instance_id must not be empty" in result.output

@@ -114,7 +114,7 @@ def test_help_needs_neither_java_nor_settings(monkeypatch: pytest.MonkeyPatch) -
 
     assert (result.exit_code, result.stderr) == (0, "")
     for option in (
-        "--bootstrap-servers",
+        "--bootstrap-server",
         "--checkpoint",
         "--config",
         "--create-topics",
@@ -157,7 +157,7 @@ def test_with_a_java_that_is_too_old(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--bootstrap-servers", ""], "bootstrap.servers is not set: give --bootstrap-servers, set GROUP_"),
+        (["--bootstrap-server", ""], "bootstrap.servers is not set: give --bootstrap-server, set GROUP_"),
         ([], "checkpoint is not set: give --checkpoint, set GROUP_COORDINATOR_"),
         (["--set", "group.max.sice=1"], "there is no setting group.max.sice; did you mean group.max.size?"),
         (["--config", "no/such.toml"], "cannot read settings file no/such.toml: No such file or directory"),
@@ -202,7 +202,7 @@ def test_where_the_log_is_json_the_error_is_too(
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     settings = ["log.format=json", "kafka.security.protocol=NONE"]
     words = [word for setting in settings for word in ("--set", setting)]
-    result = CliRunner().invoke(command, ["--bootstrap-servers", "kafka:9092", where, "there", *words])
+    result = CliRunner().invoke(command, ["--bootstrap-server", "kafka:9092", where, "there", *words])
 
     assert (result.exit_code, result.stdout) == (1, "")
     (line,) = map(json.loads, result.stderr.splitlines())
@@ -309,7 +309,7 @@ def test_a_terminal_has_short_lines_unless_asked_otherwise(
 def test_missing_topics(bootstrap_servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # A JVM of this start would be the one of every later test, with the settings of this start.
     monkeypatch.setattr("group_coordinator.streaming.service.start_java", lambda *_: None)
-    places = ("--bootstrap-servers", bootstrap_servers, "--checkpoint", str(tmp_path))
+    places = ("--bootstrap-server", bootstrap_servers, "--checkpoint", str(tmp_path))
     result = invoke(*places, "--metrics-port", "-1", "--set", "topics.clock=nowhere")
 
     assert (result.exit_code, result.stdout) == (1, "")

@@ -13,7 +13,10 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from group_coordinator.client.work import DEFAULT_ASSIGNORS
 from group_coordinator.commands.cli import main
+from group_coordinator.commands.member.command import member
+from group_coordinator.jobs.settings import Settings
 from tests.golden import assert_golden
 from tests.rooms import HOUSE, ROOT
 
@@ -33,12 +36,51 @@ def commands(group: click.Group = main, *before: str) -> Iterator[tuple[str, cli
 
 
 @pytest.mark.parametrize(("name", "command"), list(commands()), ids=dict(commands()))
-def test_kafka_is_named_by_the_option_of_kafkas_tools_and_by_the_settings_name(
-    name: str, command: click.Command
-) -> None:
-    names = {option for parameter in command.params for option in parameter.opts}
-    expected = set() if name in WITHOUT_KAFKA else {"--bootstrap-server", "--bootstrap-servers"}
-    assert expected == {option for option in names if option.startswith("--bootstrap")}
+def test_kafka_is_named_by_the_option_of_kafkas_tools(name: str, command: click.Command) -> None:
+    """The setting's name is taken as well, and not shown. All commands have the brokers of the setting."""
+    options = [each for each in command.params if each.name == "bootstrap_servers"]
+    assert len(options) == (name not in WITHOUT_KAFKA)
+    for option in options:
+        assert option.opts == ["--bootstrap-server"]
+        assert isinstance(option, click.Option)
+        assert str(option.help).endswith(f"[default: {Settings().bootstrap_servers}]")
+        assert option.default in (None, Settings().bootstrap_servers)
+        for given in ("--bootstrap-server", "--bootstrap-servers"):
+            context = click.Context(command, resilient_parsing=True)
+            command.parse_args(context, [given, "kafka:1"])
+            assert context.params["bootstrap_servers"] == "kafka:1"
+
+
+HEAVY = {
+    "asyncio",
+    "kafka",
+    "msgspec",
+    "pandas",
+    "prometheus_client",
+    "pyarrow",
+    "pyspark",
+    "rich",
+    "structlog",
+}
+
+
+@pytest.mark.parametrize("words", ["--help", "--version", *(f"{name} --help" for name, _ in commands())])
+def test_help_waits_for_no_large_library(words: str) -> None:
+    """Completion imports what help does: it must answer while somebody types."""
+    program = (
+        "import atexit, sys; from group_coordinator.__main__ import main; "
+        "atexit.register(lambda: print(*sys.modules, file=sys.stderr)); main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words.split()], capture_output=True, text=True, check=False
+    )
+    assert "group_coordinator.commands.cli" in done.stderr
+    assert HEAVY & set(done.stderr.split()) == set()
+
+
+def test_a_member_has_the_assignors_that_its_help_names() -> None:
+    (assignor,) = [each for each in member.params if each.name == "assignors"]
+    assert assignor.default == DEFAULT_ASSIGNORS
 
 
 @pytest.mark.parametrize("words", ["--nope", "nope", *(f"{name} --nope" for name, _ in commands())])

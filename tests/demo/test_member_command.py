@@ -7,13 +7,13 @@ from click.testing import CliRunner, Result
 from kafka.errors import KafkaTimeoutError
 
 from group_coordinator import MissingTopicError
-from group_coordinator.commands import member as member_command
 from group_coordinator.commands.cli import main
+from group_coordinator.commands.member import joining
 
 
 def run(*arguments: str) -> Result:
     # A port where nobody listens: what is wrong has to show before anything is sent.
-    return CliRunner().invoke(main, ["member", "--bootstrap-servers", "127.0.0.1:1", *arguments])
+    return CliRunner().invoke(main, ["member", "--bootstrap-server", "127.0.0.1:1", *arguments])
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_what_keeps_it_from_connecting_is_one_line(
     def connect(**_: Any) -> None:
         raise error
 
-    monkeypatch.setattr(member_command, "GroupMember", connect)
+    monkeypatch.setattr(joining, "GroupMember", connect)
     result = run("--group", "g", "--units", "3")
 
     assert result.exit_code == 1

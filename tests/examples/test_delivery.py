@@ -73,7 +73,7 @@ class Stage:
         self._harness = harness
         self._directory = directory
         self._workers = 0
-        self._connection = ("--bootstrap-servers", harness.settings.bootstrap_servers)
+        self._connection = ("--bootstrap-server", harness.settings.bootstrap_servers)
         sizes = ("--count", str(COUNT), "--partitions", "2")
         produce = [sys.executable, EXAMPLES / "produce.py", "--topic", self.topic, *self._connection, *sizes]
         subprocess.run(produce, check=True, timeout=PATIENCE_S)

@@ -81,7 +81,7 @@ def test_it_posts(bootstrap_servers: str, tmp_path: Path) -> None:
         admin.create_topics({"coordinator.events": {"num_partitions": 1, "replication_factor": 1}})
     admin.close()
     with chat() as (url, posted), (tmp_path / "log").open("wb") as log:
-        options = ["--url", url, "--most", "2", "--bootstrap-servers", bootstrap_servers]
+        options = ["--url", url, "--most", "2", "--bootstrap-server", bootstrap_servers]
         example = subprocess.Popen(
             [sys.executable, "examples/rebalance_webhook.py", *options], cwd=ROOT, stdout=log, stderr=log
         )

@@ -27,7 +27,7 @@ class Running(NamedTuple):
         """Describe a group by our own command; a row for each partition, member or state."""
         names = {"request": "requests", "response": "responses", "groups": "groups"}
         topics = [word for it, name in names.items() for word in (f"--{it}-topic", self.job.topics[name])]
-        command = [*COMMAND, "groups", "--bootstrap-servers", self.broker, *topics]
+        command = [*COMMAND, "groups", "--bootstrap-server", self.broker, *topics]
         done = subprocess.run(
             [*command, "--describe", "--group", group, "--output", "json", *arguments],
             capture_output=True,
@@ -59,7 +59,7 @@ def start_gateway(
     return Process(
         directory,
         "gateway",
-        "--bootstrap-servers",
+        "--bootstrap-server",
         broker,
         "--listen",
         listen,

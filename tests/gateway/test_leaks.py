@@ -169,7 +169,7 @@ def test_each_of_two_brokers_is_reached_and_none_is_named(
     certificate = make_client_key(tmp_path, PASSWORD, BOOTSTRAP, *nodes)
     process = Process(
         tmp_path,
-        *("gateway", "--bootstrap-servers", bootstrap, "--listen", "127.0.0.1:0", "--metrics-port", "0"),
+        *("gateway", "--bootstrap-server", bootstrap, "--listen", "127.0.0.1:0", "--metrics-port", "0"),
         *("--advertised-host", BOOTSTRAP),
         *(with_names(certificate) if has_names else []),
     )

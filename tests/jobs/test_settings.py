@@ -277,13 +277,18 @@ def test_the_brokers_are_at_this_machine_unless_others_are_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("checkpoint", None), ("checkpoint", ""), ("bootstrap.servers", "")]
+    ("name", "value", "option"),
+    [
+        ("checkpoint", None, "--checkpoint"),
+        ("checkpoint", "", "--checkpoint"),
+        ("bootstrap.servers", "", "--bootstrap-server"),
+    ],
 )
-def test_a_setting_without_a_value_is_missing(name: str, value: str | None) -> None:
+def test_a_setting_without_a_value_is_missing(name: str, value: str | None, option: str) -> None:
     rest = {given: it for given, it in NEEDED.items() if given != name}
     message = refusal(None, {}, rest if value is None else rest | {name: value})
 
-    assert message.startswith(f"{name} is not set: give --{name.replace('.', '-')}, set GROUP_COORDINATOR_")
+    assert message.startswith(f"{name} is not set: give {option}, set GROUP_COORDINATOR_")
 
 
 @pytest.mark.parametrize(

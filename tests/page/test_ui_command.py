@@ -93,15 +93,15 @@ def invoke(*arguments: str) -> tuple[int, str]:
 
 
 def test_without_brokers_there_is_nothing_to_show(handlers: None) -> None:
-    code, said = invoke("--bootstrap-servers", "")
+    code, said = invoke("--bootstrap-server", "")
 
     assert code == 1
-    assert said.startswith("error: bootstrap.servers is not set: give --bootstrap-servers")
+    assert said.startswith("error: bootstrap.servers is not set: give --bootstrap-server, ")
 
 
 def test_a_port_that_is_taken_is_one_line(handlers: None) -> None:
     with listen("127.0.0.1", 0, lambda *_: []) as port:
-        code, said = invoke("--bootstrap-servers", NOBODY, "--port", str(port))
+        code, said = invoke("--bootstrap-server", NOBODY, "--port", str(port))
 
     assert code == 1
     assert said == (
@@ -112,7 +112,7 @@ def test_a_port_that_is_taken_is_one_line(handlers: None) -> None:
 
 def test_a_history_needs_what_reads_it(handlers: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extras, "find_spec", lambda _: None)
-    code, said = invoke("--bootstrap-servers", NOBODY, "--history-path", "/somewhere", "--port", "0")
+    code, said = invoke("--bootstrap-server", NOBODY, "--history-path", "/somewhere", "--port", "0")
 
     assert code == 1
     assert said == (
@@ -150,8 +150,8 @@ def test_run_has_the_page_beside_its_work(monkeypatch: pytest.MonkeyPatch) -> No
 
     said: list[str] = []
     monkeypatch.setattr("group_coordinator.streaming.service.run_coordinator", run_coordinator)
-    monkeypatch.setattr("group_coordinator.commands.run.say", said.append)
-    options = ["--bootstrap-servers", NOBODY, "--checkpoint", "c", "--set", "ui.port=0"]
+    monkeypatch.setattr("group_coordinator.commands.settings.say", said.append)
+    options = ["--bootstrap-server", NOBODY, "--checkpoint", "c", "--set", "ui.port=0"]
     result = CliRunner().invoke(main, ["run", *options], catch_exceptions=False)
 
     assert result.exit_code == 0

@@ -81,7 +81,7 @@ def gateway_before(
     settings |= {f"topics.{name}": topics[name] for name in ("requests", "responses", "groups")}
     process = Process(
         directory,
-        *("gateway", "--bootstrap-servers", servers, "--listen", "127.0.0.1:0"),
+        *("gateway", "--bootstrap-server", servers, "--listen", "127.0.0.1:0"),
         *("--config", str(write_settings(directory / "gateway.toml", settings)), "--metrics-port", "0"),
     )
     try:

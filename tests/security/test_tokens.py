@@ -178,7 +178,7 @@ def test_gateway_history_page_and_command_line(
     history = HistoryJob(secured.token_servers, tmp_path, job.topics["events"], "--config", str(file))
     page = Process(
         tmp_path,
-        *("ui", "--bootstrap-servers", secured.token_servers, "--port", "0", "--config", str(file)),
+        *("ui", "--bootstrap-server", secured.token_servers, "--port", "0", "--config", str(file)),
     )
     try:
         with gateway_before(secured, tmp_path, job.topics, by_token=True) as gateway:

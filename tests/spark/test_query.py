@@ -47,7 +47,7 @@ def coordinator(spark: Any, bootstrap_servers: str, tmp_path: Path) -> Iterator[
 
 
 def produce(servers: str, topic: str, count: int = COUNT) -> None:
-    words = ("--topic", topic, "--count", str(count), "--partitions", "2", "--bootstrap-servers", servers)
+    words = ("--topic", topic, "--count", str(count), "--partitions", "2", "--bootstrap-server", servers)
     subprocess.run([sys.executable, EXAMPLES / "produce.py", *words], check=True, timeout=PATIENCE_S)
 
 
@@ -118,7 +118,7 @@ class Example:
     def __init__(self, servers: str, directory: Path) -> None:
         self.said = directory / "said"
         self._checkpoint = directory / "orders" / "_checkpoint"
-        words = ("--topic", TOPIC, "--path", str(directory / "orders"), "--bootstrap-servers", servers)
+        words = ("--topic", TOPIC, "--path", str(directory / "orders"), "--bootstrap-server", servers)
         with self.said.open("ab") as output:
             self._process = subprocess.Popen(
                 [sys.executable, EXAMPLES / "spark_query.py", *words, "--seconds", "5"],

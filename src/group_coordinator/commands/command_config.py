@@ -8,10 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from group_coordinator.jobs.kafka_config import python_client_config
-from group_coordinator.jobs.secret_files import read_value_files
-from group_coordinator.jobs.settings import SettingsError
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -59,6 +55,10 @@ def client_config(bootstrap_servers: str, path: str | None) -> dict[str, Any]:
     """
     if path is None:
         return {"bootstrap_servers": bootstrap_servers}
+    from group_coordinator.jobs.kafka_config import python_client_config
+    from group_coordinator.jobs.secret_files import read_value_files
+    from group_coordinator.jobs.settings import SettingsError
+
     try:
         text = Path(path).read_text(encoding="utf-8")
     except OSError as error:

@@ -29,7 +29,7 @@ _DEFAULT_BACK = timedelta(hours=1)
 
 
 @click.command()
-@bootstrap_option("localhost:9092")
+@bootstrap_option(has_settings=False)
 @click.option("--group", "groups", multiple=True, help="Show only this group (repeatable).")
 @click.option(
     "--kind",

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import signal
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from group_coordinator.commands.terminal import (
-    at_terminal,
     bootstrap_option,
     config_option,
-    fail,
     need,
     overriding,
-    say,
     set_option,
 )
 
@@ -26,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from group_coordinator.gateway.service import Gateway
+    from group_coordinator.gateway.settings import GatewaySettings
 
 __all__ = ["gateway"]
 
@@ -72,20 +68,8 @@ def gateway(
     kafka-console-consumer.sh --bootstrap-server localhost:19092 --group g --topic orders
     """  # noqa: D301 - click's mark for a block that is not to be wrapped is this very character
     need("gateway", "prometheus_client", "structlog")
-    from kafka.errors import KafkaError
-    from prometheus_client import CollectorRegistry
-
-    from group_coordinator.commands.settings import load_settings
-    from group_coordinator.gateway.errors import GatewayError
-    from group_coordinator.gateway.loops import new_event_loop
-    from group_coordinator.gateway.metrics import GatewayHealth, GatewayMetrics
-    from group_coordinator.gateway.service import Gateway
+    from group_coordinator.commands.settings import job_settings
     from group_coordinator.gateway.settings import GatewaySettings
-    from group_coordinator.jobs.endpoint import serving
-    from group_coordinator.jobs.kafka_config import python_client_config
-    from group_coordinator.jobs.logs import logging_as
-    from group_coordinator.jobs.settings import SettingsError
-    from group_coordinator.jobs.threads import ThreadError, ending_with_threads
 
     options = {
         "bootstrap.servers": bootstrap_servers,
@@ -93,38 +77,41 @@ def gateway(
         "gateway.advertised.host": advertised_host,
         "gateway.metrics.port": metrics_port,
     }
-    tell: Callable[[str], None] = say
-    with ExitStack() as stack:
-        try:
-            settings = at_terminal(
-                load_settings(
-                    GatewaySettings, config, overriding(options, assignments), needed=("bootstrap.servers",)
-                )
-            )
-            tell = stack.enter_context(logging_as(settings, say))
-            kafka_config = python_client_config(settings.bootstrap_servers, settings.kafka)
-            registry, health = CollectorRegistry(), GatewayHealth()
-            gc.set_threshold(_COLLECT_AFTER)
-            # To look at all modules again takes 50 ms, in which no client is served.
-            gc.freeze()
-            made = Gateway(settings, kafka_config, GatewayMetrics(registry), health)
-            stack.enter_context(
-                serving(
-                    settings.metrics_host,
-                    settings.gateway_metrics_port,
-                    registry,
-                    health,
-                    tell,
-                    "gateway.metrics.port",
-                )
-            )
-            with ending_with_threads(tell), asyncio.Runner(loop_factory=new_event_loop) as runner:
-                runner.run(_run(made, tell))
-        except (GatewayError, KafkaError, SettingsError, ThreadError) as error:
-            fail(error, tell)
+    _run(job_settings(GatewaySettings, config, overriding(options, assignments)))
 
 
-async def _run(made: Gateway, tell: Callable[[str], None]) -> None:
+def _run(settings: GatewaySettings) -> None:
+    import asyncio
+
+    from kafka.errors import KafkaError
+    from prometheus_client import CollectorRegistry
+
+    from group_coordinator.commands.settings import job
+    from group_coordinator.gateway.errors import GatewayError
+    from group_coordinator.gateway.loops import new_event_loop
+    from group_coordinator.gateway.metrics import GatewayHealth, GatewayMetrics
+    from group_coordinator.gateway.service import Gateway
+    from group_coordinator.jobs.endpoint import serving
+    from group_coordinator.jobs.kafka_config import python_client_config
+
+    with job(settings, GatewayError, KafkaError) as tell:
+        kafka_config = python_client_config(settings.bootstrap_servers, settings.kafka)
+        registry, health = CollectorRegistry(), GatewayHealth()
+        gc.set_threshold(_COLLECT_AFTER)
+        # To look at all modules again takes 50 ms, in which no client is served.
+        gc.freeze()
+        made = Gateway(settings, kafka_config, GatewayMetrics(registry), health)
+        port = settings.gateway_metrics_port
+        with (
+            serving(settings.metrics_host, port, registry, health, tell, "gateway.metrics.port"),
+            asyncio.Runner(loop_factory=new_event_loop) as runner,
+        ):
+            runner.run(_until_stopped(made, tell))
+
+
+async def _until_stopped(made: Gateway, tell: Callable[[str], None]) -> None:
+    import asyncio
+
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for each in (signal.SIGINT, signal.SIGTERM):

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import signal
-from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from group_coordinator.commands.terminal import (
-    at_terminal,
     bootstrap_option,
     config_option,
-    fail,
     need,
     overriding,
-    say,
     set_option,
 )
 from group_coordinator.jobs.signals import stop_event
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 __all__ = ["measure_lag"]
 
@@ -62,12 +54,9 @@ def measure_lag(
     need("measure-lag", "prometheus_client", "structlog")
     from prometheus_client import CollectorRegistry
 
-    from group_coordinator.commands.settings import load_settings
+    from group_coordinator.commands.settings import job, job_settings
     from group_coordinator.jobs.endpoint import serving
     from group_coordinator.jobs.kafka_config import python_client_config
-    from group_coordinator.jobs.logs import logging_as
-    from group_coordinator.jobs.settings import SettingsError
-    from group_coordinator.jobs.threads import ThreadError, ending_with_threads
     from group_coordinator.lag.metrics import LagMetrics
     from group_coordinator.lag.service import measure_lag as measure
     from group_coordinator.lag.settings import LagSettings
@@ -80,30 +69,12 @@ def measure_lag(
     }
     needed = ("bootstrap.servers", "lag.groups")
     stopping = stop_event(signal.SIGTERM, signal.SIGINT)
-    tell: Callable[[str], None] = say
-    with ExitStack() as stack:
-        try:
-            settings = at_terminal(
-                load_settings(LagSettings, config, overriding(options, assignments), needed)
-            )
-            tell = stack.enter_context(logging_as(settings, say))
-            kafka_config = python_client_config(settings.bootstrap_servers, settings.kafka)
-            metrics, registry = (
-                LagMetrics(settings.lag_cluster_name, settings.lag_interval_ms / 1_000),
-                CollectorRegistry(),
-            )
-            registry.register(metrics)
-            stack.enter_context(
-                serving(
-                    settings.metrics_host,
-                    settings.lag_metrics_port,
-                    registry,
-                    metrics,
-                    tell,
-                    "lag.metrics.port",
-                )
-            )
-            with ending_with_threads(tell):
-                measure(settings, kafka_config, metrics, tell, stopping)
-        except (SettingsError, ThreadError) as error:
-            fail(error, tell)
+    settings = job_settings(LagSettings, config, overriding(options, assignments), needed)
+    with job(settings) as tell:
+        kafka_config = python_client_config(settings.bootstrap_servers, settings.kafka)
+        metrics = LagMetrics(settings.lag_cluster_name, settings.lag_interval_ms / 1_000)
+        registry = CollectorRegistry()
+        registry.register(metrics)
+        port = settings.lag_metrics_port
+        with serving(settings.metrics_host, port, registry, metrics, tell, "lag.metrics.port"):
+            measure(settings, kafka_config, metrics, tell, stopping)

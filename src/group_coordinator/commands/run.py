@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import click
 
 from group_coordinator.commands.terminal import (
-    at_terminal,
     bootstrap_option,
     config_option,
     fail,
@@ -25,8 +24,6 @@ from group_coordinator.commands.terminal import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from group_coordinator.page.settings import PageSettings
     from group_coordinator.streaming.settings import CoordinatorSettings
 
@@ -73,10 +70,9 @@ def run(
     group-coordinator run --embedded
     """  # noqa: D301 - click's mark for a block that is not to be wrapped is this very character
     need_spark()
-    from group_coordinator.commands.settings import load_settings
+    from group_coordinator.commands.settings import job_settings
     from group_coordinator.deploy.broker import BrokerError
     from group_coordinator.deploy.jars import JarError
-    from group_coordinator.jobs.settings import SettingsError
     from group_coordinator.jobs.signals import exiting_on_sigterm
     from group_coordinator.page.settings import PageSettings
     from group_coordinator.streaming.settings import CoordinatorSettings
@@ -91,41 +87,33 @@ def run(
     overrides = overriding(options, assignments)
     with ExitStack() as stack:
         stack.enter_context(exiting_on_sigterm())
-        try:
-            if embedded:
+        if embedded:
+            try:
                 overrides = _embed(stack, overrides)
-            settings = at_terminal(load_settings(CoordinatorSettings, config, overrides))
-            page = load_settings(PageSettings, config, overrides)
-        except (BrokerError, JarError, SettingsError) as error:
-            fail(error)
-        _run(settings, page)
+            except (BrokerError, JarError) as error:
+                fail(error)
+        settings = job_settings(CoordinatorSettings, config, overrides)
+        _run(settings, job_settings(PageSettings, config, overrides))
 
 
 def _run(settings: CoordinatorSettings, page: PageSettings) -> None:
     from group_coordinator.checkpoints.identity import CheckpointError
+    from group_coordinator.commands.settings import job
     from group_coordinator.deploy.jars import JarError
-    from group_coordinator.jobs.logs import logging_as
     from group_coordinator.jobs.serving import CannotListenError
-    from group_coordinator.jobs.settings import SettingsError
-    from group_coordinator.jobs.threads import ThreadError, ending_with_threads
     from group_coordinator.page.service import serving
     from group_coordinator.streaming.leadership import check_alone
     from group_coordinator.streaming.service import CoordinatorError, run_coordinator
     from group_coordinator.streaming.topic_specs import TopicError
 
-    with ExitStack() as stack:
-        tell: Callable[[str], None] = say
+    with job(settings, CheckpointError, CoordinatorError, JarError, TopicError) as tell:
         try:
-            tell = stack.enter_context(logging_as(settings, say))
-            try:
-                with ending_with_threads(tell), serving(page, tell):
-                    run_coordinator(settings, tell, progress=True)
-            except CannotListenError:
-                # The process that has the port may be the other coordinator.
-                check_alone(settings)
-                raise
-        except (CheckpointError, CoordinatorError, JarError, SettingsError, ThreadError, TopicError) as error:
-            fail(error, tell)
+            with serving(page, tell):
+                run_coordinator(settings, tell, progress=True)
+        except CannotListenError:
+            # The process that has the port may be the other coordinator.
+            check_alone(settings)
+            raise
 
 
 def _embed(stack: ExitStack, overrides: dict[str, object]) -> dict[str, object]:

@@ -1,24 +1,29 @@
-"""The settings of a command. One file may be for all commands, so each of them knows every room's names."""
+"""The settings of a command, and the beginning and the end of one that is long-lived.
+
+One file may be for all commands, so each of them knows every room's names.
+"""
 
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from group_coordinator.commands.terminal import at_terminal, fail, say
 from group_coordinator.gateway.settings import GatewaySettings
+from group_coordinator.jobs.settings import JobSettings, SettingsError
+from group_coordinator.jobs.threads import ThreadError, ending_with_threads
 from group_coordinator.lag.settings import LagSettings
 from group_coordinator.page.settings import PageSettings
 from group_coordinator.streaming.settings import CoordinatorSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from group_coordinator.jobs.settings import JobSettings
+__all__ = ["job", "job_settings", "load_settings"]
 
-__all__ = ["load_settings"]
-
-AnySettings = TypeVar("AnySettings", bound="JobSettings")
+AnySettings = TypeVar("AnySettings", bound=JobSettings)
 
 
 def load_settings(
@@ -33,3 +38,39 @@ def load_settings(
     """
     kinds = CoordinatorSettings, PageSettings, GatewaySettings, LagSettings
     return kind.load(config, os.environ, overrides, needed, others=kinds)
+
+
+def job_settings(
+    kind: type[AnySettings],
+    config: Path | None,
+    overrides: Mapping[str, object],
+    needed: Iterable[str] | None = None,
+) -> AnySettings:
+    """Load the settings of a long-lived command, or end with one line that says what is wrong with them."""
+    try:
+        return at_terminal(load_settings(kind, config, overrides, needed))
+    except SettingsError as error:
+        fail(error)
+
+
+@contextmanager
+def job(
+    settings: JobSettings, *failures: type[Exception], logs: bool = True
+) -> Iterator[Callable[[str], None]]:
+    """Log as the settings say while the context is open, which is what tells people a line.
+
+    The context ends with one line for each of `failures`, for settings that cannot be used, and for a thread
+    that fails. `logs`: whether the command logs, which needs structlog.
+    """
+    told: tuple[type[Exception], ...] = (*failures, SettingsError, ThreadError)
+    tell: Callable[[str], None] = say
+    with ExitStack() as stack:
+        if logs:
+            from group_coordinator.jobs.logs import logging_as
+
+            tell = stack.enter_context(logging_as(settings, say))
+        try:
+            with ending_with_threads(tell):
+                yield tell
+        except told as error:
+            fail(error, tell)

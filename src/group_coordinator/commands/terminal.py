@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
-import msgspec
 
 from group_coordinator.commands.output import put, put_as_it_is, put_json, tell
-from group_coordinator.commands.tables import Reader
 from group_coordinator.coordinator_state.topics import REQUESTS
 from group_coordinator.deploy.extras import missing
 from group_coordinator.jobs.printable import printable_label
@@ -23,6 +21,7 @@ if TYPE_CHECKING:
     from group_coordinator.jobs.settings import JobSettings
 
 __all__ = [
+    "BOOTSTRAP_SERVERS",
     "BOOTSTRAP_TIMEOUT_MS",
     "at_terminal",
     "bootstrap_option",
@@ -42,25 +41,36 @@ __all__ = [
 Command = TypeVar("Command", bound="Callable[..., Any]")
 AnySettings = TypeVar("AnySettings", bound="JobSettings")
 
+BOOTSTRAP_SERVERS = "localhost:9092"
+"""The brokers of all commands, unless they are told of others; the setting bootstrap.servers has the same."""
 BOOTSTRAP_TIMEOUT_MS = 10_000
 """After kafka-python's own half a minute nobody would know what a command waits for."""
 _SPARK = ("pandas", "prometheus_client", "pyarrow", "pyspark", "rich", "structlog")
 
 
-def bootstrap_option(default: str | None = None) -> Callable[[Command], Command]:
-    """The option for the Kafka brokers, by the name that Kafka's tools give it and by the setting's.
+class _BootstrapOption(click.Option):
+    """Takes the setting's name as well, which no help shows: it is in scripts that people have."""
 
-    Without a `default` the setting bootstrap.servers counts, which has the same one.
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
+        shown = self.opts
+        self.opts = [*shown, "--bootstrap-servers"]
+        super().add_to_parser(parser, ctx)
+        self.opts = shown
+
+
+def bootstrap_option(*, has_settings: bool = True) -> Callable[[Command], Command]:
+    """The option for the Kafka brokers, by the name that Kafka's tools give it.
+
+    A command that `has_settings` takes bootstrap.servers from a file as well.
     """
     return click.option(
         "--bootstrap-server",
-        "--bootstrap-servers",
         "bootstrap_servers",
+        cls=_BootstrapOption,
         metavar="HOST:PORT",
-        default=default,
-        show_default=default is not None,
-        envvar=None if default is None else "GROUP_COORDINATOR_BOOTSTRAP_SERVERS",
-        help="Kafka brokers, with commas between." + ("" if default else "  [default: localhost:9092]"),
+        default=None if has_settings else BOOTSTRAP_SERVERS,
+        envvar=None if has_settings else "GROUP_COORDINATOR_BOOTSTRAP_SERVERS",
+        help=f"Kafka brokers, with commas between.  [default: {BOOTSTRAP_SERVERS}]",
     )
 
 
@@ -146,6 +156,8 @@ def at_terminal(settings: AnySettings) -> AnySettings:
     is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     if settings.log_format != "auto" or not sys.stderr.isatty() or is_submitted or not is_here:
         return settings
+    import msgspec
+
     return msgspec.structs.replace(settings, log_format="short")
 
 
@@ -156,6 +168,8 @@ def say(line: str) -> None:
 
 def show(report: Report, form: str) -> None:
     """Print what a command was asked for as a table, JSON or CSV, and its messages."""
+    from group_coordinator.commands.tables import Reader
+
     put_for = {
         Reader.PEOPLE: put,
         Reader.PROGRAMS: put_as_it_is,

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import msgspec
 
 from group_coordinator.commands.terminal import (
     bootstrap_option,
@@ -57,9 +56,9 @@ def ui(
     \b
     group-coordinator ui --bootstrap-server kafka:9092 --history-path /var/lib/gc-history
     """  # noqa: D301 - click's mark for a block that is not to be wrapped is this very character
-    from group_coordinator.commands.settings import load_settings
-    from group_coordinator.jobs.settings import SettingsError
-    from group_coordinator.jobs.threads import ThreadError, ending_with_threads
+    import msgspec
+
+    from group_coordinator.commands.settings import job, job_settings
     from group_coordinator.page.service import serving
     from group_coordinator.page.settings import PageSettings
 
@@ -70,17 +69,12 @@ def ui(
         "ui.port": port,
     }
     stopping = stop_event(signal.SIGTERM, signal.SIGINT)
-    try:
-        settings = load_settings(
-            PageSettings, config, overriding(options, assignments), needed=("bootstrap.servers",)
-        )
-        if settings.ui_port < 0:
-            settings = msgspec.structs.replace(settings, ui_port=_PORT)
-        with ending_with_threads(say), serving(settings, say) as live:
-            assert live is not None  # noqa: S101 - there is a port
-            _follow(live, settings.bootstrap_servers, stopping)
-    except (SettingsError, ThreadError) as error:
-        fail(error)
+    settings = job_settings(PageSettings, config, overriding(options, assignments))
+    if settings.ui_port < 0:
+        settings = msgspec.structs.replace(settings, ui_port=_PORT)
+    with job(settings, logs=False) as tell, serving(settings, tell) as live:
+        assert live is not None  # noqa: S101 - there is a port
+        _follow(live, settings.bootstrap_servers, stopping)
 
 
 def _follow(live: Live, bootstrap_servers: str, stopping: StopEvent) -> None:

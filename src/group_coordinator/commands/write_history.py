@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from group_coordinator.commands.terminal import (
-    at_terminal,
     bootstrap_option,
     config_option,
-    fail,
     need_delta,
     need_spark,
     overriding,
-    say,
     set_option,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 __all__ = ["write_history"]
 
@@ -58,30 +50,20 @@ def write_history(
     """  # noqa: D301 - click's mark for a block that is not to be wrapped is this very character
     need_spark()
     need_delta()
-    from group_coordinator.commands.settings import load_settings
+    from group_coordinator.commands.settings import job, job_settings
     from group_coordinator.deploy.jars import JarError
     from group_coordinator.history.errors import HistoryError
     from group_coordinator.history.service import write_history as write
     from group_coordinator.history.settings import HistorySettings
-    from group_coordinator.jobs.logs import logging_as
-    from group_coordinator.jobs.settings import SettingsError
     from group_coordinator.jobs.signals import exiting_on_sigterm
-    from group_coordinator.jobs.threads import ThreadError, ending_with_threads
 
     options = {
         "bootstrap.servers": bootstrap_servers,
         "history.path": history_path,
         "history.metrics.port": metrics_port,
     }
-    overrides = overriding(options, assignments)
-    tell: Callable[[str], None] = say
-    with ExitStack() as stack:
-        stack.enter_context(exiting_on_sigterm())
-        try:
-            needed = ("bootstrap.servers", "history.path")
-            settings = at_terminal(load_settings(HistorySettings, config, overrides, needed=needed))
-            tell = stack.enter_context(logging_as(settings, say))
-            with ending_with_threads(tell):
-                write(settings, tell, once=once, progress=True)
-        except (HistoryError, JarError, SettingsError, ThreadError) as error:
-            fail(error, tell)
+    needed = ("bootstrap.servers", "history.path")
+    with exiting_on_sigterm():
+        settings = job_settings(HistorySettings, config, overriding(options, assignments), needed)
+        with job(settings, HistoryError, JarError) as tell:
+            write(settings, tell, once=once, progress=True)

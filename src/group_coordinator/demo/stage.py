@@ -209,7 +209,7 @@ class Stage:
             self.workers[name] = self._start(
                 name,
                 *("group_coordinator.demo.worker", "--name", name, "--group", _GROUP, "--topic", _TOPIC),
-                *("--bootstrap-servers", self._broker.bootstrap_servers),
+                *("--bootstrap-server", self._broker.bootstrap_servers),
                 *("--session-timeout-ms", str(_SESSION_TIMEOUT_MS)),
                 *("--store", str(self._directory / "orders.sqlite")),
             )

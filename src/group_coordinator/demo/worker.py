@@ -66,7 +66,7 @@ class Worker:
 @click.option("--name", required=True)
 @click.option("--group", required=True)
 @click.option("--topic", required=True)
-@click.option("--bootstrap-servers", required=True)
+@click.option("--bootstrap-server", "bootstrap_servers", required=True)
 @click.option("--session-timeout-ms", type=int, required=True)
 @click.option("--store", "store_path", type=click.Path(path_type=Path), required=True)
 def main(

@@ -159,7 +159,7 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, for
         for name in cls.NEEDED if needed is None else needed:
             if not getattr(settings, name.replace(".", "_")):
                 raise SettingsError(
-                    f"{name} is not set: give --{name.replace('.', '-')}, set "
+                    f"{name} is not set: give --{_OPTIONS.get(name, name).replace('.', '-')}, set "
                     f"{ENVIRONMENT_PREFIX}{name.replace('.', '_').upper()}, or put it in the settings file"
                 )
         settings = msgspec.structs.replace(settings, group=_convert(group, GroupConfig))
@@ -206,6 +206,8 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, for
 
 # GroupConfig has Kafka's names for what is Kafka's.
 _GROUP_FIELDS = {_dotted(field): field for field in GroupConfig.__struct_fields__}
+# Kafka's tools give their option another name than the setting has.
+_OPTIONS = {"bootstrap.servers": "bootstrap.server"}
 _PLACE = re.compile(r"`\$\.([^`]+)`")
 _NO_SETTINGS = frozenset({"group", "kafka", "responses_topics", "spark"})
 

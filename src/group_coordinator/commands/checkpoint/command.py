@@ -17,7 +17,6 @@ from group_coordinator.commands.checkpoint.options import (
     settings_options,
     spark_session,
 )
-from group_coordinator.commands.checkpoint.output import as_json, as_table
 from group_coordinator.commands.output import put, put_json
 from group_coordinator.commands.terminal import bootstrap_option, say
 from group_coordinator.jobs.printable import printable_json
@@ -56,6 +55,7 @@ def inspect(
     """Show batches, offsets, the watermark and the groups' sizes."""
     with errors():
         from group_coordinator.checkpoints.inspection import inspect_checkpoint
+        from group_coordinator.commands.checkpoint.output import as_json, as_table
 
         settings = load(config, assignments, {"checkpoint": path, "bootstrap.servers": _NO_KAFKA})
         look_for_checkpoint(settings)

@@ -1,47 +1,25 @@
-"""`group-coordinator groups`: look at groups, and change them, in the words of kafka-consumer-groups.sh."""
+"""`group-coordinator groups`: its options, in the words of kafka-consumer-groups.sh."""
 
 from __future__ import annotations
 
-import sys
-import time
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NoReturn
+from typing import Any
 
 import click
-from kafka.admin import MemberToRemove, OffsetSpec, OffsetTimestamp
-from kafka.errors import KafkaError
-from kafka.structs import TopicPartition
 
-from group_coordinator.client.admin import AdminClient
-from group_coordinator.client.channel import MissingTopicError
-from group_coordinator.client.messages import message_of
 from group_coordinator.commands.arguments import parse_topic, parsed
-from group_coordinator.commands.command_config import client_config, command_config_option
-from group_coordinator.commands.groups import actions
-from group_coordinator.commands.groups.options import checked_action, parse_lag, parse_states
-from group_coordinator.commands.groups.plan import Planned, read_plan
-from group_coordinator.commands.groups.reset import ResetTo, parse_datetime, parse_duration, reset_offsets
-from group_coordinator.commands.output import put
-from group_coordinator.commands.tables import Report
-from group_coordinator.commands.terminal import (
-    BOOTSTRAP_TIMEOUT_MS,
-    bootstrap_option,
-    fail,
-    request_topic_option,
-    say,
-    show,
+from group_coordinator.commands.command_config import command_config_option
+from group_coordinator.commands.groups.options import (
+    checked_action,
+    parse_datetime,
+    parse_duration,
+    parse_lag,
+    parse_states,
 )
+from group_coordinator.commands.groups.plan import read_plan
+from group_coordinator.commands.terminal import bootstrap_option, request_topic_option
 from group_coordinator.coordinator_state.topics import GROUPS, LAG, RESPONSES
-from group_coordinator.jobs.printable import printable_label
 
 __all__ = ["groups"]
-
-_NO_ACTION = (
-    "warning: No action will be performed as the --execute option is missing. "
-    "Add --dry-run if that is intended."
-)
-_CLEAR = "\x1b[H\x1b[2J"
 
 
 @click.command()
@@ -125,7 +103,7 @@ _CLEAR = "\x1b[H\x1b[2J"
 @click.option("--execute", is_flag=True, help="Reset the offsets.")
 @click.option("--export", is_flag=True, help="Write the new offsets as a file for --from-file.")
 # -- where the coordinator is
-@bootstrap_option("localhost:9092")
+@bootstrap_option(has_settings=False)
 @command_config_option()
 @click.option(
     "--timeout",
@@ -158,17 +136,7 @@ _CLEAR = "\x1b[H\x1b[2J"
     envvar="GROUP_COORDINATOR_TOPICS_LAG",
     help="Topic of the lag in seconds, if measure-lag runs.",
 )
-def groups(
-    *,
-    bootstrap_servers: str,
-    command_config: str | None,
-    timeout: int,
-    request_topic: str,
-    response_topic: tuple[str, ...],
-    groups_topic: str,
-    lag_topic: str,
-    **options: Any,
-) -> None:
+def groups(**options: Any) -> None:
     """Show and change groups, like kafka-consumer-groups.sh.
 
     \b
@@ -193,121 +161,8 @@ def groups(
       1  something was not done, for example because a group does not exist or has members
       2  wrong usage, and nothing was done
     """  # noqa: D301 - click's mark for a block that is not to be wrapped is this very character
-    run = _action(checked_action(options), options)
-    try:
-        config = client_config(bootstrap_servers, command_config)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
-    try:
-        admin = AdminClient(
-            request_timeout_ms=timeout,
-            request_topic=request_topic,
-            response_topic=response_topic,
-            groups_topic=groups_topic,
-            lag_topic=lag_topic,
-            bootstrap_timeout_ms=BOOTSTRAP_TIMEOUT_MS,
-            **config,
-        )
-    except MissingTopicError as error:
-        fail(str(error))
-    except KafkaError as error:
-        fail(f"cannot use Kafka at {bootstrap_servers}: {message_of(error)}")
-    with admin:
-        try:
-            if options["watch"] is not None:
-                _watch(lambda: run(admin), options["watch"])
-            report = run(admin)
-        except (KafkaError, MissingTopicError) as error:
-            fail(message_of(error) if isinstance(error, KafkaError) else str(error))
-        show(report, options["output"])
-    sys.exit(report.exit_code)
+    action = checked_action(options)
+    # This needs Kafka's client, for which --help need not wait.
+    from group_coordinator.commands.groups.doing import do
 
-
-def _action(action: str, options: Mapping[str, Any]) -> Callable[[AdminClient], Report]:
-    """What to do with a client."""
-    group_ids: tuple[str, ...] | None = None if options["all_groups"] else options["group"]
-    match action:
-        case "list":
-            return lambda admin: actions.list_groups(admin, options["state"])
-        case "describe":
-            view = "members" if options["members"] else "offsets" if options["state"] is None else "state"
-            return lambda admin: actions.describe(
-                admin, group_ids, view, lag=options["lag"], verbose=options["verbose"]
-            )
-        case "delete":
-            return lambda admin: actions.delete(admin, group_ids)
-        case "delete_offsets":
-            return lambda admin: actions.delete_offsets(admin, options["group"][0], options["topic"])
-        case "remove_member":
-            reason = options["reason"]
-            members = [
-                *(MemberToRemove(member_id=each, reason=reason) for each in options["member_id"]),
-                *(MemberToRemove(group_instance_id=i, reason=reason) for i in options["group_instance_id"]),
-            ]
-            return lambda admin: actions.remove_members(admin, options["group"][0], members)
-        case _:
-            return _reset(group_ids, options)
-
-
-def _reset(group_ids: tuple[str, ...] | None, options: Mapping[str, Any]) -> Callable[[AdminClient], Report]:
-    if not options["execute"] and not options["dry_run"]:
-        say(_NO_ACTION)
-    to = _target(group_ids, options)
-    return lambda admin: reset_offsets(
-        admin,
-        group_ids,
-        options["topic"] or None,
-        to,
-        execute=options["execute"],
-        export=options["export"],
-    )
-
-
-def _target(group_ids: tuple[str, ...] | None, options: Mapping[str, Any]) -> ResetTo:
-    spec = OffsetSpec.LATEST
-    since_ms = options["to_datetime"]
-    if options["by_duration"] is not None:
-        since_ms = time.time_ns() // 1_000_000 - options["by_duration"]
-    if since_ms is not None:
-        spec = OffsetTimestamp(max(since_ms, 0))  # below 0 they have meanings of their own
-    elif options["to_earliest"]:
-        spec = OffsetSpec.EARLIEST
-    elif options["to_offset"] is not None:
-        spec = options["to_offset"]
-    return ResetTo(
-        spec=spec,
-        current=options["to_current"],
-        shift_by=options["shift_by"],
-        plan=None if options["from_file"] is None else _plan(group_ids, options["from_file"]),
-    )
-
-
-def _plan(
-    group_ids: tuple[str, ...] | None, lines: Iterable[Planned]
-) -> dict[str, dict[TopicPartition, int]]:
-    plan: dict[str, dict[TopicPartition, int]] = defaultdict(dict)
-    for line in lines:
-        group_id = line.group_id
-        if group_id is None:
-            if group_ids is None or len(group_ids) > 1:
-                raise click.UsageError(
-                    "--from-file: the lines name no group, so exactly one --group is needed"
-                )
-            (group_id,) = group_ids
-        plan[group_id][line.partition] = line.offset
-    return dict(plan)
-
-
-def _watch(run: Callable[[], Report], seconds: float) -> NoReturn:
-    """Show it until Ctrl-C, which is no error then. What fails may be back the next time."""
-    try:
-        while True:
-            try:
-                text = "".join(text for text, _ in run().written("table"))
-            except KafkaError as error:
-                text = f"\nerror: {printable_label(message_of(error))}\n"
-            clear = _CLEAR if sys.stdout.isatty() else ""
-            put(f"{clear}{time.strftime('%H:%M:%S')}\n{text}\n")
-            time.sleep(seconds)
-    except KeyboardInterrupt:
-        sys.exit(0)
+    do(action, **options)

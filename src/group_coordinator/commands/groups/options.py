@@ -5,6 +5,8 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 import click
@@ -15,6 +17,8 @@ __all__ = [
     "RESET_TARGETS",
     "LagFilter",
     "checked_action",
+    "parse_datetime",
+    "parse_duration",
     "parse_lag",
     "parse_states",
 ]
@@ -112,6 +116,36 @@ def parse_states(text: str) -> frozenset[str]:
         if name.lower() not in valid:
             raise ValueError(f"Invalid state list {text!r}. Valid states are: {', '.join(valid.values())}")
     return frozenset(valid[name.lower()] for name in names)
+
+
+_DURATION = re.compile(
+    r"""(?P<sign>[-+]?)P
+        ((?P<days>[-+]?\d+)D)?
+        (T((?P<hours>[-+]?\d+)H)?((?P<minutes>[-+]?\d+)M)?((?P<seconds>[-+]?\d+(\.\d{0,9})?)S)?)?""",
+    re.ASCII | re.IGNORECASE | re.VERBOSE,
+)
+_UNITS_MS = {"days": 86_400_000, "hours": 3_600_000, "minutes": 60_000, "seconds": 1_000}
+
+
+def parse_datetime(text: str) -> int:
+    """A point in time in ISO 8601, in ms since the epoch. Without a zone it is in UTC, as in Kafka."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a time such as 2026-01-31T12:00:00.000") from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return round(moment.timestamp() * 1000)
+
+
+def parse_duration(text: str) -> int:
+    """A duration as java.time.Duration reads it ("P1DT2H30M", "PT0.5S"), in ms."""
+    match = _DURATION.fullmatch(text)
+    parts = {unit: match[unit] for unit in _UNITS_MS if match[unit]} if match else {}
+    if match is None or not parts or text[-1] in "tT":
+        raise ValueError(f"{text!r} is not a duration such as P7D, PT2H30M or PT0.5S")
+    ms = sum(Decimal(number) * _UNITS_MS[unit] for unit, number in parts.items())
+    return int(-ms if match["sign"] == "-" else ms)
 
 
 LagFilter = Callable[[object], bool]

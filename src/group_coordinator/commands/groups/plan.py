@@ -10,9 +10,10 @@ import csv
 import io
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from kafka.structs import TopicPartition
+if TYPE_CHECKING:
+    from kafka.structs import TopicPartition
 
 __all__ = ["Planned", "read_plan", "written_plan"]
 
@@ -40,6 +41,8 @@ def read_plan(path: str) -> list[Planned]:
 
 
 def _planned(path: str, line: int, row: list[str]) -> Planned:
+    from kafka.structs import TopicPartition
+
     try:
         *group, topic, partition, offset = row
         (group_id,) = group or (None,)

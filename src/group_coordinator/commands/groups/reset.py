@@ -6,11 +6,8 @@ OffsetsUtils.java of Apache Kafka 4.2).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from decimal import Decimal
 
 from kafka.admin import OffsetSpec, OffsetTimestamp
 from kafka.errors import GroupIdNotFoundError, NoError
@@ -29,42 +26,13 @@ from group_coordinator.commands.tables import Column, Failure, File, Note, Repor
 from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.coordinator_state.config import INT64_MAX
 
-__all__ = ["ResetTo", "parse_datetime", "parse_duration", "reset_offsets"]
+__all__ = ["ResetTo", "reset_offsets"]
 
 Offsets = dict[TopicPartition, int]
 
 # Without a log there is nothing to stay within.
 _NO_LOG = Log(0, INT64_MAX)
 _COLUMNS = (GROUP, TOPIC, PARTITION, Column("NEW-OFFSET"))
-
-_DURATION = re.compile(
-    r"""(?P<sign>[-+]?)P
-        ((?P<days>[-+]?\d+)D)?
-        (T((?P<hours>[-+]?\d+)H)?((?P<minutes>[-+]?\d+)M)?((?P<seconds>[-+]?\d+(\.\d{0,9})?)S)?)?""",
-    re.ASCII | re.IGNORECASE | re.VERBOSE,
-)
-_UNITS_MS = {"days": 86_400_000, "hours": 3_600_000, "minutes": 60_000, "seconds": 1_000}
-
-
-def parse_datetime(text: str) -> int:
-    """A point in time in ISO 8601, in ms since the epoch. Without a zone it is in UTC, as in Kafka."""
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise ValueError(f"{text!r} is not a time such as 2026-01-31T12:00:00.000") from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return round(moment.timestamp() * 1000)
-
-
-def parse_duration(text: str) -> int:
-    """A duration as java.time.Duration reads it ("P1DT2H30M", "PT0.5S"), in ms."""
-    match = _DURATION.fullmatch(text)
-    parts = {unit: match[unit] for unit in _UNITS_MS if match[unit]} if match else {}
-    if match is None or not parts or text[-1] in "tT":
-        raise ValueError(f"{text!r} is not a duration such as P7D, PT2H30M or PT0.5S")
-    ms = sum(Decimal(number) * _UNITS_MS[unit] for unit, number in parts.items())
-    return int(-ms if match["sign"] == "-" else ms)
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ import click
 
 from group_coordinator.commands.arguments import TopicArgument, parse_topic, parsed
 from group_coordinator.commands.output import put_as_it_is
-from group_coordinator.commands.tables import Cell, Failure, Note, Report, Table, as_wide_as_needed
 from group_coordinator.commands.terminal import config_option, fail, need, say, show
 from group_coordinator.commands.times import parsed_time
 
 if TYPE_CHECKING:
+    from group_coordinator.commands.tables import Cell, Report
     from group_coordinator.history.questions import Period
     from group_coordinator.history.reader import HistoryReader
 
@@ -233,6 +233,8 @@ def _configured(config: Path | None) -> str:
 
 
 def _report(reader: HistoryReader, query: str, group: str | None, moment: datetime | None) -> Report:
+    from group_coordinator.commands.tables import Failure, Note, Report, Table, as_wide_as_needed
+
     found = reader.query(query)
     headings = [name.replace("_", "-").upper() for name in found.column_names]
     rows = [tuple(map(_cell, row.values())) for row in found.to_pylist()]

@@ -1,4 +1,4 @@
-"""`group-coordinator member`: a member to start, watch and kill; it does no work but owns some."""
+"""A member that tells what happens to it."""
 
 from __future__ import annotations
 
@@ -18,65 +18,25 @@ from group_coordinator.client import (
     MemberState,
     MissingTopicError,
 )
-from group_coordinator.client.work import DEFAULT_ASSIGNORS, natural
-from group_coordinator.commands.command_config import client_config, command_config_option
+from group_coordinator.client.work import natural
+from group_coordinator.commands.command_config import client_config
 from group_coordinator.commands.output import put
-from group_coordinator.commands.terminal import (
-    BOOTSTRAP_TIMEOUT_MS,
-    bootstrap_option,
-    fail,
-    request_topic_option,
-)
-from group_coordinator.coordinator_state.topics import RESPONSES
+from group_coordinator.commands.terminal import BOOTSTRAP_TIMEOUT_MS, fail
 from group_coordinator.jobs.printable import printable_label
 from group_coordinator.jobs.signals import stop_event
 
-__all__ = ["member"]
+__all__ = ["join"]
 
 _POLL_MS = 200
 _SILENCE_S = 1.5
 _SILENCE_AGAIN_S = 10.0
 
 
-@click.command()
-@click.option("--group", required=True, help="Group to join.")
-@click.option("--units", type=click.IntRange(min=1), help="Share this many units: unit-0, unit-1, ...")
-@click.option("--topic", "topics", multiple=True, help="Share the partitions of this topic (repeatable).")
-@bootstrap_option("localhost:9092")
-@command_config_option()
-@request_topic_option()
-@click.option(
-    "--response-topic",
-    default=RESPONSES,
-    show_default=True,
-    envvar="GROUP_COORDINATOR_TOPICS_RESPONSES",
-    help="Topic of the answers to this group; each tenant has its own.",
-)
-@click.option("--client-id", help="Name of the member in listings.  [default: host and process id]")
-@click.option(
-    "--instance-id",
-    help="Be a static member of this name. It owns the same again if it restarts within the session timeout.",
-)
-@click.option(
-    "--session-timeout-ms",
-    type=int,
-    default=10_000,
-    show_default=True,
-    help="Time without a heartbeat after which the coordinator expires the member, in ms.",
-)
-@click.option(
-    "--assignor",
-    "assignors",
-    multiple=True,
-    default=DEFAULT_ASSIGNORS,
-    show_default=True,
-    help="range, roundrobin or sticky (repeatable, in order of preference).",
-)
-def member(  # noqa: PLR0913 - as many as there are options
-    *,
-    group: str,
+def join(  # noqa: PLR0913 - as many as there are options
     units: int | None,
     topics: tuple[str, ...],
+    *,
+    group: str,
     bootstrap_servers: str,
     command_config: str | None,
     request_topic: str,
@@ -86,15 +46,7 @@ def member(  # noqa: PLR0913 - as many as there are options
     session_timeout_ms: int,
     assignors: tuple[str, ...],
 ) -> None:
-    """Join a group and say what happens, until Ctrl-C or SIGTERM.
-
-    \b
-    group-coordinator member --group g --units 12
-    group-coordinator member --group g --topic orders --topic refunds --assignor sticky
-    group-coordinator member --group g --units 12 --instance-id w1
-    """  # noqa: D301 - click's mark for a block that is not to be wrapped is this very character
-    if (units is None) == (not topics):
-        raise click.UsageError("share either --units or the partitions of a --topic")
+    """Join a group, and tell of it until SIGTERM or Ctrl-C."""
     joining = _make(
         bootstrap_servers,
         command_config,

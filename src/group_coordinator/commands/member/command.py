@@ -1,0 +1,63 @@
+"""`group-coordinator member`: its options."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from group_coordinator.commands.command_config import command_config_option
+from group_coordinator.commands.terminal import bootstrap_option, request_topic_option
+from group_coordinator.coordinator_state.topics import RESPONSES
+
+__all__ = ["member"]
+
+
+@click.command()
+@click.option("--group", required=True, help="Group to join.")
+@click.option("--units", type=click.IntRange(min=1), help="Share this many units: unit-0, unit-1, ...")
+@click.option("--topic", "topics", multiple=True, help="Share the partitions of this topic (repeatable).")
+@bootstrap_option(has_settings=False)
+@command_config_option()
+@request_topic_option()
+@click.option(
+    "--response-topic",
+    default=RESPONSES,
+    show_default=True,
+    envvar="GROUP_COORDINATOR_TOPICS_RESPONSES",
+    help="Topic of the answers to this group; each tenant has its own.",
+)
+@click.option("--client-id", help="Name of the member in listings.  [default: host and process id]")
+@click.option(
+    "--instance-id",
+    help="Be a static member of this name. It owns the same again if it restarts within the session timeout.",
+)
+@click.option(
+    "--session-timeout-ms",
+    type=int,
+    default=10_000,
+    show_default=True,
+    help="Time without a heartbeat after which the coordinator expires the member, in ms.",
+)
+@click.option(
+    "--assignor",
+    "assignors",
+    multiple=True,
+    default=("range", "roundrobin"),
+    show_default=True,
+    help="range, roundrobin or sticky (repeatable, in order of preference).",
+)
+def member(*, units: int | None, topics: tuple[str, ...], **options: Any) -> None:
+    """Join a group and say what happens, until Ctrl-C or SIGTERM.
+
+    \b
+    group-coordinator member --group g --units 12
+    group-coordinator member --group g --topic orders --topic refunds --assignor sticky
+    group-coordinator member --group g --units 12 --instance-id w1
+    """  # noqa: D301 - click's mark for a block that is not to be wrapped is this very character
+    if (units is None) == (not topics):
+        raise click.UsageError("share either --units or the partitions of a --topic")
+    # This needs Kafka's client, for which --help need not wait.
+    from group_coordinator.commands.member.joining import join
+
+    join(units, topics, **options)
