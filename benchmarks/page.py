@@ -30,7 +30,7 @@ ASKED: Mapping[str, tuple[str, dict[str, Any]]] = {
     "the list": ("/", {}),
     "the list, by lag": ("/", {"sort": "records", "order": "desc"}),
     "the list, a member searched for": ("/", {"q": "worker-4711"}),
-    "a group": ("/group", {"id": "group-00042"}),
+    "a group": ("/group", {"group_id": "group-00042"}),
     "API: 100 groups": ("/api/v1/groups", {}),
     "API: 1,000 groups": ("/api/v1/groups", {"limit": 1_000}),
     "API: a group": ("/api/v1/group", {"group_id": "group-00042"}),

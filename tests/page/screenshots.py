@@ -39,7 +39,7 @@ def _take(page: Page, site: Served, scheme: str) -> None:
     page.screenshot(path=IMAGES / f"groups-{scheme}.png", clip={"x": 0, "y": 0, "width": 1120, "height": 330})
 
     at = site.past - timedelta(minutes=28)
-    page.goto(f"{site.url}/group?id=billing&at={at:%Y-%m-%dT%H:%M:%S}&span=3600")
+    page.goto(f"{site.url}/group?group_id=billing&at={at:%Y-%m-%dT%H:%M:%S}&span=3600")
     page.locator("svg.gc-timeline").screenshot(path=IMAGES / f"timeline-{scheme}.png")
     page.set_viewport_size({"width": 1120, "height": 860})
     # The picture before has scrolled the page.

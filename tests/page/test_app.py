@@ -228,7 +228,7 @@ def test_a_measurement_of_long_ago_is_not_shown_as_if_it_held(live: Live) -> Non
     assert {"lag in time", "trend"}.isdisjoint(words)
     assert "Lag as of 12:00:00 UTC." in words
 
-    words = Page(getter(app)("/group", id="billing").body).words
+    words = Page(getter(app)("/group", group_id="billing").body).words
     assert {"lag in time", "status", "stopped"}.isdisjoint(words)
     assert "measure-lag has not measured this group for 5 h." in [word.strip() for word in words]
 
@@ -313,7 +313,7 @@ def test_a_list_is_sorted_by_any_column(live: Live) -> None:
 def test_groups_whose_lag_is_not_known_come_last(get: Get) -> None:
     for order in ("asc", "desc"):
         links = [link for link in Page(get("/", sort="records", order=order).body).links if "/group?" in link]
-        assert links[0] == "/group?id=billing"
+        assert links[0] == "/group?group_id=billing"
 
 
 def test_a_list_without_groups_says_how_there_will_be_some(live: Live) -> None:
@@ -336,7 +336,7 @@ def test_while_no_coordinator_runs_the_groups_stand_still(live: Live) -> None:
 
     ticked(live, timedelta(minutes=3))
     for path in ("/", "/group"):
-        body = get(path, **({"id": "billing"} if path == "/group" else {})).body
+        body = get(path, **({"group_id": "billing"} if path == "/group" else {})).body
         assert 'data-fresh="as of 11:57:00 UTC"' in body
         assert any(
             "no coordinator has run since 2026-01-31 11:57:00 UTC" in word for word in Page(body).words
@@ -394,11 +394,11 @@ def test_what_is_wrong_is_said(live: Live) -> None:
     get = getter(application(live, measured))
 
     assert live.problem in Page(get("/").body).words
-    assert live.problem in Page(get("/group", id="billing").body).words
+    assert live.problem in Page(get("/group", group_id="billing").body).words
 
 
 def test_the_part_is_what_the_page_is_without_its_frame(get: Get) -> None:
-    for path, query in (("/", {}), ("/group", {"id": HOSTILE_GROUP})):
+    for path, query in (("/", {}), ("/group", {"group_id": HOSTILE_GROUP})):
         part = get(path, part="1", **query).body
         assert part.startswith('<div id="part" data-fresh="live">')
         assert part in get(path, **query).body
@@ -409,15 +409,15 @@ def test_the_part_is_what_the_page_is_without_its_frame(get: Get) -> None:
 
 def test_links_lead_to_the_group_whatever_its_id(get: Get) -> None:
     links = [link for link in Page(get("/").body).links if link.startswith("/group")]
-    ids = [parse_qs(urlsplit(link).query)["id"][0] for link in links]
+    ids = [parse_qs(urlsplit(link).query)["group_id"][0] for link in links]
 
     assert ids == [HOSTILE_GROUP, "billing"]
     for link in links:
-        assert re.fullmatch(r"/group\?id=[A-Za-z0-9_.~%+-]+", link)
+        assert re.fullmatch(r"/group\?group_id=[A-Za-z0-9_.~%+-]+", link)
 
 
 def test_a_group_has_its_timeline_members_offsets_and_moves(get: Get) -> None:
-    answer = get("/group", id=HOSTILE_GROUP, last=3600)
+    answer = get("/group", group_id=HOSTILE_GROUP, last=3600)
     page = Page(answer.body)
 
     assert answer.status == "200 OK"
@@ -428,7 +428,7 @@ def test_a_group_has_its_timeline_members_offsets_and_moves(get: Get) -> None:
 
 
 def test_what_is_behind_partition_by_partition(get: Get) -> None:
-    words = [word for word in Page(get("/group", id="billing").body).words if word.strip()]
+    words = [word for word in Page(get("/group", group_id="billing").body).words if word.strip()]
 
     assert "As of 12:00:00 UTC: 1,234 records behind." in words
     start = words.index(IMAGE)
@@ -437,7 +437,7 @@ def test_what_is_behind_partition_by_partition(get: Get) -> None:
 
 def test_the_lag_in_time_partition_by_partition_and_as_a_line(live: Live) -> None:
     app = application(live, measurements=measurements, now=NOW + timedelta(seconds=12))
-    page = Page(getter(app)("/group", id="billing", last=3600).body)
+    page = Page(getter(app)("/group", group_id="billing", last=3600).body)
     words = [word for word in page.words if word.strip()]
     told = "Measured 12 s ago: 1,234 records behind, the oldest 36 min 40 s old (± 7 s); growing."
     assert told in words
@@ -451,7 +451,7 @@ def test_the_lag_in_time_partition_by_partition_and_as_a_line(live: Live) -> Non
     assert {"lag", "up to 1,234 records"} <= set(words)
 
     # A group that is not measured has neither line nor columns.
-    page = Page(getter(app)("/group", id=HOSTILE_GROUP, last=3600).body)
+    page = Page(getter(app)("/group", group_id=HOSTILE_GROUP, last=3600).body)
     assert not [tag for tag, attrs in page.tags if attrs.get("class") == "lag"]
     assert not [word for word in page.words if word.startswith(("Measured", "measure-lag"))]
 
@@ -463,7 +463,7 @@ def test_a_group_that_nobody_knows(get: Get, live: Live) -> None:
         asked.append(group_id)
         return None
 
-    page = Page(getter(application(live, asking))("/group", id="never seen").body)
+    page = Page(getter(application(live, asking))("/group", group_id="never seen").body)
     assert "Nothing is known of this group, now or in the last hours." in page.words
     # The coordinator is not asked whatever somebody types.
     assert asked == []
@@ -474,7 +474,7 @@ def test_a_group_that_has_just_been_deleted_has_its_story(live: Live) -> None:
     for offset, kept in enumerate(old._events.groups["billing"].kept):
         memory.take_event(offset, kept.body)
     live.memory = memory
-    page = Page(getter(application(live, measured))("/group", id="billing", last=3600).body)
+    page = Page(getter(application(live, measured))("/group", group_id="billing", last=3600).body)
 
     assert any("no longer exists" in word for word in page.words)
     assert "billing-a" in page.words
@@ -501,7 +501,7 @@ def test_who_reset_offsets_is_shown(live: Live) -> None:
         ],
     )
     live.memory.take_event(1, msgspec.json.encode(reset))
-    page = Page(getter(application(live, measured))("/group", id="reset", last=3600).body)
+    page = Page(getter(application(live, measured))("/group", group_id="reset", last=3600).body)
 
     words = [word for word in page.words if word.strip()]
     start = words.index("11:59:00.000")
@@ -516,7 +516,7 @@ REACH = "The history reaches to 2026-01-31 11:50:00 UTC."
 
 
 def test_any_moment_of_the_past(get: Get, past: Past) -> None:
-    page = Page(get("/group", id="billing", at="2026-01-31T11:30:00", span=3600).body)
+    page = Page(get("/group", group_id="billing", at="2026-01-31T11:30:00", span=3600).body)
 
     at = NOW - timedelta(minutes=30)
     assert past.asked == [("billing", at - timedelta(minutes=30), at + timedelta(minutes=30))]
@@ -544,11 +544,11 @@ def test_any_moment_of_the_past(get: Get, past: Past) -> None:
     ],
 )
 def test_from_there_to_what_is_near(get: Get, text: str, at: str, span: str) -> None:
-    body = get("/group", id=HOSTILE_GROUP, at="2026-01-31T11:30:00", span=3600).body
+    body = get("/group", group_id=HOSTILE_GROUP, at="2026-01-31T11:30:00", span=3600).body
     (url,) = (each for each, told in re.findall(r'<a href="([^"]+)">([^<]+)</a>', body) if told == text)
 
     assert parse_qs(urlsplit(url.replace("&amp;", "&")).query) == {
-        "id": [HOSTILE_GROUP],
+        "group_id": [HOSTILE_GROUP],
         "at": [at],
         "span": [span],
     }
@@ -556,14 +556,14 @@ def test_from_there_to_what_is_near(get: Get, text: str, at: str, span: str) -> 
 
 @pytest.mark.parametrize("query", [{}, {"at": "2026-01-31T11:30:00"}])
 def test_the_form_is_about_the_same_group(get: Get, query: dict[str, str]) -> None:
-    page = Page(get("/group", id=HOSTILE_GROUP, **query).body)
+    page = Page(get("/group", group_id=HOSTILE_GROUP, **query).body)
 
     values = {attrs["name"]: attrs["value"] for tag, attrs in page.tags if tag == "input"}
-    assert values["id"] == HOSTILE_GROUP
+    assert values["group_id"] == HOSTILE_GROUP
 
 
 def test_a_time_in_another_zone_is_the_same_moment(get: Get, past: Past) -> None:
-    get("/group", id="billing", at="2026-01-31T17:15:00+05:45", span=60)
+    get("/group", group_id="billing", at="2026-01-31T17:15:00+05:45", span=60)
 
     assert past.asked == [
         ("billing", NOW - timedelta(minutes=30, seconds=30), NOW - timedelta(minutes=29, seconds=30))
@@ -590,8 +590,8 @@ def test_without_a_history_there_is_nothing_to_choose(live: Live) -> None:
     get = getter(application(live, measured))
 
     assert "/history" not in Page(get("/").body).links
-    assert 'name="at"' not in get("/group", id="billing").body
-    answer = get("/group", id="billing", at="2026-01-31T11:30:00")
+    assert 'name="at"' not in get("/group", group_id="billing").body
+    answer = get("/group", group_id="billing", at="2026-01-31T11:30:00")
     assert answer.status == "503 Service Unavailable"
     assert "set history.path to where write-history writes" in answer.body
 
@@ -602,7 +602,7 @@ def test_without_a_history_there_is_nothing_to_choose(live: Live) -> None:
 @pytest.mark.parametrize("kind", ["SVG", "HTML"])
 @pytest.mark.parametrize("query", [{}, {"at": "2026-01-31T11:30:00"}])
 def test_the_picture_as_a_file(get: Get, kind: str, query: dict[str, str]) -> None:
-    body = get("/group", id=HOSTILE_GROUP, **query).body
+    body = get("/group", group_id=HOSTILE_GROUP, **query).body
     (url,) = (each for each, told in re.findall(r'<a href="([^"]+)">([^<]+)</a>', body) if told == kind)
     path, _, query_string = url.replace("&amp;", "&").partition("?")
     answer = get(path, **{name: values[0] for name, values in parse_qs(query_string).items()})
@@ -657,15 +657,19 @@ def test_every_answer_keeps_scripts_out(get: Get, path: str) -> None:
 @pytest.mark.parametrize(
     ("path", "query", "why"),
     [
-        ("/group", {}, "id must be the id of a group"),
-        ("/group", {"id": "g", "last": "7"}, "last must be one of 60, 300, 900"),
-        ("/group", {"id": "g", "last": "²"}, "last must be one of"),
-        ("/group", {"id": "g", "at": "soon"}, "at must be a time in UTC, such as 2026-01-31T14:05:00"),
-        ("/group", {"id": "g", "at": "0001-01-01"}, "at must be a time in UTC"),
-        ("/group", {"id": "g", "at": "9999-12-31T23:59"}, "at must be a time in UTC"),
-        ("/group", {"id": "g", "at": "2026-01-31", "span": "-5"}, "span must be one of"),
-        ("/timeline.svg", {"id": "g", "from": "2026-01-31", "to": "2026-01-31"}, "from must be before to"),
-        ("/timeline.svg", {"id": "g", "from": "2020-01-31", "to": "2026-01-31"}, "at most 400 days"),
+        ("/group", {}, "group_id must be the id of a group"),
+        ("/group", {"group_id": "g", "last": "7"}, "last must be one of 60, 300, 900"),
+        ("/group", {"group_id": "g", "last": "²"}, "last must be one of"),
+        ("/group", {"group_id": "g", "at": "soon"}, "at must be a time in UTC, such as 2026-01-31T14:05:00"),
+        ("/group", {"group_id": "g", "at": "0001-01-01"}, "at must be a time in UTC"),
+        ("/group", {"group_id": "g", "at": "9999-12-31T23:59"}, "at must be a time in UTC"),
+        ("/group", {"group_id": "g", "at": "2026-01-31", "span": "-5"}, "span must be one of"),
+        (
+            "/timeline.svg",
+            {"group_id": "g", "from": "2026-01-31", "to": "2026-01-31"},
+            "from must be before to",
+        ),
+        ("/timeline.svg", {"group_id": "g", "from": "2020-01-31", "to": "2026-01-31"}, "at most 400 days"),
         ("/", {"sort": "colour"}, "sort must be one of age_ms, generation_id, group_id"),
         ("/", {"offset": "-1"}, "offset must be a number from 0 to 1,000,000,000"),
         ("/", {"limit": "1001"}, "limit must be a number from 1 to 1,000"),
@@ -686,9 +690,17 @@ def test_an_address_that_is_nobodys(get: Get, path: str) -> None:
 
 
 def test_a_picture_of_a_group_that_nobody_knows(get: Get) -> None:
-    answer = get("/timeline.svg", id="<g>", from_="2026-01-30", to="2026-01-31")
+    answer = get("/timeline.svg", group_id="<g>", from_="2026-01-30", to="2026-01-31")
     assert answer.status == "404 Not Found"
     assert "nothing is known of group '<g>'" in Page(answer.body).words
+
+
+@pytest.mark.parametrize("path", ["/group", "/api/v1/group", "/api/v1/group/events"])
+def test_a_short_name_of_the_groups_id_is_taken_as_well(get: Get, path: str) -> None:
+    """Links to the page have had it. The long one wins."""
+    expected = get(path, group_id="billing").body
+    assert expected == get(path, id="billing").body
+    assert expected == get(path, id="another", group_id="billing").body
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:9465", "", "127.0.0.1.evil.example"])
@@ -714,12 +726,12 @@ def test_an_ipv6_address_is_a_name_too(live: Live) -> None:
     [
         ("/", {}),
         ("/", {"q": SCRIPT}),
-        ("/group", {"id": HOSTILE_GROUP, "last": "3600"}),
-        ("/group", {"id": f"{SCRIPT}{BREAKOUT}"}),
-        ("/group", {"id": HOSTILE_GROUP, "at": "2026-01-31T11:50:00", "span": "3600"}),
-        ("/group", {"id": IMAGE, "at": IMAGE}),
+        ("/group", {"group_id": HOSTILE_GROUP, "last": "3600"}),
+        ("/group", {"group_id": f"{SCRIPT}{BREAKOUT}"}),
+        ("/group", {"group_id": HOSTILE_GROUP, "at": "2026-01-31T11:50:00", "span": "3600"}),
+        ("/group", {"group_id": IMAGE, "at": IMAGE}),
         ("/history", {"q": BREAKOUT}),
-        ("/timeline.html", {"id": HOSTILE_GROUP, "from": "2026-01-31T11:00", "to": "2026-01-31T12:00"}),
+        ("/timeline.html", {"group_id": HOSTILE_GROUP, "from": "2026-01-31T11:00", "to": "2026-01-31T12:00"}),
     ],
 )
 def test_what_strangers_write_is_text(get: Get, path: str, query: dict[str, str]) -> None:

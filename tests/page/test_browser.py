@@ -108,7 +108,7 @@ def test_from_the_list_to_a_group_and_to_a_moment_of_its_past(watched: Watched) 
     watched.check()
 
     # The tables have the lag of the other group.
-    watched.goto(f"/group?id=billing&at={moment:%Y-%m-%dT%H:%M:%S}")
+    watched.goto(f"/group?group_id=billing&at={moment:%Y-%m-%dT%H:%M:%S}")
     expect(page.locator("svg.gc-timeline path.lag")).to_be_visible()
     page.go_back()
 
@@ -159,7 +159,7 @@ def test_what_happens_is_shown_while_it_does(watched: Watched, bootstrap_servers
 def test_it_stands_still_when_asked_to(watched: Watched) -> None:
     page = watched.page
     page.clock.install()
-    watched.goto("/group?id=billing")
+    watched.goto("/group?group_id=billing")
     page.get_by_role("button", name="Pause").click()
     expect(page.locator("#fresh")).to_have_text("paused")
     fetched: list[str] = []
@@ -175,7 +175,7 @@ def test_it_stands_still_when_asked_to(watched: Watched) -> None:
 
 def test_how_far_a_group_is_behind_is_said_as_soon_as_it_is_known(watched: Watched) -> None:
     page, site = watched.page, watched.site
-    watched.goto("/group?id=billing")
+    watched.goto("/group?group_id=billing")
     expect(page.locator("table.offsets tbody tr")).to_have_text(
         [
             re.compile(
@@ -224,7 +224,13 @@ def test_how_far_a_group_is_behind_is_said_as_soon_as_it_is_known(watched: Watch
 )
 def test_everybody_can_use_it(browser: Browser, site: Served, scheme: Any, width: int) -> None:
     past = f"{site.past - timedelta(minutes=20):%Y-%m-%dT%H:%M:%S}"
-    paths = ("/", "/?q=nobody", "/group?id=billing&last=3600", f"/group?id=billing&at={past}", "/history")
+    paths = (
+        "/",
+        "/?q=nobody",
+        "/group?group_id=billing&last=3600",
+        f"/group?group_id=billing&at={past}",
+        "/history",
+    )
     context = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme)
     for path in paths:
         page = context.new_page()
@@ -258,7 +264,7 @@ def test_the_keyboard_sorts_and_its_place_is_kept_while_the_page_is_live(watched
 
 def test_a_picture_on_its_own(watched: Watched, tmp_path: Path) -> None:
     page = watched.page
-    watched.goto(f"/group?id=billing&at={watched.site.past - timedelta(minutes=30):%Y-%m-%dT%H:%M:%S}")
+    watched.goto(f"/group?group_id=billing&at={watched.site.past - timedelta(minutes=30):%Y-%m-%dT%H:%M:%S}")
     for name in ("SVG", "HTML"):
         with page.expect_download() as download:
             page.get_by_role("link", name=name).click()
@@ -280,7 +286,7 @@ def colour(page: Page) -> Any:
 
 
 def test_letters_have_the_room_that_was_reckoned_for_them(watched: Watched) -> None:
-    watched.goto(f"/group?id=billing&at={watched.site.past - timedelta(minutes=30):%Y-%m-%dT%H:%M:%S}")
+    watched.goto(f"/group?group_id=billing&at={watched.site.past - timedelta(minutes=30):%Y-%m-%dT%H:%M:%S}")
     outside = watched.page.evaluate(
         """() => {
             const all = document.querySelector("svg.gc-timeline").getBoundingClientRect();

@@ -133,7 +133,7 @@ def _column(column: Column, sort: str, first: str, query: GroupsQuery) -> Column
 def _row(
     each: GroupLine, as_of: datetime, asked: Asked | None, points: Callable[[str], Sequence[LagPoint]]
 ) -> Iterable[str]:
-    yield link("/group", each.group_id, id=each.group_id)
+    yield link("/group", each.group_id, group_id=each.group_id)
     yield state(each.state)
     yield rounded(as_of - time_of(each.state_timestamp_ms))
     yield f"{each.generation_id:,}"
@@ -204,7 +204,7 @@ def history_part(found: HistoryGroups, query: HistoryGroupsQuery, now: datetime)
             note("There is no such group in the history." if query.q else "The history knows no groups yet.")
         )
     at = f"{now - timedelta(hours=12):%Y-%m-%dT%H:%M:%S}"
-    rows = ((link("/group", each, id=each, at=at, span=86_400),) for each in found.group_ids)
+    rows = ((link("/group", each, group_id=each, at=at, span=86_400),) for each in found.group_ids)
     ways: Mapping[str, object] = {"q": query.q}
     return part(
         table([Column("group")], rows, "groups", "Groups of the past and present")

@@ -76,7 +76,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
 def since_links(group_id: str, last: int) -> str:
     """Links that choose how far back the page looks."""
     links = (
-        f"<b>{said(text)}</b>" if seconds == last else link("/group", text, id=group_id, last=seconds)
+        f"<b>{said(text)}</b>" if seconds == last else link("/group", text, group_id=group_id, last=seconds)
         for seconds, text in SPANS.items()
         if seconds <= _LONGEST_LIVE
     )
@@ -269,10 +269,10 @@ def past_picker(group_id: str, at: datetime | None, span: int) -> str:
     moment = field("Moment (UTC)", "at", value, "text", 'required placeholder="2026-01-31 14:05" ')
     return (
         '<form action="/group" method="get" class="past">'
-        f'<input type="hidden" name="id" value="{escape(group_id)}">{moment} '
+        f'<input type="hidden" name="group_id" value="{escape(group_id)}">{moment} '
         f'<label>Show <select name="span">{options}</select> around it</label> '
         "<button>Look at the past</button>"
-        + ("" if at is None else f" {link('/group', 'back to now', id=group_id)}")
+        + ("" if at is None else f" {link('/group', 'back to now', group_id=group_id)}")
         + "</form>\n"
     )
 
@@ -291,7 +291,7 @@ def _around(group_id: str, at: datetime, span: int) -> Iterable[str]:
 
     def there(text: str, shift_s: float, seconds: int) -> str:
         moment = at + timedelta(seconds=shift_s)
-        return link("/group", text, id=group_id, at=f"{moment:%Y-%m-%dT%H:%M:%S}", span=seconds)
+        return link("/group", text, group_id=group_id, at=f"{moment:%Y-%m-%dT%H:%M:%S}", span=seconds)
 
     yield there("← earlier", -span / 2, span)
     yield there("later →", span / 2, span)
@@ -333,7 +333,7 @@ def _owners(story: Story, at: datetime) -> str:
 def downloads(story: Story, since: datetime, until: datetime, *, past: bool = False) -> str:
     """The same picture as a file."""
     query = {
-        "id": story.group_id,
+        "group_id": story.group_id,
         "from": since.astimezone(UTC).isoformat(),
         "to": until.astimezone(UTC).isoformat(),
         "past": "1" if past else None,

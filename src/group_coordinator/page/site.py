@@ -142,9 +142,9 @@ def _html(body: str, headers: tuple[tuple[str, str], ...] = ()) -> Answer:
 
 
 def _group_id(query: Query) -> str:
-    if "id" not in query:
-        raise BadQueryError("id must be the id of a group")
-    return query["id"]
+    if "group_id" not in query:
+        raise BadQueryError("group_id must be the id of a group")
+    return query["group_id"]
 
 
 def _seconds(query: Query, name: str, default: int) -> int:

@@ -14,6 +14,8 @@ __all__ = ["Answer", "BadQueryError", "NotFoundError", "Query", "Time", "asked",
 
 _FIRST_YEAR, _LAST_YEAR = 1970, 9_000
 _MOST_FIELDS = 20
+_SHORT = "id"
+"""Another name for `group_id`, which links to the page have had."""
 _A_TIME = "a time in UTC, such as 2026-01-31T14:05:00"
 
 Query = Mapping[str, str]
@@ -48,7 +50,10 @@ def parse(text: str) -> Query:
         given = parse_qs(text, keep_blank_values=True, errors="replace", max_num_fields=_MOST_FIELDS)
     except ValueError:
         raise BadQueryError("the query of the address is too long") from None
-    return {name: values[0] for name, values in given.items()}
+    query = {name: values[0] for name, values in given.items()}
+    if _SHORT in query:
+        query.setdefault("group_id", query.pop(_SHORT))
+    return query
 
 
 def asked(query: Query, kind: type[Asked]) -> Asked:
