@@ -126,6 +126,8 @@ def test_defaults_with_the_locked_jars() -> None:
     # That Spark has been slow is nothing to be done about.
     assert "Loaded state store provider" not in made["stderr"]
     assert " WARN StateStore: something else" in made["stderr"]
+    # Java's own.
+    assert "WARNING" not in made["stderr"]
 
 
 @pytest.mark.verify

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from pyspark import SparkContext, java_gateway
 from pyspark.sql import SparkSession
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from pyspark import SparkConf
 
@@ -22,20 +23,33 @@ __all__ = ["TESTED_VERSIONS", "launch", "session_of"]
 TESTED_VERSIONS = ("4.2.0",)
 """The versions of pyspark whose internals this project uses. With others it does without."""
 
+_WITHOUT_INCUBATOR = """
+exec() {
+    if [[ $1 == */spark-class ]]; then . "$@"; return; fi
+    local word words=()
+    for word; do [[ $word == --add-modules=jdk.incubator.vector ]] || words+=("$word"); done
+    builtin exec "${words[@]}"
+}
+. "$0" "$@"
+"""
+"""Runs spark-submit and what that runs, and takes a module from the command that becomes Java.
+
+Java warns of the module on the terminal at each start. MLlib alone uses it. Spark names it in any case.
+"""
 _BEHIND = 10
 """The niceness at which a thread has a tenth of what others want."""
 
 
 def launch(conf: SparkConf) -> None:
     """Start the JVM with these properties; with one that runs, do nothing. Raises `PySparkException`."""
-    with _without_sigterm():
+    with _started_as_a_part():
         SparkContext._ensure_initialized(conf=conf)  # noqa: SLF001 - pyspark has no other way
     _compile_behind()
 
 
 @contextmanager
-def _without_sigterm() -> Iterator[None]:
-    """Let a JVM that pyspark starts ignore SIGTERM, as pyspark lets it ignore SIGINT.
+def _started_as_a_part() -> Iterator[None]:
+    """Let a JVM that pyspark starts warn of nothing, and ignore SIGTERM, as pyspark lets it ignore SIGINT.
 
     A supervisor may send the signal to all processes at once. Spark would then end in the middle of a batch,
     while Python waits for the batch's end. The JVM ends with Python, whose pipe to it closes.
@@ -43,12 +57,17 @@ def _without_sigterm() -> Iterator[None]:
     launcher: Any = java_gateway
     popen = launcher.Popen
 
-    def start(*arguments: Any, preexec_fn: Callable[[], object] = int, **options: Any) -> Any:
+    def start(
+        command: Sequence[str], *, preexec_fn: Callable[[], object] = int, **options: Any
+    ) -> subprocess.Popen[bytes]:
         def prepare() -> None:
             preexec_fn()
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
-        return popen(*arguments, preexec_fn=prepare, **options)
+        started: subprocess.Popen[bytes] = popen(
+            ["bash", "-c", _WITHOUT_INCUBATOR, *command], preexec_fn=prepare, **options
+        )
+        return started
 
     launcher.Popen = start
     try:
