@@ -14,8 +14,10 @@ from click.testing import CliRunner, Result
 from kafka import KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient
 
+from group_coordinator.checkpoints.errors import CheckpointError
 from group_coordinator.commands.cli import main
 from group_coordinator.coordinator_state.events import ClockCorrected, Event, RequestLate
+from group_coordinator.jobs.session import archive_options
 from tests.commands.job import ROOT
 from tests.patience import PATIENCE_S
 
@@ -113,6 +115,29 @@ def test_a_place_that_is_no_checkpoint_is_told_without_spark(
     elsewhere = ("--set", "spark.hadoop.fs.defaultFS=hdfs://namenode:9000")
     with pytest.raises(AssertionError, match="ten seconds"):
         CliRunner().invoke(main, ["checkpoint", *command, "/nope", *elsewhere], catch_exceptions=False)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("command", "has_delta"),
+    [(["inspect"], False), (["export", "--to", "it.jsonl"], False), (["export", "--to", "table"], True)],
+)
+def test_spark_is_started_with_delta_only_for_a_table(
+    command: list[str], has_delta: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Delta makes a start take twice as long. What Java has archived makes it shorter."""
+    (tmp_path / "coordinator.json").touch()
+    asked: list[dict[str, str]] = []
+
+    def create_session(*_: object, defaults: dict[str, str], **__: object) -> None:
+        asked.append(defaults)
+        raise CheckpointError("not today")
+
+    monkeypatch.setattr("group_coordinator.jobs.session.create_session", create_session)
+    assert invoke(*command, str(tmp_path)).stderr == "error: not today\n"
+    (defaults,) = asked
+    assert has_delta == ("spark.sql.extensions" in defaults)
+    assert archive_options() in defaults["spark.driver.extraJavaOptions"]
 
 
 # -- with Spark ----------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from group_coordinator.client.work import DEFAULT_ASSIGNORS
 from group_coordinator.commands.cli import main
 from group_coordinator.commands.member.command import member
-from group_coordinator.jobs.settings import Settings
+from group_coordinator.jobs.settings import JobSettings
 from tests.golden import assert_golden
 from tests.rooms import HOUSE, ROOT
 
@@ -43,8 +43,8 @@ def test_kafka_is_named_by_the_option_of_kafkas_tools(name: str, command: click.
     for option in options:
         assert option.opts == ["--bootstrap-server"]
         assert isinstance(option, click.Option)
-        assert str(option.help).endswith(f"[default: {Settings().bootstrap_servers}]")
-        assert option.default in (None, Settings().bootstrap_servers)
+        assert str(option.help).endswith(f"[default: {JobSettings().bootstrap_servers}]")
+        assert option.default in (None, JobSettings().bootstrap_servers)
         for given in ("--bootstrap-server", "--bootstrap-servers"):
             context = click.Context(command, resilient_parsing=True)
             command.parse_args(context, [given, "kafka:1"])

@@ -51,9 +51,25 @@ DELTA = {
 QUIET_ARCHIVE = "-Xlog:cds*=off"
 """Java would say at each start that an archive of classes does not fit."""
 _LOG = f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"
+
+
+def archive_file() -> Path:
+    """The archive of Java's classes, if there is one (`archive.py`)."""
+    # It fits the paths of pyspark's jars, and so this environment alone.
+    return Path(sys.prefix, "spark.jsa")
+
+
+def archive_options() -> str:
+    """Options with which a JVM uses the archive; none if there is no archive."""
+    file = archive_file()
+    return f"-XX:SharedArchiveFile={file} {QUIET_ARCHIVE}" if file.exists() else ""
+
+
 SHORT_LIVED = {
     # With the first compiler alone Java keeps 48 MB for what it compiles, which Delta and S3 fill.
-    "spark.driver.extraJavaOptions": f"{_LOG} -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+    "spark.driver.extraJavaOptions": (
+        f"{_LOG} {archive_options()} -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+    )
 }
 """For a job that ends by itself: Java's second compiler takes CPU time that such a job never gets back."""
 _DEFAULTS = {
@@ -134,18 +150,6 @@ def create_session(
     conf = _configured(settings, storage, defaults, progress=progress)
     launch(conf)
     return session_of(conf)
-
-
-def archive_file() -> Path:
-    """The archive of Java's classes, if there is one (`archive.py`)."""
-    # It fits the paths of pyspark's jars, and so this environment alone.
-    return Path(sys.prefix, "spark.jsa")
-
-
-def archive_options() -> str:
-    """Options with which a JVM uses the archive; none if there is no archive."""
-    file = archive_file()
-    return f"-XX:SharedArchiveFile={file} {QUIET_ARCHIVE}" if file.exists() else ""
 
 
 def start_java(

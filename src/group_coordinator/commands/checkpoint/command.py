@@ -59,7 +59,7 @@ def inspect(
 
         settings = load(config, assignments, {"checkpoint": path, "bootstrap.servers": _NO_KAFKA})
         look_for_checkpoint(settings)
-        with spark_session(settings) as spark:
+        with spark_session(settings, delta=False) as spark:
             inspection = inspect_checkpoint(spark, path, batch)
     if output == "json":
         put_json(as_json(inspection))
@@ -90,7 +90,7 @@ def export(
 
         settings = load(config, assignments, {"checkpoint": path, "bootstrap.servers": _NO_KAFKA})
         look_for_checkpoint(settings)
-        with spark_session(settings) as spark:
+        with spark_session(settings, delta=not is_json_lines(target)) as spark:
             exported = export_checkpoint(spark, path, batch, with_secret=with_secret)
             write_export(spark, exported, target)
     say(f"{exported.header.groups} groups as of batch {exported.header.batch_id} are in {target}")
@@ -138,7 +138,7 @@ def restore(
         overrides = {"checkpoint": target, "bootstrap.servers": bootstrap_servers}
         settings = load(config, assignments, overrides)
         client_config = python_client_config(settings.bootstrap_servers, settings.kafka)
-        with spark_session(settings) as spark:
+        with spark_session(settings, delta=not is_json_lines(source)) as spark:
             exported = read_export(spark, source)
             plan = plan_restore(
                 exported.header,
@@ -198,7 +198,7 @@ def replay(
         from group_coordinator.commands.checkpoint.replaying import events
 
         settings = load(config, assignments, {"checkpoint": "-", "bootstrap.servers": bootstrap_servers})
-        spark = None if is_json_lines(source) else stack.enter_context(spark_session(settings))
+        spark = None if is_json_lines(source) else stack.enter_context(spark_session(settings, delta=True))
         for event in events(settings, read_export(spark, source), **choices):
             # As the topic has it, but for what a terminal would obey.
             put_json(f"{printable_json(event)}\n")

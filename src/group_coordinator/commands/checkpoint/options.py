@@ -50,11 +50,15 @@ def load(
 
 
 @contextmanager
-def spark_session(settings: CoordinatorSettings) -> Iterator[SparkSession]:
-    """Spark for the time of the command."""
+def spark_session(settings: CoordinatorSettings, *, delta: bool) -> Iterator[SparkSession]:
+    """Spark for the time of the command. `delta`: whether a Delta table is read or written.
+
+    Delta makes the session's start take twice as long.
+    """
     from group_coordinator.jobs.session import DELTA, SHORT_LIVED, create_session
 
-    session = create_session(settings, settings.checkpoint, progress=True, defaults=DELTA | SHORT_LIVED)
+    defaults = SHORT_LIVED | (DELTA if delta else {})
+    session = create_session(settings, settings.checkpoint, progress=True, defaults=defaults)
     # The command says in one line what goes wrong. Spark would say it in a hundred more.
     session.sparkContext.setLogLevel("OFF")
     try:
