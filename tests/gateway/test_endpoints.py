@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from group_coordinator.gateway.addresses import Address
+from group_coordinator.gateway.addresses import Address, Serving
 from group_coordinator.gateway.brokers import Brokers
 from group_coordinator.gateway.certificates import Certificates, foreign_names_ignored
 from group_coordinator.gateway.endpoints import Endpoints
@@ -23,7 +23,6 @@ from group_coordinator.gateway.listeners import Listeners
 from group_coordinator.gateway.local import Client
 from group_coordinator.gateway.metrics import GatewayMetrics
 from group_coordinator.gateway.settings import GatewaySettings
-from group_coordinator.gateway.upstream import Serving
 from tests.gateway.each_loop import each_loop, run  # noqa: F401 - a fixture
 from tests.gateway.ports import ports_in_a_row
 from tests.gateway.test_listeners import PASSWORD, of_client

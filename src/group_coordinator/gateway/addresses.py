@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 from kafka.protocol.metadata import ApiVersionsResponse
 
@@ -10,11 +11,9 @@ from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.partitioning import partition_for_key
 from group_coordinator.gateway.apis import APIS, HIDDEN_FEATURES, OfferedVersions, offered
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 __all__ = [
     "Address",
+    "Serving",
     "coordinator_of",
     "hash_of",
     "rewrite_api_versions",
@@ -23,6 +22,8 @@ __all__ = [
 
 _API_VERSIONS = ApiVersionsResponse.API_KEY
 _HASHES = 2**31
+Serving: TypeAlias = Sequence[tuple[int, tuple[str, int]]]
+"""Brokers that can serve a client, by node id and address. It is served by the first that can be reached."""
 
 
 class Address(NamedTuple):

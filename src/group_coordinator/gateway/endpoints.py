@@ -11,7 +11,7 @@ import secrets
 import time
 from typing import TYPE_CHECKING
 
-from group_coordinator.gateway.addresses import Address
+from group_coordinator.gateway.addresses import Address, Serving
 from group_coordinator.gateway.errors import GatewayError
 from group_coordinator.gateway.names import BOOTSTRAP
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from group_coordinator.gateway.connection import ClientConnection
     from group_coordinator.gateway.listeners import Listeners
     from group_coordinator.gateway.settings import GatewaySettings
-    from group_coordinator.gateway.upstream import Serving
 
 __all__ = ["Endpoints"]
 

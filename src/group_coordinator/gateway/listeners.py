@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from group_coordinator.gateway.certificates import Certificates
     from group_coordinator.gateway.connection import ClientConnection
+    from group_coordinator.gateway.conversation import Conversation
     from group_coordinator.gateway.metrics import GatewayMetrics
     from group_coordinator.gateway.parties import Party
     from group_coordinator.gateway.settings import GatewaySettings
@@ -52,7 +53,7 @@ class Listeners:
         self._tasks: list[asyncio.Task[None]] = []
         self._handshakes: set[asyncio.Task[None]] = set()
         self._refused = Seldom()
-        self.connections: set[ClientConnection] = set()
+        self.connections: set[Conversation] = set()
         self.hosts = Parties(
             settings.gateway_max_connections_per_host,
             settings.gateway_max_request_rate,
@@ -166,7 +167,7 @@ class Listeners:
             log.info("the TLS handshake of %s fails: %s", host, handshake.error)
             self._metrics.connections_closed.labels("handshake").inc()
 
-    def left(self, connection: ClientConnection, reason: str) -> None:
+    def left(self, connection: Conversation, reason: str) -> None:
         """A connection has gone."""
         self.connections.discard(connection)
         self._count()
@@ -180,7 +181,7 @@ class Listeners:
     def _count(self) -> None:
         self._metrics.connections.set(len(self.connections))
 
-    def admit(self, connection: ClientConnection) -> Party | None:
+    def admit(self, connection: Conversation) -> Party | None:
         """Count a connection that was made. Returns the party of its host, or None if there is no room."""
         host = connection.client.host
         if self._refuses(host):

@@ -16,13 +16,14 @@ __all__ = ["Login"]
 
 
 class Login:
-    """A client's login at its broker, as far as the gateway knows.
+    """A client's login at its broker, as far as the gateway knows. `is_needed`: nothing is answered without.
 
     A client that stays connected logs in again before its session ends (KIP-368). A second login that the
     broker refuses changes nothing of the first one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_needed: bool = True) -> None:
+        self.is_needed = is_needed
         self.is_under_way = False
         """Whether the client's last request was a part of it: a broker takes nothing else then."""
         self.may_be_done = False
@@ -64,6 +65,11 @@ class Login:
             return False
         self.principal = self._claimed
         return True
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether the gateway may answer the client."""
+        return self.is_done or not self.is_needed
 
     def is_over(self, now_s: float) -> bool:
         """Whether the client should have logged in again (KIP-368)."""

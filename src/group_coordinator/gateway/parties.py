@@ -11,7 +11,7 @@ from group_coordinator.gateway.limits import Holding, Limits, Rate
 from group_coordinator.gateway.turns import Account
 
 if TYPE_CHECKING:
-    from group_coordinator.gateway.connection import ClientConnection
+    from group_coordinator.gateway.conversation import Conversation
 
 __all__ = ["Guest", "Parties", "Party"]
 
@@ -20,7 +20,7 @@ class Party:
     """One of them, with what it has taken."""
 
     def __init__(self, request_rate: float, connection_rate: float) -> None:
-        self.connections: dict[ClientConnection, None] = {}
+        self.connections: dict[Conversation, None] = {}
         """The oldest first."""
         self.account = Account()
         self.holding = Holding()
@@ -50,7 +50,7 @@ class Parties:
         has_enough = bool(self._most) and len(party.connections) >= self._most
         return has_enough or party.arrivals.wait_s(now_s) > 0
 
-    def enter(self, name: str, connection: ClientConnection, now_s: float) -> Party:
+    def enter(self, name: str, connection: Conversation, now_s: float) -> Party:
         """Count one more connection of a party."""
         party = self.of(name)
         party.arrivals.take(now_s)
@@ -85,14 +85,14 @@ class Guest:
         """It has come from this host."""
         self._host = host
 
-    def joins_user(self, user: Party, connection: ClientConnection) -> None:
+    def joins_user(self, user: Party, connection: Conversation) -> None:
         """It has logged in as this user, perhaps as another one before."""
         if self._user not in (None, user):
             self._user.connections.pop(connection, None)
         self._user = user
         self.holding = user.holding
 
-    def leaves(self, connection: ClientConnection) -> None:
+    def leaves(self, connection: Conversation) -> None:
         """It has gone."""
         for party in (self._host, self._user):
             if party is not None:

@@ -14,7 +14,7 @@ from kafka.errors import KafkaError
 from kafka.structs import TopicPartition
 
 from group_coordinator.coordinator_state.errors import Errors
-from group_coordinator.gateway.addresses import Address
+from group_coordinator.gateway.addresses import Address, Serving
 from group_coordinator.gateway.beats import Instants
 from group_coordinator.gateway.brokers import Brokers
 from group_coordinator.gateway.certificates import Certificates, foreign_names_ignored
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.offsets.still_there import Found
     from group_coordinator.gateway.beats import Beat
     from group_coordinator.gateway.codec import Request
+    from group_coordinator.gateway.conversation import Conversation
     from group_coordinator.gateway.metrics import GatewayHealth, GatewayMetrics
     from group_coordinator.gateway.parties import Party
     from group_coordinator.gateway.settings import GatewaySettings
-    from group_coordinator.gateway.upstream import Serving
 
 __all__ = ["Gateway"]
 
@@ -108,14 +108,14 @@ class Gateway:
         self._endpoints = Endpoints(
             settings, self._brokers, self._listeners, self._connect, self._strangers.set
         )
-        self.unfinished: Budget[ClientConnection] = Budget(
+        self.unfinished: Budget[Conversation] = Budget(
             "unfinished requests",
             "gateway.max.unfinished.bytes",
             settings.gateway_max_unfinished_bytes,
             longest,
         )
         """Bytes of requests that are kept until they are whole."""
-        self.unread: Budget[ClientConnection] = Budget(
+        self.unread: Budget[Conversation] = Budget(
             "unread responses", "gateway.max.unread.bytes", settings.gateway_max_unread_bytes, largest
         )
         """Bytes that clients and brokers have not read."""
@@ -279,7 +279,7 @@ class Gateway:
             self._certificates.renew()
         self._brokers.settle(now_s)
         self.metrics.brokers_left_out.set(self._brokers.left_out)
-        expiring: Iterable[ClientConnection] = self.pending.stopped
+        expiring: Iterable[Conversation] = self.pending.stopped
         if now_s >= self._expire_at_s:
             self._expire_at_s = now_s + _EXPIRE_EVERY_S
             expiring = self._listeners.connections
@@ -320,16 +320,16 @@ class Gateway:
         """A later request of the client waits for its newest heartbeat."""
         self._local.held_up(client)
 
-    def entered(self, connection: ClientConnection) -> Party | None:
+    def entered(self, conversation: Conversation) -> Party | None:
         """A client has connected; returns the party of its host, or None if there is no room for it."""
-        return self._listeners.admit(connection)
+        return self._listeners.admit(conversation)
 
-    def logged_in(self, connection: ClientConnection, name: str | None) -> Party | None:
+    def logged_in(self, conversation: Conversation, name: str | None) -> Party | None:
         """The broker has accepted the client's login under this name; None if it is not known.
 
         Returns the party of the user.
         """
-        self._local.logged_in(connection.client, name)
+        self._local.logged_in(conversation.client, name)
         if name is None:
             return None
         now_s = time.monotonic()
@@ -338,10 +338,10 @@ class Gateway:
                 log.warning(
                     "%s connections are closed, such as one of %s: its user has as many as "
                     "gateway.max.connections.per.principal",
-                    *(count, connection.client.host),
+                    *(count, conversation.client.host),
                 )
-            connection.abort("too many")
-        return self._users.enter(name, connection, now_s)
+            conversation.abort("too many")
+        return self._users.enter(name, conversation, now_s)
 
     def refused(self, client: Client, api: str) -> None:
         """A client has asked for what is answered with an error, which ends it."""
@@ -365,20 +365,20 @@ class Gateway:
         """Somebody has tried to connect to a broker."""
         self._brokers.connected(node_id, time.monotonic(), is_connected=is_connected)
 
-    def closed(self, connection: ClientConnection, reason: str) -> None:
+    def closed(self, conversation: Conversation, reason: str) -> None:
         """A connection has gone."""
-        self._local.gone(connection.client)
-        self.unfinished.ends(connection)
-        self.unread.ends(connection)
-        self._listeners.left(connection, reason)
+        self._local.gone(conversation.client)
+        self.unfinished.ends(conversation)
+        self.unread.ends(conversation)
+        self._listeners.left(conversation, reason)
 
-    def _stopped(self, connection: ClientConnection) -> None:
+    def _stopped(self, conversation: Conversation) -> None:
         """Too many requests of a client wait, or of its user, beside those of the others."""
         if count := self._said["stopped"].happened(time.monotonic()):
             log.warning(
                 "%s connections are not read, such as that of %s: too much of what waits is theirs. "
                 "%s requests wait with %s bytes (gateway.max.waiting, gateway.max.waiting.bytes)",
-                *(count, connection.client.host, self.pending.count, self.pending.bytes),
+                *(count, conversation.client.host, self.pending.count, self.pending.bytes),
             )
 
     # -- what the log tells (`Listener`) ---------------------------------------------------------------

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from group_coordinator.gateway.errors import FrameError
-from group_coordinator.gateway.frames import RESPONSE_HEAD_BYTES, Frames
 from group_coordinator.gateway.limits import Limits
 from group_coordinator.gateway.transports import set_reading
 
@@ -16,22 +13,31 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable
 
-    from group_coordinator.gateway.slots import Slots
+    from group_coordinator.gateway.addresses import Serving
+    from group_coordinator.gateway.conversation import Conversation
 
-__all__ = ["Serving", "Upstream"]
-
-Serving = Sequence[tuple[int, tuple[str, int]]]
-"""Brokers that can serve a client, by node id and address. It is served by the first that can be reached."""
+__all__ = ["Upstream"]
 
 _READ_BYTES = 256 * 1024
 """Most that is read at once. Each read and each write costs more than what is done between them."""
 
 
 class Upstream(asyncio.BufferedProtocol):
-    """A client's own connection to a broker.
+    """A client's own connection to a broker, for `conversation`.
 
-    `on_read`: something has come. Returns whether it was sent on at once, so that its memory is free again.
+    `has_sent_all`: tells whether all that the client was sent has gone, so that no memory of it is in use.
     """
+
+    __slots__ = (
+        "_connecting",
+        "_conversation",
+        "_has_sent_all",
+        "_is_open",
+        "_node_id",
+        "_on_lost",
+        "_transport",
+        "_unsent",
+    )
 
     _buffer = memoryview(bytearray(_READ_BYTES))
     """All connections share it. It is filled and emptied without a pause between.
@@ -41,26 +47,18 @@ class Upstream(asyncio.BufferedProtocol):
 
     def __init__(
         self,
-        slots: Slots,
-        on_read: Callable[[FrameError | None], bool],
+        conversation: Conversation,
+        has_sent_all: Callable[[], bool],
         on_lost: Callable[[str], None],
-        on_pressure: Callable[[], None],
-        on_connect: Callable[[int, bool], None],
     ) -> None:
-        self._slots = slots
-        self._frames = Frames(RESPONSE_HEAD_BYTES, self._begin)
-        self._on_read, self._on_lost, self._on_pressure = on_read, on_lost, on_pressure
-        self._on_connect = on_connect
+        self._conversation = conversation
+        self._has_sent_all, self._on_lost = has_sent_all, on_lost
         self._transport: Any = None
         self._node_id = -1
         """The broker that it connects to, or is connected to."""
         self._unsent: list[bytes | memoryview] = []
         """Data that waits for the connection."""
         self._is_open = True
-        self.is_writable = False
-        self._is_read = True
-        self.heard_s = time.monotonic()
-        """When the broker last sent something."""
         self._connecting: asyncio.Task[None] | None = None
 
     def connect(self, serving: Serving, tls: ssl.SSLContext | None) -> None:
@@ -76,7 +74,7 @@ class Upstream(asyncio.BufferedProtocol):
                 await asyncio.wait_for(loop.create_connection(lambda: self, host, port, ssl=tls), timeout=10)
             except (OSError, TimeoutError) as error:
                 failures.append(f"no connection to {host}:{port}: {error}")
-                self._on_connect(node_id, False)
+                self._conversation.broker_connected(node_id, is_connected=False)
             else:
                 return
         self._lose("; ".join(failures) or "the broker that has served it is away")
@@ -95,11 +93,9 @@ class Upstream(asyncio.BufferedProtocol):
         waiting: int = self._transport.get_write_buffer_size() if self._transport is not None else 0
         return waiting + sum(map(len, self._unsent))
 
-    def set_reading(self, is_reading: bool) -> None:  # noqa: FBT001 - a switch
+    def set_reading(self, *, is_reading: bool) -> None:
         """Read, or let the broker wait."""
-        if is_reading is not self._is_read and self._transport is not None:
-            self._is_read = is_reading
-            set_reading(self._transport, is_reading)
+        set_reading(self._transport, is_reading)
 
     def close(self) -> None:
         """End it."""
@@ -115,13 +111,11 @@ class Upstream(asyncio.BufferedProtocol):
             transport.abort()
             return
         self._transport = transport
-        self._on_connect(self._node_id, True)
         transport.set_write_buffer_limits(high=Limits.unwritten)
+        self._conversation.broker_connected(self._node_id, is_connected=True)
         for data in self._unsent:
             transport.write(data)
         self._unsent = []
-        self.is_writable = True
-        self._on_pressure()
 
     def get_buffer(self, _sizehint: int) -> memoryview:
         """Give the memory that the broker's data is to be put into."""
@@ -129,34 +123,18 @@ class Upstream(asyncio.BufferedProtocol):
 
     def buffer_updated(self, count: int) -> None:
         """Take `count` bytes of the broker, which are in the buffer."""
-        self.heard_s = time.monotonic()
-        failure = None
-        try:
-            for piece in self._frames.receive(Upstream._buffer[:count]):
-                self._slots.upstream_piece(piece)
-        except FrameError as error:
-            failure = error
-        is_free = self._on_read(failure)
-        self._slots.keep()
-        if not is_free:
+        self._conversation.receive_from_broker(Upstream._buffer[:count], time.monotonic())
+        if not self._has_sent_all():
             # From Python 3.12 on a transport keeps views of what it could not send.
             Upstream._buffer = memoryview(bytearray(_READ_BYTES))
 
-    def _begin(self, head: bytes, length: int) -> bool:
-        is_whole = self._slots.upstream_begins(head)
-        if length > Limits.passed_frame:
-            raise FrameError(f"has {length} bytes, of at most {Limits.passed_frame}")
-        return is_whole
-
     def pause_writing(self) -> None:
         """The broker does not read."""
-        self.is_writable = False
-        self._on_pressure()
+        self._conversation.broker_reads(is_reading=False)
 
     def resume_writing(self) -> None:
         """The broker reads again."""
-        self.is_writable = True
-        self._on_pressure()
+        self._conversation.broker_reads(is_reading=True)
 
     def connection_lost(self, error: Exception | None) -> None:
         """The broker has ended the connection."""

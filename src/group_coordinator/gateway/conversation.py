@@ -1,0 +1,630 @@
+"""A conversation: what a client and its broker send, and what each of them gets of that.
+
+It does no I/O. Bytes and the time come in, and what is to be done goes out by `Effects` (`needs.py`):
+
+    conversation.begins(address)                  a client has connected
+    conversation.receive(data, now_s)             the client has sent something
+    conversation.receive_from_broker(data, now_s) its broker has sent something
+    conversation.expire(now_s)                    time has passed
+    conversation.close(reason)                    it is to end
+    conversation.ended()                          the client's connection has gone
+
+Time is in seconds of one clock that does not go back. It is that of the gateway's turns (`turns.py`), where
+what was put off, and what the gateway has answered, finds it.
+
+The client's bytes are cut into frames. Frames of passed requests go to the broker as they arrive. Frames of
+local requests are kept until they are whole, and go to the gateway. Only the first slot is sent to the
+client.
+
+Some requests hold back what comes after them, as a broker works on one request of a connection at a time.
+These are local ones that are large or whose rights have to be asked for, and those of a login (SASL).
+All conversations of a gateway share its event loop by turns.
+
+Before a login, where there has to be one, nothing is read but ApiVersions and the login itself.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kafka.protocol.metadata import MetadataRequest
+from kafka.protocol.sasl import SaslHandshakeResponse
+
+from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.gateway import codec
+from group_coordinator.gateway.addresses import unsupported_api_versions
+from group_coordinator.gateway.apis import APIS, Way
+from group_coordinator.gateway.errors import FrameError
+from group_coordinator.gateway.frames import REQUEST_HEAD_BYTES, Frames, Piece, RequestHead, read_request_head
+from group_coordinator.gateway.limits import Limits
+from group_coordinator.gateway.local import Client
+from group_coordinator.gateway.local_requests import Holders, LocalRequests, Unanswered
+from group_coordinator.gateway.login import Login
+from group_coordinator.gateway.own_topics import OwnTopics
+from group_coordinator.gateway.parties import Guest
+from group_coordinator.gateway.patience import Patience
+from group_coordinator.gateway.produces import ProduceBegin
+from group_coordinator.gateway.relay import Relay
+from group_coordinator.gateway.rewriting import rewriter
+from group_coordinator.gateway.slots import Slots
+from group_coordinator.gateway.translation import may_refuse_unread, refused_unread
+from group_coordinator.gateway.work import Work
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from group_coordinator.gateway.addresses import Serving
+    from group_coordinator.gateway.needs import Effects, Services
+    from group_coordinator.gateway.rewriting import Begin
+    from group_coordinator.gateway.security import Security
+
+__all__ = ["Conversation"]
+
+log = logging.getLogger(__name__)
+
+_API_VERSIONS, _FIND_COORDINATOR, _HEARTBEAT, _PRODUCE = 18, 10, 12, 0
+_BEFORE_LOGIN = (18, 17, 36)
+_SASL_HANDSHAKE, _SASL_AUTHENTICATE = 17, 36
+_SASL = (_SASL_HANDSHAKE, _SASL_AUTHENTICATE)
+_SIGN_OF_LIFE = MetadataRequest(version=1, topics=[])
+"""A broker answers it only to a client that has logged in."""
+
+
+class Conversation:
+    """A client that was accepted at the place of the broker `node_id`.
+
+    `serving`: tells which brokers can serve it now.
+    """
+
+    # With so many attributes and no slots each would have a hash table of its own, of 1.3 kB.
+    __slots__ = (
+        "_arrived",
+        "_awaits_turn",
+        "_client",
+        "_effects",
+        "_ending",
+        "_frames",
+        "_guest",
+        "_head",
+        "_holders",
+        "_is_dropped",
+        "_is_taking",
+        "_is_writable",
+        "_local",
+        "_login",
+        "_may_ask",
+        "_own_topics",
+        "_patience",
+        "_produce",
+        "_reason",
+        "_relay",
+        "_services",
+        "_slots",
+        "_unanswered",
+        "_unread",
+        "_untaken",
+        "_work",
+    )
+
+    def __init__(
+        self,
+        effects: Effects,
+        services: Services,
+        security: Security,
+        node_id: int,
+        serving: Callable[[], Serving],
+        now_s: float,
+    ) -> None:
+        self._effects, self._services = effects, services
+        self._guest = Guest()
+        self._work = Work(services.turns, self._guest)
+        self._client = Client("", node_id, self._work.in_turn)
+        self._login = Login(is_needed=security.has_sasl)
+        self._own_topics = OwnTopics(security.own_topics)
+        self._patience = Patience(now_s)
+        self._frames = Frames(REQUEST_HEAD_BYTES, self._begin)
+        self._head: RequestHead | None = None
+        self._is_dropped = False
+        """Whether the request at hand is too large to be kept, and is refused once it is over."""
+        self._produce: ProduceBegin | None = None
+        """That of the request at hand, until it is known whether it has a response."""
+        self._arrived: deque[Iterator[Piece]] = deque()
+        """Pieces that the client has sent and that are not taken yet."""
+        self._untaken = 0
+        """Bytes in them."""
+        self._is_taking = False
+        self._awaits_turn = False
+        self._holders = Holders(self._let_go_on)
+        self._slots = Slots(self._filled)
+        self._relay = Relay(effects, self._slots, serving, services.turns.clock)
+        self._unanswered = Unanswered(services, self._guest, self._slots)
+        self._local = LocalRequests(
+            effects,
+            services,
+            security,
+            self._client,
+            self._unanswered,
+            self._holders,
+            self._ask_broker,
+            self._fail,
+        )
+        self._is_writable = True
+        self._may_ask = True
+        self._unread = 0
+        """Bytes that are kept for sides that do not read, as told last."""
+        self._ending = ""
+        """Why the conversation ends once what can still be answered has been; "" if it does not."""
+        self._reason = "client"
+
+    @property
+    def client(self) -> Client:
+        """The client, for the code that answers its requests."""
+        return self._client
+
+    @property
+    def is_known(self) -> bool:
+        """Whether a first request has come to its end, or a login where there has to be one."""
+        return self._patience.has_asked
+
+    @property
+    def heard_s(self) -> float:
+        """The time at which the client last sent something; or connected, if it never did."""
+        return self._patience.heard_s
+
+    @property
+    def is_owed(self) -> bool:
+        """Whether the client waits for anything."""
+        return len(self._slots) > 0
+
+    # -- receive from the client -----------------------------------------------------------------------
+
+    def begins(self, address: str) -> None:
+        """A client has connected from this address."""
+        # A port for both kinds of addresses shows those of IPv4 so.
+        self._client.host = f"/{address.removeprefix('::ffff:')}"
+        host = self._services.entered(self)
+        if host is None:
+            self.abort("too many")
+            return
+        self._guest.joins(host)
+        self.control()
+
+    def receive(self, data: bytes | memoryview, now_s: float) -> None:
+        """The client has sent something. Parts of `data` may be kept."""
+        self._patience.heard_s = now_s
+        self._services.metrics.received.inc(len(data))
+        if not self._take_beat(data, now_s):
+            self._arrived.append(self._frames.receive(data))
+            self._untaken += len(data)
+            self._take_arrived()
+
+    def receive_end(self, now_s: float) -> None:
+        """The client has closed its side. It is still answered for a moment."""
+        self._patience.ends(now_s)
+        self._flush()
+
+    def _take_beat(self, data: bytes | memoryview, now_s: float) -> bool:
+        """Take the last heartbeat again, if that is what has come, and it would be taken at once."""
+        beat = self._local.beat
+        if beat is None or len(data) != beat.size or not self._takes_at_once(now_s):
+            return False
+        if (correlation_id := self._local.repeated(data, now_s)) is None:
+            return False
+        self._begins(_HEARTBEAT)
+        self._local.beat_again(correlation_id, now_s)
+        if not self._may_take():
+            self.control()
+        return True
+
+    def _takes_at_once(self, now_s: float) -> bool:
+        """Whether a local request that comes now is taken at once."""
+        return (
+            not self._arrived
+            and self._services.turns.are_free
+            and self._frames.is_between
+            and self._may_take()
+            and not self._effects.is_closing()
+            and self._login.is_enough
+            and not self._login.is_over(now_s)
+        )
+
+    def _take_arrived(self) -> None:
+        """Take what the client has sent, up to a request that holds back what comes after it.
+
+        If the turn is over before, the rest waits for another one.
+        """
+        if self._effects.is_closing() or self._awaits_turn:
+            return
+        turns = self._services.turns
+        if not turns.are_free and self._arrived and self._may_take():
+            self._await_turn()
+            return
+        self._is_taking = True
+        try:
+            self._work.do(self._take_pieces)
+        except FrameError as error:
+            self._arrived.clear()
+            self._fail(f"{error}")
+            return
+        finally:
+            self._is_taking = False
+        self._hold()
+        if self._arrived and self._may_take() and not self._effects.is_closing():
+            self._await_turn()
+        self._flush()
+
+    def _take_pieces(self) -> None:
+        turns = self._services.turns
+        while self._arrived and self._may_take() and turns.are_free:
+            for piece in self._arrived[0]:
+                self._take(piece)
+                self._work.look()
+                if not (self._may_take() and turns.are_free):
+                    break
+            else:
+                self._arrived.popleft()
+        if not self._arrived:
+            self._untaken = 0
+
+    def _await_turn(self) -> None:
+        """Wait for a turn to take what has come."""
+        self._awaits_turn = True
+        self._services.turns.wait(self._guest, self._untaken + self._frames.bytes_held, self._take_turn)
+        self.control()
+
+    def _take_turn(self) -> None:
+        self._awaits_turn = False
+        self._take_arrived()
+
+    def _hold(self) -> None:
+        """Tell of what is kept until more comes."""
+        count = self._frames.bytes_held + (0 if self._produce is None else len(self._produce))
+        if count and self._patience.unfinished_s is None:
+            self._patience.unfinished_s = self.heard_s
+        if count or self._patience.unfinished_s is not None:
+            self._services.unfinished.hold(self, count, self._now_s())
+
+    def _may_take(self) -> bool:
+        return (
+            not (self._holders or self._ending)
+            and len(self._slots) < Limits.slots
+            and self._services.pending.may_ask(self, self._guest.holding)
+        )
+
+    def _let_go_on(self) -> None:
+        """What comes next need not wait any more."""
+        if not self._is_taking:
+            # Not at once, because the caller is in the middle of something.
+            self._effects.soon(self._take_arrived)
+
+    def _now_s(self) -> float:
+        return self._services.turns.clock()
+
+    # -- a request of the client -----------------------------------------------------------------------
+
+    def _begin(self, head_bytes: bytes, length: int) -> bool:
+        head = self._head = read_request_head(head_bytes)
+        api = APIS.get(head.api_key)
+        if api is None or api.way is Way.HIDDEN:
+            raise FrameError(f"API {head.api_key} is not offered")
+        if not api.offers(head.api_version) and head.api_key != _API_VERSIONS:
+            raise FrameError(f"{api.name} is not offered in version {head.api_version}")
+        before_login = self._login.is_needed and not self._login.may_be_done
+        if before_login and head.api_key not in _BEFORE_LOGIN:
+            raise FrameError(f"{api.name} comes before a login")
+        self._begins(head.api_key)
+        is_local = api.way in (Way.STREAM, Way.GATEWAY, Way.REFUSED)
+        is_whole = is_local or not api.offers(head.api_version) or head.api_key in _SASL
+        limit = self._services.largest_frame if is_whole else Limits.passed_frame
+        if before_login:
+            limit = Limits.login_frame
+        may_refuse = self._login.is_enough and may_refuse_unread(head)
+        self._is_dropped = limit < length <= Limits.passed_frame and may_refuse
+        if length > limit and not self._is_dropped:
+            raise FrameError(f"{api.name} with {length} bytes, of at most {limit}")
+        return is_whole and not self._is_dropped
+
+    def _begins(self, api_key: int) -> None:
+        """A request has begun."""
+        self._services.metrics.requests[api_key].inc()
+        self._login.is_under_way = api_key in _SASL
+        if self._unanswered.beats:
+            self._services.held_up(self._client)
+
+    def _take(self, piece: Piece) -> None:
+        head = self._head
+        assert head is not None  # noqa: S101 - no piece comes before its head
+        if piece.is_last:
+            self._ends()
+        if not self._is_dropped:
+            self._take_kept(head, piece)
+        elif piece.is_last:
+            slot = self._slots.await_local()
+            slot.fill(codec.encode_response(refused_unread(head), head.correlation_id))
+
+    def _ends(self) -> None:
+        """A request has come to its end."""
+        if self._patience.unfinished_s is not None:
+            self._patience.unfinished_s = None
+            self._services.unfinished.ends(self)
+        if not self._login.is_needed:
+            self._patience.has_asked = True
+
+    def _take_kept(self, head: RequestHead, piece: Piece) -> None:
+        api = APIS[head.api_key]
+        if not api.offers(head.api_version):
+            # ApiVersions alone is answered then.
+            slot = self._slots.await_local()
+            slot.fill(codec.encode_response(unsupported_api_versions(), head.correlation_id))
+        elif api.way in (Way.STREAM, Way.GATEWAY):
+            self._take_local(head, bytes(piece.data))
+        elif api.way is Way.REFUSED:
+            self._services.refused(self._client, api.name)
+            self._slots.await_local().fill(codec.encode_refusal(head))
+        elif head.api_key in _SASL:
+            self._take_login(head, bytes(piece.data))
+        elif (refusal := self._own_topics.refusal(head, piece)) is not None:
+            self._slots.await_local().fill(refusal)
+        elif head.api_key == _PRODUCE:
+            self._take_produce(head, piece)
+        else:
+            if piece.is_first:
+                self._slots.await_upstream(head.correlation_id, self._rewriter(head))
+            self._relay.pass_on(piece.data)
+
+    def _take_local(self, head: RequestHead, frame: bytes) -> None:
+        if self._login.is_enough:
+            if self._login.is_over(self._now_s()):
+                raise FrameError("the session of its login is over")
+            self._read_local(head, frame)
+            return
+
+        def logged_in(_response: Any, _now_s: float) -> None:
+            self._login.is_done = True
+            try:
+                self._read_local(head, frame)
+            except FrameError as error:
+                self._fail(f"{error}")
+            self._holders.end(self._login)
+
+        # The broker alone knows whether a login is complete. If not, it closes the connection.
+        self._holders.add(self._login)
+        self._ask_broker(_SIGN_OF_LIFE, logged_in)
+
+    def _read_local(self, head: RequestHead, frame: bytes) -> None:
+        request = codec.decode_request(frame)
+        if head.api_key == _FIND_COORDINATOR and request.message.key_type != 0:
+            self._slots.await_upstream(head.correlation_id, self._rewriter(head))
+            self._relay.pass_on(frame)
+            return
+        self._local.take(request, frame, self._throttle(head.api_key))
+
+    def _throttle(self, api_key: int) -> float:
+        """Count a request for its user, or host; returns for how many seconds the client is not read then."""
+        # Heartbeats of many members are one record.
+        wait_s = 0.0 if api_key == _HEARTBEAT else self._guest.asks(self._now_s())
+        if wait_s:
+            self._holders.add(wait := object())
+            self._effects.later(wait_s, partial(self._holders.end, wait))
+        return wait_s
+
+    def _take_login(self, head: RequestHead, frame: bytes) -> None:
+        """Pass a request of a login on, once everything before it has been answered."""
+        if head.api_key == _SASL_HANDSHAKE and head.api_version == 0:
+            # After it the client would send bytes that are no frames.
+            error = Errors.UNSUPPORTED_VERSION.value
+            refusal = SaslHandshakeResponse(version=0, error_code=error, mechanisms=[])
+            self._slots.await_local().fill(codec.encode_response(refusal, head.correlation_id))
+            self._ending = "frame error"
+            return
+        self._login.asked(codec.decode_request(frame).message)
+        self._login.waiting = (head, frame)
+        self._holders.add(self._login)
+
+    def _pass_login(self, head: RequestHead, frame: bytes) -> None:
+        self._login.waiting = None
+
+        def answered(response: bytes) -> bytes:
+            if head.api_key == _SASL_AUTHENTICATE:
+                told = codec.decode_response(head.api_key, head.api_version, response)
+                if self._login.answered(told, self._relay.heard_s):
+                    self._enter_as_user(self._login.principal)
+                if self._login.may_be_done:
+                    self._patience.has_asked = True
+            self._holders.end(self._login)
+            return response
+
+        self._slots.await_upstream(head.correlation_id, answered)
+        self._relay.pass_on(frame)
+
+    def _enter_as_user(self, name: str | None) -> None:
+        user = self._services.logged_in(self, name)
+        if user is not None:
+            self._guest.joins_user(user, self)
+
+    def _take_produce(self, head: RequestHead, piece: Piece) -> None:
+        if piece.is_first:
+            self._produce = ProduceBegin(head.api_version)
+        if self._produce is None:
+            self._relay.pass_on(piece.data)
+        elif (known := self._produce.take(piece)) is not None:
+            self._produce = None
+            if known.is_answered:
+                self._slots.await_upstream(head.correlation_id, self._rewriter(head))
+            self._relay.pass_on(known.begin)
+
+    def _rewriter(self, head: RequestHead) -> Begin | Callable[[bytes], bytes] | None:
+        if APIS[head.api_key].way is Way.PASSED:
+            return None
+        return rewriter(head.api_key, head.api_version, self._services.address_of)
+
+    # -- receive from the broker -----------------------------------------------------------------------
+
+    def receive_from_broker(self, data: bytes | memoryview, now_s: float) -> None:
+        """The broker has sent something. The memory of `data` is free again afterwards."""
+        try:
+            self._relay.receive(data, now_s)
+        except FrameError as error:
+            self._fail(f"the broker's response {error}")
+        else:
+            self._flush()
+        self._slots.keep()
+
+    def broker_connected(self, node_id: int, *, is_connected: bool) -> None:
+        """A connection to this broker was made, or could not be."""
+        self._services.connected(node_id, is_connected=is_connected)
+        if is_connected:
+            self._relay.connected(node_id)
+            self.control()
+
+    def broker_reads(self, *, is_reading: bool) -> None:
+        """The broker takes what it is sent again, or does not any more."""
+        self._relay.is_writable = is_reading
+        self.control()
+
+    def broker_lost(self, reason: str) -> None:
+        """The broker has gone. While it owed nothing the client need not know."""
+        self._relay.lost()
+        self._services.metrics.upstream_errors.inc()
+        # But a login is lost with it.
+        if not (self._login.is_needed or self._slots.expects_upstream) and self._frames.is_between:
+            # The client may have waited for it to read.
+            self.control()
+            return
+        # A client cannot be told that one response of many will not come: it asks again elsewhere.
+        log.info("the connection of %s ends: %s", self._client.host, reason)
+        self._ending = "broker"
+        self._slots.break_off()
+        self._flush()
+
+    def _ask_broker(self, message: Any, read: Callable[[Any, float], None]) -> None:
+        if self._ending:
+            # There is nobody left to ask, and what cannot be asked for is not granted.
+            self.close(self._ending)
+        else:
+            self._relay.ask(message, read, needed_by=self._holders.slot)
+
+    # -- send to the client ----------------------------------------------------------------------------
+
+    def client_reads(self, now_s: float, *, is_reading: bool) -> None:
+        """The client takes what it is sent again, or does not any more."""
+        self._is_writable = is_reading
+        self._patience.stuck_s = None if is_reading else now_s
+        if is_reading:
+            self._flush()
+        else:
+            self.control()
+
+    def _flush(self) -> None:
+        if self._send_out():
+            self.control()
+
+    def _filled(self) -> None:
+        """Send an answer that has come. Mostly nothing else changes by it: that is so for each heartbeat."""
+        if not self._send_out():
+            return
+        if not self._may_ask or self._relay.is_open or self._unread or self._slots.bytes_held:
+            self.control()
+
+    def _send_out(self) -> bool:
+        """Send what can be sent; returns whether the conversation goes on."""
+        if self._effects.is_closing():
+            return False
+        if self._is_writable:
+            for data in self._slots.take():
+                self._services.metrics.sent.inc(len(data))
+                self._effects.send(data)
+                if self._effects.is_closing():
+                    # The client has gone, which the first of these has shown.
+                    return False
+        if self._slots.bytes_held > Limits.held:
+            self._fail(f"{self._slots.bytes_held} bytes of responses wait for one before them")
+            return False
+        # Its client has closed its side, or the connection would be closing.
+        is_over = self._patience.ended_s is not None
+        if (self._ending or is_over) and not self.is_owed:
+            has_said_all = not (self._arrived or self._holders)
+            if self._ending or has_said_all:
+                self.close(self._ending or self._reason)
+                return False
+        if self._login.waiting is not None and not self.is_owed:
+            self._pass_login(*self._login.waiting)
+        return True
+
+    def control(self) -> None:
+        """Read from a side only while what it sends can be taken."""
+        if self._effects.is_closing():
+            return
+        may_ask = self._is_writable and self._may_take() and not self._awaits_turn and self._relay.is_writable
+        if may_ask is not self._may_ask:
+            self._may_ask = may_ask
+            self._effects.read(is_reading=may_ask)
+            if may_ask and self._arrived and not self._is_taking:
+                self._effects.soon(self._take_arrived)
+        self._relay.read(is_reading=self._is_writable and self._slots.may_read_upstream)
+        self._tell_unread()
+
+    def _tell_unread(self) -> None:
+        count = self._slots.bytes_held
+        if not self._is_writable:
+            count += self._effects.unsent()
+        if not self._relay.is_writable:
+            count += self._effects.unsent_to_broker()
+        if count != self._unread:
+            self._unread = count
+            self._services.unread.hold(self, count, self._now_s())
+
+    # -- time passes -----------------------------------------------------------------------------------
+
+    def expire(self, now_s: float) -> None:
+        """End if nothing has come for too long. A client that is owed something may wait."""
+        patience = self._patience
+        if not (self._may_ask or self._effects.is_closing()):
+            if self._effects.has_hung_up():
+                # It may have sent again, elsewhere, all that is not read yet: an old commit would take its
+                # group back.
+                self.abort("client")
+                return
+            # While the gateway does not read it, it cannot finish its request.
+            patience.unfinished_s = None if patience.unfinished_s is None else now_s
+        ending = patience.over(now_s, is_owed=self.is_owed, is_between=self._frames.is_between)
+        if ending is None:
+            self._keep_login(now_s)
+        elif ending.at_once:
+            self.abort(ending.reason)
+        else:
+            self.close(ending.reason)
+
+    def _keep_login(self, now_s: float) -> None:
+        """Ask a broker that has been silent for long for a sign of life, if a login would be lost with it."""
+        if self._relay.is_open and now_s - self._relay.heard_s > Limits.keep_alive_s:
+            if self._login.may_be_kept(now_s) and not self.is_owed:
+                self._ask_broker(_SIGN_OF_LIFE, lambda _response, _now_s: None)
+            self._relay.heard_s = now_s
+
+    # -- ends ------------------------------------------------------------------------------------------
+
+    def close(self, reason: str) -> None:
+        """End once the client has taken what was sent."""
+        self._reason = reason
+        self._patience.ends(self._now_s())
+        self._effects.close()
+
+    def abort(self, reason: str) -> None:
+        """End at once."""
+        self._reason = reason
+        self._effects.abort()
+
+    def _fail(self, reason: str) -> None:
+        self._services.failed(self._client, reason)
+        self.abort("frame error")
+
+    def ended(self) -> None:
+        """The client has gone: what is in the log stays there."""
+        self._guest.leaves(self)
+        self._services.pending.stopped.pop(self, None)
+        self._unanswered.forget()
+        self._services.closed(self, self._reason)

@@ -1,0 +1,237 @@
+"""The requests of one client that no broker answers, from their frames to their responses.
+
+The guard of each request (`guards.py`) tells what it needs: rights, which the client's broker is asked for,
+and answers of the gateway.
+
+Some hold back what comes after them, as a broker works on one request of a connection at a time. These are
+large, or their rights have to be asked for.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from kafka.protocol.consumer.group import HeartbeatResponse
+
+from group_coordinator.gateway import codec
+from group_coordinator.gateway.guards import Ask, guard, unguarded
+from group_coordinator.gateway.limits import Limits, bytes_kept
+from group_coordinator.gateway.repeated import RepeatedBeat
+from group_coordinator.gateway.rights import Rights
+from group_coordinator.gateway.slots import LocalSlot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from group_coordinator.gateway.guards import Guard
+    from group_coordinator.gateway.limits import Holding
+    from group_coordinator.gateway.local import Client
+    from group_coordinator.gateway.needs import Effects, Services
+    from group_coordinator.gateway.parties import Guest
+    from group_coordinator.gateway.rights import Right
+    from group_coordinator.gateway.security import Security
+    from group_coordinator.gateway.slots import Slots
+
+__all__ = ["Holders", "LocalRequests", "Unanswered"]
+
+log = logging.getLogger(__name__)
+
+_HEARTBEAT = HeartbeatResponse.API_KEY
+
+
+class Holders:
+    """Requests, and other things, that later requests of the client have to wait for.
+
+    `on_free` is called when the last one has ended.
+    """
+
+    __slots__ = ("_holders", "_on_free")
+
+    def __init__(self, on_free: Callable[[], None]) -> None:
+        self._holders: set[object] = set()
+        self._on_free = on_free
+
+    def __bool__(self) -> bool:
+        """Whether there is one."""
+        return bool(self._holders)
+
+    def add(self, holder: object) -> None:
+        """Let what comes next wait for this one."""
+        self._holders.add(holder)
+
+    def end(self, holder: object) -> None:
+        """Let nothing wait for this one any more."""
+        if holder in self._holders:
+            self._holders.discard(holder)
+            if not self._holders:
+                self._on_free()
+
+    @property
+    def slot(self) -> LocalSlot | None:
+        """The response among them; None if there is none."""
+        return next((each for each in self._holders if isinstance(each, LocalSlot)), None)
+
+
+class Unanswered:
+    """The local requests of one client that wait for their responses, counted for it and for all."""
+
+    __slots__ = ("_guest", "_services", "_slots", "_waiting", "beats")
+
+    def __init__(self, services: Services, guest: Guest, slots: Slots) -> None:
+        self._services, self._guest, self._slots = services, guest, slots
+        self._waiting: dict[LocalSlot, tuple[Holding, int, int]] = {}
+        """Those whose they are, the key of the API, and what they take."""
+        self.beats = 0
+        """The number of heartbeats among them."""
+
+    def add(self, api_key: int, size: int) -> LocalSlot:
+        """One more waits, which takes `size` bytes; returns the slot for its response."""
+        slot, holding = self._slots.await_local(), self._guest.holding
+        self._waiting[slot] = holding, api_key, size
+        self.beats += api_key == _HEARTBEAT
+        self._services.pending.add(holding, api_key, size)
+        return slot
+
+    def end(self, slot: LocalSlot) -> None:
+        """One is answered."""
+        # A client that has gone waits for nothing, although its request may be answered later.
+        if (counted := self._waiting.pop(slot, None)) is not None:
+            self.beats -= counted[1] == _HEARTBEAT
+            self._services.pending.remove(*counted)
+
+    def forget(self) -> None:
+        """Nobody waits for them any more."""
+        for slot in list(self._waiting):
+            self.end(slot)
+
+
+class LocalRequests:
+    """The requests of `client` that no broker answers.
+
+    `ask_broker` asks the client's broker something: it takes a request, and who is given the response and the
+    time then. `fail` ends the connection for a reason.
+    """
+
+    __slots__ = (
+        "_client",
+        "_clock",
+        "_effects",
+        "_fail",
+        "_holders",
+        "_rights",
+        "_security",
+        "_services",
+        "_unanswered",
+        "beat",
+    )
+
+    def __init__(
+        self,
+        effects: Effects,
+        services: Services,
+        security: Security,
+        client: Client,
+        unanswered: Unanswered,
+        holders: Holders,
+        ask_broker: Callable[[Any, Callable[[Any, float], None]], None],
+        fail: Callable[[str], None],
+    ) -> None:
+        self._effects, self._services, self._security = effects, services, security
+        self._client, self._unanswered, self._holders = client, unanswered, holders
+        self._fail = fail
+        self._clock = services.turns.clock
+        self._rights = Rights(ask_broker, services.metrics.right_answered)
+        self.beat: RepeatedBeat | None = None
+        """The last heartbeat that was read; None if it was too long to be kept."""
+
+    def take(self, request: codec.Request, frame: bytes, throttle_s: float) -> None:
+        """Take a request, which came as `frame`. Its client is told that it is not read for so long."""
+        api_key, correlation_id = request.head.api_key, request.head.correlation_id
+        security = self._security
+        if api_key == _HEARTBEAT:
+            is_kept = len(frame) <= Limits.kept_frame
+            self.beat = RepeatedBeat.of(request, frame, security.groups_prefix) if is_kept else None
+            # Until it is known whether the coordinator can read this one.
+            self._client.accepted = None
+        asked_s = self._clock()
+        slot = self._unanswered.add(api_key, bytes_kept(len(frame), request.elements))
+        alone = object()
+
+        def reply(message: Any) -> None:
+            self._unanswered.end(slot)
+            self._services.metrics.answered(api_key, message, self._clock() - asked_s)
+            if throttle_s:
+                message.throttle_time_ms = round(1000 * throttle_s)
+            slot.fill(codec.encode_response(message, correlation_id))
+            self._holders.end(alone)
+
+        exchange = guard(request, security.groups_prefix) if security.asks_rights else unguarded(request)
+        if request.elements <= Limits.elements_alone:
+            self._advance(exchange, None, slot, reply)
+        else:
+            self._holders.add(alone)
+            # To read it may have taken so long that others come first.
+            self._client.in_turn(lambda: self._advance(exchange, None, slot, reply))
+
+    def _advance(self, exchange: Guard, told: Any, slot: LocalSlot, reply: Callable[[Any], None]) -> None:
+        """Do what `exchange` wants next, until it ends with the response for `slot`."""
+        if self._effects.is_closing():
+            return
+        try:
+            wanted = _next(exchange, told, reply)
+        except Exception:
+            # A bug of ours, and this client's alone: the answers behind it are other clients'.
+            log.exception("a response cannot be given")
+            self._fail("a response cannot be given")
+            return
+        if wanted is None:
+            self._holders.end(slot)
+            return
+        if not isinstance(wanted, Ask):
+            self._holders.add(slot)
+            self._rights.ask(wanted, self._clock(), lambda it: self._advance(exchange, it, slot, reply))
+            return
+        if not wanted.is_last:
+            self._holders.add(slot)
+        in_turn = self._client.in_turn
+        self._services.answer(
+            wanted.request,
+            self._client,
+            lambda it: in_turn(lambda: self._advance(exchange, it, slot, reply)),
+        )
+        if wanted.is_last:
+            self._holders.end(slot)
+
+    # -- a heartbeat that comes again ------------------------------------------------------------------
+
+    def repeated(self, data: bytes | memoryview, now_s: float) -> bytes | None:
+        """Return the correlation id if this is the last heartbeat again, and nothing need be asked for it."""
+        beat = self.beat
+        if beat is None or self._client.accepted is None or len(data) != beat.size:
+            return None
+        if self._security.asks_rights and not self._rights.is_granted(beat.right, now_s):
+            return None
+        return beat.correlation_id_in(bytes(data))
+
+    def beat_again(self, correlation_id: bytes, now_s: float) -> None:
+        """Take the last heartbeat again."""
+        beat, accepted = self.beat, self._client.accepted
+        assert beat is not None and accepted is not None  # noqa: PT018, S101 - as `repeated` has seen
+        slot = self._unanswered.add(_HEARTBEAT, beat.kept)
+
+        def answer(error_code: int) -> None:
+            self._unanswered.end(slot)
+            self._services.metrics.answered_with(_HEARTBEAT, error_code, self._clock() - now_s)
+            slot.fill(codec.encode_heartbeat_response(beat.version, error_code, correlation_id))
+
+        self._services.beat_again(accepted, answer)
+
+
+def _next(exchange: Guard, told: Any, reply: Callable[[Any], None]) -> Iterable[Right] | Ask | None:
+    """Go on with `exchange`; returns what it wants, or None after it has ended with the response."""
+    try:
+        return exchange.send(told)
+    except StopIteration as end:
+        reply(end.value)
+        return None

@@ -1,0 +1,150 @@
+"""The needs of a conversation: the connections that carry it, and the gateway that it is a part of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from group_coordinator.gateway.addresses import Address, Serving
+    from group_coordinator.gateway.beats import Beat
+    from group_coordinator.gateway.codec import Request
+    from group_coordinator.gateway.conversation import Conversation
+    from group_coordinator.gateway.counters import Count
+    from group_coordinator.gateway.limits import Budget, Pending
+    from group_coordinator.gateway.local import Client
+    from group_coordinator.gateway.parties import Party
+    from group_coordinator.gateway.turns import Turns
+
+__all__ = ["Counts", "Effects", "Services"]
+
+
+class Effects(Protocol):
+    """The connections to a client and to its broker: all that a conversation does outside of itself."""
+
+    def send(self, data: bytes | memoryview) -> None:
+        """Send something to the client."""
+
+    def unsent(self) -> int:
+        """Return the number of bytes that the client has not taken yet."""
+
+    def read(self, *, is_reading: bool) -> None:
+        """Read from the client, or let it wait."""
+
+    def is_closing(self) -> bool:
+        """Whether the connection to the client ends, or has ended."""
+
+    def has_hung_up(self) -> bool:
+        """Whether the client has gone, which nobody tells while it is not read."""
+
+    def close(self) -> None:
+        """End the connection to the client once it has taken what was sent."""
+
+    def abort(self) -> None:
+        """End the connection to the client at once."""
+
+    def connect_broker(self, serving: Serving) -> None:
+        """Connect to the first of these brokers that can be reached."""
+
+    def send_to_broker(self, data: bytes | memoryview) -> None:
+        """Send something to the broker, or keep it until there is a connection."""
+
+    def unsent_to_broker(self) -> int:
+        """Return the number of bytes that the broker has not taken yet."""
+
+    def read_broker(self, *, is_reading: bool) -> None:
+        """Read from the broker, or let it wait."""
+
+    def soon(self, go: Callable[[], None]) -> None:
+        """Call `go` when the caller has ended."""
+
+    def later(self, seconds: float, go: Callable[[], None]) -> None:
+        """Call `go` when so much time has passed."""
+
+
+class Counts(Protocol):
+    """The counters of a gateway, as a conversation raises them."""
+
+    received: Count
+    sent: Count
+    """Bytes from clients and to them."""
+
+    @property
+    def requests(self) -> Mapping[int, Count]:
+        """Requests, by API key."""
+
+    @property
+    def upstream_errors(self) -> Any:
+        """Connections to brokers that were lost or refused."""
+
+    @property
+    def right_answered(self) -> Callable[[bool], Any]:
+        """Count the answer to a question for a right: whether it is a grant."""
+
+    def answered(self, api_key: int, response: Any, seconds: float) -> None:
+        """A request of a group has been answered, with Kafka's `response`."""
+
+    def answered_with(self, api_key: int, error_code: int, seconds: float) -> None:
+        """A request of a group has been answered with this error code."""
+
+
+class Services(Protocol):
+    """The gateway, as a conversation needs it."""
+
+    def answer(self, request: Request, client: Client, reply: Callable[[Any], None]) -> None:
+        """Answer a local request; `reply` is called once, with Kafka's response."""
+
+    def beat_again(self, beat: Beat, answer: Callable[[int], None]) -> None:
+        """Answer a heartbeat that was accepted before; `answer` is called once, with the error code."""
+
+    @property
+    def largest_frame(self) -> int:
+        """Bytes of the largest request of a group that is read whole."""
+
+    def held_up(self, client: Client) -> None:
+        """A later request of the client waits for its newest heartbeat."""
+
+    def entered(self, conversation: Conversation) -> Party | None:
+        """A client has connected; returns the party of its host, or None if there is no room for it."""
+
+    def logged_in(self, conversation: Conversation, name: str | None) -> Party | None:
+        """The broker has accepted the client's login under this name; None if it is not known.
+
+        Returns the party of the user.
+        """
+
+    def refused(self, client: Client, api: str) -> None:
+        """A client has asked for what is answered with an error, which ends it."""
+
+    def failed(self, client: Client, reason: str) -> None:
+        """A connection is closed for what its client, or its broker, has sent."""
+
+    def address_of(self, node_id: int, own: Address) -> Address | None:
+        """Return the gateway's address for a broker, which a response names at `own`; None if it has none."""
+
+    @property
+    def metrics(self) -> Counts:
+        """The counters of the gateway."""
+
+    @property
+    def turns(self) -> Turns:
+        """The event loop's time."""
+
+    @property
+    def pending(self) -> Pending:
+        """The local requests of all clients."""
+
+    @property
+    def unfinished(self) -> Budget[Conversation]:
+        """Bytes of requests that are kept until they are whole."""
+
+    @property
+    def unread(self) -> Budget[Conversation]:
+        """Bytes kept because a client or a broker does not read, or an earlier response is awaited."""
+
+    def connected(self, node_id: int, *, is_connected: bool) -> None:
+        """A connection to this broker was made, or could not be."""
+
+    def closed(self, conversation: Conversation, reason: str) -> None:
+        """The connection has gone."""
