@@ -137,14 +137,19 @@ def test_tagged_fields_that_are_not_known_are_passed_over() -> None:
 
 @pytest.mark.parametrize("version", range(14))
 @pytest.mark.parametrize("acks", [0, 1, -1])
-def test_how_many_acknowledgements_a_produce_wants(version: int, acks: int) -> None:
-    fields = {"transactional_id": "t" * 200} if version >= 3 else {}
+@pytest.mark.parametrize("client_id", [None, "", "c", "c" * 300])
+@pytest.mark.parametrize("transactional_id", [None, "t", "t" * 200])
+def test_how_many_acknowledgements_a_produce_wants(
+    version: int, acks: int, client_id: str | None, transactional_id: str | None
+) -> None:
+    fields = {"transactional_id": transactional_id} if version >= 3 else {}
     message = ProduceRequest(version=version, acks=acks, timeout_ms=1, **fields)
-    frame = codec.encode_request(message, 7, "me")
+    frame = codec.encode_request(message, 1, client_id)
     found = [codec.produce_acks(frame[:end], version) for end in range(12, len(frame))]
     told = [each for each in found if each is not None]
     assert set(told) == {acks}
     assert found.index(told[0]) < len(found) - 2, "long before its end"
+    assert None not in found[found.index(told[0]) :]
 
 
 def test_every_class_is_read_by_some_version() -> None:

@@ -175,6 +175,26 @@ def test_an_answer_to_a_produce_that_names_no_leader_passes_as_it_is(
     assert passing(frame) is frame
 
 
+@pytest.mark.parametrize("name", ["", "t", "t" * 126, "t" * 127, "t" * 249])
+@pytest.mark.parametrize("version", range(10, 13))
+def test_a_small_answer_to_a_produce_is_looked_through_only_if_it_may_name_a_leader(
+    version: int, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = ProduceResponse.TopicProduceResponse
+    partitions = [kind.PartitionProduceResponse(version=version, error_code=6)]
+    topic = kind(version=version, name=name, partition_responses=partitions)
+    plain = codec.encode_response(ProduceResponse(version=version, responses=[topic]), 7)
+    endpoint = ProduceResponse.NodeEndpoint(version=version, node_id=1, host="broker", port=9092)
+    message = ProduceResponse(version=version, responses=[topic], node_endpoints=[endpoint])
+    told, _ = rewritten(message)
+    assert [each.host for each in told.node_endpoints] == ["gateway"]
+    if len(name) < 127:
+        monkeypatch.setattr(wire, "varint_at", Mock(side_effect=AssertionError))
+    passing = rewriter(ProduceResponse.API_KEY, version, Mock(side_effect=AssertionError))
+    assert callable(passing)
+    assert passing(plain) is plain
+
+
 @pytest.mark.parametrize("version", range(4, 7))
 def test_an_answer_without_coordinators_names_no_address(version: int) -> None:
     told, seen = rewritten(FindCoordinatorResponse(version=version, coordinators=[]))

@@ -137,6 +137,7 @@ _MOST = {
 """The most elements of a list in a request, where that is a limit of its own, by API key and field."""
 _API_VERSIONS = ApiVersionsRequest.API_KEY
 _PRODUCE = ProduceRequest.API_KEY
+_NO_TEXT = b"\0"
 _NO_TAGS = b"\0"
 _NOT_SPOKEN = "the consumer group protocol (KIP-848) is not spoken here: set group.protocol=classic"
 TRANSACTIONAL_PRODUCE = 3
@@ -193,8 +194,14 @@ def produce_acks(frame: bytes | memoryview, api_version: int) -> int | None:
 
     None if more of it has to come first. Raises `FrameError`.
     """
-    data, position, count = memoryview(frame), LENGTH_BYTES + REQUEST_HEAD_BYTES, _Count(0)
     flexible = is_flexible(_PRODUCE, api_version)
+    position = LENGTH_BYTES + REQUEST_HEAD_BYTES
+    if flexible and (length := int.from_bytes(frame[position : position + 2])) <= LONGEST_TEXT:
+        start = position + 2 + length
+        if frame[start : start + 2] == _NO_TAGS + _NO_TEXT and len(frame) >= start + 4:
+            # Mostly there are no tagged fields, and no transaction.
+            return int.from_bytes(frame[start + 2 : start + 4], signed=True)
+    data, count = memoryview(frame), _Count(0)
     try:
         position = _skip_text(data, position, count, 2, is_nullable=True)
         if flexible:

@@ -69,6 +69,8 @@ _API_VERSIONS, _FIND_COORDINATOR, _HEARTBEAT, _PRODUCE = 18, 10, 12, 0
 _BEFORE_LOGIN = (18, 17, 36)
 _SASL_HANDSHAKE, _SASL_AUTHENTICATE = 17, 36
 _SASL = (_SASL_HANDSHAKE, _SASL_AUTHENTICATE)
+_WHOLE = (Way.STREAM, Way.GATEWAY, Way.REFUSED)
+"""Requests of these APIs are kept until they are whole."""
 _SIGN_OF_LIFE = MetadataRequest(version=1, topics=[])
 """A broker answers it only to a client that has logged in."""
 
@@ -138,7 +140,7 @@ class Conversation:
         self._is_taking = False
         self._awaits_turn = False
         self._holders = Holders(self._let_go_on)
-        self._slots = Slots(self._filled)
+        self._slots = Slots(self._answered)
         self._relay = Relay(effects, self._slots, serving, services.turns.clock)
         self._unanswered = Unanswered(services, self._guest, self._slots)
         self._local = LocalRequests(
@@ -310,19 +312,19 @@ class Conversation:
         api = APIS.get(head.api_key)
         if api is None or api.way is Way.HIDDEN:
             raise FrameError(f"API {head.api_key} is not offered")
-        if not api.offers(head.api_version) and head.api_key != _API_VERSIONS:
+        is_offered = api.offers(head.api_version)
+        if not is_offered and head.api_key != _API_VERSIONS:
             raise FrameError(f"{api.name} is not offered in version {head.api_version}")
         before_login = self._login.is_needed and not self._login.may_be_done
         if before_login and head.api_key not in _BEFORE_LOGIN:
             raise FrameError(f"{api.name} comes before a login")
         self._begins(head.api_key)
-        is_local = api.way in (Way.STREAM, Way.GATEWAY, Way.REFUSED)
-        is_whole = is_local or not api.offers(head.api_version) or head.api_key in _SASL
+        is_whole = api.way in _WHOLE or not is_offered or head.api_key in _SASL
         limit = self._services.largest_frame if is_whole else Limits.passed_frame
         if before_login:
             limit = Limits.login_frame
-        may_refuse = self._login.is_enough and may_refuse_unread(head)
-        self._is_dropped = limit < length <= Limits.passed_frame and may_refuse
+        may_refuse = length > limit and self._login.is_enough and may_refuse_unread(head)
+        self._is_dropped = may_refuse and length <= Limits.passed_frame
         if length > limit and not self._is_dropped:
             raise FrameError(f"{api.name} with {length} bytes, of at most {limit}")
         return is_whole and not self._is_dropped
@@ -470,7 +472,7 @@ class Conversation:
         except FrameError as error:
             self._fail(f"the broker's response {error}")
         else:
-            self._flush()
+            self._answered()
         self._slots.keep()
 
     def broker_connected(self, node_id: int, *, is_connected: bool) -> None:
@@ -522,11 +524,12 @@ class Conversation:
         if self._send_out():
             self.control()
 
-    def _filled(self) -> None:
-        """Send an answer that has come. Mostly nothing else changes by it: that is so for each heartbeat."""
+    def _answered(self) -> None:
+        """Send a response that has come. Mostly nothing else changes by it."""
         if not self._send_out():
             return
-        if not self._may_ask or self._relay.is_open or self._unread or self._slots.bytes_held:
+        is_waited_for = self._slots.may_read_upstream is not self._relay.is_read
+        if is_waited_for or not self._may_ask or self._unread or self._slots.bytes_held:
             self.control()
 
     def _send_out(self) -> bool:

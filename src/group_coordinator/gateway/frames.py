@@ -69,6 +69,7 @@ class Frames:
 
     def __init__(self, head_bytes: int, begin: Callable[[bytes, int], bool]) -> None:
         self._head_bytes = head_bytes
+        self._needed = LENGTH_BYTES + head_bytes
         self._begin = begin
         self._kept = bytearray()
         """The begin of a frame whose head is not there yet, or of one that is wanted whole."""
@@ -92,6 +93,11 @@ class Frames:
         Pieces may be views of `data`.
         """
         view, position = memoryview(data), 0
+        if self._left is None and not self._kept and self._is_one(view):
+            # Mostly it is one frame, no less and no more.
+            self._begin(bytes(view[LENGTH_BYTES : self._needed]), len(view) - LENGTH_BYTES)
+            yield Piece(view, True, True)
+            return
         while position < len(view):
             start, is_first = position, self._left is None
             if is_first:
@@ -118,9 +124,13 @@ class Frames:
                 self._left = None
             yield Piece(piece, is_first or self._is_whole, is_last)
 
+    def _is_one(self, view: memoryview) -> bool:
+        """Whether this is a frame, all of it and nothing behind it."""
+        return len(view) >= self._needed and int.from_bytes(view[:LENGTH_BYTES]) == len(view) - LENGTH_BYTES
+
     def _take_head(self, view: memoryview, position: int) -> int:
         """Take in the length and the head; `_left` is set once both are there. Returns where they end."""
-        needed = LENGTH_BYTES + self._head_bytes
+        needed = self._needed
         end = position + needed - len(self._kept)
         head: bytes | memoryview = view[position:end]
         if self._kept or len(head) < needed:

@@ -17,7 +17,7 @@ __all__ = ["KnownProduce", "ProduceBegin"]
 class KnownProduce(NamedTuple):
     """The part of a Produce that has come, and whether it has a response."""
 
-    begin: bytes
+    begin: bytes | memoryview
     is_answered: bool
 
 
@@ -42,11 +42,13 @@ class ProduceBegin:
         if len(self) < self._look_at and not piece.is_last:
             # However small the pieces are, the begin is not looked at again and again.
             return None
-        begin = b"".join(self._data)
-        self._data, self._look_at = [begin], 2 * len(begin)
+        # Mostly it is the first one.
+        begin = piece.data if len(self._data) == 1 else b"".join(self._data)
         acks = codec.produce_acks(begin, self._version)
         if acks is not None:
             return KnownProduce(begin, acks != 0)
+        # A view would keep all that came with it.
+        self._data, self._look_at = [bytes(begin)], 2 * len(begin)
         if piece.is_last or len(begin) > Limits.local_frame:
             raise FrameError(f"Produce has no acks in its first {len(begin)} bytes")
         return None

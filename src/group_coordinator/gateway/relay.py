@@ -36,11 +36,11 @@ class Relay:
         "_effects",
         "_frames",
         "_is_connected",
-        "_is_read",
         "_served_by",
         "_serving",
         "_slots",
         "heard_s",
+        "is_read",
         "is_writable",
     )
 
@@ -51,7 +51,8 @@ class Relay:
         self._frames: Frames | None = None
         """None while nobody connects, or is connected."""
         self._is_connected = False
-        self._is_read = True
+        self.is_read = True
+        """Whether what the broker sends comes in."""
         self._served_by: int | None = None
         """The broker that has served the client; None if none has."""
         self.is_writable = True
@@ -72,7 +73,7 @@ class Relay:
 
     def _open(self) -> None:
         self._frames = Frames(RESPONSE_HEAD_BYTES, self._begin)
-        self._is_connected, self._is_read, self.is_writable = False, True, False
+        self._is_connected, self.is_read, self.is_writable = False, True, False
         self.heard_s = self._clock()
         serving = self._serving()
         if self._served_by is not None:
@@ -113,10 +114,10 @@ class Relay:
     def lost(self) -> None:
         """The broker has gone."""
         self._frames = None
-        self.is_writable = True
+        self.is_read = self.is_writable = True
 
     def read(self, *, is_reading: bool) -> None:
         """Read from the broker, or let it wait."""
-        if self._is_connected and is_reading is not self._is_read and self._frames is not None:
-            self._is_read = is_reading
+        if self._is_connected and is_reading is not self.is_read and self._frames is not None:
+            self.is_read = is_reading
             self._effects.read_broker(is_reading=is_reading)

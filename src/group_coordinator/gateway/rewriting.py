@@ -53,6 +53,9 @@ _NO_MORE = b"\1\0\0"
 _THROTTLE_BYTES, _NO_TAGS = 4, b"\0"
 _NO_TOPICS = b"\0\1"
 """The begin of a response to Produce without topics, behind its head."""
+_ONE_TOPIC, _ONE_PARTITION = b"\0\2", b"\2"
+_SHORTEST = 1 + _PARTITION_BYTES + len(_NO_MORE) + 1 + _THROTTLE_BYTES + 1
+"""Bytes behind the name of the one topic, if there is nothing that need not be there."""
 _NOWHERE = (-1, "", -1)
 
 
@@ -136,12 +139,23 @@ class Begin:
 
 def _produced(version: int, of_node: OfNode, frame: bytes) -> bytes:
     """The addresses of new leaders are a tagged field at the end, and there only if a leader has moved."""
+    if version < _TOPIC_ID_VERSION and _is_shortest(frame):
+        return frame
     end = _end_of_topics(frame, version)
     if frame[end + _THROTTLE_BYTES :] == _NO_TAGS:
         return frame
     begin = frame[LENGTH_BYTES:_HEAD] + _NO_TOPICS
     changed = _replaced(_PRODUCE, version, of_node, _framed(begin + frame[end:]))
     return _framed(frame[LENGTH_BYTES:end] + changed[LENGTH_BYTES + len(begin) :])
+
+
+def _is_shortest(frame: bytes) -> bool:
+    """Whether a response about one partition, as most are, is as short as it can be: it names no address."""
+    begin = frame[_HEAD : _HEAD + 3]
+    if len(begin) < 3 or begin[:2] != _ONE_TOPIC or begin[2] > 0x7F:  # noqa: PLR2004 - a length in one byte
+        return False
+    partition = _HEAD + 2 + begin[2]
+    return frame[partition : partition + 1] == _ONE_PARTITION and len(frame) == partition + _SHORTEST
 
 
 def _framed(body: bytes) -> bytes:
