@@ -30,19 +30,16 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kafka.protocol.metadata import MetadataRequest
-from kafka.protocol.sasl import SaslHandshakeResponse
-
-from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.gateway import codec
 from group_coordinator.gateway.addresses import unsupported_api_versions
 from group_coordinator.gateway.apis import APIS, Way
 from group_coordinator.gateway.errors import FrameError
 from group_coordinator.gateway.frames import REQUEST_HEAD_BYTES, Frames, Piece, RequestHead, read_request_head
+from group_coordinator.gateway.holders import Holders
 from group_coordinator.gateway.limits import Limits
 from group_coordinator.gateway.local import Client
-from group_coordinator.gateway.local_requests import Holders, LocalRequests, Unanswered
-from group_coordinator.gateway.login import Login
+from group_coordinator.gateway.local_requests import LocalRequests, Unanswered
+from group_coordinator.gateway.login_gate import SASL, LoginGate
 from group_coordinator.gateway.own_topics import OwnTopics
 from group_coordinator.gateway.parties import Guest
 from group_coordinator.gateway.patience import Patience
@@ -66,13 +63,8 @@ __all__ = ["Conversation"]
 log = logging.getLogger(__name__)
 
 _API_VERSIONS, _FIND_COORDINATOR, _HEARTBEAT, _PRODUCE = 18, 10, 12, 0
-_BEFORE_LOGIN = (18, 17, 36)
-_SASL_HANDSHAKE, _SASL_AUTHENTICATE = 17, 36
-_SASL = (_SASL_HANDSHAKE, _SASL_AUTHENTICATE)
 _WHOLE = (Way.STREAM, Way.GATEWAY, Way.REFUSED)
 """Requests of these APIs are kept until they are whole."""
-_SIGN_OF_LIFE = MetadataRequest(version=1, topics=[])
-"""A broker answers it only to a client that has logged in."""
 
 
 class Conversation:
@@ -89,6 +81,7 @@ class Conversation:
         "_effects",
         "_ending",
         "_frames",
+        "_gate",
         "_guest",
         "_head",
         "_holders",
@@ -96,7 +89,6 @@ class Conversation:
         "_is_taking",
         "_is_writable",
         "_local",
-        "_login",
         "_may_ask",
         "_own_topics",
         "_patience",
@@ -124,7 +116,6 @@ class Conversation:
         self._guest = Guest()
         self._work = Work(services.turns, self._guest)
         self._client = Client("", node_id, self._work.in_turn)
-        self._login = Login(is_needed=security.has_sasl)
         self._own_topics = OwnTopics(security.own_topics)
         self._patience = Patience(now_s)
         self._frames = Frames(REQUEST_HEAD_BYTES, self._begin)
@@ -142,6 +133,16 @@ class Conversation:
         self._holders = Holders(self._let_go_on)
         self._slots = Slots(self._answered)
         self._relay = Relay(effects, self._slots, serving, services.turns.clock)
+        self._gate = LoginGate(
+            self._slots,
+            self._relay,
+            self._holders,
+            self._patience,
+            self._ask_broker,
+            self._enter_as_user,
+            self._fail,
+            is_needed=security.has_sasl,
+        )
         self._unanswered = Unanswered(services, self._guest, self._slots)
         self._local = LocalRequests(
             effects,
@@ -229,8 +230,7 @@ class Conversation:
             and self._frames.is_between
             and self._may_take()
             and not self._effects.is_closing()
-            and self._login.is_enough
-            and not self._login.is_over(now_s)
+            and self._gate.is_open_at(now_s)
         )
 
     def _take_arrived(self) -> None:
@@ -315,15 +315,14 @@ class Conversation:
         is_offered = api.offers(head.api_version)
         if not is_offered and head.api_key != _API_VERSIONS:
             raise FrameError(f"{api.name} is not offered in version {head.api_version}")
-        before_login = self._login.is_needed and not self._login.may_be_done
-        if before_login and head.api_key not in _BEFORE_LOGIN:
+        if not self._gate.lets(head.api_key):
             raise FrameError(f"{api.name} comes before a login")
         self._begins(head.api_key)
-        is_whole = api.way in _WHOLE or not is_offered or head.api_key in _SASL
+        is_whole = api.way in _WHOLE or not is_offered or head.api_key in SASL
         limit = self._services.largest_frame if is_whole else Limits.passed_frame
-        if before_login:
+        if self._gate.is_shut:
             limit = Limits.login_frame
-        may_refuse = length > limit and self._login.is_enough and may_refuse_unread(head)
+        may_refuse = length > limit and self._gate.is_open and may_refuse_unread(head)
         self._is_dropped = may_refuse and length <= Limits.passed_frame
         if length > limit and not self._is_dropped:
             raise FrameError(f"{api.name} with {length} bytes, of at most {limit}")
@@ -332,7 +331,7 @@ class Conversation:
     def _begins(self, api_key: int) -> None:
         """A request has begun."""
         self._services.metrics.requests[api_key].inc()
-        self._login.is_under_way = api_key in _SASL
+        self._gate.begins(api_key)
         if self._unanswered.beats:
             self._services.held_up(self._client)
 
@@ -352,7 +351,7 @@ class Conversation:
         if self._patience.unfinished_s is not None:
             self._patience.unfinished_s = None
             self._services.unfinished.ends(self)
-        if not self._login.is_needed:
+        if not self._gate.is_needed:
             self._patience.has_asked = True
 
     def _take_kept(self, head: RequestHead, piece: Piece) -> None:
@@ -362,12 +361,13 @@ class Conversation:
             slot = self._slots.await_local()
             slot.fill(codec.encode_response(unsupported_api_versions(), head.correlation_id))
         elif api.way in (Way.STREAM, Way.GATEWAY):
-            self._take_local(head, bytes(piece.data))
+            self._gate.pass_when_open(self._now_s(), partial(self._read_local, head, bytes(piece.data)))
         elif api.way is Way.REFUSED:
             self._services.refused(self._client, api.name)
             self._slots.await_local().fill(codec.encode_refusal(head))
-        elif head.api_key in _SASL:
-            self._take_login(head, bytes(piece.data))
+        elif head.api_key in SASL:
+            if not self._gate.take(head, bytes(piece.data)):
+                self._ending = "frame error"
         elif (refusal := self._own_topics.refusal(head, piece)) is not None:
             self._slots.await_local().fill(refusal)
         elif head.api_key == _PRODUCE:
@@ -376,25 +376,6 @@ class Conversation:
             if piece.is_first:
                 self._slots.await_upstream(head.correlation_id, self._rewriter(head))
             self._relay.pass_on(piece.data)
-
-    def _take_local(self, head: RequestHead, frame: bytes) -> None:
-        if self._login.is_enough:
-            if self._login.is_over(self._now_s()):
-                raise FrameError("the session of its login is over")
-            self._read_local(head, frame)
-            return
-
-        def logged_in(_response: Any, _now_s: float) -> None:
-            self._login.is_done = True
-            try:
-                self._read_local(head, frame)
-            except FrameError as error:
-                self._fail(f"{error}")
-            self._holders.end(self._login)
-
-        # The broker alone knows whether a login is complete. If not, it closes the connection.
-        self._holders.add(self._login)
-        self._ask_broker(_SIGN_OF_LIFE, logged_in)
 
     def _read_local(self, head: RequestHead, frame: bytes) -> None:
         request = codec.decode_request(frame)
@@ -412,35 +393,6 @@ class Conversation:
             self._holders.add(wait := object())
             self._effects.later(wait_s, partial(self._holders.end, wait))
         return wait_s
-
-    def _take_login(self, head: RequestHead, frame: bytes) -> None:
-        """Pass a request of a login on, once everything before it has been answered."""
-        if head.api_key == _SASL_HANDSHAKE and head.api_version == 0:
-            # After it the client would send bytes that are no frames.
-            error = Errors.UNSUPPORTED_VERSION.value
-            refusal = SaslHandshakeResponse(version=0, error_code=error, mechanisms=[])
-            self._slots.await_local().fill(codec.encode_response(refusal, head.correlation_id))
-            self._ending = "frame error"
-            return
-        self._login.asked(codec.decode_request(frame).message)
-        self._login.waiting = (head, frame)
-        self._holders.add(self._login)
-
-    def _pass_login(self, head: RequestHead, frame: bytes) -> None:
-        self._login.waiting = None
-
-        def answered(response: bytes) -> bytes:
-            if head.api_key == _SASL_AUTHENTICATE:
-                told = codec.decode_response(head.api_key, head.api_version, response)
-                if self._login.answered(told, self._relay.heard_s):
-                    self._enter_as_user(self._login.principal)
-                if self._login.may_be_done:
-                    self._patience.has_asked = True
-            self._holders.end(self._login)
-            return response
-
-        self._slots.await_upstream(head.correlation_id, answered)
-        self._relay.pass_on(frame)
 
     def _enter_as_user(self, name: str | None) -> None:
         user = self._services.logged_in(self, name)
@@ -492,7 +444,7 @@ class Conversation:
         self._relay.lost()
         self._services.metrics.upstream_errors.inc()
         # But a login is lost with it.
-        if not (self._login.is_needed or self._slots.expects_upstream) and self._frames.is_between:
+        if not (self._gate.is_needed or self._slots.expects_upstream) and self._frames.is_between:
             # The client may have waited for it to read.
             self.control()
             return
@@ -553,8 +505,8 @@ class Conversation:
             if self._ending or has_said_all:
                 self.close(self._ending or self._reason)
                 return False
-        if self._login.waiting is not None and not self.is_owed:
-            self._pass_login(*self._login.waiting)
+        if self._gate.waiting is not None and not self.is_owed:
+            self._gate.pass_waiting()
         return True
 
     def control(self) -> None:
@@ -595,18 +547,11 @@ class Conversation:
             patience.unfinished_s = None if patience.unfinished_s is None else now_s
         ending = patience.over(now_s, is_owed=self.is_owed, is_between=self._frames.is_between)
         if ending is None:
-            self._keep_login(now_s)
+            self._gate.keep(now_s)
         elif ending.at_once:
             self.abort(ending.reason)
         else:
             self.close(ending.reason)
-
-    def _keep_login(self, now_s: float) -> None:
-        """Ask a broker that has been silent for long for a sign of life, if a login would be lost with it."""
-        if self._relay.is_open and now_s - self._relay.heard_s > Limits.keep_alive_s:
-            if self._login.may_be_kept(now_s) and not self.is_owed:
-                self._ask_broker(_SIGN_OF_LIFE, lambda _response, _now_s: None)
-            self._relay.heard_s = now_s
 
     # -- ends ------------------------------------------------------------------------------------------
 

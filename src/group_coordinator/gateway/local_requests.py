@@ -19,58 +19,25 @@ from group_coordinator.gateway.guards import Ask, guard, unguarded
 from group_coordinator.gateway.limits import Limits, bytes_kept
 from group_coordinator.gateway.repeated import RepeatedBeat
 from group_coordinator.gateway.rights import Rights
-from group_coordinator.gateway.slots import LocalSlot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from group_coordinator.gateway.guards import Guard
+    from group_coordinator.gateway.holders import Holders
     from group_coordinator.gateway.limits import Holding
     from group_coordinator.gateway.local import Client
     from group_coordinator.gateway.needs import Effects, Services
     from group_coordinator.gateway.parties import Guest
     from group_coordinator.gateway.rights import Right
     from group_coordinator.gateway.security import Security
-    from group_coordinator.gateway.slots import Slots
+    from group_coordinator.gateway.slots import LocalSlot, Slots
 
-__all__ = ["Holders", "LocalRequests", "Unanswered"]
+__all__ = ["LocalRequests", "Unanswered"]
 
 log = logging.getLogger(__name__)
 
 _HEARTBEAT = HeartbeatResponse.API_KEY
-
-
-class Holders:
-    """Requests, and other things, that later requests of the client have to wait for.
-
-    `on_free` is called when the last one has ended.
-    """
-
-    __slots__ = ("_holders", "_on_free")
-
-    def __init__(self, on_free: Callable[[], None]) -> None:
-        self._holders: set[object] = set()
-        self._on_free = on_free
-
-    def __bool__(self) -> bool:
-        """Whether there is one."""
-        return bool(self._holders)
-
-    def add(self, holder: object) -> None:
-        """Let what comes next wait for this one."""
-        self._holders.add(holder)
-
-    def end(self, holder: object) -> None:
-        """Let nothing wait for this one any more."""
-        if holder in self._holders:
-            self._holders.discard(holder)
-            if not self._holders:
-                self._on_free()
-
-    @property
-    def slot(self) -> LocalSlot | None:
-        """The response among them; None if there is none."""
-        return next((each for each in self._holders if isinstance(each, LocalSlot)), None)
 
 
 class Unanswered:

@@ -9,29 +9,25 @@ from kafka.protocol.sasl import SaslHandshakeRequest
 from group_coordinator.gateway.principals import MECHANISMS
 
 if TYPE_CHECKING:
-    from group_coordinator.gateway.frames import RequestHead
     from group_coordinator.gateway.principals import Mechanism
 
 __all__ = ["Login"]
 
 
 class Login:
-    """A client's login at its broker, as far as the gateway knows. `is_needed`: nothing is answered without.
+    """A client's login at its broker, as far as the gateway knows.
 
     A client that stays connected logs in again before its session ends (KIP-368). A second login that the
     broker refuses changes nothing of the first one.
     """
 
-    def __init__(self, *, is_needed: bool = True) -> None:
-        self.is_needed = is_needed
+    def __init__(self) -> None:
         self.is_under_way = False
         """Whether the client's last request was a part of it: a broker takes nothing else then."""
         self.may_be_done = False
         """Whether the broker has answered a SaslAuthenticate without an error."""
         self.is_done = False
         """Whether the broker has answered something that it answers to nobody else."""
-        self.waiting: tuple[RequestHead, bytes] | None = None
-        """A request of it that waits for its turn."""
         self.principal: str | None = None
         """The name that the broker has accepted; None if there is none, or if it is not known."""
         self._mechanism: Mechanism | None = None
@@ -65,11 +61,6 @@ class Login:
             return False
         self.principal = self._claimed
         return True
-
-    @property
-    def is_enough(self) -> bool:
-        """Whether the gateway may answer the client."""
-        return self.is_done or not self.is_needed
 
     def is_over(self, now_s: float) -> bool:
         """Whether the client should have logged in again (KIP-368)."""
