@@ -494,6 +494,18 @@ def test_a_login_is_kept_alive_and_is_lost_with_its_broker() -> None:
     assert (talk.wires.ended, talk.gateway.reasons) == ("closed", ["broker"])
 
 
+def test_a_broker_is_asked_nothing_in_the_middle_of_a_login() -> None:
+    talk = Talk(SASL)
+    talk.log_in()
+    talk.answer()
+    talk.client(handshake(3))
+    talk.broker(accepted(3))
+    assert talk.numbers() == [1, 2, 3]
+    talk.passed()
+    talk.pass_time(Limits.keep_alive_s + 1)
+    assert talk.passed() == [], "it would take nothing but the next part of the login"
+
+
 def test_a_login_without_frames_is_refused() -> None:
     talk = Talk()
     talk.client(codec.encode_request(SaslHandshakeRequest(version=0, mechanism="PLAIN"), 9, "c"))

@@ -189,7 +189,7 @@ def is_api_versions_error(frame: bytes) -> bool:
     return frame[begin : begin + 2] != b"\0\0"
 
 
-def produce_acks(frame: bytes | memoryview, api_version: int) -> int | None:
+def produce_acks(frame: bytes | bytearray | memoryview, api_version: int) -> int | None:
     """The acknowledgements that the Produce with this begin asks for; 0: it has no response.
 
     None if more of it has to come first. Raises `FrameError`.

@@ -32,7 +32,18 @@ class ClientConnection(asyncio.BufferedProtocol):
     `serving`: tells which brokers can serve it now.
     """
 
-    __slots__ = ("_tls", "_transport", "_upstream", "conversation")
+    __slots__ = (
+        "_tls",
+        "_transport",
+        "_upstream",
+        "abort",
+        "close",
+        "conversation",
+        "is_closing",
+        "send",
+        "send_to_broker",
+        "unsent",
+    )
 
     _buffer = memoryview(bytearray(_READ_BYTES))
     """All connections share it: memory for each read would be mapped, cut and unmapped each time.
@@ -49,11 +60,22 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._transport: Any = None
         self._upstream: Upstream | None = None
 
+    # Of `Effects`: the transports' own methods. Each of ours would be one more call, and a small request has
+    # seven of them.
+    send: Callable[[bytes | memoryview], None]
+    unsent: Callable[[], int]
+    is_closing: Callable[[], bool]
+    close: Callable[[], None]
+    abort: Callable[[], None]
+    send_to_broker: Callable[[bytes | bytearray | memoryview], None]
+
     # -- the event loop calls --------------------------------------------------------------------------
 
     def connection_made(self, transport: Any) -> None:
         """The client has connected."""
         self._transport = transport
+        self.send, self.unsent = transport.write, transport.get_write_buffer_size
+        self.is_closing, self.close, self.abort = transport.is_closing, transport.close, transport.abort
         transport.set_write_buffer_limits(high=Limits.unwritten)
         host, *_ = transport.get_extra_info("peername") or ("",)
         self.conversation.begins(host)
@@ -94,45 +116,19 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     # -- the conversation calls (`Effects`) ------------------------------------------------------------
 
-    def send(self, data: bytes | memoryview) -> None:
-        """Send something to the client."""
-        self._transport.write(data)
-
-    def unsent(self) -> int:
-        """Return the number of bytes that the client has not taken yet."""
-        count: int = self._transport.get_write_buffer_size()
-        return count
-
     def read(self, *, is_reading: bool) -> None:
         """Read from the client, or let it wait."""
         set_reading(self._transport, is_reading)
-
-    def is_closing(self) -> bool:
-        """Whether the connection to the client ends, or has ended."""
-        is_closing: bool = self._transport.is_closing()
-        return is_closing
 
     def has_hung_up(self) -> bool:
         """Whether the client has gone, which nobody tells while it is not read."""
         return has_hung_up(self._transport)
 
-    def close(self) -> None:
-        """End the connection to the client once it has taken what was sent."""
-        self._transport.close()
-
-    def abort(self) -> None:
-        """End the connection to the client at once."""
-        self._transport.abort()
-
     def connect_broker(self, serving: Serving) -> None:
         """Connect to the first of these brokers that can be reached."""
         self._upstream = Upstream(self.conversation, self._has_sent_all, self._broker_lost)
+        self.send_to_broker = self._upstream.write
         self._upstream.connect(serving, self._tls)
-
-    def send_to_broker(self, data: bytes | memoryview) -> None:
-        """Send something to the broker, or keep it until there is a connection."""
-        assert self._upstream is not None  # noqa: S101 - it is connected before
-        self._upstream.write(data)
 
     def unsent_to_broker(self) -> int:
         """Return the number of bytes that the broker has not taken yet."""

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 
 from group_coordinator.gateway import codec
 from group_coordinator.gateway.addresses import unsupported_api_versions
-from group_coordinator.gateway.apis import APIS, Way
+from group_coordinator.gateway.apis import APIS, Api, Way
 from group_coordinator.gateway.errors import FrameError
 from group_coordinator.gateway.frames import REQUEST_HEAD_BYTES, Frames, Piece, RequestHead, read_request_head
 from group_coordinator.gateway.holders import Holders
@@ -82,10 +82,10 @@ class Conversation:
         "_ending",
         "_frames",
         "_gate",
+        "_go_on",
         "_guest",
         "_head",
         "_holders",
-        "_is_dropped",
         "_is_taking",
         "_is_writable",
         "_local",
@@ -100,6 +100,7 @@ class Conversation:
         "_unanswered",
         "_unread",
         "_untaken",
+        "_way",
         "_work",
     )
 
@@ -120,8 +121,8 @@ class Conversation:
         self._patience = Patience(now_s)
         self._frames = Frames(REQUEST_HEAD_BYTES, self._begin)
         self._head: RequestHead | None = None
-        self._is_dropped = False
-        """Whether the request at hand is too large to be kept, and is refused once it is over."""
+        self._way: Callable[[RequestHead, Piece], None] = self._drop
+        """The method that takes the pieces of the request at hand."""
         self._produce: ProduceBegin | None = None
         """That of the request at hand, until it is known whether it has a response."""
         self._arrived: deque[Iterator[Piece]] = deque()
@@ -211,10 +212,10 @@ class Conversation:
 
     def _take_beat(self, data: bytes | memoryview, now_s: float) -> bool:
         """Take the last heartbeat again, if that is what has come, and it would be taken at once."""
-        beat = self._local.beat
-        if beat is None or len(data) != beat.size or not self._takes_at_once(now_s):
+        if self._local.beat is None:
             return False
-        if (correlation_id := self._local.repeated(data, now_s)) is None:
+        correlation_id = self._local.repeated(data, now_s)
+        if correlation_id is None or not self._takes_at_once(now_s):
             return False
         self._begins(_HEARTBEAT)
         self._local.beat_again(correlation_id, now_s)
@@ -322,16 +323,32 @@ class Conversation:
         limit = self._services.largest_frame if is_whole else Limits.passed_frame
         if self._gate.is_shut:
             limit = Limits.login_frame
-        may_refuse = length > limit and self._gate.is_open and may_refuse_unread(head)
-        self._is_dropped = may_refuse and length <= Limits.passed_frame
-        if length > limit and not self._is_dropped:
+        if length <= limit:
+            self._way = self._way_of(head, api, is_offered=is_offered)
+            return is_whole
+        if length > Limits.passed_frame or not (self._gate.is_open and may_refuse_unread(head)):
             raise FrameError(f"{api.name} with {length} bytes, of at most {limit}")
-        return is_whole and not self._is_dropped
+        self._way = self._drop
+        return False
+
+    def _way_of(
+        self, head: RequestHead, api: Api, *, is_offered: bool
+    ) -> Callable[[RequestHead, Piece], None]:
+        """Return the method that takes the pieces of a request."""
+        if not is_offered:
+            return self._refuse_version
+        if api.way in (Way.STREAM, Way.GATEWAY):
+            return self._take_local
+        if api.way is Way.REFUSED:
+            return self._refuse
+        if head.api_key in SASL:
+            return self._take_login
+        return self._take_produce if head.api_key == _PRODUCE else self._take_passed
 
     def _begins(self, api_key: int) -> None:
         """A request has begun."""
         self._services.metrics.requests[api_key].inc()
-        self._gate.begins(api_key)
+        self._gate.latest = api_key
         if self._unanswered.beats:
             self._services.held_up(self._client)
 
@@ -340,11 +357,7 @@ class Conversation:
         assert head is not None  # noqa: S101 - no piece comes before its head
         if piece.is_last:
             self._ends()
-        if not self._is_dropped:
-            self._take_kept(head, piece)
-        elif piece.is_last:
-            slot = self._slots.await_local()
-            slot.fill(codec.encode_response(refused_unread(head), head.correlation_id))
+        self._way(head, piece)
 
     def _ends(self) -> None:
         """A request has come to its end."""
@@ -354,28 +367,40 @@ class Conversation:
         if not self._gate.is_needed:
             self._patience.has_asked = True
 
-    def _take_kept(self, head: RequestHead, piece: Piece) -> None:
-        api = APIS[head.api_key]
-        if not api.offers(head.api_version):
-            # ApiVersions alone is answered then.
+    def _drop(self, head: RequestHead, piece: Piece) -> None:
+        """Refuse a request that is too large to be kept, once it is over."""
+        if piece.is_last:
             slot = self._slots.await_local()
-            slot.fill(codec.encode_response(unsupported_api_versions(), head.correlation_id))
-        elif api.way in (Way.STREAM, Way.GATEWAY):
-            self._gate.pass_when_open(self._now_s(), partial(self._read_local, head, bytes(piece.data)))
-        elif api.way is Way.REFUSED:
-            self._services.refused(self._client, api.name)
-            self._slots.await_local().fill(codec.encode_refusal(head))
-        elif head.api_key in SASL:
-            if not self._gate.take(head, bytes(piece.data)):
-                self._ending = "frame error"
-        elif (refusal := self._own_topics.refusal(head, piece)) is not None:
-            self._slots.await_local().fill(refusal)
-        elif head.api_key == _PRODUCE:
-            self._take_produce(head, piece)
-        else:
+            slot.fill(codec.encode_response(refused_unread(head), head.correlation_id))
+
+    def _refuse_version(self, head: RequestHead, _piece: Piece) -> None:
+        # ApiVersions alone is answered then.
+        slot = self._slots.await_local()
+        slot.fill(codec.encode_response(unsupported_api_versions(), head.correlation_id))
+
+    def _refuse(self, head: RequestHead, _piece: Piece) -> None:
+        self._services.refused(self._client, APIS[head.api_key].name)
+        self._slots.await_local().fill(codec.encode_refusal(head))
+
+    def _take_local(self, head: RequestHead, piece: Piece) -> None:
+        self._gate.pass_when_open(self._now_s(), partial(self._read_local, head, bytes(piece.data)))
+
+    def _take_login(self, head: RequestHead, piece: Piece) -> None:
+        if not self._gate.take(head, bytes(piece.data)):
+            self._ending = "frame error"
+
+    def _take_passed(self, head: RequestHead, piece: Piece) -> None:
+        if not self._refuses(head, piece):
             if piece.is_first:
                 self._slots.await_upstream(head.correlation_id, self._rewriter(head))
             self._relay.pass_on(piece.data)
+
+    def _refuses(self, head: RequestHead, piece: Piece) -> bool:
+        """Answer a request that names a topic of the coordinator's."""
+        refusal = self._own_topics.refusal(head, piece)
+        if refusal is not None:
+            self._slots.await_local().fill(refusal)
+        return refusal is not None
 
     def _read_local(self, head: RequestHead, frame: bytes) -> None:
         request = codec.decode_request(frame)
@@ -400,6 +425,8 @@ class Conversation:
             self._guest.joins_user(user, self)
 
     def _take_produce(self, head: RequestHead, piece: Piece) -> None:
+        if self._refuses(head, piece):
+            return
         if piece.is_first:
             self._produce = ProduceBegin(head.api_version)
         if self._produce is None:

@@ -93,9 +93,11 @@ class Frames:
         Pieces may be views of `data`.
         """
         view, position = memoryview(data), 0
-        if self._left is None and not self._kept and self._is_one(view):
+        length = len(view) - LENGTH_BYTES
+        is_first = self._left is None and not self._kept
+        if is_first and length >= self._head_bytes and int.from_bytes(view[:LENGTH_BYTES]) == length:
             # Mostly it is one frame, no less and no more.
-            self._begin(bytes(view[LENGTH_BYTES : self._needed]), len(view) - LENGTH_BYTES)
+            self._begin(bytes(view[LENGTH_BYTES : self._needed]), length)
             yield Piece(view, True, True)
             return
         while position < len(view):
@@ -123,10 +125,6 @@ class Frames:
             if is_last:
                 self._left = None
             yield Piece(piece, is_first or self._is_whole, is_last)
-
-    def _is_one(self, view: memoryview) -> bool:
-        """Whether this is a frame, all of it and nothing behind it."""
-        return len(view) >= self._needed and int.from_bytes(view[:LENGTH_BYTES]) == len(view) - LENGTH_BYTES
 
     def _take_head(self, view: memoryview, position: int) -> int:
         """Take in the length and the head; `_left` is set once both are there. Returns where they end."""

@@ -12,34 +12,26 @@ if TYPE_CHECKING:
 __all__ = ["Holders"]
 
 
-class Holders:
+class Holders(set[object]):
     """Requests, and other things, that later requests of the client have to wait for.
 
     `on_free` is called when the last one has ended.
     """
 
-    __slots__ = ("_holders", "_on_free")
+    __slots__ = ("_on_free",)
 
     def __init__(self, on_free: Callable[[], None]) -> None:
-        self._holders: set[object] = set()
+        super().__init__()
         self._on_free = on_free
-
-    def __bool__(self) -> bool:
-        """Whether there is one."""
-        return bool(self._holders)
-
-    def add(self, holder: object) -> None:
-        """Let what comes next wait for this one."""
-        self._holders.add(holder)
 
     def end(self, holder: object) -> None:
         """Let nothing wait for this one any more."""
-        if holder in self._holders:
-            self._holders.discard(holder)
-            if not self._holders:
+        if holder in self:
+            self.discard(holder)
+            if not self:
                 self._on_free()
 
     @property
     def slot(self) -> LocalSlot | None:
         """The response among them; None if there is none."""
-        return next((each for each in self._holders if isinstance(each, LocalSlot)), None)
+        return next((each for each in self if isinstance(each, LocalSlot)), None)

@@ -22,8 +22,6 @@ class Login:
     """
 
     def __init__(self) -> None:
-        self.is_under_way = False
-        """Whether the client's last request was a part of it: a broker takes nothing else then."""
         self.may_be_done = False
         """Whether the broker has answered a SaslAuthenticate without an error."""
         self.is_done = False
@@ -68,4 +66,4 @@ class Login:
 
     def may_be_kept(self, now_s: float) -> bool:
         """Whether the broker may be asked for a sign of life, so that it does not forget the login."""
-        return self.is_done and not (self.is_under_way or self.is_over(now_s))
+        return self.is_done and not self.is_over(now_s)

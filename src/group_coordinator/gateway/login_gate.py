@@ -55,6 +55,7 @@ class LoginGate:
         "_relay",
         "_slots",
         "is_needed",
+        "latest",
         "waiting",
     )
 
@@ -73,6 +74,8 @@ class LoginGate:
         self._slots, self._relay, self._holders, self._patience = slots, relay, holders, patience
         self._ask_broker, self._on_name, self._fail = ask_broker, on_name, fail
         self.is_needed = is_needed
+        self.latest = -1
+        """The key of the API that the client has used last."""
         self._login = Login()
         self.waiting: tuple[RequestHead, bytes] | None = None
         """A request of a login that waits for its turn."""
@@ -90,10 +93,6 @@ class LoginGate:
     def is_open_at(self, now_s: float) -> bool:
         """Whether it may now, without asking the broker: its session is not over."""
         return not self.is_needed or (self._login.is_done and not self._login.is_over(now_s))
-
-    def begins(self, api_key: int) -> None:
-        """A request of this API has begun."""
-        self._login.is_under_way = api_key in SASL
 
     def lets(self, api_key: int) -> bool:
         """Whether a request of this API may come now."""
@@ -153,6 +152,8 @@ class LoginGate:
     def keep(self, now_s: float) -> None:
         """Ask a broker that has been silent for long for a sign of life, if a login would be lost with it."""
         if self._relay.is_open and now_s - self._relay.heard_s > Limits.keep_alive_s:
-            if self._login.may_be_kept(now_s) and not len(self._slots):
+            # In the middle of a login a broker takes nothing else.
+            is_between = not len(self._slots) and self.latest not in SASL
+            if is_between and self._login.may_be_kept(now_s):
                 self._ask_broker(_SIGN_OF_LIFE, lambda _response, _now_s: None)
             self._relay.heard_s = now_s

@@ -23,7 +23,7 @@ __all__ = ["Counts", "Effects", "Services"]
 class Effects(Protocol):
     """The connections to a client and to its broker: all that a conversation does outside of itself."""
 
-    def send(self, data: bytes | memoryview) -> None:
+    def send(self, data: bytes | memoryview, /) -> None:
         """Send something to the client."""
 
     def unsent(self) -> int:
@@ -47,7 +47,7 @@ class Effects(Protocol):
     def connect_broker(self, serving: Serving) -> None:
         """Connect to the first of these brokers that can be reached."""
 
-    def send_to_broker(self, data: bytes | memoryview) -> None:
+    def send_to_broker(self, data: bytes | bytearray | memoryview, /) -> None:
         """Send something to the broker, or keep it until there is a connection."""
 
     def unsent_to_broker(self) -> int:

@@ -17,38 +17,42 @@ __all__ = ["KnownProduce", "ProduceBegin"]
 class KnownProduce(NamedTuple):
     """The part of a Produce that has come, and whether it has a response."""
 
-    begin: bytes | memoryview
+    begin: bytes | bytearray | memoryview
     is_answered: bool
 
 
 class ProduceBegin:
     """The pieces of a Produce as long as it is not known whether it has a response."""
 
-    __slots__ = ("_data", "_look_at", "_version")
+    __slots__ = ("_kept", "_look_at", "_version")
 
     def __init__(self, api_version: int) -> None:
         self._version = api_version
-        self._data: list[bytes | memoryview] = []
+        self._kept = bytearray()
         self._look_at = 0
         """How long it has to be before it is looked at again."""
 
     def __len__(self) -> int:
         """Bytes that are kept."""
-        return sum(map(len, self._data))
+        return len(self._kept)
 
     def take(self, piece: Piece) -> KnownProduce | None:
         """Take the next piece; returns what has come as soon as it is known. Raises `FrameError`."""
-        self._data.append(piece.data)
-        if len(self) < self._look_at and not piece.is_last:
-            # However small the pieces are, the begin is not looked at again and again.
-            return None
-        # Mostly it is the first one.
-        begin = piece.data if len(self._data) == 1 else b"".join(self._data)
+        # Mostly the first one is enough.
+        begin: bytes | bytearray | memoryview = piece.data
+        if self._kept:
+            self._kept += begin
+            begin = self._kept
+            if len(begin) < self._look_at and not piece.is_last:
+                # However small the pieces are, the begin is not looked at again and again.
+                return None
         acks = codec.produce_acks(begin, self._version)
         if acks is not None:
             return KnownProduce(begin, acks != 0)
-        # A view would keep all that came with it.
-        self._data, self._look_at = [bytes(begin)], 2 * len(begin)
+        if not self._kept:
+            # A view would keep all that came with it.
+            self._kept += begin
+        self._look_at = 2 * len(begin)
         if piece.is_last or len(begin) > Limits.local_frame:
             raise FrameError(f"Produce has no acks in its first {len(begin)} bytes")
         return None

@@ -65,7 +65,7 @@ class Relay:
         """Whether there is a connection, or will be."""
         return self._frames is not None
 
-    def pass_on(self, data: bytes | memoryview) -> None:
+    def pass_on(self, data: bytes | bytearray | memoryview) -> None:
         """Send something to the broker."""
         if self._frames is None:
             self._open()

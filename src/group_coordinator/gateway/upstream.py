@@ -79,7 +79,7 @@ class Upstream(asyncio.BufferedProtocol):
                 return
         self._lose("; ".join(failures) or "the broker that has served it is away")
 
-    def write(self, data: bytes | memoryview) -> None:
+    def write(self, data: bytes | bytearray | memoryview) -> None:
         """Send something, or keep it until there is a connection."""
         if self._transport is None:
             # The bytes are a view of a buffer that the client's connection uses again.
