@@ -51,15 +51,6 @@ class ClientConnection(asyncio.BufferedProtocol):
     asyncio fills it in parts where TLS has several records. A part of a bytearray would be a copy.
     """
 
-    def __init__(
-        self, services: Services, node_id: int, serving: Callable[[], Serving], security: Security
-    ) -> None:
-        self.conversation = Conversation(self, services, security, node_id, serving, time.monotonic())
-        """Nobody speaks to it before the client has connected."""
-        self._tls = security.tls
-        self._transport: Any = None
-        self._upstream: Upstream | None = None
-
     # Of `Effects`: the transports' own methods. Each of ours would be one more call, and a small request has
     # seven of them.
     send: Callable[[bytes | memoryview], None]
@@ -68,6 +59,15 @@ class ClientConnection(asyncio.BufferedProtocol):
     close: Callable[[], None]
     abort: Callable[[], None]
     send_to_broker: Callable[[bytes | bytearray | memoryview], None]
+
+    def __init__(
+        self, services: Services, node_id: int, serving: Callable[[], Serving], security: Security
+    ) -> None:
+        self.conversation = Conversation(self, services, security, node_id, serving, time.monotonic())
+        """Nobody speaks to it before the client has connected."""
+        self._tls = security.tls
+        self._transport: Any = None
+        self._upstream: Upstream | None = None
 
     # -- the event loop calls --------------------------------------------------------------------------
 
@@ -154,4 +154,5 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def _broker_lost(self, reason: str) -> None:
         self._upstream = None
+        del self.send_to_broker
         self.conversation.broker_lost(reason)

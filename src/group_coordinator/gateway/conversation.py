@@ -9,8 +9,8 @@ It does no I/O. Bytes and the time come in, and what is to be done goes out by `
     conversation.close(reason)                    it is to end
     conversation.ended()                          the client's connection has gone
 
-Time is in seconds of one clock that does not go back. It is that of the gateway's turns (`turns.py`), where
-what was put off, and what the gateway has answered, finds it.
+Time is an argument, in seconds of a clock that does not go back. An answer of the gateway, and work that was
+put off, bring none. For them the gateway's turns (`turns.py`) have the same clock.
 
 The client's bytes are cut into frames. Frames of passed requests go to the broker as they arrive. Frames of
 local requests are kept until they are whole, and go to the gateway. Only the first slot is sent to the
@@ -82,7 +82,6 @@ class Conversation:
         "_ending",
         "_frames",
         "_gate",
-        "_go_on",
         "_guest",
         "_head",
         "_holders",
