@@ -26,7 +26,6 @@ Before a login, where there has to be one, nothing is read but ApiVersions and t
 from __future__ import annotations
 
 import logging
-from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -124,7 +123,7 @@ class Conversation:
         """The method that takes the pieces of the request at hand."""
         self._produce: ProduceBegin | None = None
         """That of the request at hand, until it is known whether it has a response."""
-        self._arrived: deque[Iterator[Piece]] = deque()
+        self._arrived: list[Iterator[Piece]] = []
         """Pieces that the client has sent and that are not taken yet."""
         self._untaken = 0
         """Bytes in them."""
@@ -267,7 +266,7 @@ class Conversation:
                 if not (self._may_take() and turns.are_free):
                     break
             else:
-                self._arrived.popleft()
+                del self._arrived[0]
         if not self._arrived:
             self._untaken = 0
 

@@ -67,6 +67,8 @@ class Frames:
     raises `FrameError` if it must not be that long.
     """
 
+    __slots__ = ("_begin", "_head_bytes", "_is_whole", "_kept", "_left", "_needed")
+
     def __init__(self, head_bytes: int, begin: Callable[[bytes, int], bool]) -> None:
         self._head_bytes = head_bytes
         self._needed = LENGTH_BYTES + head_bytes

@@ -21,6 +21,8 @@ class Login:
     broker refuses changes nothing of the first one.
     """
 
+    __slots__ = ("_claimed", "_ends_s", "_mechanism", "_rounds", "is_done", "may_be_done", "principal")
+
     def __init__(self) -> None:
         self.may_be_done = False
         """Whether the broker has answered a SaslAuthenticate without an error."""

@@ -149,6 +149,8 @@ class Rights:
     told of each answer, whether it is a grant.
     """
 
+    __slots__ = ("_count", "_known", "_send")
+
     def __init__(
         self,
         send: Callable[[Any, Callable[[Any, float], None]], None],

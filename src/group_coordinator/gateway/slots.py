@@ -17,7 +17,6 @@ written.
 
 from __future__ import annotations
 
-from collections import deque
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any
 
@@ -91,13 +90,16 @@ class _Expected:
 class Slots:
     """The slots of one connection. `on_filled` is called when a local slot has been filled."""
 
+    __slots__ = ("_expected", "_on_filled", "_owed", "bytes_held")
+
     def __init__(self, on_filled: Callable[[], Any]) -> None:
         self._on_filled = on_filled
-        self._owed: deque[_Slot] = deque()
+        # Lists: an empty deque takes 760 bytes, and there are `Limits.slots` at most.
+        self._owed: list[_Slot] = []
         """To the client, in its order."""
         self.bytes_held = 0
         """Bytes of responses that do not come from upstream and are not written yet."""
-        self._expected: deque[_Expected] = deque()
+        self._expected: list[_Expected] = []
         """From upstream, in its order."""
 
     def __len__(self) -> int:
@@ -167,7 +169,7 @@ class Slots:
         """Take a piece of the response whose head came last."""
         expected = self._expected[0]
         if piece.is_last:
-            self._expected.popleft()
+            del self._expected[0]
         data = piece.data
         if expected.read is not None:
             data = expected.read(bytes(data))
@@ -189,7 +191,7 @@ class Slots:
             first.pieces, first.held = [], 0
             if not first.is_done:
                 break
-            self._owed.popleft()
+            del self._owed[0]
         return taken
 
     def keep(self) -> None:
@@ -205,7 +207,7 @@ class Slots:
         """
         lost = {each.needed_by for each in self._expected}
         self._expected.clear()
-        kept = deque(takewhile(lambda each: each not in lost, self._owed))
+        kept = list(takewhile(lambda each: each not in lost, self._owed))
         for each in islice(self._owed, len(kept), None):
             self.bytes_held -= each.held
             if isinstance(each, LocalSlot):
