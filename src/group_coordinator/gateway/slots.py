@@ -184,8 +184,7 @@ class Slots:
     def take(self) -> list[bytes | memoryview]:
         """Take out what may be written to the client now."""
         taken: list[bytes | memoryview] = []
-        while self._owed:
-            first = self._owed[0]
+        while self._owed and (first := self._owed[0]).pieces:
             taken += first.pieces
             self.bytes_held -= first.held
             first.pieces, first.held = [], 0
