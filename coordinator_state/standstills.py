@@ -60,7 +60,7 @@ class PartitionOutages:
             # No time passes in one that lasts.
             if it.end_ms is not None:
                 closed = self._everywhere.closed_at(it.end_ms)
-                over.setdefault(it.partition, []).append(Outage(it.start_ms, it.end_ms, closed, it.batch))
+                over.setdefault(it.partition, []).append(Outage(it.start_ms, it.end_ms, closed, it.end_batch))
         self._of = {number: Outages(_merged(self._everywhere, spans)) for number, spans in over.items()}
 
     def of(self, key: bytes | None) -> Outages:

@@ -141,14 +141,14 @@ def test_an_open_transaction_is_behind_for_those_who_read_it() -> None:
     ],
 )
 def test_whose_members_read_only_what_is_committed(levels: str, committed: list[str]) -> None:
-    settings = LagSettings(bootstrap_servers="", checkpoint="", lag_isolation_level=levels)
+    settings = LagSettings(bootstrap_servers="", lag_isolation_level=levels)
     assert [each for each in ("etl-1", "orders", "a=b") if settings.reads_committed(each)] == committed
 
 
 @pytest.mark.parametrize("level", ["committed", "etl-*", "etl-*=", "orders=read_committed,*=both"])
 def test_a_level_that_there_is_not_is_refused(level: str) -> None:
     with pytest.raises(ValueError, match="it is read_uncommitted or read_committed, for all groups or as"):
-        LagSettings(bootstrap_servers="", checkpoint="", lag_isolation_level=level)
+        LagSettings(bootstrap_servers="", lag_isolation_level=level)
 
 
 def take_in(book: Book, ends: dict[TopicPartition, int]) -> dict[str, list[int]]:
@@ -248,7 +248,7 @@ def test_commits_are_read_again_for_groups_of_which_only_the_id_is_known() -> No
     ],
 )
 def test_which_groups_are_measured(patterns: str, chosen: str) -> None:
-    settings = LagSettings(bootstrap_servers="", checkpoint="", lag_groups=patterns)
+    settings = LagSettings(bootstrap_servers="", lag_groups=patterns)
     assert [each for each in ("orders", "etl-1", "etl-2") if settings.measures(each)] == chosen.split()
 
 

@@ -143,7 +143,7 @@ def test_run_has_the_page_beside_its_work(monkeypatch: pytest.MonkeyPatch) -> No
     seen: list[bytes] = []
 
     def run_coordinator(settings: Any, say: Callable[[str], None], *, progress: bool) -> None:
-        assert settings.ui_port == 0
+        assert settings.checkpoint == "c"
         (line,) = said
         with urllib.request.urlopen(f"{line.split()[-1]}static/page.css", timeout=PATIENCE_S) as answer:
             seen.append(answer.read())
