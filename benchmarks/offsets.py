@@ -32,7 +32,7 @@ from group_coordinator.jobs.session import create_session
 from group_coordinator.jobs.stopping import stop_after_batch
 from group_coordinator.streaming.clock import Clock
 from group_coordinator.streaming.counts import Counts, CountsParam
-from group_coordinator.streaming.daemon import daemon_defaults
+from group_coordinator.streaming.daemon import session_defaults
 from group_coordinator.streaming.function import FunctionArguments
 from group_coordinator.streaming.query import start_query
 from group_coordinator.streaming.settings import CoordinatorSettings
@@ -162,9 +162,7 @@ def _query_rounds(groups: int, rounds: int) -> list[dict[int, float]]:
         settings = CoordinatorSettings.load(None, {}, values)
         client_config = python_client_config(broker.bootstrap_servers, {})
         partitions = prepare_topics(settings, client_config)
-        spark = create_session(
-            settings, settings.checkpoint, defaults=daemon_defaults() | settings.spark_defaults
-        )
+        spark = create_session(settings, settings.checkpoint, defaults=session_defaults(settings))
         stack.callback(spark.stop)
         counts = spark.sparkContext.accumulator(Counts(), CountsParam())
         arguments = FunctionArguments.of(settings, b"secret", partitions)

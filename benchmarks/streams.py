@@ -35,7 +35,7 @@ from benchmarks.members import LONG_MS
 from group_coordinator.jobs.kafka_config import kafka_options, python_client_config
 from group_coordinator.jobs.session import create_session
 from group_coordinator.streaming.clock import Clock
-from group_coordinator.streaming.daemon import daemon_defaults
+from group_coordinator.streaming.daemon import session_defaults
 from group_coordinator.streaming.function import (
     INPUT_COLUMNS,
     OUTPUT_SCHEMA,
@@ -310,9 +310,7 @@ def _run(kind: str, given: dict[str, Any]) -> None:
     settings = CoordinatorSettings.load(None, {}, given)
     client_config = python_client_config(settings.bootstrap_servers, settings.kafka)
     prepare_topics(settings, client_config)
-    spark = create_session(
-        settings, settings.checkpoint, defaults=daemon_defaults() | settings.spark_defaults
-    )
+    spark = create_session(settings, settings.checkpoint, defaults=session_defaults(settings))
     rows: dict[str, Callable[[SparkSession, CoordinatorSettings], DataFrame]] = {
         PASS_THROUGH: _pass_on,
         ROWS_NO_OP: partial(_process, kind=kind),

@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 
     from pyspark import SparkConf
 
-__all__ = ["daemon_defaults", "unzipped", "why_not_short"]
+    from group_coordinator.streaming.settings import CoordinatorSettings
+
+__all__ = ["daemon_defaults", "session_defaults", "unzipped", "why_not_short"]
 
 _ENDED = 1
 """The exit code by which pyspark's daemon ends the worker as well."""
@@ -53,6 +55,11 @@ def daemon_defaults() -> dict[str, str]:
     if pyspark.__version__ not in TESTED_VERSIONS:
         return {}
     return {_PROPERTY: _MODULE}
+
+
+def session_defaults(settings: CoordinatorSettings) -> dict[str, str]:
+    """Spark's properties that a session of the coordinator has besides those of all jobs."""
+    return {"spark.sql.shuffle.partitions": str(settings.state_partitions), **daemon_defaults()}
 
 
 def why_not_short(conf: SparkConf) -> str | None:

@@ -36,7 +36,7 @@ from group_coordinator.jobs.java_errors import first_line
 from group_coordinator.jobs.kafka_config import python_client_config
 from group_coordinator.jobs.session import create_session
 from group_coordinator.jobs.settings import SettingsError
-from group_coordinator.streaming.daemon import daemon_defaults, why_not_short
+from group_coordinator.streaming.daemon import daemon_defaults, session_defaults, why_not_short
 from group_coordinator.streaming.errors import CoordinatorError
 from group_coordinator.streaming.leadership import check_alone
 from group_coordinator.streaming.topic_specs import TopicError, TopicNote, examine_topics
@@ -259,11 +259,7 @@ def _examine_checkpoint(settings: CoordinatorSettings, topic_ids: Mapping[str, s
     sessions: list[SparkSession] = []
 
     def start() -> str:
-        sessions.append(
-            create_session(
-                settings, settings.checkpoint, defaults=daemon_defaults() | settings.spark_defaults
-            )
-        )
+        sessions.append(create_session(settings, settings.checkpoint, defaults=session_defaults(settings)))
         return f"Spark {sessions[0].version} starts"
 
     spark = _look("spark", start)

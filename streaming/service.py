@@ -24,7 +24,7 @@ from group_coordinator.jobs.session import start_java
 from group_coordinator.jobs.unread import UnreadWatch
 from group_coordinator.streaming.corrections import Corrections
 from group_coordinator.streaming.counts import Counts, CountsParam
-from group_coordinator.streaming.daemon import daemon_defaults, why_not_short
+from group_coordinator.streaming.daemon import session_defaults, why_not_short
 from group_coordinator.streaming.errors import CoordinatorError
 from group_coordinator.streaming.function import FunctionArguments
 from group_coordinator.streaming.leadership import Leadership
@@ -83,7 +83,7 @@ def _run(settings: CoordinatorSettings, say: Callable[[str], None], *, progress:
             serving(settings.metrics_host, settings.metrics_port, registry, vitals.health, say)
         )
         # Not before: a start that cannot be would wait for it.
-        defaults = daemon_defaults() | settings.spark_defaults
+        defaults = session_defaults(settings)
         start_java(settings, settings.checkpoint, defaults)
         say(f"connecting to Kafka at {settings.bootstrap_servers}")
         partitions = prepare_topics(settings, client_config)

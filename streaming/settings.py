@@ -84,11 +84,6 @@ class CoordinatorSettings(JobSettings, frozen=True, kw_only=True):
             self._check_heap()
 
     @property
-    def spark_defaults(self) -> dict[str, str]:
-        """The properties of Spark that follow from these settings."""
-        return {"spark.sql.shuffle.partitions": str(self.state_partitions)}
-
-    @property
     def stall_ms(self) -> int:
         """A batch that takes longer is an outage, as nobody is answered meanwhile."""
         return self.trigger_interval_ms + 3 * self.clock_max_gap_ms

@@ -146,7 +146,7 @@ def spark(bootstrap_servers: str, tmp_path_factory: pytest.TempPathFactory) -> I
 
     from group_coordinator.history.storage import DELTA_DEFAULTS
     from group_coordinator.jobs.session import create_session
-    from group_coordinator.streaming.daemon import daemon_defaults
+    from group_coordinator.streaming.daemon import session_defaults
     from group_coordinator.streaming.settings import CoordinatorSettings
 
     settings = CoordinatorSettings.load(
@@ -163,8 +163,6 @@ def spark(bootstrap_servers: str, tmp_path_factory: pytest.TempPathFactory) -> I
         },
     )
     assert SparkContext._gateway is None, "a test has started a JVM, whose properties would win over these"
-    spark = create_session(
-        settings, settings.checkpoint, defaults=daemon_defaults() | settings.spark_defaults
-    )
+    spark = create_session(settings, settings.checkpoint, defaults=session_defaults(settings))
     yield spark
     spark.stop()

@@ -23,13 +23,13 @@ SCRIPT = """
 import json, os, sys
 import psutil
 from group_coordinator.jobs.session import create_session, start_java
-from group_coordinator.streaming.daemon import daemon_defaults
+from group_coordinator.streaming.daemon import session_defaults
 from group_coordinator.streaming.settings import CoordinatorSettings
 given = json.loads(sys.argv[1])
 needed = {"bootstrap.servers": "unused:9092", "checkpoint": "unused"}
 settings = CoordinatorSettings.load(None, {}, needed | given)
-start_java(settings, settings.checkpoint, daemon_defaults() | settings.spark_defaults)
-spark = create_session(settings, settings.checkpoint, defaults=daemon_defaults() | settings.spark_defaults)
+start_java(settings, settings.checkpoint, session_defaults(settings))
+spark = create_session(settings, settings.checkpoint, defaults=session_defaults(settings))
 jvms = [it for it in psutil.Process().children(recursive=True) if it.name() == "java"]
 nice = {}
 for thread in jvms[0].threads() if jvms else []:
@@ -57,7 +57,7 @@ spark.stop()
 SLEEPER = """
 import os, signal, time
 from group_coordinator.jobs.session import create_session
-from group_coordinator.streaming.daemon import daemon_defaults
+from group_coordinator.streaming.daemon import session_defaults
 from group_coordinator.streaming.settings import CoordinatorSettings
 patience = {
     "spark.executor.heartbeatInterval": "500ms",
@@ -67,7 +67,7 @@ patience = {
 }
 needed = {"bootstrap.servers": "unused:9092", "checkpoint": "unused"}
 settings = CoordinatorSettings.load(None, {}, needed | patience)
-spark = create_session(settings, settings.checkpoint, defaults=daemon_defaults() | settings.spark_defaults)
+spark = create_session(settings, settings.checkpoint, defaults=session_defaults(settings))
 jvm = spark.sparkContext._jvm.ProcessHandle.current().pid()
 for _ in range(3):
     os.kill(jvm, signal.SIGSTOP)
