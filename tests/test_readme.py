@@ -20,11 +20,11 @@ import pytest
 from group_coordinator.deploy.broker import EmbeddedBroker, is_free
 from tests.commands.job import Process
 from tests.patience import PATIENCE_S, wait_for
+from tests.rooms import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 FENCED = re.compile(
     r"```(?P<language>\w*)\n(?P<program>.*?)```|^    (?P<line>\S[^\n]*)$", re.DOTALL | re.MULTILINE

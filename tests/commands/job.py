@@ -19,8 +19,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from group_coordinator.streaming.settings import CoordinatorSettings
 from tests.patience import PATIENCE_S, wait_for
+from tests.rooms import ROOT
 
-ROOT = Path(__file__).parents[2]
 _numbers = itertools.count(1)
 COMMAND = [sys.executable, "-m", "group_coordinator"]
 

@@ -2,15 +2,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from tests.patience import PATIENCE_S
+from tests.rooms import ROOT
 
 pytestmark = [pytest.mark.spark, pytest.mark.verify]
-
-ROOT = Path(__file__).parents[2]
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -31,8 +31,8 @@ from tests.deploy.prometheus import Prometheus, configured, promtool
 from tests.page.browser import browser
 from tests.patience import PATIENCE_S, wait_for
 from tests.repeating import repeating
+from tests.rooms import ROOT
 
-ROOT = Path(__file__).parents[2]
 TEXT, IMAGES = ROOT / "docs" / "day-two.md", ROOT / "docs" / "images"
 PARTITIONS = 4
 PER_SECOND = 40

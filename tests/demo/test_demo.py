@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from tests.patience import PATIENCE_S, wait_for
+from tests.rooms import ROOT
 
 pytestmark = pytest.mark.spark
 
-ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "group_coordinator", "demo"]
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from group_coordinator.demo.processes import Child, end_all, end_of
 from tests.patience import wait_for
+from tests.rooms import ROOT
 
-ROOT = Path(__file__).parents[2]
 # Says the process ids of itself, of a child in its group, and of one in a group of its own.
 FAMILY = """
 import os, subprocess, sys, time

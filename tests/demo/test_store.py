@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from group_coordinator.demo.store import OrderStore, Owner, Totals
+from tests.rooms import ROOT
 
-ROOT = Path(__file__).parents[2]
 FIRST = Owner("worker-1", "m1", 1)
 SECOND = Owner("worker-2", "m2", 2)
 

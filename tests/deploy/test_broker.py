@@ -16,10 +16,9 @@ from kafka.admin import KafkaAdminClient, NewTopic
 from group_coordinator.deploy import broker as module
 from group_coordinator.deploy.broker import BrokerError, EmbeddedBroker, PortInUseError
 from tests.patience import PATIENCE_S, wait_for
+from tests.rooms import ROOT
 
 pytestmark = pytest.mark.spark
-
-ROOT = Path(__file__).parents[2]
 
 
 def port_of(address: str) -> int:

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from group_coordinator.deploy.java import JavaNotFound, find_java, java_version
-
-ROOT = Path(__file__).parents[2]
+from tests.rooms import ROOT
 
 
 def fake_java(folder: Path, script: str) -> Path:

@@ -30,8 +30,8 @@ from tests.deploy import prometheus as module
 from tests.deploy.prometheus import CONFIGURATION, RULES, Prometheus, configured, promtool
 from tests.gateway.conftest import start_gateway
 from tests.patience import PATIENCE_S, wait_for
+from tests.rooms import ROOT
 
-ROOT = Path(__file__).parents[2]
 GRAFANA = ROOT / "deploy" / "compose" / "grafana"
 DASHBOARD: dict[str, Any] = json.loads((GRAFANA / "coordinator.json").read_text())
 GUIDE = (ROOT / "docs" / "monitor.md").read_text()

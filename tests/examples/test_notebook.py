@@ -22,8 +22,8 @@ from tests.history.plain import lag_rows, write_plain_tables
 from tests.history.scripts import GROUP, a_day, bodies, events, read_event, renamed
 from tests.history.stories import BEGIN_MS, an_hour
 from tests.patience import PATIENCE_S
+from tests.rooms import ROOT
 
-ROOT = Path(__file__).parents[2]
 CELLS: list[dict[str, Any]] = json.loads((ROOT / "examples" / "history.ipynb").read_text())["cells"]
 
 

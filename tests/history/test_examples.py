@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,8 +13,8 @@ from group_coordinator.commands.cli import main
 from group_coordinator.history.reader import HistoryReader
 from group_coordinator.history.tables import ALL_TABLES
 from tests.history.filled import Tables
+from tests.rooms import ROOT
 
-ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs" / "history.md").read_text()
 QUESTIONS = re.split(r"^-- \d+\. ", (ROOT / "examples" / "history.sql").read_text(), flags=re.MULTILINE)[1:]
 

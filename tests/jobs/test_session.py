@@ -13,10 +13,10 @@ import pytest
 from group_coordinator.deploy.jars import fetch
 from group_coordinator.jobs.sasl import ALLOWED_URLS
 from tests.patience import PATIENCE_S
+from tests.rooms import ROOT
 
 pytestmark = pytest.mark.spark
 
-ROOT = Path(__file__).parents[2]
 
 # There is one session to a process, so each test has a process of its own.
 SCRIPT = """
