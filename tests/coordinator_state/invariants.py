@@ -25,6 +25,9 @@ from group_coordinator.coordinator_state.stored import decode_group, encode_grou
 Committed = dict[tuple[str, int], CommittedOffset]
 """All that is committed for a group, by topic and partition."""
 
+REMEMBERED_MS = 60_000
+"""A group that was deleted stays known for so long, to requests that are late."""
+
 
 def check(
     before: bytes | None,
@@ -218,7 +221,7 @@ def _what_is_not_used_is_looked_for(
     if new.state is GroupState.DEAD:
         # Nothing is left but its time and its place, and that for a while only.
         assert (new.pending_members, new.offsets, new.subscribed_topics) == ({}, b"", None)
-        forgotten_ms = new.state_timestamp_ms + 60_000
+        forgotten_ms = new.state_timestamp_ms + REMEMBERED_MS
         assert look_ms is not None
         assert min(forgotten_ms, LATEST_MS) <= look_ms <= forgotten_ms + _length(outages)
         return

@@ -43,7 +43,7 @@ from group_coordinator.coordinator_state.responses import (
     MemberResult,
 )
 from group_coordinator.coordinator_state.wire import Rejection
-from tests.coordinator_state.invariants import committed
+from tests.coordinator_state.invariants import REMEMBERED_MS, committed
 from tests.coordinator_state.model_clocks import ClocksModel
 from tests.coordinator_state.model_offsets import (
     IN_USE,
@@ -1082,7 +1082,7 @@ class Model:
     def _group_deleted(self, event: told.GroupDeleted) -> None:
         assert (DEAD, {}, {}) == (self.state, self.members, self.pending)
         self.somebody_came = False
-        self._forgotten_ms = self.now + 60_000
+        self._forgotten_ms = self.now + REMEMBERED_MS
 
     def _request_late(self, event: told.RequestLate) -> None:
         self.clocks.told_late = (event.partition, event.offset, event.appended_ms)

@@ -546,3 +546,15 @@ class TestGroupMachine(GroupMachine.TestCase):
         stateful_step_count=STEPS,
         report_multiple_bugs=False,
     )
+
+
+def test_group_with_late_offsets_is_gone_in_time() -> None:
+    """It is looked at often, so all that takes its time has to be counted, to the minute after its end."""
+    config = GroupConfig(group_initial_rebalance_delay_ms=0, offsets_retention_check_interval_ms=1_000)
+    world = World(config, [Actor("c0", None, "new", 6_000, 5_000, READABLE[0])])
+    (actor,) = world.actors
+    for _ in range(3):
+        world.behave(actor)
+    world.now += 5_999
+    world.commit(actor, Commit("t", 0, 1))
+    world.is_gone_if_nobody_comes()

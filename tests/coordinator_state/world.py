@@ -27,6 +27,7 @@ from group_coordinator.coordinator_state.requests import AnyRequest
 from group_coordinator.coordinator_state.responses import AnyResponse
 from group_coordinator.coordinator_state.step import StepResult, step
 from group_coordinator.coordinator_state.stored import decode_group, encode_group
+from tests.coordinator_state.invariants import REMEMBERED_MS
 from tests.coordinator_state.model import (
     DEAD,
     EMPTY,
@@ -406,8 +407,9 @@ class World:
         session_ms, phase_ms = self.longest_ms()
         # The phase that is running ends, be it postponed until the sessions of static members end; who was
         # parked is then silent or does not sync, and is out; the phase that makes ends; then the group is
-        # looked at, and once more if an id that was handed out is still good, or if there are offsets.
-        bound_ms = 2 * (phase_ms + max(session_ms, phase_ms))
+        # looked at, and once more if an id that was handed out is still good, or if there are offsets. A
+        # deleted group stays known for a while.
+        bound_ms = REMEMBERED_MS + 2 * (phase_ms + max(session_ms, phase_ms))
         bound_ms += session_ms + 2 * self.config.offsets_retention_check_interval_ms
         bound_ms += max(self.config.offsets_retention_minutes * 60_000, LONGEST_RETENTION_MS)
         start_ms = self.now = self._latest_ms()
