@@ -34,6 +34,7 @@ from group_coordinator.gateway import codec
 from group_coordinator.gateway.addresses import Address, Serving
 from group_coordinator.gateway.beats import Beat
 from group_coordinator.gateway.conversation import Conversation
+from group_coordinator.gateway.frames import Request
 from group_coordinator.gateway.limits import Budget, Limits, Pending, largest, longest
 from group_coordinator.gateway.local import Client
 from group_coordinator.gateway.metrics import GatewayMetrics
@@ -158,7 +159,7 @@ class ScriptedGateway:
         self.unfinished: Budget[Conversation] = Budget("unfinished requests", "", MOST_UNFINISHED, longest)
         self.unread: Budget[Conversation] = Budget("unread responses", "", MOST_UNREAD, largest)
 
-    def answer(self, request: codec.Request, client: Client, reply: Callable[[Any], None]) -> None:
+    def answer(self, request: Request, client: Client, reply: Callable[[Any], None]) -> None:
         self.clients.append(client)
         self.owed.append(len(self.conversations[0]._slots))
         if self.accepts:

@@ -21,8 +21,10 @@ from kafka.protocol.metadata import FindCoordinatorResponse as Found
 
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.gateway import codec, guards
+from group_coordinator.gateway.frames import Request
+from group_coordinator.gateway.group_apis.guarding import AT_ONCE, Ask
 from group_coordinator.gateway.groups import Groups, ListedGroup
-from group_coordinator.gateway.guards import AT_ONCE, Ask, guard, unguarded
+from group_coordinator.gateway.guards import guard, unguarded
 from group_coordinator.gateway.rights import CLUSTER, Operation, Resource, Right
 from group_coordinator.gateway.translation import Sender, refusal, to_contract, to_kafka
 
@@ -30,7 +32,7 @@ GROUPS = [Right(operation, Resource.GROUP, "mine") for operation in Operation]
 TOPICS = [Right(operation, Resource.TOPIC, "mine") for operation in (Operation.READ, Operation.DESCRIBE)]
 
 
-def answered(request: codec.Request) -> Any:
+def answered(request: Request) -> Any:
     """As a coordinator would that finds nothing wrong."""
     message, version = request.message, request.head.api_version
     match message:

@@ -18,6 +18,7 @@ from group_coordinator.coordinator_state import responses as answers
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.gateway import codec
 from group_coordinator.gateway.apis import APIS, Way
+from group_coordinator.gateway.frames import Request
 from group_coordinator.gateway.translation import Sender, refusal, to_contract, to_kafka
 from tests.conformance.messages import frame, read
 
@@ -101,7 +102,7 @@ def sender() -> Sender:
     return Sender("c1", "/10.0.0.7", 3, lambda: f"g-{next(numbers)}")
 
 
-def asked(api: str, version: int, **fields: Any) -> codec.Request:
+def asked(api: str, version: int, **fields: Any) -> Request:
     named = NAMED[api][1] | fields
     return codec.decode_request(
         frame({"api": api, "api_version": version, "client_id": "c1", "group_id": "g", **named})

@@ -1,7 +1,7 @@
 """Kafka's APIs and what the gateway does with each: the one table.
 
 A request whose key is not in it is not offered, and closes the connection, as one of an unknown API does at a
-broker. So does a version that is not offered.
+broker. So does a version that is not offered. The rows of the APIs of groups come from `group_apis/`.
 
 Source: the message definitions of Apache Kafka 4.2; `docs/gateway.md` gives the reasons.
 """
@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
+
+from group_coordinator.gateway.group_apis.table import GROUP_APIS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -53,22 +55,16 @@ class OfferedVersions(NamedTuple):
 
 
 APIS: dict[int, Api] = {
+    **{
+        key: Api(api.name, Way.GATEWAY if api.pair is None else Way.STREAM, api.newest)
+        for key, api in GROUP_APIS.items()
+    },
     # From version 13 on both name topics by their ids, by which the coordinator's own ones are not known. In
     # those of Fetch from version 16 on the addresses of leaders stand behind megabytes of records as well.
     0: Api("Produce", Way.REWRITTEN, 12),
     1: Api("Fetch", Way.PASSED, 12),
     2: Api("ListOffsets", Way.PASSED),
     3: Api("Metadata", Way.REWRITTEN),
-    # From version 10 on topics are named by their ids, which the coordinator does not know.
-    8: Api("OffsetCommit", Way.STREAM, 9),
-    9: Api("OffsetFetch", Way.STREAM, 9),
-    10: Api("FindCoordinator", Way.GATEWAY, 6),
-    11: Api("JoinGroup", Way.STREAM, 9),
-    12: Api("Heartbeat", Way.STREAM, 4),
-    13: Api("LeaveGroup", Way.STREAM, 5),
-    14: Api("SyncGroup", Way.STREAM, 5),
-    15: Api("DescribeGroups", Way.STREAM, 6),
-    16: Api("ListGroups", Way.GATEWAY, 5),
     # After version 0 the client sends bytes that are no frames.
     17: Api("SaslHandshake", Way.PASSED, 1, oldest=1),
     18: Api("ApiVersions", Way.REWRITTEN, 4),
@@ -96,12 +92,10 @@ APIS: dict[int, Api] = {
     39: Api("RenewDelegationToken", Way.PASSED),
     40: Api("ExpireDelegationToken", Way.PASSED),
     41: Api("DescribeDelegationToken", Way.PASSED),
-    42: Api("DeleteGroups", Way.STREAM, 2),
     43: Api("ElectLeaders", Way.PASSED),
     44: Api("IncrementalAlterConfigs", Way.PASSED),
     45: Api("AlterPartitionReassignments", Way.PASSED),
     46: Api("ListPartitionReassignments", Way.PASSED),
-    47: Api("OffsetDelete", Way.STREAM, 0),
     48: Api("DescribeClientQuotas", Way.PASSED),
     49: Api("AlterClientQuotas", Way.PASSED),
     50: Api("DescribeUserScramCredentials", Way.PASSED),

@@ -16,40 +16,15 @@ from __future__ import annotations
 import struct
 from contextlib import contextmanager
 from functools import cache, lru_cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kafka.protocol.admin.cluster import DescribeClusterRequest, DescribeClusterResponse
-from kafka.protocol.admin.groups import (
-    DeleteGroupsRequest,
-    DeleteGroupsResponse,
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
-    ListGroupsRequest,
-    ListGroupsResponse,
-)
 from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.consumer.fetch import FetchRequest, FetchResponse
-from kafka.protocol.consumer.group import (
-    HeartbeatRequest,
-    HeartbeatResponse,
-    JoinGroupRequest,
-    JoinGroupResponse,
-    LeaveGroupRequest,
-    LeaveGroupResponse,
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-    OffsetDeleteRequest,
-    OffsetDeleteResponse,
-    OffsetFetchRequest,
-    OffsetFetchResponse,
-    SyncGroupRequest,
-    SyncGroupResponse,
-)
+from kafka.protocol.consumer.group import HeartbeatResponse
 from kafka.protocol.metadata import (
     ApiVersionsRequest,
     ApiVersionsResponse,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
     MetadataRequest,
     MetadataResponse,
 )
@@ -68,9 +43,11 @@ from group_coordinator.gateway.frames import (
     LENGTH_BYTES,
     REQUEST_HEAD_BYTES,
     RESPONSE_HEAD_BYTES,
+    Request,
     RequestHead,
     read_request_head,
 )
+from group_coordinator.gateway.group_apis.table import GROUP_APIS
 from group_coordinator.gateway.wire import COMPACT as _COMPACT
 from group_coordinator.gateway.wire import LONGEST_TEXT, MOST_TAGS
 from group_coordinator.gateway.wire import CutError as _CutError
@@ -88,7 +65,6 @@ __all__ = [
     "MOST_ELEMENTS",
     "MOST_GROUPS",
     "TRANSACTIONAL_PRODUCE",
-    "Request",
     "decode_request",
     "decode_response",
     "encode_heartbeat_response",
@@ -103,21 +79,11 @@ __all__ = [
 _MESSAGES: dict[int, tuple[type[ApiMessage], type[ApiMessage]]] = {
     request.API_KEY: (request, response)
     for request, response in (
+        *((api.request, api.response) for api in GROUP_APIS.values()),
         (ProduceRequest, ProduceResponse),
         (FetchRequest, FetchResponse),
         (MetadataRequest, MetadataResponse),
-        (OffsetCommitRequest, OffsetCommitResponse),
-        (OffsetFetchRequest, OffsetFetchResponse),
-        (FindCoordinatorRequest, FindCoordinatorResponse),
-        (JoinGroupRequest, JoinGroupResponse),
-        (HeartbeatRequest, HeartbeatResponse),
-        (LeaveGroupRequest, LeaveGroupResponse),
-        (SyncGroupRequest, SyncGroupResponse),
-        (DescribeGroupsRequest, DescribeGroupsResponse),
-        (ListGroupsRequest, ListGroupsResponse),
         (ApiVersionsRequest, ApiVersionsResponse),
-        (DeleteGroupsRequest, DeleteGroupsResponse),
-        (OffsetDeleteRequest, OffsetDeleteResponse),
         (DescribeClusterRequest, DescribeClusterResponse),
         (SaslHandshakeRequest, SaslHandshakeResponse),
         (SaslAuthenticateRequest, SaslAuthenticateResponse),
@@ -128,13 +94,6 @@ MOST_GROUPS = 10_000
 MOST_ELEMENTS = 10_000
 """Elements of all lists of one request together. To read so many takes almost a tenth of a second, in which
 no other client is served."""
-_MOST = {
-    (OffsetFetchRequest.API_KEY, "groups"): MOST_GROUPS,
-    (FindCoordinatorRequest.API_KEY, "coordinator_keys"): MOST_GROUPS,
-    (DescribeGroupsRequest.API_KEY, "groups"): MOST_GROUPS,
-    (DeleteGroupsRequest.API_KEY, "groups_names"): MOST_GROUPS,
-}
-"""The most elements of a list in a request, where that is a limit of its own, by API key and field."""
 _API_VERSIONS = ApiVersionsRequest.API_KEY
 _PRODUCE = ProduceRequest.API_KEY
 _NO_TEXT = b"\0"
@@ -142,17 +101,6 @@ _NO_TAGS = b"\0"
 _NOT_SPOKEN = "the consumer group protocol (KIP-848) is not spoken here: set group.protocol=classic"
 TRANSACTIONAL_PRODUCE = 3
 """The version of Produce that brought the transactional id, which stands before the acks."""
-
-
-class Request(NamedTuple):
-    """A request that was read whole."""
-
-    head: RequestHead
-    client_id: str | None
-    message: Any
-    """One of kafka-python's request classes, of the head's API and version."""
-    elements: int = 0
-    """Elements of all its lists together."""
 
 
 # -- reading -------------------------------------------------------------------------------------------
@@ -336,7 +284,8 @@ _Measure: TypeAlias = "Callable[[memoryview, int, _Count], int]"
 def _plan(api_key: int, is_request: bool, version: int) -> _Measure:  # noqa: FBT001 - a part of the key
     """How to measure a message of this kind."""
     kind = _MESSAGES[api_key][0 if is_request else 1]
-    most = {name: most for (key, name), most in _MOST.items() if key == api_key} if is_request else {}
+    api = GROUP_APIS.get(api_key) if is_request else None
+    most = {} if api is None or api.named is None else {api.named.field: MOST_GROUPS}
     return _struct(kind._struct, version, most, flexible=kind.flexible_version_q(version))  # noqa: SLF001
 
 

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafka.protocol.admin.groups import DescribeGroupsResponse, ListGroupsResponse
+from kafka.protocol.admin.groups import ListGroupsResponse
 
 from group_coordinator.gateway import wire
 from group_coordinator.gateway.codec import is_flexible
+from group_coordinator.gateway.group_apis.table import GROUP_APIS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = ["EncodedList", "entries_of"]
 
-_LIST, _DESCRIBE = ListGroupsResponse.API_KEY, DescribeGroupsResponse.API_KEY
-_THROTTLE_VERSIONS = {_LIST: 1, _DESCRIBE: 1}
-"""The versions that brought the throttle time; the other APIs, in the versions with lists, have it always."""
+_LIST = ListGroupsResponse.API_KEY
 
 
 class EncodedList:
@@ -57,4 +56,4 @@ def entries_of(response: Any) -> tuple[int, bytes]:
 
 
 def _has_throttle_time(response: Any) -> bool:
-    return bool(response.version >= _THROTTLE_VERSIONS.get(response.API_KEY, 0))
+    return bool(response.version >= GROUP_APIS[response.API_KEY].throttle_since)

@@ -13,7 +13,7 @@ says how the rest comes: as it arrives, or whole.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from group_coordinator.gateway.errors import FrameError
 
@@ -26,6 +26,7 @@ __all__ = [
     "RESPONSE_HEAD_BYTES",
     "Frames",
     "Piece",
+    "Request",
     "RequestHead",
     "read_request_head",
 ]
@@ -45,6 +46,17 @@ class RequestHead(NamedTuple):
     api_key: int
     api_version: int
     correlation_id: int
+
+
+class Request(NamedTuple):
+    """A request that was read whole."""
+
+    head: RequestHead
+    client_id: str | None
+    message: Any
+    """One of kafka-python's request classes, of the head's API and version."""
+    elements: int = 0
+    """Elements of all its lists together."""
 
 
 class Piece(NamedTuple):

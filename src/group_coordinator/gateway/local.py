@@ -18,15 +18,12 @@ from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
-from kafka.protocol.admin.groups import ListGroupsResponse
-from kafka.protocol.metadata import FindCoordinatorResponse
 
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.requests import (
     FindCoordinatorRequest,
     HeartbeatRequest,
     JoinGroupRequest,
-    LeaveGroupRequest,
     OffsetCommitRequest,
     OffsetFetchRequest,
     SyncGroupRequest,
@@ -35,6 +32,8 @@ from group_coordinator.gateway.addresses import coordinator_of, hash_of
 from group_coordinator.gateway.answers import Waiting
 from group_coordinator.gateway.beats import Beat, Beats
 from group_coordinator.gateway.fetches import judge
+from group_coordinator.gateway.group_apis import find_coordinator, list_groups
+from group_coordinator.gateway.group_apis.table import api_of
 from group_coordinator.gateway.lanes import Lanes
 from group_coordinator.gateway.topics import Topics, divided, in_parts, merged, metadata_of, needed_by
 from group_coordinator.gateway.translation import Sender, refusal, to_contract, to_kafka
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.requests import AnyRequest
     from group_coordinator.gateway.addresses import Address
     from group_coordinator.gateway.beats import BeatCounts
-    from group_coordinator.gateway.codec import Request
+    from group_coordinator.gateway.frames import Request
     from group_coordinator.gateway.groups import Groups
     from group_coordinator.gateway.rules import Rules
 
@@ -55,18 +54,8 @@ __all__ = ["Client", "Local", "LogRecord", "Nodes", "Origin"]
 log = logging.getLogger(__name__)
 
 
-_BATCH_FIND_VERSION = 4
-_NOWHERE = {"node_id": -1, "host": "", "port": -1}
-_FOUND_TEXTS = {
-    Errors.NONE.value: "NONE",
-    Errors.INVALID_GROUP_ID.value: "The configured groupId is invalid.",
-    Errors.COORDINATOR_NOT_AVAILABLE.value: "The coordinator is not available.",
-}
-"""Kafka's texts (org.apache.kafka.common.protocol.Errors) for what FindCoordinator is answered."""
-_LEAST_SYNC_S = 8.0
-"""A sync waits this long at least: the stream needs a batch for its answer."""
-_MOST_JOIN_S = 900.0
-"""A join or a sync waits no longer, although its client may allow 24 days. The client asks again."""
+_MOST_WAIT_S = 900.0
+"""No request waits longer, although its client may allow 24 days. The client asks again."""
 _LIMITS_WAIT_S, _ASK_LIMITS_S, _LIMITS_HOLD_S = 60.0, 10.0, 600.0
 """The time for the coordinator to tell its limits; until it is asked again if it has not, or if it has."""
 _REMEMBERED = 10_000
@@ -212,9 +201,9 @@ class Local:
     def answer(self, request: Request, client: Client, now_s: float, reply: Callable[[Any], None]) -> None:
         """Answer `request`; `reply` is called once, with Kafka's response."""
         match request.head.api_key:
-            case FindCoordinatorResponse.API_KEY:
-                reply(self._found(request))
-            case ListGroupsResponse.API_KEY:
+            case find_coordinator.API.key:
+                reply(find_coordinator.found(request, self._coordinator))
+            case list_groups.API.key:
                 self._groups.unseen.wait(partial(client.in_turn, partial(self._list, request, client, reply)))
             case _:
                 self._ask(request, client, now_s, reply)
@@ -382,22 +371,11 @@ class Local:
 
     def _patience(self, asked: Sequence[AnyRequest]) -> tuple[float, Errors]:
         """How long the stream has for an answer, in seconds, and what is answered after that."""
-        match asked:
-            case [JoinGroupRequest() as join]:
-                timeout_ms = max(join.session_timeout_ms, join.effective_rebalance_timeout_ms, 0)
-                return min(timeout_ms / 1000 + 5, _MOST_JOIN_S), Errors.COORDINATOR_NOT_AVAILABLE
-            case [SyncGroupRequest() as sync]:
-                timeout_s = self._rebalance_timeouts_s.get((sync.group_id, sync.member_id), 60)
-                # Never 14: Java's client throws it into the user's poll.
-                return min(max(timeout_s, _LEAST_SYNC_S), _MOST_JOIN_S), Errors.REBALANCE_IN_PROGRESS
-            case [LeaveGroupRequest()]:
-                # It stands in the log, and will be done.
-                return 5, Errors.NONE
-            case [OffsetCommitRequest() | OffsetFetchRequest(), *_]:
-                # Not 15: Java's client would drop the connection with all that is in flight.
-                return 8, Errors.COORDINATOR_LOAD_IN_PROGRESS
-            case _:
-                return 8, Errors.COORDINATOR_NOT_AVAILABLE
+        if not asked:
+            return 0, Errors.NONE
+        first = asked[0]
+        api, timeout_s = api_of(first), self._rebalance_timeouts_s.get((first.group_id, first.member_named))
+        return min(api.wait_s(first, timeout_s), _MOST_WAIT_S), api.late
 
     def _remember(self, join: JoinGroupRequest, member_id: str) -> None:
         """Remember how long the group waits for this member's sync, of the last to join."""
@@ -411,27 +389,13 @@ class Local:
         """Drop what a client has asked, because its connection has ended. In the log it stays."""
         self._waiting.forget(client)
 
-    def _found(self, request: Request) -> Any:
-        version, message = request.head.api_version, request.message
-        if version < _BATCH_FIND_VERSION:
-            found = self._coordinator(message.key)
-            # As Kafka does, which has a text for no error, and none for any in later versions.
-            text = _FOUND_TEXTS[found["error_code"]]
-            return FindCoordinatorResponse(version=version, throttle_time_ms=0, error_message=text, **found)
-        entry = FindCoordinatorResponse.Coordinator
-        coordinators = [
-            entry(version=version, key=key, error_message="", **self._coordinator(key))
-            for key in message.coordinator_keys
-        ]
-        return FindCoordinatorResponse(version=version, throttle_time_ms=0, coordinators=coordinators)
-
     def _coordinator(self, group_id: str) -> dict[str, Any]:
         node_id = coordinator_of(hash_of(self._origin.group_prefix + group_id), self._nodes.ids())
         address = None if node_id is None else self._nodes.addresses().get(node_id)
         if not group_id:
-            return {"error_code": Errors.INVALID_GROUP_ID.value, **_NOWHERE}
+            return {"error_code": Errors.INVALID_GROUP_ID.value, **find_coordinator.NOWHERE}
         if address is None:
-            return {"error_code": Errors.COORDINATOR_NOT_AVAILABLE.value, **_NOWHERE}
+            return {"error_code": Errors.COORDINATOR_NOT_AVAILABLE.value, **find_coordinator.NOWHERE}
         at = {"node_id": node_id, "host": address.host, "port": address.port}
         return {"error_code": Errors.NONE.value, **at}
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from kafka.protocol.consumer.group import HeartbeatResponse
 
 from group_coordinator.gateway import codec
-from group_coordinator.gateway.guards import Ask, guard, unguarded
+from group_coordinator.gateway.group_apis.guarding import Ask
+from group_coordinator.gateway.guards import guard, unguarded
 from group_coordinator.gateway.limits import Limits, bytes_kept
 from group_coordinator.gateway.repeated import RepeatedBeat
 from group_coordinator.gateway.rights import Rights
@@ -23,7 +24,8 @@ from group_coordinator.gateway.rights import Rights
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from group_coordinator.gateway.guards import Guard
+    from group_coordinator.gateway.frames import Request
+    from group_coordinator.gateway.group_apis.guarding import Guard
     from group_coordinator.gateway.holders import Holders
     from group_coordinator.gateway.limits import Holding
     from group_coordinator.gateway.local import Client
@@ -112,7 +114,7 @@ class LocalRequests:
         self.beat: RepeatedBeat | None = None
         """The last heartbeat that was read; None if it was too long to be kept."""
 
-    def take(self, request: codec.Request, frame: bytes, throttle_s: float) -> None:
+    def take(self, request: Request, frame: bytes, throttle_s: float) -> None:
         """Take a request, which came as `frame`. Its client is told that it is not read for so long."""
         api_key, correlation_id = request.head.api_key, request.head.correlation_id
         security = self._security

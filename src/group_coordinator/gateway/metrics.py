@@ -15,6 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.gateway.apis import APIS, Way
 from group_coordinator.gateway.counters import Count, Durations
+from group_coordinator.gateway.group_apis.table import GROUP_APIS
 from group_coordinator.jobs.health import Verdict, moving
 
 if TYPE_CHECKING:
@@ -31,19 +32,6 @@ _PREFIX = "group_coordinator_gateway_"
 _FAILING_S = 5.0
 """How long a failure counts: reading is tried again twice a second, and not each time does it fail."""
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
-
-
-# Where the errors of responses are that have none of their own.
-_LISTS = {
-    8: ("topics", "partitions"),
-    9: ("groups", "topics", "partitions"),
-    10: ("coordinators",),
-    13: ("members",),
-    15: ("groups",),
-    42: ("results",),
-    47: ("topics", "partitions"),
-}
-_LOCAL = {key for key, api in APIS.items() if api.way in (Way.STREAM, Way.GATEWAY)}
 
 
 class GatewayMetrics:
@@ -68,7 +56,7 @@ class GatewayMetrics:
         registry.register(_Passing(self))
         self.responses: defaultdict[tuple[int, int], Count] = defaultdict(Count)
         """By API key and error code, of which a message of Kafka's has few."""
-        self.seconds = {key: Durations(_SECONDS) for key in _LOCAL}
+        self.seconds = {key: Durations(_SECONDS) for key in GROUP_APIS}
         """From a request of a group to its response, by API key."""
         self.brokers_left_out = gauge("brokers_left_out", "Brokers that clients are not told of.")
         self.frame_errors = counter("frame_errors", "Connections closed for what they have sent.")
@@ -81,7 +69,7 @@ class GatewayMetrics:
 
     def answered(self, api_key: int, response: Any, seconds: float) -> None:
         """A request of a group has been answered, with Kafka's `response`."""
-        self.answered_with(api_key, _first_error(response, _LISTS.get(api_key, ())), seconds)
+        self.answered_with(api_key, _first_error(response, GROUP_APIS[api_key].results), seconds)
 
     def answered_with(self, api_key: int, error_code: int, seconds: float) -> None:
         """A request of a group has been answered with this error code."""
@@ -136,7 +124,7 @@ class _Elsewhere:
         waiting = GaugeMetricFamily(
             _PREFIX + "waiting", "Requests that wait for their answers.", labels=["api"]
         )
-        for key in _LOCAL:
+        for key in GROUP_APIS:
             waiting.add_metric([APIS[key].name], self._pending.by_api[key])
         yield waiting
         yield GaugeMetricFamily(

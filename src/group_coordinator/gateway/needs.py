@@ -9,9 +9,9 @@ if TYPE_CHECKING:
 
     from group_coordinator.gateway.addresses import Address, Serving
     from group_coordinator.gateway.beats import Beat
-    from group_coordinator.gateway.codec import Request
     from group_coordinator.gateway.conversation import Conversation
     from group_coordinator.gateway.counters import Count
+    from group_coordinator.gateway.frames import Request
     from group_coordinator.gateway.limits import Budget, Pending
     from group_coordinator.gateway.local import Client
     from group_coordinator.gateway.parties import Party

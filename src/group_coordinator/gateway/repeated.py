@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from group_coordinator.gateway.frames import LENGTH_BYTES, REQUEST_HEAD_BYTES, RESPONSE_HEAD_BYTES
-from group_coordinator.gateway.guards import right_of_member
+from group_coordinator.gateway.group_apis.guarding import right_of_member
 from group_coordinator.gateway.limits import bytes_kept
 
 if TYPE_CHECKING:
-    from group_coordinator.gateway.codec import Request
+    from group_coordinator.gateway.frames import Request
     from group_coordinator.gateway.rights import Right
 
 __all__ = ["RepeatedBeat"]

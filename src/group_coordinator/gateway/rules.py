@@ -13,12 +13,8 @@ import msgspec
 
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.log import Record
-from group_coordinator.coordinator_state.requests import (
-    JoinGroupRequest,
-    OffsetCommitRequest,
-    SyncGroupRequest,
-)
 from group_coordinator.coordinator_state.wire import Rejection, read_request
+from group_coordinator.gateway.group_apis.table import api_of
 from group_coordinator.gateway.limits import Limits, Seldom
 from group_coordinator.gateway.shares import Shares
 
@@ -90,7 +86,7 @@ class Rules:
                 "%d requests are refused: they would take more than max.request.bytes (%d) in the log",
                 *(count, self.config.max_request_bytes),
             )
-        return _TOO_LARGE.get(type(asked), Errors.INVALID_REQUEST)
+        return api_of(asked).too_large
 
     @property
     def most_metadata(self) -> int:
@@ -102,7 +98,7 @@ class Rules:
         return self.refuses(asked, record, now_s) or self._crowds(asked, whose, now_s)
 
     def _crowds(self, asked: AnyRequest, whose: str, now_s: float) -> Errors | None:
-        if not _may_begin_group(asked) or self.shares.may_begin(asked.group_id, whose, now_s):
+        if not api_of(asked).begins_group(asked) or self.shares.may_begin(asked.group_id, whose, now_s):
             return None
         if count := self._crowded.happened(now_s):
             log.warning(
@@ -110,22 +106,3 @@ class Rules:
                 *(count, repr(whose), self.shares.most),
             )
         return Errors.COORDINATOR_NOT_AVAILABLE
-
-
-def _may_begin_group(asked: AnyRequest) -> bool:
-    match asked:
-        case JoinGroupRequest():
-            return not asked.member_id
-        case OffsetCommitRequest():
-            return asked.generation_id < 0
-        case _:
-            return False
-
-
-_TOO_LARGE: dict[type[AnyRequest], Errors] = {
-    JoinGroupRequest: Errors.GROUP_MAX_SIZE_REACHED,
-    # As Kafka does when a record is too large.
-    SyncGroupRequest: Errors.UNKNOWN_SERVER_ERROR,
-    OffsetCommitRequest: Errors.INVALID_COMMIT_OFFSET_SIZE,
-}
-"""The errors for requests that are too large for the log, which end the attempt."""

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
     from group_coordinator.coordinator_state.offsets.still_there import Found
     from group_coordinator.gateway.beats import Beat
-    from group_coordinator.gateway.codec import Request
     from group_coordinator.gateway.conversation import Conversation
+    from group_coordinator.gateway.frames import Request
     from group_coordinator.gateway.metrics import GatewayHealth, GatewayMetrics
     from group_coordinator.gateway.parties import Party
     from group_coordinator.gateway.settings import GatewaySettings

@@ -1,0 +1,75 @@
+"""The words in which a guard speaks (`guards.py` says how), and what several guards have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from copy import copy
+from typing import Any, NamedTuple, TypeAlias
+
+from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.gateway.frames import Request
+from group_coordinator.gateway.rights import Operation, Resource, Right
+
+__all__ = [
+    "AT_ONCE",
+    "GROUP_DENIED",
+    "TOPIC_DENIED",
+    "Ask",
+    "Guard",
+    "allowed_groups",
+    "allowed_topics",
+    "member",
+    "right_of_member",
+    "with_fields",
+]
+
+AT_ONCE = 200
+"""Groups of one request that are asked about at a time."""
+GROUP_DENIED = Errors.GROUP_AUTHORIZATION_FAILED.value
+TOPIC_DENIED = Errors.TOPIC_AUTHORIZATION_FAILED.value
+
+
+class Ask(NamedTuple):
+    """A request that may be answered. `is_last`: no rights are needed for its response."""
+
+    request: Request
+    is_last: bool = True
+
+
+Guard: TypeAlias = Generator[Iterable[Right] | Ask, Any, Any]
+
+
+def allowed_groups(operation: Operation, group_ids: Iterable[str]) -> Guard:
+    """Ask for a right on groups; returns the ids of those on which the client has it."""
+    return _allowed(operation, Resource.GROUP, group_ids)
+
+
+def allowed_topics(operation: Operation, topics: Iterable[str]) -> Guard:
+    """Ask for a right on topics; returns the names of those on which the client has it."""
+    return _allowed(operation, Resource.TOPIC, topics)
+
+
+def _allowed(operation: Operation, resource: Resource, names: Iterable[str]) -> Guard:
+    granted = yield [Right(operation, resource, each) for each in names]
+    return {each.name for each in granted}
+
+
+def right_of_member(group_id: str, prefix: str = "") -> Right:
+    """The right that a member of the group needs for what it asks."""
+    return Right(Operation.READ, Resource.GROUP, prefix + group_id)
+
+
+def member(request: Request) -> Guard:
+    """Guard a request of a member."""
+    needed = right_of_member(request.message.group_id)
+    if needed not in (yield [needed]):
+        return Errors.GROUP_AUTHORIZATION_FAILED
+    return (yield Ask(request))
+
+
+def with_fields(request: Request, **changed: Any) -> Request:
+    """The request with other values of these fields of its message."""
+    message = copy(request.message)
+    for name, value in changed.items():
+        setattr(message, name, value)
+    return request._replace(message=message)

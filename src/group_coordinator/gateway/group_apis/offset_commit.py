@@ -1,0 +1,73 @@
+"""OffsetCommit: a member or a tool commits offsets of one group."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka.protocol.consumer.group import OffsetCommitRequest, OffsetCommitResponse
+
+from group_coordinator.coordinator_state import requests as contract
+from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.gateway.group_apis.changed_offsets import ChangedOffsets, refused_topics
+from group_coordinator.gateway.group_apis.group_api import About, GroupApi, Pair, Responses
+from group_coordinator.gateway.rights import Operation
+
+__all__ = ["API"]
+
+_TOPIC = OffsetCommitResponse.OffsetCommitResponseTopic
+_CHANGED = ChangedOffsets(Operation.READ, OffsetCommitResponse, _TOPIC, _TOPIC.OffsetCommitResponsePartition)
+
+
+def _requests(message: Any, _version: int, about: About) -> list[contract.AnyRequest]:
+    topics = [
+        contract.OffsetCommitTopic(
+            topic.name,
+            [
+                contract.OffsetCommitPartition(
+                    partition_index=each.partition_index,
+                    committed_offset=each.committed_offset,
+                    committed_leader_epoch=each.committed_leader_epoch,
+                    committed_metadata=each.committed_metadata,
+                )
+                for each in topic.partitions
+            ],
+        )
+        for topic in message.topics
+    ]
+    request = contract.OffsetCommitRequest(
+        generation_id=message.generation_id_or_member_epoch,
+        member_id=message.member_id,
+        group_instance_id=message.group_instance_id,
+        retention_time_ms=message.retention_time_ms,
+        topics=topics,
+        **about(message.group_id),
+    )
+    return [request]
+
+
+def _response(_message: Any, version: int, responses: Responses) -> Any:
+    (response,) = responses
+    topics = _CHANGED.results(version, response.topics)
+    return OffsetCommitResponse(version=version, throttle_time_ms=0, topics=topics)
+
+
+def _refused(asked: contract.OffsetCommitRequest, error: Errors) -> Any:
+    response: Any = asked.refused(error, None)
+    response.topics = refused_topics(asked.topics, error.value)
+    return response
+
+
+API = GroupApi(
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    # From version 10 on topics are named by their ids, which the coordinator does not know.
+    contract.OffsetCommitRequest,
+    _CHANGED.guard,
+    Pair(_requests, _response),
+    results=("topics", "partitions"),
+    too_large=Errors.INVALID_COMMIT_OFFSET_SIZE,
+    refused=_refused,
+    begins_group=lambda commit: commit.generation_id < 0,
+    # Not 15: Java's client would drop the connection with all that is in flight.
+    late=Errors.COORDINATOR_LOAD_IN_PROGRESS,
+)
