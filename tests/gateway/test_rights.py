@@ -123,6 +123,16 @@ def test_each_right_is_asked_for_by_itself(right: Right) -> None:
         assert told == [frozenset(granted)]
 
 
+def test_nothing_is_told_that_was_not_asked_for() -> None:
+    """The answer about a topic names all that may be done to it."""
+    broker = Broker(Right(DESCRIBE, TOPIC, "t"))
+    told = broker.ask(Right(READ, TOPIC, "t"))
+    broker.answer()
+    assert told == [frozenset()]
+    # It is remembered all the same.
+    assert broker.rights.is_granted(Right(DESCRIBE, TOPIC, "t"), 0)
+
+
 @pytest.mark.parametrize(("is_granted", "remembered_s"), [(True, 60), (False, 5)])
 def test_an_answer_is_believed_for_a_while(is_granted: bool, remembered_s: int) -> None:
     (right, *_) = ALL

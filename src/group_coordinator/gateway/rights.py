@@ -131,14 +131,16 @@ class _Remembered(NamedTuple):
 class _Asking:
     """Somebody who asks for some rights."""
 
-    def __init__(self, then: Callable[[frozenset[Right]], None]) -> None:
+    def __init__(self, needed: Iterable[Right], then: Callable[[frozenset[Right]], None]) -> None:
+        self.needed = dict.fromkeys(needed)
         self.then = then
         self.granted: set[Right] = set()
         self.left: deque[_Probe] = deque()
         self.under_way = 0
 
     def learn(self, right: Right, *, is_granted: bool) -> None:
-        if is_granted:
+        # Metadata of a topic tells of all that may be done to it, and not only of what was asked.
+        if is_granted and right in self.needed:
             self.granted.add(right)
 
 
@@ -162,9 +164,9 @@ class Rights:
 
     def ask(self, needed: Iterable[Right], now_s: float, then: Callable[[frozenset[Right]], None]) -> None:
         """Find out which of these rights the client has; `then` gets them, now or later."""
-        asking = _Asking(then)
+        asking = _Asking(needed, then)
         unknown = []
-        for right in dict.fromkeys(needed):
+        for right in asking.needed:
             is_granted = self._remembered(right, now_s)
             if is_granted is not None:
                 asking.learn(right, is_granted=is_granted)
