@@ -1,15 +1,15 @@
-"""The bytes that Kafka's own consumers put into their groups, as far as the coordinator reads them.
+"""The bytes that Kafka's own consumers put into their groups, as far as they are read here.
 
-Subscriptions are opaque to a coordinator, but for those of protocol type `consumer`.
+Subscriptions and assignments are opaque to a coordinator, but for those of protocol type `consumer`.
 
-Source: ConsumerProtocol and ConsumerProtocolSubscription.json of Apache Kafka 4.
+Source: ConsumerProtocol, ConsumerProtocolSubscription.json and ConsumerProtocolAssignment.json of Kafka 4.
 """
 
 from __future__ import annotations
 
 import struct
 
-__all__ = ["CONSUMER", "topics_of"]
+__all__ = ["CONSUMER", "partitions_of", "topics_of"]
 
 CONSUMER = "consumer"
 """Protocol type of Kafka's consumers (ConsumerProtocol.PROTOCOL_TYPE)."""
@@ -32,3 +32,23 @@ def topics_of(metadata: bytes) -> list[str]:
     (user_data_length,) = struct.unpack_from(">i", metadata, position)
     struct.unpack_from(f"{max(user_data_length, 0)}s", metadata, position + 4)
     return topics
+
+
+def partitions_of(assignment: bytes) -> list[tuple[str, int]]:
+    """The topics and partitions in a ConsumerProtocolAssignment, as all its versions begin with version 0.
+
+    No bytes are no partitions. Raises struct.error if it is none.
+    """
+    if not assignment:
+        return []
+    _version, count = struct.unpack_from(">hi", assignment)
+    position, partitions = 6, []
+    for _ in range(count):
+        (length,) = struct.unpack_from(">h", assignment, position)
+        topic, count_of_topic = struct.unpack_from(f">{length}si", assignment, position + 2)
+        position += 2 + length + 4
+        numbers = struct.unpack_from(f">{count_of_topic}i", assignment, position)
+        position += 4 * count_of_topic
+        name = topic.decode(errors="replace")
+        partitions += [(name, number) for number in numbers]
+    return partitions

@@ -13,7 +13,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Newest", "header", "place_in"]
+__all__ = ["PLACE_BITS", "Newest", "header", "next_place", "place_in"]
+
+PLACE_BITS = 21
+"""Two million changes in a millisecond. Until the year 2109 a place has 63 bits, which a state can hold."""
+_LATEST_PLACE = 1 << 62
 
 _PLACE = "place"
 """The header's name. Its value is a decimal number."""
@@ -21,6 +25,14 @@ _KEYS = 200_000
 """A record that comes late is of a batch, and its key has changed lately. By default a batch has so many
 requests, most of which change one key. A batch of commits of many partitions changes more. Then a reader can
 go back in those that it has forgotten, until the coordinator has written their newest records again."""
+
+
+def next_place(now_ms: int, before: int) -> int:
+    """The place of a change at `now_ms`, of a key whose change before was from the place `before`.
+
+    Log time, or one more than the place before: a backlog of an outage is all of one time.
+    """
+    return max(min(now_ms << PLACE_BITS, _LATEST_PLACE), before + 1)
 
 
 def header(place: int) -> tuple[str, bytes]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from group_coordinator.coordinator_state.clocks import Span
+    from group_coordinator.coordinator_state.committed import CommittedOffsets
     from group_coordinator.coordinator_state.config import GroupConfig
     from group_coordinator.coordinator_state.events import Event
     from group_coordinator.coordinator_state.kinds import AnyGroup
@@ -38,6 +39,8 @@ __all__ = [
     "Channel",
     "Output",
     "StepResult",
+    "event_output",
+    "offset_outputs",
     "step",
     "steps",
 ]
@@ -169,7 +172,7 @@ def steps(  # noqa: PLR0913, PLR0917 - the same
             turn.read_bytes += size
         is_full = part.size >= _PART_BYTES or part.records >= _PART_RECORDS
         if len(turn.offsets.changes) >= _PART_OFFSETS:
-            part.outputs += _offset_pictures(turn)
+            part.outputs += offset_outputs(turn.group_id, turn.offsets)
             is_full = True
         if is_full:
             yield part.end()
@@ -181,7 +184,7 @@ def steps(  # noqa: PLR0913, PLR0917 - the same
     if turn.picture_place is not None:
         value = _json(turn.group.picture()) if turn.exists else None
         outputs.append(Output(Channel.GROUPS, key, value, place=turn.picture_place))
-    outputs += _offset_pictures(turn)
+    outputs += offset_outputs(turn.group_id, turn.offsets)
     if not turn.is_known:
         yield part.end(were_due_ms=were_due_ms)
         return
@@ -238,7 +241,7 @@ class _Part:
             self.outputs += [_response(reply) for reply in replies[self._replies_encoded :]]
             self._replies_encoded = len(replies)
         if len(events) > self._events_encoded:
-            self.outputs += [_event(event) for event in events[self._events_encoded :]]
+            self.outputs += [event_output(event) for event in events[self._events_encoded :]]
             self._events_encoded = len(events)
 
     def measure(self) -> int:
@@ -285,7 +288,8 @@ def _response(reply: Reply) -> Output:
     return Output(Channel.RESPONSES, key, _json(response), reply.partition, reply.place)
 
 
-def _event(event: Event) -> Output:
+def event_output(event: Event) -> Output:
+    """The record of an event."""
     return Output(Channel.EVENTS, event.group_id.encode(), _json(event))
 
 
@@ -294,9 +298,10 @@ def _rejected(record: Record, reason: str, config: GroupConfig) -> Output:
     return Output(Channel.REJECTED, rejected.key, _json(rejected))
 
 
-def _offset_pictures(turn: Turn[AnyGroup]) -> Iterator[Output]:
-    for (topic, partition), (offset, place) in turn.offsets.changes.items():
-        key = offset_key(turn.group_id, topic, partition)
-        value = None if offset is None else _json(offset.picture(turn.group_id, topic, partition))
+def offset_outputs(group_id: str, offsets: CommittedOffsets) -> Iterator[Output]:
+    """The records of all offsets of a group that have changed. Clears the changes."""
+    for (topic, partition), (offset, place) in offsets.changes.items():
+        key = offset_key(group_id, topic, partition)
+        value = None if offset is None else _json(offset.picture(group_id, topic, partition))
         yield Output(Channel.OFFSETS, key, value, place=place)
-    turn.offsets.changes.clear()
+    offsets.changes.clear()

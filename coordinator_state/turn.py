@@ -16,6 +16,7 @@ from group_coordinator.coordinator_state.deadlines import Deadlines
 from group_coordinator.coordinator_state.events import ClockCorrected, GroupCreated
 from group_coordinator.coordinator_state.group import DeadlineKind, Group
 from group_coordinator.coordinator_state.layout import UNMEASURED, Layout
+from group_coordinator.coordinator_state.newest import PLACE_BITS, next_place
 from group_coordinator.coordinator_state.outages import NO_OUTAGES
 
 if TYPE_CHECKING:
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Reply", "Turn"]
 
-_PLACE_BITS = 21
-"""Two million changes in a millisecond. Until the year 2109 a place has 63 bits, which a state can hold."""
-_LATEST_PLACE = 1 << 62
 _FRESH_MS = 10_000
 """A reader of pictures has read each that is older than this."""
 _REMEMBERED_MS = 60_000
@@ -243,12 +241,10 @@ class Turn(Generic[GroupT_co]):
     def place(self) -> int:
         """The place of the cause in the log, to be published with what it changes (`newest.py`).
 
-        Log time, or one more than the place of the change before: a backlog of an outage is all of one time.
         A group that is deleted and made again goes on from the places of the former one.
         """
         if self._place is None:
-            at = min(self.now_ms << _PLACE_BITS, _LATEST_PLACE)
-            self._place = self.group.place = max(at, self.group.place + 1)
+            self._place = self.group.place = next_place(self.now_ms, self.group.place)
         return self._place
 
     def reply(self, reply_to: ReplyTo, response: Response, member_id: str = "") -> None:
@@ -258,7 +254,7 @@ class Turn(Generic[GroupT_co]):
     def _pictured(self) -> int | None:
         """The place of the newest picture, if it is new: an older one lacks what is told."""
         place = self._group.pictured if self._group else 0
-        return place if place and self.now_ms - (place >> _PLACE_BITS) < _FRESH_MS else None
+        return place if place and self.now_ms - (place >> PLACE_BITS) < _FRESH_MS else None
 
     def emit(self, event: Event) -> None:
         """Record that `event` happened to the group, and fill in the fields of all events."""

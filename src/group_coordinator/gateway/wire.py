@@ -7,9 +7,13 @@ Before, a length has two bytes for a text and four for an array, and there are n
 from __future__ import annotations
 
 import struct
+from typing import TYPE_CHECKING
 
 from group_coordinator.coordinator_state.config import INT32_MAX
 from group_coordinator.gateway.errors import FrameError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = [
     "COMPACT",
@@ -119,9 +123,20 @@ class Place:
 
     def text(self) -> bytes:
         """Read a text; a null is an empty one."""
+        return self.text_or_null() or b""
+
+    def text_or_null(self) -> bytes | None:
+        """Read a text; None for a null."""
         size = COMPACT if self.is_flexible else 2
         length, start = length_at(self._data, self.at, size, is_nullable=True)
         self.at = within(self._data, start + max(length, 0))
+        return None if length < 0 else self.since(start)
+
+    def octets(self) -> bytes:
+        """Read bytes, which are not null."""
+        size = COMPACT if self.is_flexible else 4
+        length, start = length_at(self._data, self.at, size, is_nullable=False)
+        self.at = within(self._data, start + length)
         return self.since(start)
 
     def end_of_bytes(self) -> int:
@@ -132,12 +147,23 @@ class Place:
 
     def skip_tags(self) -> None:
         """Pass over tagged fields, if there are any in this version."""
+        for _ in self._tags():
+            pass
+
+    def tags(self) -> dict[int, bytes]:
+        """Read the tagged fields by number; none if this version has none."""
+        return {number: self.since(start) for number, start in self._tags()}
+
+    def _tags(self) -> Iterator[tuple[int, int]]:
+        """The number of each tagged field and where it begins; this place is at its end."""
         tags = self.varint() if self.is_flexible else 0
         if tags > MOST_TAGS:
             raise FrameError(f"has {tags} tagged fields in one place, of at most {MOST_TAGS}")
         for _ in range(tags):
-            self.varint()
-            self.skip(self.varint())
+            number, size = self.varint(), self.varint()
+            start = self.at
+            self.skip(size)
+            yield number, start
 
 
 # -- writing -------------------------------------------------------------------------------------------
