@@ -52,6 +52,8 @@ class RebalanceCause(StrEnum):
     SUBSCRIPTION_CHANGED = "subscription_changed"
     LEADER_REJOINED = "leader_rejoined"
     """A leader joins again when the work that it divides has changed."""
+    UNKNOWN = "unknown"
+    """The group was watched at the brokers, whose log does not say it. This coordinator always knows."""
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event"):
@@ -81,7 +83,8 @@ class StateChanged(Event, frozen=True, kw_only=True, tag="state_changed", rename
     """The group moved along one arrow of the state diagram; `reason` is for people.
 
     When a join phase begins, `cause` says why. When the group is Stable or Empty again, `cause` is that of
-    the first one since it was, and `rebalance_ms` how long ago that began.
+    the first one since it was, and `rebalance_ms` how long ago that began. `from_` is empty if nothing is
+    known of the time before.
     """
 
     from_: str
@@ -94,14 +97,14 @@ class StateChanged(Event, frozen=True, kw_only=True, tag="state_changed", rename
 class MemberAdded(Event, frozen=True, kw_only=True, tag="member_added"):
     """A member joined for the first time, `join_phase_ms` after the join phase began.
 
-    0: its join began it. `client_reason`: why, in its own words (KIP-800).
+    0: its join began it; None: that is not known. `client_reason`: why, in its own words (KIP-800).
     """
 
     member_id: str
     group_instance_id: str | None = None
     client_id: str
     client_host: str
-    join_phase_ms: int = 0
+    join_phase_ms: int | None = 0
     client_reason: str | None = None
 
 
@@ -123,7 +126,7 @@ class MemberRejoined(Event, frozen=True, kw_only=True, tag="member_rejoined"):
 class MemberRemoved(Event, frozen=True, kw_only=True, tag="member_removed"):
     """A member was removed. `reason` is one of left, session_expired, not_rejoined, not_synced, group_full.
 
-    `client_reason`: why it left, in its own words (KIP-800).
+    It is unknown of a member at the brokers. `client_reason`: why it left, in its own words (KIP-800).
     """
 
     member_id: str
@@ -131,6 +134,11 @@ class MemberRemoved(Event, frozen=True, kw_only=True, tag="member_removed"):
     client_id: str
     reason: str
     client_reason: str | None = None
+    session_timeout_ms: int | msgspec.UnsetType = msgspec.UNSET
+    """Told if the reason is unknown."""
+    last_commit_ms: int | msgspec.UnsetType = msgspec.UNSET
+    """How long before, an offset of a partition that it owned was last committed. Told if the reason is
+    unknown, and there is such an offset."""
 
 
 class MemberFenced(Event, frozen=True, kw_only=True, tag="member_fenced"):
@@ -204,21 +212,28 @@ class PartitionsOfTopic(msgspec.Struct, frozen=True):
 
 
 class OffsetsCommitted(Event, frozen=True, kw_only=True, tag="offsets_committed"):
-    """Offsets were committed by `member_id`; it is empty for a tool, which is no member."""
+    """Offsets were committed by `member_id`; it is empty for a tool, which is no member.
+
+    It is None if the committer is not known, and may be a member.
+    """
 
     IS_PICTURED: ClassVar[bool] = False
 
-    member_id: str
+    member_id: str | None
     client_id: str
     topics: list[OffsetsOfTopic]
 
 
 class OffsetsDeleted(Event, frozen=True, kw_only=True, tag="offsets_deleted"):
-    """Offsets were deleted, alone or with their group."""
+    """Offsets were deleted, alone or with their group.
+
+    `cause` is "unknown" if they may have expired as well, or have gone with their topic.
+    """
 
     IS_PICTURED: ClassVar[bool] = False
 
     topics: list[PartitionsOfTopic]
+    cause: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class OffsetsExpired(Event, frozen=True, kw_only=True, tag="offsets_expired"):

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["DecisionMetrics"]
 
+_CAUSES = [each for each in RebalanceCause if each is not RebalanceCause.UNKNOWN]
+"""The coordinator knows why its own groups rebalance."""
 _LE = [*(str(bound / 1000) for bound in REBALANCE_BOUNDS_MS), "+Inf"]
 
 
@@ -44,7 +46,7 @@ class DecisionMetrics(Collector):
         yield _total("requests_rejected", "Records that are no requests.", counts.rejected)
         yield _by("event", "events", "Decisions.", counts.events, _tags(AnyEvent))
         yield _by("to", "state_changes", "Moves of groups.", counts.state_changes, GroupState)
-        yield _by("cause", "rebalances", "Join phases begun.", counts.rebalances, RebalanceCause)
+        yield _by("cause", "rebalances", "Join phases begun.", counts.rebalances, _CAUSES)
         yield _rebalance_durations(counts.rebalance_durations, counts.rebalance_ms)
         yield _by("reason", "members_removed", "Members gone.", counts.members_removed, ())
         expired = counts.members_removed["session_expired"]
@@ -82,7 +84,7 @@ def _rebalance_durations(buckets: Counter[tuple[str, int]], sums_ms: Counter[str
         "Time by the log from the first join phase until the group was Stable.",
         labels=["cause"],
     )
-    for cause in map(str, RebalanceCause):
+    for cause in map(str, _CAUSES):
         counts = accumulate(buckets[cause, number] for number in range(len(_LE)))
         family.add_metric([cause], list(zip(_LE, counts, strict=True)), sums_ms[cause] / 1000)
     return family

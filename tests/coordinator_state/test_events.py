@@ -176,7 +176,8 @@ def test_a_static_member_is_replaced() -> None:
 
 
 def test_every_cause_is_tested() -> None:
-    assert len(RebalanceCause) == 7
+    # This coordinator knows them all.
+    assert len(set(RebalanceCause) - {RebalanceCause.UNKNOWN}) == 7
 
 
 def test_a_rebalance_takes_until_the_group_is_stable_again() -> None:

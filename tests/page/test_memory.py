@@ -196,6 +196,15 @@ def test_offsets_that_no_member_committed_are_kept_apart() -> None:
     assert story.transitions == Story.of_events(GROUP, enumerate(events(s))).transitions
 
 
+def test_a_commit_is_not_kept_if_a_member_may_have_made_it() -> None:
+    event = {"event": "offsets_committed", "group_id": GROUP, "client_id": "", "topics": []}
+    memory = Memory()
+    for number, member_id in enumerate([None, "c1-a", ""]):
+        body = event | {"event_id": f"{number}", "member_id": member_id}
+        memory.take_event(number, json.dumps(body).encode())
+    assert [each.event_id for each in memory.events(GROUP)] == ["2"]
+
+
 def reset_to(offset: int) -> list[dict[str, object]]:
     return [{"name": "t", "partitions": [{"partition_index": 0, "committed_offset": offset}]}]
 

@@ -105,6 +105,10 @@ class About(NamedTuple):
         return topic + ("" if self.partition is None else f" AND partition = {self.partition}")
 
 
+_ENDS = "to_state IN ('Stable', 'Empty') AND cause IS NOT NULL"
+"""Whether a transition is the end of a rebalance. How long it took is not known of a group at the brokers."""
+
+
 # -- questions -------------------------------------------------------------------------------------------
 
 
@@ -130,7 +134,7 @@ WITH steps AS (
 ), last_joins AS (
   SELECT generation_id + 1 AS generation_id, at, client_id, join_phase_ms,
     row_number() OVER (PARTITION BY generation_id ORDER BY at DESC, log_offset DESC) AS place
-  FROM joins WHERE {about.group}
+  FROM joins WHERE {about.group} AND join_phase_ms IS NOT NULL
 )
 SELECT began, took_ms, ended_in, cause, reason, steps.generation_id, members,
   client_id AS last_to_join, join_phase_ms AS joined_after_ms
@@ -147,8 +151,8 @@ def _causes(about: About) -> str:
 SELECT cause, count(*) AS rebalances, sum(rebalance_ms) AS total_ms,
   CAST(avg(rebalance_ms) AS BIGINT) AS average_ms, max(rebalance_ms) AS longest_ms
 FROM transitions
-WHERE {about.group} AND rebalance_ms IS NOT NULL AND {about.period.has("at")}
-GROUP BY cause ORDER BY total_ms DESC, cause"""
+WHERE {about.group} AND {_ENDS} AND {about.period.has("at")}
+GROUP BY cause ORDER BY total_ms DESC NULLS LAST, cause"""
 
 
 def _states(about: About) -> str:
@@ -194,7 +198,7 @@ WITH phases AS (
   SELECT client_id, group_instance_id, member_id, join_phase_ms,
     row_number() OVER (PARTITION BY generation_id ORDER BY at DESC, log_offset DESC) AS place,
     lead(join_phase_ms) OVER (PARTITION BY generation_id ORDER BY at DESC, log_offset DESC) AS others_ms
-  FROM joins WHERE {about.group} AND {about.period.has("at")}
+  FROM joins WHERE {about.group} AND join_phase_ms IS NOT NULL AND {about.period.has("at")}
 )
 SELECT client_id, group_instance_id, count(*) AS joins,
   sum(CASE WHEN place = 1 AND others_ms IS NOT NULL THEN 1 ELSE 0 END) AS last_to_join,
@@ -294,7 +298,7 @@ def question_called(name: str) -> Question:
 def fleet(period: Period) -> str:
     """All groups, those that were not Stable for longest first."""
     return f"""\
-SELECT group_id, count(rebalance_ms) AS rebalances, sum(rebalance_ms) AS total_ms,
+SELECT group_id, count(CASE WHEN {_ENDS} THEN at END) AS rebalances, sum(rebalance_ms) AS total_ms,
   max(rebalance_ms) AS longest_ms, max(at) AS last_move
 FROM transitions WHERE {period.has("at")}
 GROUP BY group_id ORDER BY total_ms DESC NULLS LAST, group_id"""

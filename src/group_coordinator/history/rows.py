@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import UNSET
 
 from group_coordinator.coordinator_state.events import (
     AnyEvent,
@@ -101,7 +102,7 @@ class Join(OfRequest, kw_only=True):
     group_instance_id: str | None
     client_id: str
     is_first: bool
-    join_phase_ms: int
+    join_phase_ms: int | None
     client_reason: str | None
 
 
@@ -115,7 +116,10 @@ class GenerationMember(OfEvent, kw_only=True):
 
 
 class OffsetChange(OfRequest, kw_only=True):
-    """An offset was committed, deleted, or expired (`change`). `member_id`: "" if no member did it."""
+    """An offset was committed, deleted, expired, or went for a reason that is not known (`change`).
+
+    `member_id`: "" if no member did it.
+    """
 
     topic: str
     partition: int
@@ -129,7 +133,7 @@ class OffsetChange(OfRequest, kw_only=True):
     @property
     def is_by_hand(self) -> bool:
         """Whether somebody did it who is no member, as a tool that resets offsets."""
-        return self.change != "expired" and not self.member_id
+        return self.change == "deleted" or (self.change == "committed" and self.member_id == "")
 
 
 def rows_of(event: AnyEvent, log_offset: int) -> Iterator[OfEvent]:
@@ -182,7 +186,9 @@ def _offset_changes(
     event: OffsetsCommitted | OffsetsDeleted | OffsetsExpired, common: dict[str, Any]
 ) -> Iterator[OffsetChange]:
     if not isinstance(event, OffsetsCommitted):
-        change = "deleted" if isinstance(event, OffsetsDeleted) else "expired"
+        change = "expired"
+        if isinstance(event, OffsetsDeleted):
+            change = "deleted" if event.cause is UNSET else "gone"
         for gone in event.topics:
             for partition in gone.partition_indexes:
                 yield OffsetChange(**common, topic=gone.name, partition=partition, change=change)

@@ -194,7 +194,7 @@ class Memory:
         if tag is None or value is None:
             return
         is_of_offsets = tag.event in _OF_OFFSETS
-        if is_of_offsets and tag.member_id:
+        if tag.event == "offsets_committed" and tag.member_id != "":
             return
         with self._lock:
             events = self._resets if is_of_offsets else self._events

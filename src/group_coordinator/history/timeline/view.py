@@ -24,6 +24,7 @@ CAUSES = {
     "not_synced": "not synced",
     "subscription_changed": "subscription changed",
     "leader_rejoined": "leader rejoined",
+    "unknown": "for an unknown cause",
 }
 ALWAYS, NEVER = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
