@@ -1,0 +1,218 @@
+"""Records of `__consumer_offsets`: of Kafka's own classes (`Records.java`), and such as nobody writes."""
+
+from __future__ import annotations
+
+import struct
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from group_coordinator.brokers_log.records import (
+    GroupMetadata,
+    OffsetCommit,
+    Unknown,
+    Unreadable,
+    group_key,
+    read_record,
+)
+from group_coordinator.coordinator_state.committed import CommittedOffset
+from group_coordinator.coordinator_state.foreign import MOST_MS
+from group_coordinator.coordinator_state.responses import GroupPicture
+from tests.brokers_log.kafka import Log, M, text
+from tests.depth import cases
+
+GROUP, AT = "größe", 1_700_000_000_123
+
+
+@cache
+def recorded() -> dict[str, bytes]:
+    lines = (Path(__file__).parent / "records.txt").read_text().splitlines()
+    return {name: bytes.fromhex(data) for name, data in (line.split() for line in lines)}
+
+
+def written(name: str) -> GroupPicture:
+    read = read_record(recorded()["key_2"], recorded()[name])
+    assert isinstance(read, GroupMetadata)
+    assert read.group_id == GROUP
+    assert read.written is not None
+    return read.written
+
+
+def committed(name: str, key: str = "key_1") -> CommittedOffset:
+    read = read_record(recorded()[key], recorded()[name])
+    assert isinstance(read, OffsetCommit)
+    assert (read.group_id, read.topic, read.partition) == (GROUP, "orders", 7)
+    assert read.committed is not None
+    return read.committed
+
+
+# -- as Kafka writes them --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", ["key_0", "key_1"])
+def test_a_commit_of_each_version(key: str) -> None:
+    of_all = {"offset": 1 << 40, "metadata": "é", "commit_timestamp_ms": AT}
+    plain = CommittedOffset(**of_all, leader_epoch=-1)
+    assert committed("legacy_offset_0", key) == committed("offset_0", key) == plain
+    assert committed("offset_1", key) == CommittedOffset(
+        **of_all, leader_epoch=-1, expire_timestamp_ms=AT + 1
+    )
+    assert committed("offset_2", key) == plain
+    assert committed("offset_3", key) == CommittedOffset(**of_all, leader_epoch=5)
+    assert committed("offset_4", key) == CommittedOffset(
+        **of_all, leader_epoch=5, topic_id="c6dcd658-de1b-4e38-ada4-bde47ddf6ce6"
+    )
+    unknown = recorded()["offset_4"][:-16] + bytes(16)
+    assert read_record(recorded()[key], unknown)[-1].topic_id == ""
+    assert committed("offset_4_without_topic_id", key) == CommittedOffset(42, -1, "", AT)
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_a_group_of_each_version(version: int) -> None:
+    group = written(f"group_{version}")
+    assert (group.state, group.generation_id, group.leader) == ("Stable", 9, "c1-id")
+    assert (group.protocol_type, group.protocol_name) == ("consumer", "range")
+    assert group.state_timestamp_ms == (AT if version >= 2 else -1)
+    one, two = group.members
+    assert (one.member_id, one.client_id, one.client_host) == ("c1-id", "c1", "/10.0.0.7")
+    assert (one.member_metadata, one.member_assignment) == (b"\0\1", b"\2\3\4")
+    assert (two.member_metadata, two.member_assignment) == (b"", b"\5")
+    assert (one.session_timeout_ms, two.session_timeout_ms) == (45_000, 6_000)
+    # Version 0 has no time for rebalances: it is that of the session then.
+    rebalance = (45_000, 6_000) if version == 0 else (300_000, -1)
+    assert (one.rebalance_timeout_ms, two.rebalance_timeout_ms) == rebalance
+    assert (one.group_instance_id, two.group_instance_id) == (None, "two" if version >= 3 else None)
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_a_group_without_members(version: int) -> None:
+    new = written(f"new_group_{version}")
+    assert (new.state, new.generation_id, new.protocol_type, new.members) == ("Empty", 0, None, [])
+    empty = written(f"empty_group_{version}")
+    assert (empty.state, empty.generation_id, empty.protocol_type) == ("Empty", 3, "consumer")
+    assert (empty.protocol_name, empty.leader) == (None, None)
+
+
+def test_tombstones() -> None:
+    assert read_record(recorded()["key_1"], None) == OffsetCommit(GROUP, "orders", 7, None)
+    assert read_record(recorded()["key_2"], None) == GroupMetadata(GROUP, None)
+
+
+@pytest.mark.parametrize("kind", [3, 4, 5, 6, 7, 8, 10, 11, 15, 16, 17, 23])
+def test_records_of_newer_protocols_are_named(kind: int) -> None:
+    is_group = kind in {3, 11, 17}
+    key = recorded()[f"key_{kind}"]
+    assert read_record(key, b"anything") == Unknown(kind, GROUP, is_group, is_tombstone=False)
+    assert read_record(key, None) == Unknown(kind, GROUP, is_group, is_tombstone=True)
+
+
+def test_the_group_is_told_by_the_key_of_any_record() -> None:
+    keys = [data for name, data in recorded().items() if name.startswith("key_")]
+    assert {group_key(key) for key in keys} == {GROUP.encode()}
+
+
+def test_the_versions_that_are_written_by_hand_are_those_of_kafka() -> None:
+    log = Log(GROUP)
+    assert log.group_key == recorded()["key_2"]
+    assert log.offset_key("orders", 7) == recorded()["key_1"]
+    assert log.group_value("consumer", 3, None, None, (), AT) == recorded()["empty_group_3"]
+
+
+# -- as nobody should ------------------------------------------------------------------------------------
+
+
+def reason(key: bytes | None, value: bytes | None) -> str:
+    read = read_record(key, value)
+    assert isinstance(read, Unreadable)
+    assert "\n" not in read.reason
+    return read.reason
+
+
+def test_a_newer_version_is_not_read() -> None:
+    assert reason(recorded()["key_1"], b"\0\5") == "a value of version 5, and not of 0 to 4"
+    assert reason(recorded()["key_2"], b"\xff\xff") == "a value of version -1, and not of 0 to 4"
+
+
+def test_a_key_that_is_none() -> None:
+    assert reason(None, b"") == "the record has no key"
+    assert reason(b"\0", b"") == "1 bytes are missing"
+    assert [group_key(key) for key in (None, b"", b"\0\2", b"\0\2\0\3ab", b"\0\2\xff\xff")] == [None] * 5
+
+
+@pytest.mark.parametrize("name", [name for name in recorded() if not name.startswith("key_")])
+def test_a_record_that_is_cut_off_is_unreadable(name: str) -> None:
+    key = recorded()["key_1" if "offset" in name else "key_2"]
+    value = recorded()[name]
+    for end in range(len(value)):
+        reason(key, value[:end])
+    for end in range(len(key)):
+        reason(key[:end], value)
+
+
+def test_more_bytes_than_it_needs_are_passed_over() -> None:
+    for version in range(5):
+        key, value = recorded()["key_2"], recorded()[f"group_{version}"]
+        assert read_record(key, value + b"more") == read_record(key, value)
+
+
+@pytest.mark.parametrize("count", [-1, -(2**31), 2, 2**31 - 1])
+def test_a_wrong_number_of_members(count: int) -> None:
+    value = Log.group_value("consumer", 1, "range", "m", [M("m")], AT)
+    at = value.index(struct.pack(">qi", AT, 1)) + 8
+    reason(recorded()["key_2"], value[:at] + struct.pack(">i", count) + value[at + 4 :])
+
+
+@pytest.mark.parametrize("length", [-2, -(2**15), 2**15 - 1])
+def test_a_wrong_length_of_a_text(length: int) -> None:
+    key = struct.pack(">hh", 2, length) + b"g"
+    reason(key, None)
+    assert group_key(key) is None
+
+
+def test_a_null_where_a_text_has_to_be() -> None:
+    value = recorded()["offset_0"][:10] + text(None) + bytes(8)
+    assert "null" in reason(recorded()["key_1"], value)
+
+
+def test_a_text_that_is_not_utf_8_is_read_as_a_broker_reads_it() -> None:
+    read = read_record(struct.pack(">hh", 2, 3) + b"a\xffb", None)
+    assert read == GroupMetadata("a\ufffdb", None)
+
+
+def test_numbers_that_no_reader_takes_are_within_limits() -> None:
+    value = struct.pack(">hqi", 3, 1, -1) + text("") + struct.pack(">q", 2**62)
+    read = read_record(recorded()["key_1"], value)
+    assert isinstance(read, OffsetCommit)
+    assert read.committed is not None
+    assert read.committed.commit_timestamp_ms == MOST_MS
+    group = Log.group_value("consumer", 1, "range", "m", [M("m", session_ms=-1)], -(2**62))
+    metadata = read_record(recorded()["key_2"], group)
+    assert isinstance(metadata, GroupMetadata)
+    assert metadata.written is not None
+    assert metadata.written.state_timestamp_ms == -1
+    assert metadata.written.members[0].session_timeout_ms == 0
+
+
+KEYS = st.sampled_from([data for name, data in recorded().items() if name.startswith("key_")])
+VALUES = st.sampled_from([data for name, data in recorded().items() if not name.startswith("key_")])
+
+
+@pytest.mark.drawn
+@settings(max_examples=cases(2_000, deep=100_000))
+@given(st.none() | st.binary(max_size=60), st.none() | st.binary(max_size=200))
+def test_no_bytes_raise(key: bytes | None, value: bytes | None) -> None:
+    read_record(key, value)
+    group_key(key)
+
+
+@pytest.mark.drawn
+@settings(max_examples=cases(2_000, deep=100_000))
+@given(KEYS, VALUES, st.lists(st.tuples(st.integers(0, 1_000), st.integers(0, 255)), max_size=4))
+def test_no_changed_bytes_raise(key: bytes, value: bytes, changes: list[tuple[int, int]]) -> None:
+    data = bytearray(value)
+    for at, byte in changes:
+        data[at % len(data)] = byte
+    read_record(key, bytes(data))

@@ -1,0 +1,78 @@
+"""The step for a group at the brokers, over any number of batches."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from group_coordinator.brokers_log.step import ObserveConfig, Observed, step
+from group_coordinator.coordinator_state.log import Record
+from group_coordinator.coordinator_state.step import Channel, Output
+from tests.brokers_log.kafka import GROUP
+
+__all__ = ["ALL", "Watching"]
+
+ALL = ObserveConfig(commits_interval_ms=0)
+"""Events tell of each commit."""
+
+
+class Watching:
+    """One group that is watched: its state, and all that was written about it."""
+
+    def __init__(self, config: ObserveConfig = ALL, group: str = GROUP) -> None:
+        self.config, self.group = config, group
+        self.state: bytes | None = None
+        self.deadline_ms: int | None = None
+        self.outputs: list[Output] = []
+        self.skipped: Counter[int] = Counter()
+        self.results: list[Observed] = []
+
+    def read(self, records: Iterable[Record], watermark_ms: int = 0) -> list[dict[str, Any]]:
+        """Take a batch; returns its events."""
+        result = step(self.group.encode(), self.state, records, watermark_ms, self.config)
+        self.state, self.deadline_ms = result.state, result.deadline_ms
+        self.outputs += result.outputs
+        self.skipped += result.skipped
+        self.results.append(result)
+        return [json.loads(each.value or b"") for each in result.outputs if each.channel is Channel.EVENTS]
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        return [json.loads(each.value or b"") for each in self.outputs if each.channel is Channel.EVENTS]
+
+    def newest(self, channel: Channel) -> dict[bytes | None, Any]:
+        """The newest picture of each key; None for a tombstone."""
+        found: dict[bytes | None, Any] = {}
+        places: dict[bytes | None, int] = {}
+        for each in self.outputs:
+            if each.channel is channel:
+                assert each.place is not None
+                assert each.place > places.get(each.key, -1), "places go up"
+                places[each.key] = each.place
+                found[each.key] = None if each.value is None else json.loads(each.value)
+        return found
+
+    @property
+    def picture(self) -> Any:
+        """The newest picture of the group; None: there is none, or a tombstone."""
+        return self.newest(Channel.GROUPS).get(self.group.encode())
+
+
+def kinds(events: Sequence[dict[str, Any]]) -> list[str]:
+    """The events in short."""
+    told = []
+    for event in events:
+        match event["event"]:
+            case "state_changed":
+                told.append(f"{event['from']}>{event['to']}")
+            case "member_added" | "member_removed":
+                told.append(f"{event['event'][7:]} {event['member_id']}")
+            case "member_fenced":
+                told.append(f"fenced {event['member_id']} by {event['replaced_by']}")
+            case "generation_completed":
+                told.append(f"generation {event['generation_id']} of {' '.join(event['members'])}")
+            case kind:
+                told.append(kind)
+    return told
