@@ -36,13 +36,8 @@ from group_coordinator.jobs.kafka_config import kafka_options, python_client_con
 from group_coordinator.jobs.session import create_session
 from group_coordinator.streaming.clock import Clock
 from group_coordinator.streaming.daemon import session_defaults
-from group_coordinator.streaming.function import (
-    INPUT_COLUMNS,
-    OUTPUT_SCHEMA,
-    STATE_SCHEMA,
-    Row,
-    StatefulFunction,
-)
+from group_coordinator.streaming.function import INPUT_COLUMNS, StatefulFunction
+from group_coordinator.streaming.group_function import OUTPUT_SCHEMA, STATE_SCHEMA, Row
 from group_coordinator.streaming.query import per_group, read_log, read_topics
 from group_coordinator.streaming.settings import CoordinatorSettings
 from group_coordinator.streaming.topic_specs import prepare_topics

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import msgspec
 from pyspark import TaskContext
@@ -18,31 +18,24 @@ from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.newest import header
 from group_coordinator.coordinator_state.step import Channel, steps
 from group_coordinator.streaming.decision_log import DecisionLog
+from group_coordinator.streaming.group_function import GroupFunction
 from group_coordinator.streaming.spool import spooled_in_log_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    import pandas as pd
     from pyspark.sql.streaming.state import GroupState
 
     from group_coordinator.coordinator_state.config import GroupConfig
     from group_coordinator.coordinator_state.step import StepResult
+    from group_coordinator.streaming.group_function import Row
     from group_coordinator.streaming.settings import CoordinatorSettings
 
-__all__ = ["INPUT_COLUMNS", "OUTPUT_SCHEMA", "STATE_SCHEMA", "FunctionArguments", "Row", "StatefulFunction"]
+__all__ = ["INPUT_COLUMNS", "FunctionArguments", "StatefulFunction"]
 
 # Few and narrow columns: each costs time for every group of every batch. The append time travels as a
 # number because a timestamp column costs more than twice as much.
 INPUT_COLUMNS = ("partition", "offset", "timestamp_ms", "value")
-# As Spark's sink wants them: another node of the plan above the stateful operator takes time in each batch.
-OUTPUT_SCHEMA = (
-    "topic STRING, key BINARY, value BINARY, partition INT, headers ARRAY<STRUCT<key STRING, value BINARY>>"
-)
-_OUTPUT_COLUMNS = ["topic", "key", "value", "partition", "headers"]
-Row = tuple[str, bytes | None, bytes | None, int | None, list[tuple[str, bytes]] | None]
-"""A row of `OUTPUT_SCHEMA`."""
-STATE_SCHEMA = "group BINARY"
 _LOOK_AGAIN_MS = 3_000
 """The time after which a group of a partition that stands still is looked at again if it was due."""
 
@@ -114,12 +107,14 @@ _FULL_ANSWERS = 8
 """A task answers the questions about so many groups in full; about any further group it answers one."""
 
 
-class StatefulFunction:
+class StatefulFunction(GroupFunction):
     """The function for `applyInPandasWithState`, keyed by the record key.
 
     `count` is told what each call has decided, for the metrics. Spark makes one for each task, and gives it
     the groups in the order of their keys. So a batch that runs again gives the same answers.
     """
+
+    INPUT_COLUMNS: ClassVar[tuple[str, ...]] = INPUT_COLUMNS
 
     def __init__(self, arguments: FunctionArguments, count: Callable[[StepResult], None]) -> None:
         self._arguments = arguments
@@ -128,25 +123,10 @@ class StatefulFunction:
         self._count = count
         self._log = DecisionLog(arguments.log_level, arguments.log_format)
 
-    def __call__(
-        self, key: tuple[bytes | None], frames: Iterable[pd.DataFrame], state: GroupState
-    ) -> Iterator[pd.DataFrame]:
-        """As Spark calls it."""
-        # The project's own worker does without, and need not take the time to import it.
-        import pandas as pd  # noqa: PLC0415
-
-        for rows in self.parts(key, chain.from_iterable(map(_plain, frames)), state):
-            if rows:
-                # dtype object keeps a missing partition a null instead of making the column float.
-                yield pd.DataFrame(rows, columns=_OUTPUT_COLUMNS, dtype=object)
-
     def parts(
         self, key: tuple[bytes | None], records: Iterable[tuple[Any, ...]], state: GroupState
     ) -> Iterator[list[Row]]:
-        """Do the same without pandas, for the project's own worker: `records` have `INPUT_COLUMNS`.
-
-        All parts have to be taken: `state` is as it is to be after the last one.
-        """
+        """See `GroupFunction`."""
         arguments = self._arguments
         raw_key = None if key[0] is None else bytes(key[0])
         known = self._known.of(raw_key, state.getCurrentProcessingTimeMs(), state.getCurrentWatermarkMs())
@@ -216,7 +196,3 @@ def _look_again(state: GroupState) -> None:
     if state.exists:
         state.update(tuple(state.get))
         state.setTimeoutTimestamp(state.getCurrentWatermarkMs() + _LOOK_AGAIN_MS)
-
-
-def _plain(frame: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
-    return zip(*(frame[name].tolist() for name in INPUT_COLUMNS), strict=True)

@@ -20,7 +20,8 @@ from pyspark.sql.streaming.state import GroupStateTimeout
 
 from group_coordinator.coordinator_state.log import PROBE
 from group_coordinator.jobs.kafka_config import kafka_options
-from group_coordinator.streaming.function import INPUT_COLUMNS, OUTPUT_SCHEMA, STATE_SCHEMA, StatefulFunction
+from group_coordinator.streaming.function import INPUT_COLUMNS, StatefulFunction
+from group_coordinator.streaming.group_function import OUTPUT_SCHEMA, STATE_SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -8,7 +8,7 @@ once, and each group gets its slice of them. The results of all groups are made 
     dump_stream:  rows and states of many groups, as lists ─► record batch
 
 The wire, and so all that the JVM sees, is the same. It leans on pyspark's internals, so it is only used with
-the versions that it was tested with; with others, for functions that are not the coordinator's, and with
+the versions that it was tested with; with others, for functions that are not this project's, and with
 `spark.python.daemon.module = pyspark.daemon`, the way is pyspark's own.
 """
 
@@ -32,20 +32,19 @@ from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.streaming.state import GroupState
 from pyspark.util import PythonEvalType
 
-from group_coordinator.streaming.function import INPUT_COLUMNS, StatefulFunction
+from group_coordinator.streaming.group_function import GroupFunction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from pyspark.sql.types import StructType
 
-    from group_coordinator.streaming.function import Row
+    from group_coordinator.streaming.group_function import Row
 
 __all__ = ["install"]
 
 _BATCH_BYTES = 16_000_000
 _BATCH_ROWS = 10_000
-_READ = frozenset({"key", *INPUT_COLUMNS})
 
 # Neither typed nor meant for others (see `TESTED_VERSIONS`).
 _worker: Any = pyspark.worker
@@ -73,10 +72,14 @@ class _Decided(NamedTuple):
 
 
 class _Serializer:
-    """Reads and writes a task of the coordinator's function as `pysparks` serializer would."""
+    """Reads and writes a task of this project's function as `pysparks` serializer would.
 
-    def __init__(self, pysparks: Any) -> None:
+    `columns`: those of a record that the function reads.
+    """
+
+    def __init__(self, pysparks: Any, columns: tuple[str, ...]) -> None:
         self._pysparks = pysparks
+        self._read = frozenset({"key", *columns})
 
     def load_stream(self, stream: IO[bytes]) -> Iterator[tuple[Any, GroupState]]:
         """Give each group's chunks, to be read before the next group's, and its state."""
@@ -94,7 +97,7 @@ class _Serializer:
         for batch in pa.ipc.open_stream(stream):
             names = batch.schema.names[:-1]
             columns = [
-                _Column(name, column.to_pylist() if name in _READ else [None] * batch.num_rows)
+                _Column(name, column.to_pylist() if name in self._read else [None] * batch.num_rows)
                 for name, column in zip(names, batch.columns, strict=False)
             ]
             infos = batch.columns[-1].to_pylist()
@@ -183,21 +186,25 @@ def _structs(schema: StructType, rows: list[Any], length: int) -> pa.StructArray
 class _Decide:
     """What pyspark calls for each group: with key columns, chunks of the other columns, and the state."""
 
-    function: StatefulFunction
+    function: GroupFunction
     schema: StructType
 
     def __call__(self, keys: list[_Column], chunks: Iterable[list[_Column]], state: GroupState) -> _Decided:
         # Of a group that has timed out there is one row, of nulls.
-        records = () if state.hasTimedOut else chain.from_iterable(map(_records, chunks))
+        records = () if state.hasTimedOut else chain.from_iterable(map(self._records, chunks))
         parts = self.function.parts(tuple(values[0] for _, values in keys), records, state)
         return _Decided(parts, state, self.schema)
 
+    def _records(self, columns: list[_Column]) -> Iterator[tuple[Any, ...]]:
+        by_name = dict(columns)
+        return zip(*(by_name[name] for name in self.function.INPUT_COLUMNS), strict=True)
+
 
 def _wrap(function: Callable[..., Any], schema: StructType, runner_conf: Any) -> Callable[..., Any]:
-    """pyspark's, but `_Decide` if the function is the coordinator's."""
+    """pyspark's, but `_Decide` if the function is this project's."""
     # pyspark has wrapped it before, in a function that gives no way to what is in it.
     ours = inspect.getclosurevars(function).nonlocals.get("f")
-    if isinstance(ours, StatefulFunction):
+    if isinstance(ours, GroupFunction):
         return _Decide(ours, schema)
     return _pysparks_wrap(function, schema, runner_conf)  # type: ignore[no-any-return]
 
@@ -207,14 +214,10 @@ def _read_udfs(pickler: Any, infile: IO[bytes], eval_type: int, *conf: Any) -> t
     function, profiler, reading, writing = _pysparks_read_udfs(pickler, infile, eval_type, *conf)
     if eval_type == PythonEvalType.SQL_GROUPED_MAP_PANDAS_UDF_WITH_STATE:
         mapper = inspect.getclosurevars(function).nonlocals["mapper"]
-        if isinstance(inspect.getclosurevars(mapper).nonlocals["f"], _Decide):
-            reading = writing = _Serializer(writing)
+        decide = inspect.getclosurevars(mapper).nonlocals["f"]
+        if isinstance(decide, _Decide):
+            reading = writing = _Serializer(writing, decide.function.INPUT_COLUMNS)
     return function, profiler, reading, writing
-
-
-def _records(columns: list[_Column]) -> Iterator[tuple[Any, ...]]:
-    by_name = dict(columns)
-    return zip(*(by_name[name] for name in INPUT_COLUMNS), strict=True)
 
 
 def install() -> None:

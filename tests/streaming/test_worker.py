@@ -31,7 +31,8 @@ from group_coordinator.coordinator_state.deadlines import LATEST_MS
 from group_coordinator.coordinator_state.step import StepResult
 from group_coordinator.jobs.java import TESTED_VERSIONS
 from group_coordinator.streaming import worker
-from group_coordinator.streaming.function import INPUT_COLUMNS, OUTPUT_SCHEMA, STATE_SCHEMA, StatefulFunction
+from group_coordinator.streaming.function import INPUT_COLUMNS, StatefulFunction
+from group_coordinator.streaming.group_function import OUTPUT_SCHEMA, STATE_SCHEMA
 from tests.depth import cases
 from tests.streaming.test_function import ARGUMENTS, join, rows_of, stepped
 
