@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from group_coordinator.coordinator_state.step import StepResult
+    from group_coordinator.jobs.settings import JobSettings
     from group_coordinator.streaming.function import FunctionArguments
     from group_coordinator.streaming.settings import CoordinatorSettings
 
@@ -76,7 +77,7 @@ def start_query(
     return stream.start()
 
 
-def writing(rows: DataFrame, settings: CoordinatorSettings, name: str, checkpoint: str) -> DataStreamWriter:
+def writing(rows: DataFrame, settings: JobSettings, name: str, checkpoint: str) -> DataStreamWriter:
     """Return the writer that starts a query of that name, which writes `rows` to Kafka."""
     return (
         rows.writeStream.queryName(name)

@@ -26,9 +26,19 @@ if TYPE_CHECKING:
 
     from kafka.admin import KafkaAdminClient
 
+    from group_coordinator.jobs.settings import JobSettings
     from group_coordinator.streaming.settings import CoordinatorSettings
 
-__all__ = ["TopicError", "TopicNote", "TopicSpec", "examine_topics", "prepare_topics", "topic_specs"]
+__all__ = [
+    "TopicError",
+    "TopicNote",
+    "TopicSpec",
+    "examine_topics",
+    "picture_specs",
+    "prepare",
+    "prepare_topics",
+    "topic_specs",
+]
 
 _HOUR_MS = 3_600_000
 _BATCH_BYTES = 1_048_588
@@ -70,11 +80,9 @@ def topic_specs(settings: CoordinatorSettings) -> list[TopicSpec]:
     }
     requests = append_time | {"max.message.bytes": settings.group.max_request_record_bytes}
     large: dict[str, str | int] = {"max.message.bytes": largest, "cleanup.policy": "delete"}
-    compacted = large | {"cleanup.policy": "compact"}
     # Others than the coordinator write there, in batches as large as a topic takes by default.
     batches = {"max.message.bytes": str(max(_BATCH_BYTES, settings.group.max_request_record_bytes))}
     hour, day = _kept_for(_HOUR_MS, _HOUR_MS), _kept_for(24 * _HOUR_MS, _HOUR_MS)
-    week = _kept_for(7 * 24 * _HOUR_MS, 24 * _HOUR_MS)
     # The coordinator checks each, which also takes a right.
     write = (ACLOperation.WRITE, ACLOperation.DESCRIBE_CONFIGS)
     read = (ACLOperation.READ, ACLOperation.DESCRIBE_CONFIGS)
@@ -89,10 +97,29 @@ def topic_specs(settings: CoordinatorSettings) -> list[TopicSpec]:
             for topic in settings.response_topics
         ),
         # Read for the metrics, and for what a coordinator that was superseded may still write.
-        TopicSpec(settings.topics_groups, of_requests, compacted, {}, both),
-        TopicSpec(settings.topics_offsets, of_requests, compacted, {}, both),
-        TopicSpec(settings.topics_events, of_requests, large, week, write),
+        *picture_specs(settings, ACLOperation.READ),
         TopicSpec(settings.topics_rejected, 1, large, day, write),
+    ]
+
+
+def picture_specs(settings: JobSettings, *operations: ACLOperation) -> list[TopicSpec]:
+    """Return what the topics of pictures, committed offsets and events must be like.
+
+    `operations`: what is done with the first two besides writing.
+    """
+    number = settings.requests_partitions
+    large: dict[str, str | int] = {
+        "max.message.bytes": settings.group.max_record_bytes,
+        "cleanup.policy": "delete",
+    }
+    compacted = large | {"cleanup.policy": "compact"}
+    week = _kept_for(7 * 24 * _HOUR_MS, 24 * _HOUR_MS)
+    # Each is checked, which also takes a right.
+    write = (ACLOperation.WRITE, ACLOperation.DESCRIBE_CONFIGS)
+    return [
+        TopicSpec(settings.topics_groups, number, compacted, {}, (*operations, *write)),
+        TopicSpec(settings.topics_offsets, number, compacted, {}, (*operations, *write)),
+        TopicSpec(settings.topics_events, number, large, week, write),
     ]
 
 
@@ -110,12 +137,18 @@ class _Found(NamedTuple):
 
 
 def prepare_topics(settings: CoordinatorSettings, client_config: Mapping[str, Any]) -> dict[str, int]:
+    """Prepare the coordinator's topics, as `prepare` does."""
+    return prepare(topic_specs(settings), settings, client_config)
+
+
+def prepare(
+    specs: list[TopicSpec], settings: JobSettings, client_config: Mapping[str, Any]
+) -> dict[str, int]:
     """Create missing topics if the settings say so, check all, and return their numbers of partitions.
 
-    Raises `TopicError` for topics that are missing, unsuitable or not the coordinator's to use, or if the
-    brokers cannot be reached.
+    Raises `TopicError` for topics that are missing, unsuitable or not this job's to use, or if the brokers
+    cannot be reached.
     """
-    specs = topic_specs(settings)
     try:
         with admin_client(client_config) as admin:
             partitions = _partitions(admin, specs)
@@ -226,7 +259,7 @@ def _spelled(operation: ACLOperation) -> str:
 
 
 def _as_the_others(
-    missing: list[TopicSpec], partitions: Mapping[str, int], settings: CoordinatorSettings
+    missing: list[TopicSpec], partitions: Mapping[str, int], settings: JobSettings
 ) -> list[TopicSpec]:
     """Give new topics of responses as many partitions as the ones have that are there."""
     there = [partitions[topic] for topic in settings.response_topics if topic in partitions]

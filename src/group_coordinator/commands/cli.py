@@ -23,6 +23,7 @@ from group_coordinator.commands.groups.command import groups
 from group_coordinator.commands.history.command import history
 from group_coordinator.commands.measure_lag import measure_lag
 from group_coordinator.commands.member.command import member
+from group_coordinator.commands.observe import observe
 from group_coordinator.commands.output import open_streams, refuse_other_bytes, tell, why_refused
 from group_coordinator.commands.run import run
 from group_coordinator.commands.terminal import fail
@@ -82,6 +83,7 @@ for command in (
     groups,
     measure_lag,
     checkpoint,
+    observe,
     write_history,
     history,
     events,

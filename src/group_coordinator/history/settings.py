@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -16,6 +16,8 @@ class HistorySettings(JobSettings, frozen=True, kw_only=True):
 
     history_path: str = ""
     """Directory or object-store URI of the tables that `write-history` writes and `history` asks."""
+    brokers_history_path: str = ""
+    """The same for groups at the brokers (`of`)."""
     history_interval_ms: Positive = 30_000
     """Time between the starts of two batches of the history, in ms."""
     history_max_events: Positive = 200_000
@@ -26,3 +28,8 @@ class HistorySettings(JobSettings, frozen=True, kw_only=True):
     """Days that the history reaches back; 0: for ever."""
     history_metrics_port: Port = 9466
     """Port of the Prometheus endpoint of `write-history`; 0: any free one, -1: none."""
+
+    @property
+    def of_brokers(self) -> dict[str, Any]:
+        """The settings that have another value for groups at the brokers."""
+        return {**super().of_brokers, "history_path": self.brokers_history_path}

@@ -30,12 +30,13 @@ class Activity(Enum):
     CATCHING_UP = "catching up with the log"
     COORDINATING = "coordinating"
     WRITING_HISTORY = "writing the history"
+    OBSERVING = "watching groups at the brokers"
     RESTARTING = "restarting the query"
     WAITING_FOR_KAFKA = "waiting for Kafka"
     STOPPING = "stopping"
 
 
-_AT_WORK = (Activity.COORDINATING, Activity.WRITING_HISTORY)
+_AT_WORK = (Activity.COORDINATING, Activity.WRITING_HISTORY, Activity.OBSERVING)
 _AS_GOOD = (Activity.STANDING_BY, Activity.WARM)
 """One that is not warm takes over as well, and answers some seconds later."""
 _HAS_BATCHES = (*_AT_WORK, Activity.CATCHING_UP)

@@ -56,6 +56,8 @@ _RESPONSES_PREFIX = "responses.topics."
 DEFAULT_HEAP = "1g"
 """`spark.driver.memory` and `spark.executor.memory`, if they are not given. Both are Spark's own defaults."""
 
+_OF = "coordinator", "brokers"
+
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 Port = Annotated[int, msgspec.Meta(ge=-1, le=65535)]
 
@@ -96,6 +98,18 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, for
     """Topic of records that are no requests."""
     topics_lag: str = LAG
     """Topic of measurements of lag, which `measure-lag` writes; empty: it is neither written nor read."""
+
+    of: str = "coordinator"
+    """Groups that a command is about: those of the coordinator, or those at the brokers, as `observe` sees
+    them (brokers). Then the next four topics take the place of those above."""
+    brokers_topics_groups: str = "brokers.groups"
+    """Topic with the newest picture of each group at the brokers."""
+    brokers_topics_offsets: str = "brokers.offsets"
+    """Topic with the newest committed offsets of groups at the brokers."""
+    brokers_topics_events: str = "brokers.events"
+    """Topic of all that happens to groups at the brokers."""
+    brokers_topics_lag: str = "brokers.lag"
+    """Topic of measurements of the lag of groups at the brokers."""
 
     create_topics: bool = False
     """Create the topics that are missing."""
@@ -156,6 +170,9 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, for
             raise SettingsError(str(error)) from None
         values, group = names.sorted(given)
         settings: Self = _convert(values, cls)
+        check_word(settings, "of", *_OF)
+        if settings.of == "brokers":
+            settings = msgspec.structs.replace(settings, **settings.of_brokers)
         for name in cls.NEEDED if needed is None else needed:
             if not getattr(settings, name.replace(".", "_")):
                 raise SettingsError(
@@ -179,6 +196,16 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, for
             raise SettingsError(
                 f"responses.topics names {min(taken)}, where the coordinator has something else: name another"
             )
+
+    @property
+    def of_brokers(self) -> dict[str, Any]:
+        """The settings that have another value for groups at the brokers."""
+        return {
+            "topics_groups": self.brokers_topics_groups,
+            "topics_offsets": self.brokers_topics_offsets,
+            "topics_events": self.brokers_topics_events,
+            "topics_lag": self.brokers_topics_lag,
+        }
 
     @property
     def response_topics(self) -> tuple[str, ...]:

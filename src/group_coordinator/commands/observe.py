@@ -1,0 +1,67 @@
+"""`group-coordinator observe`: watch the groups that are at the brokers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from group_coordinator.commands.terminal import (
+    bootstrap_option,
+    config_option,
+    need_spark,
+    overriding,
+    set_option,
+)
+
+__all__ = ["observe"]
+
+
+@click.command("observe")
+@bootstrap_option()
+@click.option("--checkpoint", help="Directory or object-store URI for its state.")
+@config_option()
+@click.option("--create-topics", is_flag=True, default=None, help="Create the topics that are missing.")
+@click.option(
+    "--metrics-port", type=int, help="Port for Prometheus; 0: any free one, -1: none.  [default: 9470]"
+)
+@set_option("observe.offsets=false or kafka.security.protocol=SSL")
+def observe(
+    *,
+    bootstrap_servers: str | None,
+    checkpoint: str | None,
+    config: Path | None,
+    create_topics: bool | None,
+    metrics_port: int | None,
+    assignments: tuple[str, ...],
+) -> None:
+    """Watch the groups that are at the brokers until SIGTERM or Ctrl-C.
+
+    The job reads the brokers' own log of groups, __consumer_offsets, and changes nothing for anybody. It
+    writes events, pictures of groups and committed offsets into topics of its own. With --of brokers the
+    other commands show what is in these.
+
+    \b
+    group-coordinator observe --bootstrap-server kafka:9092 --create-topics --checkpoint /var/lib/gc-observe
+    group-coordinator events --follow --of brokers
+    """  # noqa: D301 - click's mark for a block that is not to be wrapped is this very character
+    need_spark()
+    from group_coordinator.commands.settings import job, job_settings
+    from group_coordinator.deploy.jars import JarError
+    from group_coordinator.jobs.signals import exiting_on_sigterm
+    from group_coordinator.observe.errors import ObserveError
+    from group_coordinator.observe.service import observe as watch
+    from group_coordinator.observe.settings import ObserveSettings
+    from group_coordinator.streaming.topic_specs import TopicError
+
+    options = {
+        "bootstrap.servers": bootstrap_servers,
+        "observe.checkpoint": checkpoint,
+        "create.topics": create_topics,
+        "observe.metrics.port": metrics_port,
+        "of": "brokers",
+    }
+    with exiting_on_sigterm():
+        settings = job_settings(ObserveSettings, config, overriding(options, assignments))
+        with job(settings, ObserveError, TopicError, JarError) as tell:
+            watch(settings, tell, progress=True)

@@ -1,0 +1,87 @@
+"""The stateful function, between Spark's `GroupState` and the pure `step` of groups at the brokers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from group_coordinator.brokers_log.step import ObserveConfig, step
+from group_coordinator.coordinator_state.log import Record
+from group_coordinator.coordinator_state.newest import header
+from group_coordinator.coordinator_state.step import Channel
+from group_coordinator.streaming.group_function import GroupFunction
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from pyspark.sql.streaming.state import GroupState
+
+    from group_coordinator.observe.seen import Seen
+    from group_coordinator.streaming.group_function import Row
+
+__all__ = ["INPUT_COLUMNS", "TOPIC", "FunctionArguments", "ObserveFunction"]
+
+TOPIC = "__consumer_offsets"
+INPUT_COLUMNS = ("partition", "offset", "timestamp_ms", "record_key", "value")
+
+
+class FunctionArguments(NamedTuple):
+    """The arguments of the function, which are shipped to the Python workers.
+
+    `largest`: bytes that a record may have in any of the topics.
+    """
+
+    config: ObserveConfig
+    topics: dict[Channel, str]
+    largest: int
+
+
+class ObserveFunction(GroupFunction):
+    """The function for `applyInPandasWithState`, keyed by the bytes of the group's id.
+
+    `count` is told what each call has seen. Nothing expires here, so time is no matter of promises. The time
+    of the batch, which Spark keeps with its plan, only says when commits are told that nothing has followed.
+    """
+
+    INPUT_COLUMNS: ClassVar[tuple[str, ...]] = INPUT_COLUMNS
+
+    def __init__(self, arguments: FunctionArguments, count: Callable[[Seen], None]) -> None:
+        self._arguments = arguments
+        self._count = count
+
+    def parts(
+        self, key: tuple[bytes | None], records: Iterable[tuple[Any, ...]], state: GroupState
+    ) -> Iterator[list[Row]]:
+        """See `GroupFunction`."""
+        arguments = self._arguments
+        now_ms = state.getCurrentProcessingTimeMs()
+        observed = step(
+            b"" if key[0] is None else bytes(key[0]),
+            bytes(state.get[0]) if state.exists else None,
+            (Record(TOPIC, *record) for record in records),
+            now_ms,
+            arguments.config,
+        )
+        seen: Seen = Counter()
+        for event in observed.events:
+            seen["events", str(event.__struct_config__.tag)] += 1
+        for kind, count in observed.skipped.items():
+            seen["skipped_records", str(kind)] += count
+        for _, unreadable in observed.unreadable:
+            seen["unreadable_records", unreadable.reason] += 1
+        rows: list[Row] = []
+        for channel, record_key, value, partition, place in observed.outputs:
+            if value is not None and len(value) > arguments.largest:
+                # It would end the query, again and again.
+                seen["unwritten_records", channel.value] += 1
+                continue
+            headers = None if place is None else [header(place)]
+            rows.append((arguments.topics[channel], record_key, value, partition, headers))
+        self._count(seen)
+        yield rows
+        if observed.state is not None:
+            state.update((observed.state,))
+            if observed.deadline_ms is not None:
+                state.setTimeoutDuration(max(observed.deadline_ms - now_ms, 1))
+        elif state.exists:
+            state.remove()

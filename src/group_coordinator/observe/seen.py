@@ -1,0 +1,58 @@
+"""The counts of what the query has seen: made on the executors, added up on the driver."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.registry import Collector
+from pyspark import AccumulatorParam
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from prometheus_client.core import Metric
+
+__all__ = ["Seen", "SeenMetrics", "SeenParam"]
+
+Seen = Counter[tuple[str, str]]
+"""How often something of a kind was seen: (events, records skipped, unreadable or too large; which)."""
+
+
+class SeenParam(AccumulatorParam[Seen]):
+    """Adds up what tasks have seen."""
+
+    def zero(self, value: Seen) -> Seen:  # noqa: ARG002 - as Spark calls it
+        """Return nothing seen."""
+        return Counter()
+
+    def addInPlace(self, value1: Seen, value2: Seen) -> Seen:  # noqa: N802 - Spark's name
+        """Return both together, and leave the first as it is: another thread may be reading it."""
+        return value1 + value2
+
+
+class SeenMetrics(Collector):
+    """The metrics of what was seen. `seen` returns the counts so far."""
+
+    def __init__(self, seen: Callable[[], Seen]) -> None:
+        self._seen = seen
+
+    def collect(self) -> Iterator[Metric]:
+        """Make the metrics."""
+        seen = self._seen()
+        for what, label, documentation in (
+            ("events", "event", "Events that were told of groups at the brokers."),
+            ("skipped_records", "kind", "Records of kinds that are not read, by the number of their kind."),
+            (
+                "unreadable_records",
+                "reason",
+                "Records that could not be read: of a newer version, or damaged.",
+            ),
+            ("unwritten_records", "channel", "Records that were too large for their topic, and left out."),
+        ):
+            family = CounterMetricFamily(f"group_coordinator_observed_{what}", documentation, labels=[label])
+            for (of, name), count in sorted(seen.items()):
+                if of == what:
+                    family.add_metric([name], count)
+            yield family
