@@ -229,6 +229,22 @@ class HistoryJob(Process):
         )
 
 
+class ObserveJob(Process):
+    """`group-coordinator observe`, into topics of this name, with its checkpoint in `directory`."""
+
+    def __init__(self, bootstrap_servers: str, directory: Path, name: str, *arguments: str) -> None:
+        self.checkpoint = directory / "observed"
+        self.topics = {topic: f"{name}.{topic}" for topic in ("groups", "offsets", "events")}
+        settings = {f"brokers.topics.{topic}": it for topic, it in self.topics.items()}
+        super().__init__(
+            directory,
+            *("observe", "--bootstrap-server", bootstrap_servers, "--checkpoint", str(self.checkpoint)),
+            *("--create-topics", "--metrics-port", "0"),
+            *set_all(settings | {"spark.driver.memory": "768m"}),
+            *arguments,
+        )
+
+
 def gated_python(directory: Path) -> tuple[Path, Path]:
     """A Python for Spark's workers that begins when a file is there; both paths."""
     python, gate = directory / "python", directory / "gate"

@@ -70,9 +70,10 @@ class Unknown(NamedTuple):
 
 
 class Unreadable(NamedTuple):
-    """A record that cannot be read, or is of a newer version; `reason` is one line."""
+    """A record that cannot be read, for `reason`, which is one line. `is_newer`: its version is not known."""
 
     reason: str
+    is_newer: bool = False
 
 
 T = TypeVar("T")
@@ -104,8 +105,14 @@ def read_record(key: bytes | None, value: bytes | None) -> AnyRecord:
         if kind == _GROUP_METADATA:
             return GroupMetadata(group_id, _read(value, partial(_group, group_id)))
         return Unknown(kind, group_id, kind in _GROUPS_OF_NEWER_PROTOCOLS, value is None)
+    except _NewerError as error:
+        return Unreadable(str(error), is_newer=True)
     except FrameError as error:
         return Unreadable(str(error))
+
+
+class _NewerError(FrameError):
+    """The value is of a version that is not known."""
 
 
 # -- values ----------------------------------------------------------------------------------------------
@@ -116,7 +123,7 @@ def _read(value: bytes | None, read: Callable[[Place, int], T]) -> T | None:
         return None
     version = Place(value, is_flexible=False).number(2)
     if not 0 <= version <= _NEWEST_VALUE:
-        raise FrameError(f"a value of version {version}, and not of 0 to {_NEWEST_VALUE}")
+        raise _NewerError(f"a value of version {version}, and not of 0 to {_NEWEST_VALUE}")
     return read(Place(value, is_flexible=version >= _FLEXIBLE, at=2), version)
 
 

@@ -68,7 +68,7 @@ class ObserveFunction(GroupFunction):
         for kind, count in observed.skipped.items():
             seen["skipped_records", str(kind)] += count
         for _, unreadable in observed.unreadable:
-            seen["unreadable_records", unreadable.reason] += 1
+            seen["unreadable_records", "newer version" if unreadable.is_newer else "damaged"] += 1
         rows: list[Row] = []
         for channel, record_key, value, partition, place in observed.outputs:
             if value is not None and len(value) > arguments.largest:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
-__all__ = ["Seen", "SeenMetrics", "SeenParam"]
+__all__ = ["Missed", "Seen", "SeenMetrics", "SeenParam"]
 
 Seen = Counter[tuple[str, str]]
 """How often something of a kind was seen: (events, records skipped, unreadable or too large; which)."""
@@ -30,6 +30,31 @@ class SeenParam(AccumulatorParam[Seen]):
     def addInPlace(self, value1: Seen, value2: Seen) -> Seen:  # noqa: N802 - Spark's name
         """Return both together, and leave the first as it is: another thread may be reading it."""
         return value1 + value2
+
+
+_SAID_S = 60.0
+_MISSED = {
+    "unreadable_records": "records that cannot be read",
+    "unwritten_records": "records that are too large for their topic",
+}
+
+
+class Missed:
+    """What was seen and could not be told, for people, at most once a minute."""
+
+    def __init__(self) -> None:
+        self._told: Seen = Counter()
+        self._next_s = 0.0
+
+    def look(self, seen: Seen, now_s: float) -> str:
+        """Return what has been added since something was told, if it is to be told now; otherwise nothing."""
+        if now_s < self._next_s:
+            return ""
+        missed = Counter({key: count for key, count in seen.items() if key[0] in _MISSED})
+        added = missed - self._told
+        if added:
+            self._told, self._next_s = missed, now_s + _SAID_S
+        return ", ".join(f"{count} {_MISSED[what]} ({which})" for (what, which), count in added.items())
 
 
 class SeenMetrics(Collector):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import time
 from collections import Counter
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
@@ -30,7 +31,7 @@ from group_coordinator.observe.errors import ObserveError
 from group_coordinator.observe.function import TOPIC, FunctionArguments
 from group_coordinator.observe.identity import claim_checkpoint
 from group_coordinator.observe.query import QUERY_NAME, USE_CONSUMER, start_query
-from group_coordinator.observe.seen import Seen, SeenMetrics, SeenParam
+from group_coordinator.observe.seen import Missed, Seen, SeenMetrics, SeenParam
 from group_coordinator.streaming.daemon import daemon_defaults
 from group_coordinator.streaming.topic_specs import picture_specs, prepare
 
@@ -178,7 +179,10 @@ def _watch(
         seen.add,
     )
     say(f"watching the groups at {settings.bootstrap_servers}")
+    missed = Missed()
     while query.isActive and not stopping.wait(_LOOK_S):
+        if what := missed.look(seen.value, time.monotonic()):
+            _log.warning("the brokers have records of which nothing is told: %s", what)
         # A first batch may have far to go.
         health.does(Activity.OBSERVING, math.inf if batches.groups is None else _HANGS_MS)
     health.does(Activity.STOPPING)
