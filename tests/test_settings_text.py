@@ -17,6 +17,7 @@ from group_coordinator.gateway.settings import GatewaySettings
 from group_coordinator.history.settings import HistorySettings
 from group_coordinator.jobs.settings import JobSettings
 from group_coordinator.lag.settings import LagSettings
+from group_coordinator.observe.settings import ObserveSettings
 from group_coordinator.page.settings import PageSettings
 from group_coordinator.streaming.settings import CoordinatorSettings
 from tests.golden import assert_kept
@@ -52,6 +53,7 @@ OWNERS = [
         GroupConfig,
     ),
     Owner("History", "`write-history`, `history` and the page read them.", HistorySettings),
+    Owner("Groups at the brokers", "`observe` reads them.", ObserveSettings),
     Owner("Page", "`ui` reads them, and so does `run`, which may serve the page.", PageSettings),
     Owner("Gateway", "`gateway` reads them.", GatewaySettings),
     Owner("Lag", "`measure-lag` reads them.", LagSettings),
@@ -114,5 +116,5 @@ def test_the_page_of_settings_is_what_their_classes_say() -> None:
 
 def test_the_page_has_every_setting() -> None:
     written = [field.name for owner in OWNERS for field in own_fields(owner.settings)]
-    kinds = (CoordinatorSettings, PageSettings, GatewaySettings, LagSettings, GroupConfig)
+    kinds = (CoordinatorSettings, PageSettings, GatewaySettings, LagSettings, ObserveSettings, GroupConfig)
     assert sorted(written) == sorted({name for kind in kinds for name in kind.__struct_fields__} - {GROUP})

@@ -35,7 +35,7 @@ def observe(
     metrics_port: int | None,
     assignments: tuple[str, ...],
 ) -> None:
-    """Watch the groups that are at the brokers until SIGTERM or Ctrl-C.
+    """Watch groups at the brokers, until Ctrl-C.
 
     The job reads the brokers' own log of groups, __consumer_offsets, and changes nothing for anybody. It
     writes events, pictures of groups and committed offsets into topics of its own. With --of brokers the

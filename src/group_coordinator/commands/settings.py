@@ -15,6 +15,7 @@ from group_coordinator.gateway.settings import GatewaySettings
 from group_coordinator.jobs.settings import JobSettings, SettingsError
 from group_coordinator.jobs.threads import ThreadError, ending_with_threads
 from group_coordinator.lag.settings import LagSettings
+from group_coordinator.observe.settings import ObserveSettings
 from group_coordinator.page.settings import PageSettings
 from group_coordinator.streaming.settings import CoordinatorSettings
 
@@ -36,7 +37,7 @@ def load_settings(
 
     Raises `SettingsError`, also for what is no room's setting.
     """
-    kinds = CoordinatorSettings, PageSettings, GatewaySettings, LagSettings
+    kinds = CoordinatorSettings, PageSettings, GatewaySettings, LagSettings, ObserveSettings
     return kind.load(config, os.environ, overrides, needed, others=kinds)
 
 

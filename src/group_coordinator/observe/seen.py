@@ -40,7 +40,7 @@ _MISSED = {
 
 
 class Missed:
-    """What was seen and could not be told, for people, at most once a minute."""
+    """Tells people, at most once a minute, of what was seen and could not be told."""
 
     def __init__(self) -> None:
         self._told: Seen = Counter()
