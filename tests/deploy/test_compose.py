@@ -43,7 +43,7 @@ def test_its_images_and_files_are_there() -> None:
     others = {each["image"] for each in SERVICES.values()} - {image("coordinator")}
     assert all(each.startswith("docker.io/") for each in others)
     assert SERVICES["kafka"]["image"] == f"docker.io/apache/kafka:{kafka}"
-    assert set(OURS) == {"coordinator", "history", "gateway", "lag", "page"}
+    assert set(OURS) == {"coordinator", "history", "observe", "gateway", "lag", "page"}
     for service in OURS.values():
         assert service["image"] == image("coordinator")
         assert service["build"]["target"] == "coordinator"
@@ -93,7 +93,9 @@ def test_what_is_kept_is_on_volumes_and_the_page_reads_the_history() -> None:
     assert OURS["coordinator"]["volumes"] == [f"checkpoint:{VOLUME}"]
     assert OURS["history"]["volumes"] == [f"history:{VOLUME}"]
     assert OURS["page"]["volumes"] == [f"history:{VOLUME}:ro"]
-    assert {"checkpoint", "history"} < set(COMPOSE["volumes"])
+    assert OURS["observe"]["volumes"] == [f"observe:{VOLUME}"]
+    assert settings("observe").observe_checkpoint.startswith(f"{VOLUME}/")
+    assert {"checkpoint", "history", "observe"} < set(COMPOSE["volumes"])
 
 
 def test_ports_of_gateway_and_page_are_those_of_their_settings() -> None:

@@ -80,10 +80,13 @@ def test_its_ports_and_its_environment_are_settings() -> None:
         "GROUP_COORDINATOR_GATEWAY_METRICS_PORT",
         "GROUP_COORDINATOR_HISTORY_METRICS_PORT",
         "GROUP_COORDINATOR_LAG_METRICS_PORT",
+        "GROUP_COORDINATOR_OBSERVE_METRICS_PORT",
     }
     # The image's health check and its port are those of any of them.
     history = settings_of(["write-history", *kafka, "--history-path", "s3a://bucket/history"], {})
     assert history.history_metrics_port == METRICS_PORT
+    observer = settings_of(["observe", *kafka, "--checkpoint", "s3a://bucket/observe"], {})
+    assert observer.observe_metrics_port == METRICS_PORT
     assert instructions("VOLUME") == ["/var/lib/coordinator"]
 
 

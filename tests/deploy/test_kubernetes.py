@@ -25,6 +25,7 @@ from group_coordinator.gateway.settings import GatewaySettings
 from group_coordinator.history.settings import HistorySettings
 from group_coordinator.jobs.session import _LOCAL_DEFAULTS
 from group_coordinator.lag.settings import LagSettings
+from group_coordinator.observe.settings import ObserveSettings
 from group_coordinator.page.settings import PageSettings
 from group_coordinator.streaming.settings import CoordinatorSettings
 from tests.deploy.deployed import DEPLOY, DOCKERFILE, instructions, settings_of
@@ -54,6 +55,9 @@ KUSTOMIZATION, SINGLE = (documents(FOLDER / it / "kustomization.yaml")[0] for it
 MANIFESTS = {
     path.stem: documents(path) for path in sorted(BASE.glob("*.yaml")) if path.stem != "kustomization"
 }
+OF_BASE = frozenset(MANIFESTS)
+OBSERVE = FOLDER / "observe"
+MANIFESTS["observe"] = documents(OBSERVE / "observe.yaml")
 
 
 (APPLICATION_SPEC,) = (it["spec"] for it in documents(APPLICATION) if it["kind"] == "SparkApplication")
@@ -80,7 +84,9 @@ def container(name: str) -> Document:
 def settings(name: str) -> Any:
     """Those that the pod's command ends up with, of the one file and of what Secrets hold."""
     variables = {each["name"]: each["value"] for each in container(name).get("env", ())}
-    words = [str(SETTINGS) if word == MOUNTED else word for word in container(name)["args"]]
+    file = OBSERVE / "observe.toml" if name == "observe" else SETTINGS
+    mounted = str(Path(MOUNTED).with_name(file.name))
+    words = [str(file) if word == mounted else word for word in container(name)["args"]]
     with mounted_secrets(variables) as there:
         return settings_of(words, there)
 
@@ -106,14 +112,27 @@ def test_the_base_has_all_manifests_the_settings_and_the_projects_version() -> N
     assert KUSTOMIZATION["resources"] == [
         *("coordinator.yaml", "history.yaml", "gateway.yaml", "lag.yaml", "page.yaml")
     ]
-    assert {Path(name).stem for name in KUSTOMIZATION["resources"]} == set(MANIFESTS)
+    assert {Path(name).stem for name in KUSTOMIZATION["resources"]} == OF_BASE
     (generated,) = KUSTOMIZATION["configMapGenerator"]
     assert [str(BASE / name) for name in generated["files"]] == [str(SETTINGS)]
     named = [f"{each['name']}:{each['newTag']}" for each in KUSTOMIZATION["images"]]
     assert named == [image("coordinator"), image("light")]
-    for name in MANIFESTS:
+    for name in OF_BASE:
         assert {"name": "config", "configMap": {"name": generated["name"]}} in pod(name)["volumes"]
         assert {"name": "config", "mountPath": str(Path(MOUNTED).parent)} in container(name)["volumeMounts"]
+
+
+def test_the_observer_is_on_its_own() -> None:
+    (alone,) = documents(OBSERVE / "kustomization.yaml")
+    assert alone["resources"] == ["observe.yaml"]
+    (generated,) = alone["configMapGenerator"]
+    assert generated["files"] == ["observe.toml"]
+    assert {"name": "config", "configMap": {"name": generated["name"]}} in pod("observe")["volumes"]
+    assert [f"{each['name']}:{each['newTag']}" for each in alone["images"]] == [image("coordinator")]
+    loaded = settings("observe")
+    (mount,) = (it for it in container("observe")["volumeMounts"] if it["name"] == "observe")
+    assert loaded.observe_checkpoint.startswith(f"{mount['mountPath']}/")
+    assert loaded.observe_metrics_port == METRICS_PORT
 
 
 def test_the_single_one_changes_what_is_there() -> None:
@@ -168,7 +187,7 @@ def test_all_volumes_of_a_pod_are_there_and_mounted(name: str) -> None:
         it["persistentVolumeClaim"]["claimName"] for it in volumes.values() if "persistentVolumeClaim" in it
     } <= claims
     # Spark writes there, and the others write nothing.
-    assert ("tmp" in volumes) == (name in ("coordinator", "history"))
+    assert ("tmp" in volumes) == (name in ("coordinator", "history", "observe"))
 
 
 @pytest.mark.parametrize("name", MANIFESTS)
@@ -198,7 +217,7 @@ def test_a_policy_lets_through_what_a_pod_serves_and_the_broker(name: str) -> No
 
 @pytest.mark.parametrize("name", MANIFESTS)
 def test_what_a_policy_has_commented_out_are_rules(name: str) -> None:
-    text = (BASE / f"{name}.yaml").read_text()
+    text = ((OBSERVE if name == "observe" else BASE) / f"{name}.yaml").read_text()
     (head, rules) = re.findall(
         r"^    # What else you may need: (.*\.)\n((?:    #.*\n)+)", text, re.MULTILINE
     )[0]
@@ -256,7 +275,7 @@ def test_two_coordinators_share_a_checkpoint_and_one_stands_by() -> None:
     assert loaded.metrics_port == METRICS_PORT
 
 
-@pytest.mark.parametrize("name", ["coordinator", "history"])
+@pytest.mark.parametrize("name", ["coordinator", "history", "observe"])
 def test_a_killed_python_worker_ends_no_query(name: str) -> None:
     """A task has one try on `local[2]`. The default, `local[2,4]`, gives it four."""
     master = settings(name).spark.get("spark.master", _LOCAL_DEFAULTS["spark.master"])
@@ -274,11 +293,11 @@ def test_a_standby_reaches_the_port_of_the_other_one_which_no_other_command_has(
     for direction in ("ingress", "egress"):
         assert policy[direction][-1]["ports"] == [{"port": port}]
     # Else they clash on one host. 9465 is that of the page in all examples.
-    files = (HistorySettings, GatewaySettings, LagSettings, CoordinatorSettings)
+    files = (HistorySettings, GatewaySettings, LagSettings, CoordinatorSettings, ObserveSettings)
     taken = {9465} | {
         field.default for each in files for field in fields(each) if field.name.endswith("metrics_port")
     }
-    assert len(taken) == 5
+    assert len(taken) == 6
     assert port not in taken
 
 
@@ -372,7 +391,7 @@ def test_prometheus_jobs_in_kubernetes_are_those_of_the_alerts() -> None:
     }
     assert set(jobs.values()) == set(re.findall(r'job="([^"]+)"', ALERTS.read_text()))
     expected = {"coordinator": "group-coordinator", "application": "group-coordinator"}
-    expected |= {name: f"group-coordinator-{name}" for name in ("history", "gateway", "lag")}
+    expected |= {name: f"group-coordinator-{name}" for name in ("history", "observe", "gateway", "lag")}
     for name, job in expected.items():
         label, ports = scraped(name)
         assert jobs[label] == job
@@ -386,9 +405,10 @@ def test_prometheus_jobs_by_the_guides_rule_are_those_of_the_alerts() -> None:
 
     jobs = {
         job_of(scraped(name)[0], rule["source_labels"], rule["regex"], rule["target_label"])
-        for name in ("coordinator", "application", "history", "gateway", "lag")
+        for name in ("coordinator", "application", "history", "observe", "gateway", "lag")
     }
-    assert jobs == {"group-coordinator"} | {f"group-coordinator-{it}" for it in ("history", "gateway", "lag")}
+    others = ("history", "observe", "gateway", "lag")
+    assert jobs == {"group-coordinator"} | {f"group-coordinator-{it}" for it in others}
 
 
 def scraped(name: str) -> tuple[str, set[str]]:

@@ -24,7 +24,7 @@ from kafka.admin import NewTopic
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from group_coordinator import GroupMember
-from tests.commands.job import HistoryJob, Job, Process
+from tests.commands.job import HistoryJob, Job, ObserveJob, Process
 from tests.debian import NoPackageError
 from tests.deploy import prometheus as module
 from tests.deploy.prometheus import CONFIGURATION, RULES, Prometheus, configured, promtool
@@ -72,7 +72,7 @@ def test_promtool_approves_of_the_rules() -> None:
     done = promtool("check", "rules", RULES)
 
     assert done.returncode == 0, done.stdout
-    assert "SUCCESS: 27 rules found" in done.stdout
+    assert "SUCCESS: 30 rules found" in done.stdout
 
 
 @pytest.mark.verify
@@ -214,9 +214,18 @@ def lag(job: Job, bootstrap_servers: str, tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.fixture(scope="module")
+def observer(bootstrap_servers: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObserveJob]:
+    directory = tmp_path_factory.mktemp("observer")
+    observer = ObserveJob(bootstrap_servers, directory, directory.name)
+    yield observer
+    observer.kill()
+
+
+@pytest.fixture(scope="module")
 def scraping(
     job: Job,
     history: HistoryJob,
+    observer: ObserveJob,
     gateway: Process,
     lag: Process,
     bootstrap_servers: str,
@@ -226,6 +235,7 @@ def scraping(
     ports = {
         "group-coordinator": job.metrics_port(),
         "group-coordinator-history": history.metrics_port(),
+        "group-coordinator-observe": observer.metrics_port(),
         "group-coordinator-gateway": gateway.metrics_port(),
         "group-coordinator-lag": lag.metrics_port(),
     }
@@ -250,9 +260,25 @@ def scraping(
         ((_, ended),) = prometheus.query(count)
         wait_for(lambda: prometheus.query(f"{count} > {ended}") != [], said=lambda: history.said)
         wait_for(lambda: prometheus.query(is_written) != [], said=lambda: history.said)
+        at_brokers(bootstrap_servers, prometheus)
         # It was not there at the first look.
         wait_for(lambda: prometheus.query("group_coordinator_checkpoint_bytes") != [])
         yield prometheus
+
+
+def at_brokers(bootstrap_servers: str, prometheus: Prometheus) -> None:
+    """A group at the brokers is seen."""
+    topic = TopicPartition("orders", 0)
+    consumer = KafkaConsumer(bootstrap_servers=bootstrap_servers, group_id="at-brokers")
+    consumer.assign([topic])
+    consumer.commit({topic: OffsetAndMetadata(1, "", -1)})
+    consumer.close()
+    for name in (
+        "group_coordinator_observed_unreadable_records_total",
+        "group_coordinator_input_lag_seconds",
+    ):
+        chosen = f'{name}{{job="group-coordinator-observe"}}'
+        wait_for(lambda chosen=chosen: prometheus.query(chosen) != [])
 
 
 def happen(bootstrap_servers: str, job: Job) -> None:
@@ -388,7 +414,7 @@ def test_every_legend_has_its_labels(scraping: Prometheus) -> None:
 @pytest.mark.spark
 def test_metrics_and_labels_of_every_expression_exist(scraping: Prometheus) -> None:
     alerts = [rule["query"] for group in scraping.get("rules")["groups"] for rule in group["rules"]]
-    assert len(alerts) == 27
+    assert len(alerts) == 30
     of_the_guide = expressions(yaml.safe_load(rules_of_the_guide()))
     assert len(of_the_guide) == 1
     for expression in [*alerts, *of_the_guide, *expressions(DASHBOARD)]:

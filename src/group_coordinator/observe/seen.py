@@ -32,6 +32,10 @@ class SeenParam(AccumulatorParam[Seen]):
         return value1 + value2
 
 
+_FROM_THE_START = {
+    "unreadable_records": {"newer version": 0, "damaged": 0},
+    "unwritten_records": {"events": 0, "groups": 0, "offsets": 0},
+}
 _SAID_S = 60.0
 _MISSED = {
     "unreadable_records": "records that cannot be read",
@@ -77,7 +81,8 @@ class SeenMetrics(Collector):
             ("unwritten_records", "channel", "Records that were too large for their topic, and left out."),
         ):
             family = CounterMetricFamily(f"group_coordinator_observed_{what}", documentation, labels=[label])
-            for (of, name), count in sorted(seen.items()):
-                if of == what:
-                    family.add_metric([name], count)
+            counts = {name: count for (of, name), count in seen.items() if of == what}
+            # An alert cannot see the first of a series that was not there before.
+            for name, count in sorted((_FROM_THE_START.get(what, {}) | counts).items()):
+                family.add_metric([name], count)
             yield family
