@@ -33,6 +33,8 @@ class SeenParam(AccumulatorParam[Seen]):
 
 
 _FROM_THE_START = {
+    # The record of a group of the `consumer` protocol.
+    "skipped_records": {"3": 0},
     "unreadable_records": {"newer version": 0, "damaged": 0},
     "unwritten_records": {"events": 0, "groups": 0, "offsets": 0},
 }
