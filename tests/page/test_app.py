@@ -329,6 +329,14 @@ def ticked(live: Live, ago: timedelta, tick: Any = None) -> None:
     live.pulse.take(SimpleNamespace(value=value, timestamp=at_ms), NOW, is_new=False)
 
 
+def test_a_group_is_shown_as_it_was_when_the_coordinator_went_long_ago(live: Live) -> None:
+    ticked(live, timedelta(hours=1))
+    answer = getter(application(live))("/group", group_id="billing", last="60")
+    assert answer.status == "200 OK"
+    assert "no coordinator has run since" in answer.body
+    assert "<svg" in answer.body
+
+
 def test_while_no_coordinator_runs_the_groups_stand_still(live: Live) -> None:
     ticked(live, timedelta(seconds=1))
     get = getter(application(live))

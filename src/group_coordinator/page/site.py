@@ -85,7 +85,7 @@ class Site:
         return self._whole(group_id, heading + picker + since_links(group_id, last) + body, live=True)
 
     def _view(self, group_id: str, last: int) -> View:
-        questions, now = self._questions, self._questions.now()
+        questions, as_of = self._questions, self._questions.as_of()
         picture = questions.picture(group_id)
         return View(
             group_id=group_id,
@@ -95,8 +95,9 @@ class Site:
             asked=None if picture is None else questions.asked(group_id),
             measurement=questions.measurement(group_id),
             events=questions.kept(group_id),
-            since=now - timedelta(seconds=last),
-            as_of=questions.as_of(),
+            # Groups stand still while no coordinator runs, and that may be longer than what is shown.
+            since=as_of - timedelta(seconds=last),
+            as_of=as_of,
             problem=questions.problem,
         )
 
