@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-__all__ = ["CLOCK", "EVENTS", "GROUPS", "LAG", "OFFSETS", "REJECTED", "REQUESTS", "RESPONSES"]
+__all__ = [
+    "BROKERS_EVENTS",
+    "BROKERS_GROUPS",
+    "BROKERS_LAG",
+    "BROKERS_LOG",
+    "BROKERS_OFFSETS",
+    "CLOCK",
+    "EVENTS",
+    "GROUPS",
+    "LAG",
+    "OFFSETS",
+    "REJECTED",
+    "REQUESTS",
+    "RESPONSES",
+]
 
 REQUESTS = "coordinator.requests"
 CLOCK = "coordinator.clock"
@@ -13,3 +27,11 @@ EVENTS = "coordinator.events"
 REJECTED = "coordinator.rejected"
 LAG = "coordinator.lag"
 """The one that the coordinator neither reads nor writes: `measure-lag` does."""
+
+BROKERS_GROUPS = "brokers.groups"
+BROKERS_OFFSETS = "brokers.offsets"
+BROKERS_EVENTS = "brokers.events"
+"""`observe` writes these about groups at the brokers."""
+BROKERS_LAG = "brokers.lag"
+BROKERS_LOG = "__consumer_offsets"
+"""The log that the brokers' own coordinators keep of their groups. Its name is Kafka's."""

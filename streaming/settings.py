@@ -34,6 +34,8 @@ class CoordinatorSettings(JobSettings, frozen=True, kw_only=True):
     """Settings of `run`, and of those that look after its checkpoint."""
 
     NEEDED: ClassVar[tuple[str, ...]] = ("bootstrap.servers", "checkpoint")
+    # The page that `run` may serve shows groups at the brokers beside its own.
+    SIDES: ClassVar[tuple[str, ...]] = ("coordinator", "both")
 
     checkpoint: str = ""
     """Directory or object-store URI for the state of one coordinator, which it outlives."""

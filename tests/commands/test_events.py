@@ -102,3 +102,21 @@ def test_no_kafka_is_an_error_of_one_line(monkeypatch: pytest.MonkeyPatch) -> No
     assert result.exit_code == 1
     assert result.stderr.startswith("error: Kafka at 127.0.0.1:1: ")
     assert line_of(COMMIT).count("\n") == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "environment", "topic"),
+    [
+        ("", {}, "coordinator.events"),
+        ("--of brokers", {}, "brokers.events"),
+        ("", {"GROUP_COORDINATOR_OF": "brokers"}, "brokers.events"),
+        ("--of coordinator", {"GROUP_COORDINATOR_OF": "brokers"}, "coordinator.events"),
+        ("", {"GROUP_COORDINATOR_TOPICS_EVENTS": "e"}, "e"),
+        ("--of brokers", {"GROUP_COORDINATOR_TOPICS_EVENTS": "e"}, "brokers.events"),
+        ("--of brokers", {"GROUP_COORDINATOR_BROKERS_TOPICS_EVENTS": "b"}, "b"),
+        ("--of brokers --events-topic given", {"GROUP_COORDINATOR_BROKERS_TOPICS_EVENTS": "b"}, "given"),
+    ],
+)
+def test_the_topic_is_that_of_the_side(words: str, environment: dict[str, str], topic: str) -> None:
+    CliRunner().invoke(main, ["events", *words.split()], env=environment, catch_exceptions=False)
+    assert Reader.given["events_topic"] == topic

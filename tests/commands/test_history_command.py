@@ -285,3 +285,22 @@ def test_the_end_of_a_period_is_after_its_beginning_in_whatever_order_they_come(
 def test_what_is_no_time(words: str) -> None:
     with pytest.raises(ValueError, match="is no time: write"):
         parse_time(words, NOW)
+
+
+def test_the_tables_of_groups_at_the_brokers_are_found_by_their_own_setting(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GROUP_COORDINATOR_BROKERS_HISTORY_PATH", raising=False)
+    config = tmp_path / "settings.toml"
+    config.write_text('history.path = "/nowhere"\n')
+    words = ["history", "orders", *WHOLE, "--of", "brokers", "--config", str(config)]
+    missing = CliRunner().invoke(main, words)
+    assert missing.exit_code == 1
+    assert missing.stderr.startswith("error: brokers.history.path is not set: give --history-path, set ")
+
+    config.write_text(f'history.path = "/nowhere"\nbrokers.history.path = "{path}"\n')
+    assert "session_expired" in CliRunner().invoke(main, words).stdout
+    both = CliRunner().invoke(
+        main, [*words[:-4], "--config", str(config)], env={"GROUP_COORDINATOR_OF": "both"}
+    )
+    assert both.stderr == "error: of must be coordinator or brokers, and is 'both'\n"

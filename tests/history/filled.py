@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from group_coordinator.history.settings import HistorySettings
 from group_coordinator.history.storage import prepare_tables
 from group_coordinator.history.tables import ALL_TABLES, EVENTS, TABLES, Table
 from group_coordinator.history.writer import HistoryWriter, Written
@@ -42,7 +43,7 @@ class Tables:
         self.spark = spark
         self.path = str(path)
         prepare_tables(spark, self.path)
-        self.writer = HistoryWriter(spark, self.path)
+        self.writer = HistoryWriter(spark, HistorySettings(history_path=self.path))
 
     def write(self, *records: bytes, until: str | None = None) -> Written:
         """A batch of records. `until`: the table that is not written any more when the power is cut."""

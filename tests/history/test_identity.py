@@ -10,6 +10,7 @@ import pytest
 
 from group_coordinator.history.errors import HistoryError
 from group_coordinator.history.identity import claim_history
+from group_coordinator.history.settings import HistorySettings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,9 +22,14 @@ IDS = {EVENTS: "id-of-the-events", REQUESTS: "id-of-the-requests"}
 
 
 def claim(
-    spark: SparkSession, path: Path, ids: dict[str, str] = IDS, ends: dict[int, int] | None = None
+    spark: SparkSession,
+    path: Path,
+    ids: dict[str, str] = IDS,
+    ends: dict[int, int] | None = None,
+    of: str = "coordinator",
 ) -> None:
-    claim_history(spark, str(path), events_topic=EVENTS, event_ends=lambda: ends or {0: 9}, topic_ids=ids)
+    settings = HistorySettings(history_path=str(path), of=of)
+    claim_history(spark, settings, event_ends=lambda: ends or {0: 9}, topic_ids=ids)
 
 
 def plan(path: Path, *ends: int) -> None:
@@ -88,3 +94,24 @@ def test_a_file_that_cannot_be_read(spark: SparkSession, tmp_path: Path) -> None
         HistoryError, match=r"history\.json cannot be read: .*; delete it if the topics are the"
     ):
         claim(spark, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "name"),
+    [
+        ("coordinator", "brokers", "brokers.history.path"),
+        ("brokers", "coordinator", "history.path"),
+    ],
+)
+def test_tables_are_of_one_side_alone(
+    spark: SparkSession, tmp_path: Path, first: str, second: str, name: str
+) -> None:
+    """Both may have a group of the same id, and events of the same id."""
+    claim(spark, tmp_path, of=first)
+    claim(spark, tmp_path, of=first)
+    with pytest.raises(HistoryError) as caught:
+        claim(spark, tmp_path, of=second)
+    assert str(caught.value) == (
+        f"the history in {tmp_path} is that of groups on the other side (of = {first}): set {name} to "
+        "another directory"
+    )

@@ -7,7 +7,10 @@ import pytest
 from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.step import Channel
 from group_coordinator.gateway.settings import GatewaySettings
-from group_coordinator.jobs.settings import SettingsError
+from group_coordinator.history.settings import HistorySettings
+from group_coordinator.jobs.settings import JobSettings, SettingsError
+from group_coordinator.lag.settings import LagSettings
+from group_coordinator.page.settings import PageSettings
 from group_coordinator.streaming.settings import CoordinatorSettings
 
 NEEDED = {"bootstrap.servers": "kafka:9092", "checkpoint": "/state"}
@@ -416,3 +419,71 @@ def test_a_file_that_is_not_toml(file: Path, content: bytes) -> None:
     file.write_bytes(content)
 
     assert refusal(file, {}, NEEDED).startswith(f"settings file {file} is not TOML: ")
+
+
+# -- sides -------------------------------------------------------------------------------------------
+
+
+def history(environment: dict[str, str] | None = None, **overrides: object) -> HistorySettings:
+    given = {name.replace("_", "."): it for name, it in overrides.items()}
+    return HistorySettings.load(None, environment or {}, given)
+
+
+def test_of_brokers_the_topics_and_the_history_are_those_of_the_brokers() -> None:
+    settings = history({"GROUP_COORDINATOR_OF": "brokers", "GROUP_COORDINATOR_BROKERS_HISTORY_PATH": "/b"})
+    assert (settings.topics_groups, settings.topics_offsets) == ("brokers.groups", "brokers.offsets")
+    assert (settings.topics_events, settings.topics_lag) == ("brokers.events", "brokers.lag")
+    assert (settings.history_path, settings.input_topic) == ("/b", "__consumer_offsets")
+    assert settings.writer == "`observe`"
+    assert settings.named("history.path") == "brokers.history.path"
+    assert settings.named("history.interval.ms") == "history.interval.ms"
+
+    usual = history()
+    assert (usual.topics_groups, usual.input_topic) == ("coordinator.groups", "coordinator.requests")
+    assert (usual.writer, usual.named("history.path")) == ("the coordinator", "history.path")
+
+
+def test_a_command_line_names_what_the_command_is_about() -> None:
+    """Files and variables may be for both sides."""
+    variables = {
+        "GROUP_COORDINATOR_HISTORY_PATH": "/of-the-coordinator",
+        "GROUP_COORDINATOR_TOPICS_EVENTS": "events.of.the.coordinator",
+        "GROUP_COORDINATOR_BROKERS_HISTORY_PATH": "/b",
+        "GROUP_COORDINATOR_OF": "brokers",
+    }
+    assert (history(variables).history_path, history(variables).topics_events) == ("/b", "brokers.events")
+    given = history(variables, history_path="/given", topics_events="given")
+    assert (given.history_path, given.topics_events) == ("/given", "given")
+    assert history(variables, brokers_history_path="/given").history_path == "/given"
+
+
+def test_a_path_that_is_missing_is_named_by_the_side() -> None:
+    with pytest.raises(SettingsError) as caught:
+        HistorySettings.load(None, {}, {"of": "brokers", "history.path": ""}, needed=("history.path",))
+    assert str(caught.value) == (
+        "brokers.history.path is not set: give --history-path, set GROUP_COORDINATOR_BROKERS_HISTORY_PATH, "
+        "or put it in the settings file"
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "allowed"),
+    [
+        (CoordinatorSettings, "coordinator or both"),
+        (GatewaySettings, "coordinator or both"),
+        (PageSettings, "coordinator, brokers or both"),
+        (HistorySettings, "coordinator or brokers"),
+        (LagSettings, "coordinator or brokers"),
+    ],
+)
+def test_the_coordinator_and_the_gateway_do_not_write_to_the_topics_of_the_brokers_groups(
+    kind: type[JobSettings], allowed: str
+) -> None:
+    """One variable may be there for all commands."""
+    overrides = NEEDED if kind is CoordinatorSettings else {}
+    for of in ("coordinator", "brokers", "both"):
+        if of in allowed:
+            assert kind.load(None, {"GROUP_COORDINATOR_OF": of}, overrides).of == of
+    wrong = "brokers" if "brokers" not in allowed else "broker"
+    with pytest.raises(SettingsError, match=f"^of must be {allowed}, and is '{wrong}'$"):
+        kind.load(None, {"GROUP_COORDINATOR_OF": wrong}, overrides)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -11,9 +12,15 @@ import click
 
 from group_coordinator.commands.command_config import client_config, command_config_option
 from group_coordinator.commands.output import json_of, put, put_json
-from group_coordinator.commands.terminal import BOOTSTRAP_TIMEOUT_MS, bootstrap_option, fail, say
+from group_coordinator.commands.terminal import (
+    BOOTSTRAP_TIMEOUT_MS,
+    bootstrap_option,
+    fail,
+    of_option,
+    say,
+)
 from group_coordinator.commands.times import parsed_time
-from group_coordinator.coordinator_state.topics import EVENTS
+from group_coordinator.coordinator_state.topics import BROKERS_EVENTS, EVENTS
 from group_coordinator.jobs.printable import printable_label, printable_name
 
 if TYPE_CHECKING:
@@ -26,10 +33,16 @@ _POLL_MS = 500
 _COMMITS = "offsets_committed"
 _HEAD = ("event_id", "event", "group_id", "at_ms")
 _DEFAULT_BACK = timedelta(hours=1)
+_TOPICS = {
+    "coordinator": ("GROUP_COORDINATOR_TOPICS_EVENTS", EVENTS),
+    "brokers": ("GROUP_COORDINATOR_BROKERS_TOPICS_EVENTS", BROKERS_EVENTS),
+}
+"""Of each side the variable that names its topic, and the name that it has by default."""
 
 
 @click.command()
 @bootstrap_option(has_settings=False)
+@of_option(has_settings=False)
 @click.option("--group", "groups", multiple=True, help="Show only this group (repeatable).")
 @click.option(
     "--kind",
@@ -55,29 +68,27 @@ _DEFAULT_BACK = timedelta(hours=1)
 @click.option("--json", "as_json", is_flag=True, help="Each event as one line of JSON, as the topic has it.")
 @click.option(
     "--events-topic",
-    default=EVENTS,
-    show_default=True,
-    envvar="GROUP_COORDINATOR_TOPICS_EVENTS",
-    help="Topic of the events.",
+    help=f"Topic of the events.  [default: {EVENTS}, with --of brokers {BROKERS_EVENTS}]",
 )
 @command_config_option()
 def events(  # noqa: PLR0913 - one for each option
     *,
     bootstrap_servers: str,
+    of: str,
     groups: tuple[str, ...],
     kinds: tuple[str, ...],
     causes: tuple[str, ...],
     since: datetime | None,
     follow: bool,
     as_json: bool,
-    events_topic: str,
+    events_topic: str | None,
     command_config: str | None,
 ) -> None:
     """Show what happens to groups, as it happens.
 
     These are joins, rebalances with their cause, members that went and why, and offsets that were reset.
     Commits of offsets are shown only with --kind offsets_committed, since there are so many. The events are
-    read from the coordinator's topic, and nobody is asked. `history` answers questions about them.
+    read from a topic, and nobody is asked. `history` answers questions about them.
 
     \b
     group-coordinator events --group orders --from 14:00
@@ -97,7 +108,7 @@ def events(  # noqa: PLR0913 - one for each option
         with EventReader(
             since_ms=round(begin.timestamp() * 1_000),
             groups=groups,
-            events_topic=events_topic,
+            events_topic=events_topic or _topic(of),
             bootstrap_timeout_ms=BOOTSTRAP_TIMEOUT_MS,
             **client_config(bootstrap_servers, command_config),
         ) as reader:
@@ -106,6 +117,11 @@ def events(  # noqa: PLR0913 - one for each option
         fail(error)
     except KafkaError as error:
         fail(f"Kafka at {bootstrap_servers}: {message_of(error)}")
+
+
+def _topic(of: str) -> str:
+    variable, default = _TOPICS[of]
+    return os.environ.get(variable) or default
 
 
 def _show(

@@ -11,6 +11,7 @@ from group_coordinator.commands.terminal import (
     bootstrap_option,
     config_option,
     need,
+    of_option,
     overriding,
     set_option,
 )
@@ -21,6 +22,7 @@ __all__ = ["measure_lag"]
 
 @click.command()
 @bootstrap_option()
+@of_option()
 @click.option(
     "--groups", metavar="IDS", help="Groups to measure: ids with commas between, * for any characters."
 )
@@ -35,6 +37,7 @@ __all__ = ["measure_lag"]
 def measure_lag(
     *,
     bootstrap_servers: str | None,
+    of: str | None,
     groups: str | None,
     config: Path | None,
     create_topics: bool | None,
@@ -63,6 +66,7 @@ def measure_lag(
 
     options = {
         "bootstrap.servers": bootstrap_servers,
+        "of": of,
         "lag.groups": groups,
         "create.topics": create_topics,
         "lag.metrics.port": metrics_port,

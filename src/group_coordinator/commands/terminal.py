@@ -30,6 +30,7 @@ __all__ = [
     "need",
     "need_delta",
     "need_spark",
+    "of_option",
     "overriding",
     "request_topic_option",
     "say",
@@ -71,6 +72,21 @@ def bootstrap_option(*, has_settings: bool = True) -> Callable[[Command], Comman
         default=None if has_settings else BOOTSTRAP_SERVERS,
         envvar=None if has_settings else "GROUP_COORDINATOR_BOOTSTRAP_SERVERS",
         help=f"Kafka brokers, with commas between.  [default: {BOOTSTRAP_SERVERS}]",
+    )
+
+
+def of_option(*others: str, has_settings: bool = True) -> Callable[[Command], Command]:
+    """The option for the side of groups that a command is about. `others`: what it may be besides.
+
+    A command that `has_settings` takes `of` from a file and the environment as well.
+    """
+    return click.option(
+        "--of",
+        type=click.Choice(["coordinator", "brokers", *others]),
+        default=None if has_settings else "coordinator",
+        envvar=None if has_settings else "GROUP_COORDINATOR_OF",
+        help="Groups of the coordinator, or groups at the brokers, which `observe` watches"
+        f"{''.join(f', or {each}' for each in others)}.  [default: coordinator]",
     )
 
 

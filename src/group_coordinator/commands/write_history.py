@@ -11,6 +11,7 @@ from group_coordinator.commands.terminal import (
     config_option,
     need_delta,
     need_spark,
+    of_option,
     overriding,
     set_option,
 )
@@ -20,6 +21,7 @@ __all__ = ["write_history"]
 
 @click.command("write-history")
 @bootstrap_option()
+@of_option()
 @click.option("--history-path", help="Directory or object-store URI of the tables.")
 @config_option()
 @click.option(
@@ -32,6 +34,7 @@ __all__ = ["write_history"]
 def write_history(
     *,
     bootstrap_servers: str | None,
+    of: str | None,
     history_path: str | None,
     config: Path | None,
     once: bool,
@@ -59,6 +62,7 @@ def write_history(
 
     options = {
         "bootstrap.servers": bootstrap_servers,
+        "of": of,
         "history.path": history_path,
         "history.metrics.port": metrics_port,
     }

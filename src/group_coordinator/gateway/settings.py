@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import msgspec
 
@@ -30,6 +30,9 @@ class Listen(NamedTuple):
 
 class GatewaySettings(JobSettings, frozen=True, kw_only=True):
     """Settings of `gateway`. Sizes in bytes, times in ms."""
+
+    # One file may be for a page that shows both as well.
+    SIDES: ClassVar[tuple[str, ...]] = ("coordinator", "both")
 
     gateway_listen: str = "0.0.0.0:19092"
     """HOST:PORT that clients use as bootstrap server. The port of a broker is this one + 1 + its node id."""

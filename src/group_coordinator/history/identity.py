@@ -1,9 +1,10 @@
 """The identity of a history: of which topics it tells.
 
-Event ids are unique only as long as the topics are the same ones, because an id names the request's place in
-its topic. A topic that was deleted and made again has the same places again. The history would take the new
-events for old ones, and pass them over. So it keeps the ids that Kafka gives its topics (KIP-516) beside the
-tables. It compares them at each start, as the coordinator does with its checkpoint.
+Event ids are unique only as long as the topics are the same ones. An id names the place of a request, or of a
+record of the brokers, in its topic. A topic that was deleted and made again has the same places again. The
+history would take the new events for old ones, and pass them over. So it keeps the ids that Kafka gives its
+topics (KIP-516) beside the tables. It compares them at each start, as the coordinator does with its
+checkpoint.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from group_coordinator.history.settings import HistorySettings
+
 __all__ = ["CHECKPOINT", "LAG_CHECKPOINT", "claim_history"]
 
 CHECKPOINT = "checkpoint"
@@ -32,43 +35,50 @@ LAG_CHECKPOINT = "checkpoint-lag"
 _FILE = "history.json"
 
 
-class _Identity(msgspec.Struct, frozen=True, kw_only=True):
-    """What is written beside the tables: the ids of topics by name."""
+class _Identity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is written beside the tables: the ids of topics by name, and the side that its groups are on."""
 
     topic_ids: dict[str, str]
+    of: str = "coordinator"
 
 
 def claim_history(
     spark: SparkSession,
-    path: str,
+    settings: HistorySettings,
     *,
-    events_topic: str,
     event_ends: Callable[[], Mapping[int, int]],
     topic_ids: Mapping[str, str],
 ) -> None:
     """Claim a new history, or recognise an old one, also if Kafka does not tell the ids of its topics.
 
-    `topic_ids`: those of the topics of events and of requests, as Kafka has them now, without those that it
-    does not tell. `event_ends` looks up the end offsets of the partitions of `events_topic`, which only
-    tables without an identity need. Raises `HistoryError` if the tables tell of other topics with the same
-    names, and `CheckpointError` if the place cannot be read or written.
+    `topic_ids`: those of the topics of events and of the input, as Kafka has them now, without those that it
+    does not tell. `event_ends` looks up the end offsets of the partitions of the topic of events, which only
+    tables without an identity need. Raises `HistoryError` if the tables tell of groups on the other side,
+    or of other topics with the same names. Raises `CheckpointError` if the place cannot be read or written.
     """
-    files = CheckpointFiles(spark, path)
-    known = _read(files)
+    files = CheckpointFiles(spark, settings.history_path)
+    found = _read(files)
+    if found is not None and found.of != settings.of:
+        raise HistoryError(
+            f"the history in {settings.history_path} is that of groups on the other side (of = {found.of}): "
+            f"set {settings.named('history.path')} to another directory"
+        )
+    known = {} if found is None else found.topic_ids
     for topic, before, now in made_anew(known, topic_ids):
-        raise HistoryError(_refusal(path, topic, events_topic, f"its id is {now}, and was {before}"))
-    if events_topic not in known:
-        _check_places(spark, files, events_topic, event_ends())
+        raise HistoryError(_refusal(settings, topic, f"its id is {now}, and was {before}"))
+    if settings.topics_events not in known:
+        _check_places(spark, files, settings, event_ends())
     files.create()
     complete = {**topic_ids, **known}
-    if complete != known:
-        files.write(_FILE, msgspec.json.encode(_Identity(topic_ids=complete)))
+    made = _Identity(topic_ids=complete, of=settings.of)
+    if made != found:
+        files.write(_FILE, msgspec.json.encode(made))
 
 
-def _read(files: CheckpointFiles) -> dict[str, str]:
+def _read(files: CheckpointFiles) -> _Identity | None:
     text = files.read(_FILE)
     try:
-        return {} if text is None else ForeignJson[_Identity](_Identity).read(text).topic_ids
+        return None if text is None else ForeignJson[_Identity](_Identity).read(text)
     except UnreadableError as error:
         raise HistoryError(
             f"{files.name(_FILE)} cannot be read: {error}; delete it if the topics are the same"
@@ -76,22 +86,23 @@ def _read(files: CheckpointFiles) -> dict[str, str]:
 
 
 def _check_places(
-    spark: SparkSession, files: CheckpointFiles, events_topic: str, event_ends: Mapping[int, int]
+    spark: SparkSession, files: CheckpointFiles, settings: HistorySettings, event_ends: Mapping[int, int]
 ) -> None:
     """A history without an identity cannot have read further than the topic goes."""
     batch = newest_planned(CheckpointFiles(spark, files.name(CHECKPOINT)))
-    planned = {} if batch is None else batch.offsets.get(events_topic, {})
+    planned = {} if batch is None else batch.offsets.get(settings.topics_events, {})
     for partition, read_to in planned.items():
         end = event_ends.get(partition, 0)
         if read_to > end:
             why = f"partition {partition} ends at {end}, and was read up to {read_to}"
-            raise HistoryError(_refusal(files.checkpoint, events_topic, events_topic, why))
+            raise HistoryError(_refusal(settings, settings.topics_events, why))
 
 
-def _refusal(path: str, topic: str, events_topic: str, why: str) -> str:
-    also = "" if topic == events_topic else ", and topics.events, here and at the coordinator, to a new topic"
+def _refusal(settings: HistorySettings, topic: str, why: str) -> str:
+    events = f", and {settings.named('topics.events')}, here and at {settings.writer}, to a new topic"
+    also = "" if topic == settings.topics_events else events
     return (
-        f"topic {topic} is not the one that the history in {path} was written from ({why}): it was deleted "
-        "and made again, and its events would pass for those that are there. Set history.path to a new "
-        f"directory{also}; the old tables can still be asked"
+        f"topic {topic} is not the one that the history in {settings.history_path} was written from ({why}): "
+        "it was deleted and made again, and its events would pass for those that are there. Set "
+        f"{settings.named('history.path')} to a new directory{also}; the old tables can still be asked"
     )

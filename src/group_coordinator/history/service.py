@@ -93,8 +93,7 @@ def write_history(
             settings = msgspec.structs.replace(settings, history_path=path)
             claim_history(
                 spark,
-                settings.history_path,
-                events_topic=settings.topics_events,
+                settings,
                 event_ends=lambda: offsets_at(client_config, settings.topics_events, "latest"),
                 topic_ids=topic_ids,
             )
@@ -109,19 +108,19 @@ def write_history(
 
 
 def _read_topic_ids(settings: HistorySettings, client_config: Mapping[str, Any]) -> dict[str, str]:
-    """The ids of the topics of events and of requests, of those that Kafka tells."""
+    """The ids of the topics of events and of the input, of those that Kafka tells."""
     events = settings.topics_events
     try:
         with admin_client(client_config) as admin:
-            # Of the requests it is enough to know which they are, where that may be known.
-            described = admin.describe_topics([events, settings.topics_requests])
+            # Of the input it is enough to know which it is, where that may be known.
+            described = admin.describe_topics([events, settings.input_topic])
     except UnreachableError as error:
         raise HistoryError(f"Kafka at {settings.bootstrap_servers}: {error}") from None
     (error_code,) = (topic["error_code"] for topic in described if topic["name"] == events)
     if error_code != NoError.errno:
         raise HistoryError(
-            f"topic {events} cannot be read: {for_code(error_code).__name__}. The "
-            "coordinator creates it; topics.events says what it is called"
+            f"topic {events} cannot be read: {for_code(error_code).__name__}. {settings.writer.capitalize()} "
+            f"creates it; {settings.named('topics.events')} says what it is called"
         )
     return ids_of(topics_of(described))
 
@@ -159,7 +158,7 @@ def _write(
     patience_ms = settings.history_interval_ms + _HANGS_MS
     say(f"looking at the tables under {settings.history_path}")
     are_new = prepare_tables(spark, settings.history_path)
-    writer = HistoryWriter(spark, settings.history_path)
+    writer = HistoryWriter(spark, settings)
     retention = Retention(spark, settings.history_path, settings.history_retention_days)
     if are_new:
         retention.done(_today())

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
+    from group_coordinator.history.settings import HistorySettings
+
 __all__ = ["HistoryWriter", "Written"]
 
 _ENVELOPE = (
@@ -49,11 +51,11 @@ class Written(NamedTuple):
 
 
 class HistoryWriter:
-    """Writes batches of records of the events' topic into the tables under `path`, which must be there."""
+    """Writes batches of records of the events' topic into the tables of `settings`, which must be there."""
 
-    def __init__(self, spark: SparkSession, path: str) -> None:
-        self._spark = spark
-        self._path = path
+    def __init__(self, spark: SparkSession, settings: HistorySettings) -> None:
+        self._spark, self._settings = spark, settings
+        self._path = settings.history_path
 
     def write(self, records: DataFrame, _batch_id: int = 0) -> Written:
         """Take in a batch, as `foreachBatch` hands it over. It may be one that was taken in before."""
@@ -61,10 +63,11 @@ class HistoryWriter:
         try:
             found = _summed_up(events)
             if found.twice is not None:
+                named, writer = self._settings.named, self._settings.writer
                 raise HistoryError(
                     f"two events have the id {found.twice}, because topics were deleted and made again. Set "
-                    "history.path to a new directory and topics.events, here and at the coordinator, to a "
-                    "new topic"
+                    f"{named('history.path')} to a new directory and {named('topics.events')}, here and at "
+                    f"{writer}, to a new topic"
                 )
             first_ms, newest_ms = found.first_ms, found.newest_ms
             if first_ms is None:

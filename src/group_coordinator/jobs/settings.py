@@ -21,6 +21,11 @@ import msgspec
 from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.step import Channel
 from group_coordinator.coordinator_state.topics import (
+    BROKERS_EVENTS,
+    BROKERS_GROUPS,
+    BROKERS_LAG,
+    BROKERS_LOG,
+    BROKERS_OFFSETS,
     CLOCK,
     EVENTS,
     GROUPS,
@@ -56,8 +61,6 @@ _RESPONSES_PREFIX = "responses.topics."
 DEFAULT_HEAP = "1g"
 """`spark.driver.memory` and `spark.executor.memory`, if they are not given. Both are Spark's own defaults."""
 
-_OF = "coordinator", "brokers"
-
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 Port = Annotated[int, msgspec.Meta(ge=-1, le=65535)]
 
@@ -78,6 +81,8 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, for
 
     NEEDED: ClassVar[tuple[str, ...]] = ("bootstrap.servers",)
     """The settings without which the job cannot be."""
+    SIDES: ClassVar[tuple[str, ...]] = ("coordinator", "brokers")
+    """The values that `of` may have. A job of one side alone must not write to the topics of the other."""
 
     bootstrap_servers: str = "localhost:9092"
     """Kafka brokers, as HOST:PORT with commas between."""
@@ -101,14 +106,14 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, for
 
     of: str = "coordinator"
     """Groups that a command is about: those of the coordinator, or those at the brokers, as `observe` sees
-    them (brokers). Then the next four topics take the place of those above."""
-    brokers_topics_groups: str = "brokers.groups"
+    them (brokers). Then the next four topics take the place of those above. The page may show both."""
+    brokers_topics_groups: str = BROKERS_GROUPS
     """Topic with the newest picture of each group at the brokers."""
-    brokers_topics_offsets: str = "brokers.offsets"
+    brokers_topics_offsets: str = BROKERS_OFFSETS
     """Topic with the newest committed offsets of groups at the brokers."""
-    brokers_topics_events: str = "brokers.events"
+    brokers_topics_events: str = BROKERS_EVENTS
     """Topic of all that happens to groups at the brokers."""
-    brokers_topics_lag: str = "brokers.lag"
+    brokers_topics_lag: str = BROKERS_LAG
     """Topic of measurements of the lag of groups at the brokers."""
 
     create_topics: bool = False
@@ -170,14 +175,18 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, for
             raise SettingsError(str(error)) from None
         values, group = names.sorted(given)
         settings: Self = _convert(values, cls)
-        check_word(settings, "of", *_OF)
+        check_word(settings, "of", *cls.SIDES)
         if settings.of == "brokers":
-            settings = msgspec.structs.replace(settings, **settings.of_brokers)
+            # A command line names what it is about. Files and variables may be for both kinds.
+            of_brokers = settings.of_brokers.items()
+            swapped = {field: value for field, value in of_brokers if _dotted(field) not in overrides}
+            settings = msgspec.structs.replace(settings, **swapped)
         for name in cls.NEEDED if needed is None else needed:
             if not getattr(settings, name.replace(".", "_")):
+                known = settings.named(name)
                 raise SettingsError(
-                    f"{name} is not set: give --{_OPTIONS.get(name, name).replace('.', '-')}, set "
-                    f"{ENVIRONMENT_PREFIX}{name.replace('.', '_').upper()}, or put it in the settings file"
+                    f"{known} is not set: give --{_OPTIONS.get(name, name).replace('.', '-')}, set "
+                    f"{ENVIRONMENT_PREFIX}{known.replace('.', '_').upper()}, or put it in the settings file"
                 )
         settings = msgspec.structs.replace(settings, group=_convert(group, GroupConfig))
         settings.check(environment)
@@ -206,6 +215,21 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, for
             "topics_events": self.brokers_topics_events,
             "topics_lag": self.brokers_topics_lag,
         }
+
+    def named(self, name: str) -> str:
+        """The name of the setting that says this for the groups that the command is about."""
+        is_of_brokers = self.of == "brokers" and name.replace(".", "_") in self.of_brokers
+        return f"brokers.{name}" if is_of_brokers else name
+
+    @property
+    def writer(self) -> str:
+        """The job that writes the topics of pictures, committed offsets and events."""
+        return "`observe`" if self.of == "brokers" else "the coordinator"
+
+    @property
+    def input_topic(self) -> str:
+        """The topic that the writer reads, of which the ids of events name places."""
+        return BROKERS_LOG if self.of == "brokers" else self.topics_requests
 
     @property
     def response_topics(self) -> tuple[str, ...]:

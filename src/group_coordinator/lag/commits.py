@@ -30,7 +30,7 @@ _offsets = ForeignJson[_Offset](_Offset)
 
 
 class Commits:
-    """Writes records of `coordinator.offsets` into a book, and never goes back to an older one."""
+    """Writes records of the topic of offsets into a book, and never goes back to an older one."""
 
     def __init__(self, book: Book) -> None:
         self._book = book

@@ -53,7 +53,8 @@ class _Measuring:
         metrics: LagMetrics,
         topic: LagTopic,
     ) -> None:
-        self._topic, self._metrics, self._lag_topic = settings.topics_offsets, metrics, topic
+        self._topic, self._writer = settings.topics_offsets, settings.writer
+        self._metrics, self._lag_topic = metrics, topic
         self._interval_ms = settings.lag_interval_ms
         self._kafka_config = kafka_config
         self._stamps, self._max_fetches = Stamps(), settings.lag_max_fetches
@@ -93,7 +94,7 @@ class _Measuring:
         """Begin with all commits that there are; returns where they end, or None without the topic."""
         numbers = consumer.partitions_for_topic(self._topic)
         if not numbers:
-            self._metrics.has_problem(f"there is no topic {self._topic}: has a coordinator run here?")
+            self._metrics.has_problem(f"there is no topic {self._topic}: has {self._writer} run here?")
             return None
         partitions = [TopicPartition(self._topic, number) for number in sorted(numbers)]
         consumer.assign(partitions)

@@ -9,6 +9,7 @@ from group_coordinator.brokers_log.step import ObserveConfig, step
 from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.newest import header
 from group_coordinator.coordinator_state.step import Channel
+from group_coordinator.coordinator_state.topics import BROKERS_LOG
 from group_coordinator.streaming.group_function import GroupFunction
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["INPUT_COLUMNS", "TOPIC", "FunctionArguments", "ObserveFunction"]
 
-TOPIC = "__consumer_offsets"
+TOPIC = BROKERS_LOG
 INPUT_COLUMNS = ("partition", "offset", "timestamp_ms", "record_key", "value")
 
 

@@ -12,7 +12,7 @@ import click
 
 from group_coordinator.commands.arguments import TopicArgument, parse_topic, parsed
 from group_coordinator.commands.output import put_as_it_is
-from group_coordinator.commands.terminal import config_option, fail, need, say, show
+from group_coordinator.commands.terminal import config_option, fail, need, of_option, overriding, say, show
 from group_coordinator.commands.times import parsed_time
 
 if TYPE_CHECKING:
@@ -90,6 +90,7 @@ def _views(command: Callable[..., None]) -> Callable[..., None]:
 )
 @click.option("--sql", is_flag=True, help="Print the query instead of its answer. Spark can run it as well.")
 @click.option("--output", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True)
+@of_option()
 @click.option(
     "--history-path", help="Directory or object-store URI of the tables.  [default: the setting history.path]"
 )
@@ -97,6 +98,7 @@ def _views(command: Callable[..., None]) -> Callable[..., None]:
 def history(  # noqa: PLR0913 - one for each option
     *,
     group: str | None,
+    of: str | None,
     views: str | None,
     member: str | None,
     partition: TopicArgument | None,
@@ -158,7 +160,7 @@ def history(  # noqa: PLR0913 - one for each option
     if sql:
         put_as_it_is(f"{query};\n")
         return
-    reader = HistoryReader(history_path or _configured(config), as_of)
+    reader = HistoryReader(history_path or _configured(config, of), as_of)
     try:
         if timeline is not None:
             _draw(reader, str(group), period, timeline)
@@ -221,13 +223,14 @@ def _draw(reader: HistoryReader, group: str, period: Period, file: Path) -> None
     say(f"{file} has the timeline of group {group}")
 
 
-def _configured(config: Path | None) -> str:
+def _configured(config: Path | None, of: str | None) -> str:
     from group_coordinator.commands.settings import load_settings
     from group_coordinator.history.settings import HistorySettings
     from group_coordinator.jobs.settings import SettingsError
 
     try:
-        return load_settings(HistorySettings, config, {}, needed=("history.path",)).history_path
+        options = overriding({"of": of}, ())
+        return load_settings(HistorySettings, config, options, needed=("history.path",)).history_path
     except SettingsError as error:
         fail(error)
 
