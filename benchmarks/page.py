@@ -25,6 +25,7 @@ from group_coordinator.page.measurements import Measurements
 from group_coordinator.page.memory import Memory
 from group_coordinator.page.pulse import Pulse
 from group_coordinator.page.questions import Questions, Sources
+from group_coordinator.page.sides import Sides
 
 ASKED: Mapping[str, tuple[str, dict[str, Any]]] = {
     "the list": ("/", {}),
@@ -70,7 +71,7 @@ def run(plan: Plan, file: Path | None) -> None:
         measured = msgspec.json.encode(_measurement(picture.group_id, number))
         measurements.take(SimpleNamespace(value=measured))
     filled_s = time.perf_counter() - begun
-    app = App(Questions(Sources(_Live(memory, Pulse()), _Lags(), measurements=lambda: measurements)))
+    app = App(Sides(Questions(Sources(_Live(memory, Pulse()), _Lags(), measurements=lambda: measurements))))
     rounds = [{name: _ask(app, *asked) for name, asked in ASKED.items()} for _ in range(plan.rounds)]
     figures = medians_of(rounds)
     show(

@@ -124,6 +124,7 @@ def test_all_groups_with_their_lag(ask: Ask) -> None:
         "states": {"Empty": 1, "Stable": 1},
         "records": 1_234,
         "measured": 1,
+        "sides": {"coordinator": 2},
     }
 
 

@@ -26,6 +26,7 @@ from group_coordinator.page.measurements import Measurements
 from group_coordinator.page.memory import Limits, Memory
 from group_coordinator.page.pulse import Pulse
 from group_coordinator.page.questions import Questions, Sources
+from group_coordinator.page.sides import Sides
 from tests.page.filled import BREAKOUT, HOSTILE_GROUP, IMAGE, SCRIPT, Filled, lag_of
 
 GROUP = {
@@ -140,7 +141,7 @@ def application(
     now: datetime = NOW,
 ) -> App:
     sources = Sources(live, Lags(lag_of), past, measurements, "kafka:9092")
-    return App(Questions(sources, lambda: now), hosts)
+    return App(Sides(Questions(sources, lambda: now)), hosts)
 
 
 Get = Callable[..., Answer]
@@ -681,7 +682,11 @@ def test_every_answer_keeps_scripts_out(get: Get, path: str) -> None:
         ("/", {"sort": "colour"}, "sort must be one of age_ms, generation_id, group_id"),
         ("/", {"offset": "-1"}, "offset must be a number from 0 to 1,000,000,000"),
         ("/", {"limit": "1001"}, "limit must be a number from 1 to 1,000"),
-        ("/", {"group": "g"}, "there is no 'group' here: q, state, sort, order, offset, limit may be given"),
+        (
+            "/",
+            {"group": "g"},
+            "there is no 'group' here: q, state, of, sort, order, offset, limit may be given",
+        ),
         ("/", {f"n{number}": "" for number in range(30)}, "the query of the address is too long"),
     ],
 )

@@ -76,6 +76,25 @@ def test_a_coordinator_that_ticks_is_heard_and_brokers_that_go_are_noticed(
 
 
 @pytest.mark.spark
+def test_brokers_that_go_are_noticed_where_nobody_ticks(
+    bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with groups at the brokers."""
+    topics = Filled(round(time.time() * 1000)).write_topics(bootstrap_servers, "tickless")
+    names = topics["topics.groups"], topics["topics.events"], None
+    with Live(*names, {"bootstrap_servers": bootstrap_servers}) as live:
+        wait_for(lambda: live.problem is None and len(live.memory.groups()) == 2)
+        assert not live.pulse.is_silent(datetime.now(UTC))
+
+        def away(*_: object, **__: object) -> None:
+            raise KafkaTimeoutError
+
+        monkeypatch.setattr(live_module, "ends_of", away)
+        wait_for(lambda: live.problem is not None and live.problem.startswith("Kafka cannot be read: "))
+        assert len(live.memory.groups()) == 2
+
+
+@pytest.mark.spark
 def test_topics_that_are_not_there_yet_are_waited_for(bootstrap_servers: str) -> None:
     with Live("later.groups", "later.events", "no.clock", {"bootstrap_servers": bootstrap_servers}) as live:
         wait_for(lambda: live.problem and "there is no topic later.groups" in live.problem)

@@ -8,9 +8,9 @@ from kafka.errors import KafkaError, NoError, for_code
 from kafka.structs import TopicPartition
 
 from group_coordinator.client.work import assigned_partitions
-from group_coordinator.coordinator_state.responses import DescribedMember, DescribeGroupResponse
+from group_coordinator.coordinator_state.responses import DescribedMember, DescribeGroupResponse, GroupPicture
 
-__all__ = ["Coordinator", "GroupDescription", "MemberDescription", "described"]
+__all__ = ["Coordinator", "GroupDescription", "MemberDescription", "described", "pictured"]
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,20 @@ def described(answer: DescribeGroupResponse) -> GroupDescription:
         leader=answer.leader,
         members=tuple(_member(answer.protocol_type, member) for member in answer.members),
         error=None if error is NoError else error(answer.error_message or error.description),
+    )
+
+
+def pictured(group: GroupPicture) -> GroupDescription:
+    """The description that a picture gives."""
+    protocol_type = group.protocol_type or ""
+    return GroupDescription(
+        group_id=group.group_id,
+        group_state=group.state,
+        protocol_type=protocol_type,
+        protocol_data=group.protocol_name or "",
+        generation_id=group.generation_id,
+        leader=group.leader or "",
+        members=tuple(_member(protocol_type, member) for member in group.members),
     )
 
 

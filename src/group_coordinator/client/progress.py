@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from kafka.admin import OffsetSpec
-from kafka.structs import OffsetAndMetadata, TopicPartition
+from kafka.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
-from group_coordinator.client.admin import AdminClient
 from group_coordinator.client.descriptions import GroupDescription, MemberDescription
 from group_coordinator.client.work import WorkUnits, natural
 
-__all__ = ["Progress", "has_logs", "measured", "progress_of"]
+__all__ = ["AsksLogs", "Committed", "Progress", "has_logs", "measured", "progress_of"]
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,17 @@ def has_logs(group: GroupDescription) -> bool:
     return group.protocol_type != WorkUnits.protocol_type
 
 
+class AsksLogs(Protocol):
+    """A client that can be asked for the ends of logs, as `LogOffsets` is."""
+
+    def list_partition_offsets(
+        self, topic_partition_specs: Mapping[TopicPartition, int], /
+    ) -> Mapping[TopicPartition, OffsetAndTimestamp]:
+        """Offsets by partition. Partitions without a log are left out."""
+
+
 def measured(
-    admin: AdminClient, groups: Mapping[str, tuple[GroupDescription, Committed]]
+    admin: AsksLogs, groups: Mapping[str, tuple[GroupDescription, Committed]]
 ) -> dict[str, list[Progress]]:
     """The progress of groups (see `AdminClient.describe_groups_and_offsets`), by group id.
 

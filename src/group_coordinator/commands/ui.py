@@ -13,6 +13,7 @@ from group_coordinator.commands.terminal import (
     bootstrap_option,
     config_option,
     fail,
+    of_option,
     overriding,
     say,
     set_option,
@@ -20,6 +21,8 @@ from group_coordinator.commands.terminal import (
 from group_coordinator.jobs.signals import stop_event
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from group_coordinator.jobs.signals import StopEvent
     from group_coordinator.page.live import Live
 
@@ -32,6 +35,7 @@ _LOOK_S = 0.2
 
 @click.command()
 @bootstrap_option()
+@of_option("both")
 @click.option("--history-path", help="Tables of write-history, from which the page shows the past.")
 @click.option(
     "--host", help="Address to listen on. Anybody who reaches it can read everything.  [default: 127.0.0.1]"
@@ -42,6 +46,7 @@ _LOOK_S = 0.2
 def ui(
     *,
     bootstrap_servers: str | None,
+    of: str | None,
     history_path: str | None,
     host: str | None,
     port: int | None,
@@ -64,6 +69,7 @@ def ui(
 
     options = {
         "bootstrap.servers": bootstrap_servers,
+        "of": of,
         "history.path": history_path,
         "ui.host": host,
         "ui.port": port,
@@ -72,19 +78,22 @@ def ui(
     settings = job_settings(PageSettings, config, overriding(options, assignments))
     if settings.ui_port < 0:
         settings = msgspec.structs.replace(settings, ui_port=_PORT)
-    with job(settings, logs=False) as tell, serving(settings, tell) as live:
-        assert live is not None  # noqa: S101 - there is a port
-        _follow(live, settings.bootstrap_servers, stopping)
+    with job(settings, logs=False) as tell, serving(settings, tell) as lives:
+        _follow(lives, settings.bootstrap_servers, stopping)
 
 
-def _follow(live: Live, bootstrap_servers: str, stopping: StopEvent) -> None:
+def _problem(lives: Sequence[Live]) -> str | None:
+    return next((live.problem for live in lives if live.problem is not None), None)
+
+
+def _follow(lives: Sequence[Live], bootstrap_servers: str, stopping: StopEvent) -> None:
     """Say what the page waits for, until told to stop; end with an error if Kafka never answers."""
     say(f"connecting to Kafka at {bootstrap_servers}")
     deadline = time.monotonic() + _DEADLINE_S
-    told = live.problem
+    told = _problem(lives)
     while not stopping.wait(_LOOK_S):
-        problem = live.problem
-        if not live.has_connected:
+        problem = _problem(lives)
+        if not all(live.has_connected for live in lives):
             if time.monotonic() > deadline:
                 fail(f"Kafka at {bootstrap_servers} has not answered for {_DEADLINE_S:g} s: {problem}")
         elif problem != told:

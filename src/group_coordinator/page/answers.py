@@ -6,7 +6,7 @@ Times whose names end in `_ms` are ms since 1970, or lengths in ms. Others are w
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -27,8 +27,15 @@ __all__ = [
     "Partition",
     "PartitionsAsked",
     "Problem",
+    "Side",
     "Status",
     "Totals",
+]
+
+
+Side = Annotated[
+    Literal["coordinator", "brokers"],
+    msgspec.Meta(description="Groups of the coordinator, or groups at the brokers: both may have an id."),
 ]
 
 
@@ -44,7 +51,7 @@ class Totals(msgspec.Struct, frozen=True):
     """All groups together. `states`: the number of groups in each state. `records`: those left to read.
 
     `records` counts the groups whose lag is known; it is null if it is known of none. `measured`: the number
-    of groups of which `measure-lag` tells.
+    of groups of which `measure-lag` tells. `sides`: the number of groups on each side that is shown.
     """
 
     groups: int
@@ -52,13 +59,15 @@ class Totals(msgspec.Struct, frozen=True):
     states: dict[str, int]
     records: int | None
     measured: int
+    sides: dict[Side, int]
 
 
 class Status(msgspec.Struct, frozen=True):
     """The state of the page and of the coordinator.
 
     `problem`: why what is known may not be all; null if nothing is wrong. `as_of_ms`: the time up to which
-    it is known. `coordinator_silent_ms`: how long no sign of a coordinator has come; null if there was none.
+    it is known. `coordinator_silent_ms`: how long no sign of a coordinator has come; null if there was none,
+    and for groups at the brokers alone.
     """
 
     version: str
@@ -91,6 +100,7 @@ class GroupLine(msgspec.Struct, frozen=True):
     """A group in a list. `members`: how many there are. `lag`: null if it is not known."""
 
     group_id: str
+    of: Side
     state: str
     state_timestamp_ms: int
     generation_id: int
@@ -130,6 +140,7 @@ class Group(msgspec.Struct, frozen=True):
     A unit of work is partition 0 of its name.
     """
 
+    of: Side
     group: GroupPicture
     owned: dict[str, list[tuple[str, int]] | None]
     lag: Lag | None
@@ -164,6 +175,7 @@ class GroupLag(msgspec.Struct, frozen=True):
     """
 
     group_id: str
+    of: Side
     asked: PartitionsAsked
     measured: Measurement | None
     points: list[LagPoint]
@@ -176,6 +188,7 @@ class Events(msgspec.Struct, frozen=True):
     """
 
     group_id: str
+    of: Side
     events: list[Any]
     next_after: str | None
 
@@ -183,6 +196,7 @@ class Events(msgspec.Struct, frozen=True):
 class HistoryGroups(msgspec.Struct, frozen=True):
     """The ids of groups that the history knows. `reaches_to`: the time up to which it knows them."""
 
+    of: Side
     reaches_to: datetime | None
     matching: int
     group_ids: list[str]

@@ -32,7 +32,8 @@ from group_coordinator.page.queries import (
     NoQuery,
     TimelineQuery,
 )
-from group_coordinator.page.questions import FAILURES, Questions
+from group_coordinator.page.questions import FAILURES
+from group_coordinator.page.sides import Sides
 from group_coordinator.page.stream import Streams, TooManyStreamsError
 from group_coordinator.page.web import Answer, Query, asked
 
@@ -86,18 +87,18 @@ OPERATIONS = (
 class Api:
     """Answers addresses below `PREFIX`. `description`: what `/openapi.json` says."""
 
-    def __init__(self, questions: Questions, streams: Streams, description: bytes) -> None:
-        self._questions, self._streams = questions, streams
+    def __init__(self, sides: Sides, streams: Streams, description: bytes) -> None:
+        self._sides, self._streams = sides, streams
         by_path: dict[str, Callable[[Any], Any]] = {
-            "/status": lambda _: questions.status(),
-            "/groups": questions.groups,
-            "/group": lambda query: questions.group(query.group_id),
-            "/group/lag": lambda query: questions.lag(query.group_id),
+            "/status": lambda _: sides.status(),
+            "/groups": sides.groups,
+            "/group": lambda query: sides.of(query.of).group(query.group_id),
+            "/group/lag": lambda query: sides.of(query.of).lag(query.group_id),
             "/group/timeline": self._timeline,
-            "/group/events": questions.events,
+            "/group/events": lambda query: sides.of(query.of).events(query),
             "/group/events/stream": self._stream,
-            "/history/groups": questions.history_groups,
-            "/history": questions.history,
+            "/history/groups": lambda query: sides.of(query.of).history_groups(query),
+            "/history": lambda query: sides.of(query.of).history(query),
         }
         self._operations = {each.path: (each, by_path[each.path]) for each in OPERATIONS}
         self._description = description
@@ -122,18 +123,16 @@ class Api:
         )
 
     def _timeline(self, query: TimelineQuery) -> Timeline:
-        story, since, until = self._questions.timeline(query)
+        story, since, until = self._sides.of(query.of).timeline(query)
         return Timeline(since, until, story)
 
     def _stream(self, query: EventsQuery) -> Iterator[bytes]:
-        kept = self._questions.kept(query.group_id)
+        questions = self._sides.of(query.of)
+        kept = questions.kept(query.group_id)
         # Without a begin it is what comes from now on.
-        first = (
-            self._questions.kept(query.group_id, query.since, query.after)
-            if query.since or query.after
-            else []
-        )
-        return self._streams.begin(kept, first, lambda: self._questions.kept(query.group_id))
+        is_from_before = query.since or query.after
+        first = questions.kept(query.group_id, query.since, query.after) if is_from_before else []
+        return self._streams.begin(kept, first, lambda: questions.kept(query.group_id))
 
 
 def problem(status: HTTPStatus, detail: str, headers: tuple[tuple[str, str], ...] = ()) -> Answer:

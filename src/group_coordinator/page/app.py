@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from group_coordinator.history.timeline.style import STYLE
 from group_coordinator.page.api import PREFIX, Api, problem
 from group_coordinator.page.openapi import description
-from group_coordinator.page.questions import Questions
+from group_coordinator.page.sides import Sides
 from group_coordinator.page.site import Site, failed
 from group_coordinator.page.stream import Streams
 from group_coordinator.page.web import Answer, parse
@@ -45,10 +45,10 @@ class App:
     A page of somebody else's could otherwise have its own name point here and read along (DNS rebinding).
     """
 
-    def __init__(self, questions: Questions, hosts: Iterable[str] | None = None) -> None:
-        self._site = Site(questions)
+    def __init__(self, sides: Sides, hosts: Iterable[str] | None = None) -> None:
+        self._site = Site(sides)
         self._streams = Streams()
-        self._api = Api(questions, self._streams, description())
+        self._api = Api(sides, self._streams, description())
         self._hosts = None if hosts is None else frozenset(hosts)
 
     @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from group_coordinator.client.lag_log import in_words
@@ -24,6 +24,7 @@ from group_coordinator.page.html import (
     table,
 )
 from group_coordinator.page.queries import GroupsQuery, HistoryGroupsQuery
+from group_coordinator.page.sides import Sides
 
 __all__ = ["age_in_words", "fresh", "groups_part", "history_part", "lag_note", "search"]
 
@@ -40,6 +41,18 @@ _COLUMNS = (
 )
 _MEASURED = 2
 """The last ones, which are left out where nothing is measured."""
+_SIDE = Column("side"), "of", "asc"
+"""The one behind the group's, where both sides are shown."""
+_ASKED = {
+    "coordinator": "the coordinator is being asked",
+    "brokers": "the brokers are being asked",
+    "both": "the coordinator and the brokers are being asked",
+}
+_LISTED = {
+    "coordinator": "group-coordinator groups --list has them all",
+    "brokers": "kafka-consumer-groups.sh --list has them all",
+    "both": "group-coordinator groups --list and kafka-consumer-groups.sh --list have them all",
+}
 _FULL = {"asc": "ascending", "desc": "descending"}
 _LINE_WIDTH, _LINE_HEIGHT, _LINE_POINTS = 96, 18, 32
 
@@ -55,26 +68,29 @@ def search(text: str, path: str, label: str, **others: str) -> str:
     )
 
 
-def groups_part(found: Groups, query: GroupsQuery, points: Callable[[str], Sequence[LagPoint]]) -> str:
-    """The groups that were asked for. `points`: the lag of a group over time."""
-    status = found.status
+def groups_part(found: Groups, query: GroupsQuery, sides: Sides) -> str:
+    """The groups that were asked for."""
+    status, of = found.status, "both" if sides.are_both else sides.first.of
     as_of = time_of(status.as_of_ms)
     lines = "" if status.problem is None else note(status.problem, "bad")
     lines += _totals(status.totals, query)
     if found.groups:
         is_measured = status.totals.measured > 0
-        columns = [_column(*each, query) for each in (_COLUMNS if is_measured else _COLUMNS[:-_MEASURED])]
-        rows = (list(_row(each, as_of, found.lag_asked, points))[: len(columns)] for each in found.groups)
+        shown = _COLUMNS if is_measured else _COLUMNS[:-_MEASURED]
+        shown = (shown[0], _SIDE, *shown[1:]) if sides.are_both else shown
+        columns = [_column(*each, query) for each in shown]
+        rows = (list(_row(each, found.lag_asked, sides))[: len(columns)] for each in found.groups)
         lines += table(columns, rows, "groups", "Groups")
         lines += more("/", query.offset, len(found.groups), found.matching, query.limit, **_chosen(query))
     else:
-        lines += _nothing(found, query)
+        lines += _nothing(found, query, of)
     if status.has_forgotten:
         lines += note(
             "There are too many groups to show. Those that have not changed for longest are left out: "
-            "group-coordinator groups --list has them all."
+            f"{_LISTED[of]}."
         )
-    return part(lines + _how_lag_is_known(found.groups, found.lag_asked, as_of), fresh(status.problem, as_of))
+    lines += _how_lag_is_known(found.groups, found.lag_asked, as_of, of)
+    return part(lines, fresh(status.problem, as_of))
 
 
 def fresh(problem: str | None, as_of: datetime) -> str:
@@ -82,14 +98,16 @@ def fresh(problem: str | None, as_of: datetime) -> str:
     return "live" if problem is None else f"as of {as_of:%H:%M:%S} UTC"
 
 
-def _nothing(found: Groups, query: GroupsQuery) -> str:
+def _nothing(found: Groups, query: GroupsQuery, of: str) -> str:
     if found.matching:
         return more("/", query.offset, 0, found.matching, query.limit, **_chosen(query))
-    if query.q or query.state:
+    if query.q or query.state or query.of:
         return note(
             "There is no such group now. Shorten the search, which looks at ids of groups, and at the ids, "
             "clients, instances and hosts of members; or look for it in the history."
         )
+    if of == "brokers":
+        return note("There are no groups at the brokers yet. One is there as soon as a client commits.")
     return note(
         "There are no groups yet. One is there as soon as a member joins: start a client of this "
         "coordinator, or point bootstrap.servers of a Kafka client at the gateway."
@@ -98,16 +116,20 @@ def _nothing(found: Groups, query: GroupsQuery) -> str:
 
 def _chosen(query: GroupsQuery) -> dict[str, str]:
     """What was chosen, as far as it is not what everybody gets."""
-    given = {"q": query.q, "state": query.state, "sort": query.sort, "order": query.order}
+    given = {"q": query.q, "state": query.state, "of": query.of, "sort": query.sort, "order": query.order}
     usual = {"sort": "group_id", "order": "asc"}
     return {name: value for name, value in given.items() if value and value != usual.get(name)}
 
 
 def _totals(totals: Totals, query: GroupsQuery) -> str:
     """All groups together, each state with a link that chooses it."""
-    chosen = _chosen(query) | {"state": None}
+    chosen = _chosen(query) | {"state": None, "of": query.of}
     every = counted(totals.groups, "group")
-    chips = [f'<li><a href="{address("/", **chosen)}"{_current(not query.state)}>{every}</a></li>']
+    all_of_all = address("/", **chosen | {"of": None})
+    chips = [f'<li><a href="{all_of_all}"{_current(not (query.state or query.of))}>{every}</a></li>']
+    for side, number in totals.sides.items() if len(totals.sides) > 1 else ():
+        url = address("/", **_chosen(query) | {"of": side})
+        chips.append(f'<li><a href="{url}"{_current(query.of == side)}>{side} {number:,}</a></li>')
     for name, number in totals.states.items():
         url = address("/", **chosen | {"state": name})
         chips.append(f'<li><a href="{url}"{_current(query.state == name)}>{state(name)} {number:,}</a></li>')
@@ -130,12 +152,13 @@ def _column(column: Column, sort: str, first: str, query: GroupsQuery) -> Column
     return column._replace(sort=url, sorted_by=_FULL[query.order] if is_sorted else "")
 
 
-def _row(
-    each: GroupLine, as_of: datetime, asked: Asked | None, points: Callable[[str], Sequence[LagPoint]]
-) -> Iterable[str]:
-    yield link("/group", each.group_id, group_id=each.group_id)
+def _row(each: GroupLine, asked: Asked | None, sides: Sides) -> Iterable[str]:
+    side = sides.of(each.of)
+    yield link("/group", each.group_id, **sides.where(each.group_id, each.of))
+    if sides.are_both:
+        yield each.of
     yield state(each.state)
-    yield rounded(as_of - time_of(each.state_timestamp_ms))
+    yield rounded(side.as_of() - time_of(each.state_timestamp_ms))
     yield f"{each.generation_id:,}"
     yield f"{each.members:,}"
     lag = each.lag
@@ -150,7 +173,7 @@ def _row(
         yield ""
         return
     yield age_in_words(lag.age_ms, at_least=lag.at_least)
-    yield f"{_line(points(each.group_id))}{said(in_words(lag.trend or '', lag.clear_in_ms))}"
+    yield f"{_line(side.points(each.group_id))}{said(in_words(lag.trend or '', lag.clear_in_ms))}"
 
 
 def _line(points: Sequence[LagPoint]) -> str:
@@ -170,7 +193,7 @@ def _line(points: Sequence[LagPoint]) -> str:
     )
 
 
-def _how_lag_is_known(groups: Sequence[GroupLine], asked: Asked | None, as_of: datetime) -> str:
+def _how_lag_is_known(groups: Sequence[GroupLine], asked: Asked | None, as_of: datetime, of: str) -> str:
     measured = [each.lag.at_ms for each in groups if each.lag is not None and each.lag.age_ms is not None]
     lines = ""
     if measured:
@@ -179,7 +202,7 @@ def _how_lag_is_known(groups: Sequence[GroupLine], asked: Asked | None, as_of: d
         lines = note(f"measure-lag has measured {some}, {ago} ago or less.")
     if len(measured) == len(groups):
         return lines
-    return lines + lag_note(asked, "Lag of the others" if measured else "Lag")
+    return lines + lag_note(asked, of, "Lag of the others" if measured else "Lag")
 
 
 def age_in_words(age_ms: int, *, at_least: bool) -> str:
@@ -187,26 +210,34 @@ def age_in_words(age_ms: int, *, at_least: bool) -> str:
     return f"{rounded(timedelta(milliseconds=age_ms))}{' or more' if at_least and age_ms else ''}"
 
 
-def lag_note(asked: Asked | None, what: str = "Lag") -> str:
-    """Since when the lag is known, or why it is not."""
+def lag_note(asked: Asked | None, of: str, what: str = "Lag") -> str:
+    """Since when the lag is known, or why it is not. `of`: a side, or both."""
     if asked is None:
-        return note(f"{what}: the coordinator is being asked.")
+        return note(f"{what}: {_ASKED[of]}.")
     at = f"{time_of(asked.at_ms):%H:%M:%S}"
     if asked.problem is not None:
         return note(f"{what}: unknown at {at} UTC: {asked.problem}", "bad")
     return note(f"{what} as of {at} UTC.")
 
 
-def history_part(found: HistoryGroups, query: HistoryGroupsQuery, now: datetime) -> str:
-    """The groups that the history knows, also those that are gone."""
+def history_part(found: HistoryGroups, query: HistoryGroupsQuery, now: datetime, sides: Sides) -> str:
+    """The groups that the history of a side knows, also those that are gone."""
+    chips = (
+        f'<li><a href="{address("/history", q=query.q, of=each)}"{_current(each == found.of)}>{each}</a></li>'
+        for each in (sides.names if sides.are_both else ())
+    )
+    ways = "".join(chips)
+    lines = f'<ul class="totals" aria-label="Sides">{ways}</ul>\n' if ways else ""
     if not found.group_ids:
-        return part(
-            note("There is no such group in the history." if query.q else "The history knows no groups yet.")
-        )
+        told = "There is no such group in the history." if query.q else "The history knows no groups yet."
+        return part(lines + note(told))
     at = f"{now - timedelta(hours=12):%Y-%m-%dT%H:%M:%S}"
-    rows = ((link("/group", each, group_id=each, at=at, span=86_400),) for each in found.group_ids)
-    ways: Mapping[str, object] = {"q": query.q}
+    rows = (
+        (link("/group", each, **sides.where(each, found.of), at=at, span=86_400),) for each in found.group_ids
+    )
+    chosen: Mapping[str, object] = {"q": query.q, "of": query.of}
     return part(
-        table([Column("group")], rows, "groups", "Groups of the past and present")
-        + more("/history", query.offset, len(found.group_ids), found.matching, query.limit, **ways)
+        lines
+        + table([Column("group")], rows, "groups", "Groups of the past and present")
+        + more("/history", query.offset, len(found.group_ids), found.matching, query.limit, **chosen)
     )

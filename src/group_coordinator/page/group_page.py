@@ -19,6 +19,7 @@ from group_coordinator.history.spans import Span
 from group_coordinator.history.story import Story
 from group_coordinator.history.timeline import moves_table, resets_table, timeline_svg
 from group_coordinator.history.timeline.text import clean, counted, escape, owned
+from group_coordinator.page.answers import Side
 from group_coordinator.page.api import PREFIX
 from group_coordinator.page.group_list import age_in_words, fresh, lag_note
 from group_coordinator.page.html import (
@@ -39,6 +40,7 @@ from group_coordinator.page.html import (
 from group_coordinator.page.lags import Measured
 from group_coordinator.page.memory import Kept
 from group_coordinator.page.questions import owned_by, when_asked
+from group_coordinator.page.sides import Where
 
 __all__ = ["SPANS", "View", "now_part", "past_part", "past_picker", "since_links"]
 
@@ -62,7 +64,8 @@ _NOT_SHOWN = ("event_id", "event", "group_id", "at_ms", "request_id")
 class View(msgspec.Struct, frozen=True, kw_only=True):
     """A group as it is known now. `measurement`: the newest of its lag, even if it is old."""
 
-    group_id: str
+    where: Where
+    of: Side
     story: Story | None
     picture: GroupPicture | None
     asked: Measured | None
@@ -73,10 +76,10 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     problem: str | None
 
 
-def since_links(group_id: str, last: int) -> str:
+def since_links(where: Where, last: int) -> str:
     """Links that choose how far back the page looks."""
     links = (
-        f"<b>{said(text)}</b>" if seconds == last else link("/group", text, group_id=group_id, last=seconds)
+        f"<b>{said(text)}</b>" if seconds == last else link("/group", text, **where, last=seconds)
         for seconds, text in SPANS.items()
         if seconds <= _LONGEST_LIVE
     )
@@ -95,8 +98,9 @@ def now_part(view: View) -> str:
     if picture is None:
         lines += note("The group no longer exists. This is what is known of its end.")
     else:
-        lines += _headline(picture, view.as_of)
-    bodies = {"timeline": _picture(story, view.since, view.as_of) + downloads(story, view.since, view.as_of)}
+        lines += _headline(picture, view)
+    files = downloads(view.where, view.since, view.as_of)
+    bodies = {"timeline": _picture(story, view.since, view.as_of) + files}
     if picture is not None:
         bodies |= {"members": _members(picture), "offsets": _offsets(view)}
     bodies |= {"moves": _happened(story, view.since, view.as_of), "events": _events(view)}
@@ -106,13 +110,17 @@ def now_part(view: View) -> str:
     return part(lines, fresh(view.problem, view.as_of))
 
 
-def _headline(picture: GroupPicture, as_of: datetime) -> str:
+def _headline(picture: GroupPicture, view: View) -> str:
     since = time_of(picture.state_timestamp_ms)
     facts = [
-        f"{state(picture.state)} for {rounded(as_of - since)}, since {utc(since)} UTC",
+        f"{state(picture.state)} for {rounded(view.as_of - since)}, since {utc(since)} UTC",
         f"generation {picture.generation_id:,}",
         counted(len(picture.members), "member"),
     ]
+    if view.of == "brokers":
+        facts.append("at the brokers")
+    elif "of" in view.where:
+        facts.append("at the coordinator")
     if picture.protocol_type:
         facts.append(f"protocol {said(picture.protocol_type)}")
     if picture.protocol_name:
@@ -163,8 +171,8 @@ def _offsets(view: View) -> str:
     lines, ages = _measured(view.measurement, view.as_of)
     asked = view.asked
     if asked is None or asked.problem is not None:
-        return lines + lag_note(None if asked is None else when_asked(asked))
-    rows = asked.rows.get(view.group_id, [])
+        return lines + lag_note(None if asked is None else when_asked(asked), view.of)
+    rows = asked.rows.get(view.where["group_id"], [])
     if not rows:
         return lines + note(f"Nothing is owned or committed, as of {asked.at:%H:%M:%S} UTC.")
 
@@ -196,7 +204,7 @@ def _offsets(view: View) -> str:
         )
         for row in rows[:MAX_ROWS]
     )
-    total = asked.total(view.group_id)
+    total = asked.total(view.where["group_id"])
     told = f"As of {asked.at:%H:%M:%S} UTC{'' if total is None else f': {total:,} records behind'}"
     more = f"; the first {MAX_ROWS} of {len(rows):,}" if len(rows) > MAX_ROWS else ""
     return note(f"{told}{more}.") + lines + table(columns, shown, "offsets", "Offsets")
@@ -230,7 +238,7 @@ def _events(view: View) -> str:
         return note("There were none in the last hours, except for commits of members.")
     rows = (_event(each) for each in reversed(view.events[-_MAX_EVENTS:]))
     columns = (Column("time (UTC)"), Column("event"), Column("what it says"))
-    url = address(f"{PREFIX}/group/events", group_id=view.group_id)
+    url = address(f"{PREFIX}/group/events", **view.where)
     return (
         (note(f"The newest {_MAX_EVENTS}.") if len(view.events) > _MAX_EVENTS else "")
         + table(columns, rows, "events", "Events")
@@ -259,39 +267,42 @@ def _happened(story: Story, since: datetime, until: datetime) -> str:
 # -- the past ----------------------------------------------------------------------------------------------
 
 
-def past_picker(group_id: str, at: datetime | None, span: int) -> str:
+def past_picker(where: Where, at: datetime | None, span: int) -> str:
     """A form to choose a moment, and how much around it."""
     value = "" if at is None else utc(at)
     options = "".join(
         f'<option value="{seconds}"{" selected" if seconds == span else ""}>{said(text)}</option>'
         for seconds, text in SPANS.items()
     )
+    hidden = "".join(
+        f'<input type="hidden" name="{name}" value="{escape(each)}">' for name, each in where.items()
+    )
     moment = field("Moment (UTC)", "at", value, "text", 'required placeholder="2026-01-31 14:05" ')
     return (
         '<form action="/group" method="get" class="past">'
-        f'<input type="hidden" name="group_id" value="{escape(group_id)}">{moment} '
+        f"{hidden}{moment} "
         f'<label>Show <select name="span">{options}</select> around it</label> '
         "<button>Look at the past</button>"
-        + ("" if at is None else f" {link('/group', 'back to now', group_id=group_id)}")
+        + ("" if at is None else f" {link('/group', 'back to now', **where)}")
         + "</form>\n"
     )
 
 
-def past_part(story: Story, at: datetime, since: datetime, until: datetime, span: int) -> str:
+def past_part(where: Where, story: Story, at: datetime, since: datetime, until: datetime, span: int) -> str:
     """The page of what happened around a moment, and of who owned what then."""
-    lines = f'<p class="spans">{" · ".join(_around(story.group_id, at, span))}</p>\n'
-    lines += _picture(story, since, until, at) + downloads(story, since, until, past=True)
+    lines = f'<p class="spans">{" · ".join(_around(where, at, span))}</p>\n'
+    lines += _picture(story, since, until, at) + downloads(where, since, until, past=True)
     lines += section("owners", f"Who owned what at {utc(at)} UTC", _owners(story, at))
     return part(lines + section("moves", "What happened", _happened(story, since, until)))
 
 
-def _around(group_id: str, at: datetime, span: int) -> Iterable[str]:
+def _around(where: Where, at: datetime, span: int) -> Iterable[str]:
     lengths = list(SPANS)
     place = lengths.index(span) if span in SPANS else 0
 
     def there(text: str, shift_s: float, seconds: int) -> str:
         moment = at + timedelta(seconds=shift_s)
-        return link("/group", text, group_id=group_id, at=f"{moment:%Y-%m-%dT%H:%M:%S}", span=seconds)
+        return link("/group", text, **where, at=f"{moment:%Y-%m-%dT%H:%M:%S}", span=seconds)
 
     yield there("← earlier", -span / 2, span)
     yield there("later →", span / 2, span)
@@ -330,10 +341,10 @@ def _owners(story: Story, at: datetime) -> str:
     return table(columns, rows, "owners", "Who owned what")
 
 
-def downloads(story: Story, since: datetime, until: datetime, *, past: bool = False) -> str:
+def downloads(where: Where, since: datetime, until: datetime, *, past: bool = False) -> str:
     """The same picture as a file."""
     query = {
-        "group_id": story.group_id,
+        **where,
         "from": since.astimezone(UTC).isoformat(),
         "to": until.astimezone(UTC).isoformat(),
         "past": "1" if past else None,

@@ -11,6 +11,7 @@ from group_coordinator.history.timeline.text import escape, shortened, span_of_t
 from group_coordinator.jobs.printable import printable_name
 
 __all__ = [
+    "AT",
     "Column",
     "address",
     "field",
@@ -27,6 +28,10 @@ __all__ = [
     "table",
     "utc",
 ]
+
+
+AT = {"coordinator": "", "brokers": " at the brokers"}
+"""The words for a side, behind a group or groups, where the page shows one side alone."""
 
 
 class Column(NamedTuple):
@@ -141,16 +146,17 @@ def field(label: str, name: str, value: str, kind: str = "search", others: str =
     )
 
 
-def more(path: str, offset: int, shown: int, of: int, limit: int, **query: object) -> str:
+def more(path: str, offset: int, shown: int, matching: int, limit: int, **query: object) -> str:
     """The place of these among many, and the way to the others."""
-    if of <= limit and not offset:
+    if matching <= limit and not offset:
         return ""
     before = (
         f'<a rel="prev" href="{address(path, **query, offset=max(0, offset - limit) or None)}">← before</a>'
     )
     after = f'<a rel="next" href="{address(path, **query, offset=offset + limit)}">after →</a>'
-    told = f"{offset + 1:,} to {offset + shown:,} of {of:,}" if shown else f"none of {of:,} from there on"
-    ways = [before] * (offset > 0) + [told] + [after] * (offset + shown < of)
+    these = f"{offset + 1:,} to {offset + shown:,}"
+    told = f"{these} of {matching:,}" if shown else f"none of {matching:,} from there on"
+    ways = [before] * (offset > 0) + [told] + [after] * (offset + shown < matching)
     return f'<nav class="more" aria-label="More">{" · ".join(ways)}</nav>\n'
 
 

@@ -1,4 +1,4 @@
-"""The lags of groups. Nobody waits for them, because it takes a while to ask the coordinator."""
+"""The lags of groups. Nobody waits for them, because it takes a while to ask."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Protocol, Self
 
 from kafka.errors import KafkaError
+from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from group_coordinator.client.admin import AdminClient
 from group_coordinator.client.channel import MissingTopicError
+from group_coordinator.client.descriptions import GroupDescription
 from group_coordinator.client.messages import message_of
-from group_coordinator.client.progress import Progress, measured
+from group_coordinator.client.progress import AsksLogs, Progress, measured
 
 __all__ = ["Lags", "Measured"]
 
@@ -28,6 +30,27 @@ _PATIENCE_S = 60.0
 _KEPT = 64
 _MOST_ASKED = 8
 """Measurements that wait for their turn. A caller beyond that limit asks again at its next look."""
+
+
+class _Named(Protocol):
+    @property
+    def group_id(self) -> str: ...
+
+
+class AsksGroups(AsksLogs, Protocol):
+    """A client that can be asked about groups: `AdminClient`, or `GroupsAtBrokers`."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def list_groups(self) -> Sequence[_Named]:
+        """All groups."""
+
+    def describe_groups_and_offsets(
+        self, group_ids: Collection[str], /
+    ) -> Mapping[str, tuple[GroupDescription, Mapping[TopicPartition, OffsetAndMetadata]]]:
+        """Groups and what is committed, by id."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +73,7 @@ class Lags:
     `connect` makes the client to ask with. Nobody waits for a measurement, not even who ends the process.
     """
 
-    def __init__(self, connect: Callable[[], AdminClient]) -> None:
+    def __init__(self, connect: Callable[[], AsksGroups]) -> None:
         self._connect = connect
         self._lock = threading.Lock()
         self._answered = threading.Condition(self._lock)

@@ -24,6 +24,8 @@ __all__ = ["Live"]
 _POLL_MS = 500
 _AGAIN_S = 2.0
 _BOOTSTRAP_MS = 3_000
+_QUIET_S = 3.0
+"""Brokers are asked for a sign of life when nothing has come for so long."""
 _END_S = 1.0
 """Requests to brokers that are away may take longer to fail. The end of the process does not wait for them.
 """
@@ -32,7 +34,9 @@ _END_S = 1.0
 class Live:
     """Reads while the context is open. `back`: how far back in the topic of events it begins.
 
-    `max_gap`: the coordinator's `clock.max.gap.ms`, without which nobody can tell whether it runs.
+    `clock_topic`: that of the coordinator's ticks; None for groups at the brokers, where nobody ticks.
+    `max_gap`: the coordinator's `clock.max.gap.ms`, without which nobody can tell whether it runs. `writer`:
+    the job that writes the topics.
 
     Topics that are not there yet, and brokers that are away, are waited for; `problem` says so.
     """
@@ -41,17 +45,18 @@ class Live:
         self,
         groups_topic: str,
         events_topic: str,
-        clock_topic: str,
+        clock_topic: str | None,
         client_config: Mapping[str, Any],
         *,
         back: timedelta = timedelta(hours=6),
         max_gap: timedelta = MAX_GAP,
         limits: Limits = LIMITS,
+        writer: str = "the coordinator",
     ) -> None:
         self._groups_topic = groups_topic
         self._events_topic = events_topic
-        self._clock = TopicPartition(clock_topic, 0)
-        self._may_read_clock = True
+        self._clock = None if clock_topic is None else TopicPartition(clock_topic, 0)
+        self._writer = writer
         self._client_config = dict(client_config)
         self._back = back
         self._limits = limits
@@ -77,9 +82,10 @@ class Live:
             try:
                 self._read()
             except KafkaError as error:
-                if isinstance(error, TopicAuthorizationFailedError) and error.args == ({self._clock.topic},):
+                refused = isinstance(error, TopicAuthorizationFailedError) and error.args
+                if self._clock is not None and refused == ({self._clock.topic},):
                     # A reader who may only describe the topic finds it, and is refused when it fetches.
-                    self._may_read_clock = False
+                    self._clock = None
                     continue
                 self.problem = f"Kafka cannot be read: {message_of(error)}"
                 self._stopping.wait(_AGAIN_S)
@@ -95,8 +101,10 @@ class Live:
             ends = ends_of(consumer, partitions)
             # Others go on with what was known before until as much is known again.
             memory = Memory(self._limits)
+            heard_s = time.monotonic()
             while not self._stopping.is_set():
                 for partition, records in consumer.poll(timeout_ms=_POLL_MS).items():
+                    heard_s = time.monotonic()
                     for record in records:
                         if partition == self._clock:
                             is_new = record.offset >= ends[partition]
@@ -110,9 +118,10 @@ class Live:
                 ):
                     self.memory, self.problem = memory, None
                     self.pulse.has_looked = self._clock in ends
-                if self.pulse.is_silent(datetime.now(UTC)):
+                if time.monotonic() - heard_s > _QUIET_S:
                     # A consumer says nothing of brokers that are away; a request to them does.
-                    ends_of(consumer, [self._clock], _BOOTSTRAP_MS)
+                    ends_of(consumer, partitions, _BOOTSTRAP_MS)
+                    heard_s = time.monotonic()
 
     def _assign(self, consumer: KafkaConsumer) -> list[TopicPartition] | None:
         """Begin with all pictures, and with the events of the last hours; None if a topic is not there."""
@@ -120,12 +129,12 @@ class Live:
         for topic in (self._groups_topic, self._events_topic):
             numbers = consumer.partitions_for_topic(topic)
             if not numbers:
-                self.problem = f"there is no topic {topic}: has a coordinator run with these topics?"
+                self.problem = f"there is no topic {topic}: has {self._writer} run with these topics?"
                 return None
             found[topic] = [TopicPartition(topic, number) for number in sorted(numbers)]
         pictures, events = found[self._groups_topic], found[self._events_topic]
         # Without that topic nothing is said about coordinators.
-        there = partitions_of(consumer, self._clock.topic) if self._may_read_clock else []
+        there = [] if self._clock is None else partitions_of(consumer, self._clock.topic)
         clock = [each for each in there if each == self._clock]
         consumer.assign([*pictures, *events, *clock])
         begins = begins_of(consumer, [*pictures, *clock])

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from group_coordinator.page.answers import Side
 from group_coordinator.page.web import Time
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "HistoryGroupsQuery",
     "HistoryQuery",
     "NoQuery",
+    "SideQuery",
     "TimelineQuery",
 ]
 
@@ -23,6 +25,10 @@ Offset = Annotated[
     int, msgspec.Meta(ge=0, le=1_000_000_000, description="How many to leave out at the beginning.")
 ]
 Limit = Annotated[int, msgspec.Meta(ge=1, le=1_000, description="How many to answer with, at most.")]
+OfSide = Annotated[
+    Side | None,
+    msgspec.Meta(description="The side of groups that is meant; without it the one that is shown first."),
+]
 PartitionIndex = Annotated[int, msgspec.Meta(ge=0, le=2_147_483_647)]
 Search = Annotated[
     str,
@@ -36,13 +42,29 @@ class NoQuery(msgspec.Struct, frozen=True):
     """Nothing can be asked."""
 
 
+class SideQuery(msgspec.Struct, frozen=True):
+    """One of the sides that are shown."""
+
+    of: OfSide = None
+
+
 class GroupsQuery(msgspec.Struct, frozen=True):
     """A choice of groups, and their order. Groups whose lag is not known come last in any order."""
 
     q: Search = ""
     state: Annotated[str, msgspec.Meta(description="Only groups in this state, such as Stable.")] = ""
+    of: Annotated[Side | None, msgspec.Meta(description="Only groups of this side.")] = None
     sort: Annotated[
-        Literal["group_id", "state", "generation_id", "members", "records", "age_ms", "state_timestamp_ms"],
+        Literal[
+            "group_id",
+            "of",
+            "state",
+            "generation_id",
+            "members",
+            "records",
+            "age_ms",
+            "state_timestamp_ms",
+        ],
         msgspec.Meta(description="The order; records and age_ms are those of the lag."),
     ] = "group_id"
     order: Literal["asc", "desc"] = "asc"
@@ -54,12 +76,14 @@ class GroupQuery(msgspec.Struct, frozen=True):
     """One group."""
 
     group_id: GroupId
+    of: OfSide = None
 
 
 class TimelineQuery(msgspec.Struct, frozen=True, rename={"from_": "from"}):
     """A group over a time. Without one it is the last hour."""
 
     group_id: GroupId
+    of: OfSide = None
     from_: Annotated[Time | None, msgspec.Meta(description="The begin.")] = None
     to: Annotated[Time | None, msgspec.Meta(description="The end, at most 400 days later.")] = None
     past: Annotated[
@@ -72,6 +96,7 @@ class EventsQuery(msgspec.Struct, frozen=True):
     """Events of a group."""
 
     group_id: GroupId
+    of: OfSide = None
     since: Annotated[Time | None, msgspec.Meta(description="The log time of the first.")] = None
     after: Annotated[
         str,
@@ -85,6 +110,7 @@ class EventsQuery(msgspec.Struct, frozen=True):
 class HistoryGroupsQuery(msgspec.Struct, frozen=True):
     """Groups of the history."""
 
+    of: OfSide = None
     q: Annotated[str, msgspec.Meta(description="Only groups with this text in their id.")] = ""
     offset: Offset = 0
     limit: Limit = 100
@@ -94,6 +120,7 @@ class HistoryQuery(msgspec.Struct, frozen=True, rename={"from_": "from"}):
     """A question about the past of a group, as `group-coordinator history` has them."""
 
     group_id: GroupId
+    of: OfSide = None
     question: Annotated[
         Literal[
             "rebalances", "causes", "states", "members", "assignments", "joins", "offsets", "events", "lag"

@@ -30,12 +30,12 @@ from group_coordinator.page.answers import (
     Group,
     GroupLag,
     GroupLine,
-    Groups,
     HistoryAnswer,
     HistoryGroups,
     Lag,
     Partition,
     PartitionsAsked,
+    Side,
     Status,
     Totals,
 )
@@ -52,7 +52,19 @@ from group_coordinator.page.queries import (
 )
 from group_coordinator.page.web import BadQueryError, NotFoundError, time_in
 
-__all__ = ["FAILURES", "Lags", "Now", "Past", "Questions", "Sources", "owned_by", "when_asked"]
+__all__ = [
+    "FAILURES",
+    "Found",
+    "Lags",
+    "Now",
+    "Past",
+    "Questions",
+    "Sources",
+    "in_order",
+    "owned_by",
+    "some",
+    "when_asked",
+]
 
 _LONGEST = timedelta(days=400)
 _MOST_ROWS = 100_000
@@ -110,23 +122,40 @@ class Past(Protocol):
 
 
 class Sources(NamedTuple):
-    """The sources of all answers. `past` opens the history; `measurements` are those of `measure-lag`."""
+    """The sources of all answers about one side.
+
+    `past` opens the history; `measurements` are those of `measure-lag`.
+    """
 
     live: Now
     lags: Lags
     past: Callable[[], Past] | None = None
     measurements: Callable[[], Measurements] = Measurements
     bootstrap_servers: str = ""
+    of: Side = "coordinator"
+
+
+class Found(NamedTuple):
+    """The groups of a side that were asked for, in no order, and the state of the side.
+
+    `are_asked`: the lag of some group is asked for, since it is not measured; `asked`: the newest answer.
+    """
+
+    lines: list[GroupLine]
+    status: Status
+    are_asked: bool
+    asked: Asked | None
 
 
 class Questions:
-    """Answers questions. `clock`: the time in UTC.
+    """Answers questions about the groups of one side. `clock`: the time in UTC.
 
     Raises `BadQueryError`, `NotFoundError`, `HistoryError`.
     """
 
     def __init__(self, sources: Sources, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._of = sources
+        self.of = sources.of
         self.now = clock
         # Tables are read by all cores at once: two at a time are enough.
         self._reading = threading.Semaphore(2)
@@ -143,20 +172,16 @@ class Questions:
 
     # -- now ---------------------------------------------------------------------------------------------
 
-    def status(self) -> Status:
-        """The state of the coordinator, and all groups together."""
-        listed = self._of.live.memory.groups()
-        return self._status(listed, self._lags_of(listed)[0])
-
-    def groups(self, query: GroupsQuery) -> Groups:
-        """Groups in the order that was asked for."""
+    def found(self, query: GroupsQuery) -> Found:
+        """The groups that were asked for."""
         memory = self._of.live.memory
         listed = memory.groups()
-        lags, asked = self._lags_of(listed)
+        lags, are_asked, asked = self._lags_of(listed)
         named = memory.named(query.q) if query.q else None
         lines = [
             GroupLine(
                 each.group_id,
+                self.of,
                 each.state,
                 _ms(each.since),
                 each.generation_id,
@@ -166,8 +191,7 @@ class Questions:
             for each in listed
             if (named is None or each.group_id in named) and query.state in ("", each.state)
         ]
-        shown, following = _some(_in_order(lines, query), query.offset, query.limit)
-        return Groups(self._status(listed, lags), len(lines), shown, following, asked)
+        return Found(lines, self._status(listed, lags), are_asked, asked)
 
     def group(self, group_id: str) -> Group:
         """A group as it is."""
@@ -176,7 +200,7 @@ class Questions:
             raise NotFoundError(f"there is no group {group_id!r}")
         measured = self.measurement(group_id)
         lag = None if measured is None else _lag_measured(measured)
-        return Group(picture, owned_by(picture), lag)
+        return Group(self.of, picture, owned_by(picture), lag)
 
     def lag(self, group_id: str) -> GroupLag:
         """The lag of a group. Waits for the coordinator's and the brokers' answers."""
@@ -189,14 +213,14 @@ class Questions:
         else:
             rows = measured.rows.get(group_id, ())
             asked = PartitionsAsked(_ms(measured.at), measured.problem, [_partition(row) for row in rows])
-        return GroupLag(group_id, asked, self.measurement(group_id), self.points(group_id))
+        return GroupLag(group_id, self.of, asked, self.measurement(group_id), self.points(group_id))
 
     def events(self, query: EventsQuery) -> Events:
         """Events of a group that are kept, the oldest first."""
         kept = self.kept(query.group_id, query.since, query.after)
         shown = kept[: query.limit]
         following = shown[-1].event_id if len(kept) > len(shown) else None
-        return Events(query.group_id, [msgspec.Raw(each.body) for each in shown], following)
+        return Events(query.group_id, self.of, [msgspec.Raw(each.body) for each in shown], following)
 
     def kept(self, group_id: str, since: str | None = None, after: str = "") -> list[Kept]:
         """The same, as they are in the topic."""
@@ -256,8 +280,8 @@ class Questions:
         with self._opened() as past:
             group_ids, reaches_to = past.groups(), past.reaches_to()
         found = [each for each in group_ids if query.q in each]
-        shown, following = _some(found, query.offset, query.limit)
-        return HistoryGroups(reaches_to, len(found), shown, following)
+        shown, following = some(found, query.offset, query.limit)
+        return HistoryGroups(self.of, reaches_to, len(found), shown, following)
 
     def history(self, query: HistoryQuery) -> HistoryAnswer:
         """The answer of the history to a question."""
@@ -289,9 +313,8 @@ class Questions:
     @contextmanager
     def _opened(self) -> Iterator[Past]:
         if self._of.past is None:
-            raise HistoryError(
-                "there is no history to look at: set history.path to where write-history writes"
-            )
+            name = "history.path" if self.of == "coordinator" else "brokers.history.path"
+            raise HistoryError(f"there is no history to look at: set {name} to where write-history writes")
         with self._reading:
             yield self._of.past()
 
@@ -319,6 +342,7 @@ class Questions:
                 dict(sorted(Counter(each.state for each in listed).items())),
                 sum(records) if records else None,
                 sum(each.trend is not None for each in lags.values()),
+                {self.of: len(listed)},
             ),
         )
 
@@ -338,22 +362,23 @@ class Questions:
             f"no coordinator has run {since}: groups are as they were then, and nobody is expired meanwhile"
         )
 
-    def _lags_of(self, listed: Iterable[Listed]) -> tuple[dict[str, Lag], Asked | None]:
+    def _lags_of(self, listed: Iterable[Listed]) -> tuple[dict[str, Lag], bool, Asked | None]:
         """The lags that are known: as measured, else as the coordinator and the brokers have answered.
 
-        These are asked only if a group is not measured, since they are asked about all groups.
+        These are asked only if a group is not measured, since they are asked about all groups. Whether they
+        are comes second, and their answer third.
         """
         fresh = self._of.measurements().fresh(self.now())
         found = {group_id: _lag_measured(each) for group_id, each in fresh.items()}
         others = [each.group_id for each in listed if each.group_id not in found]
         asked = self.asked(None) if others else None
         if asked is None:
-            return found, None
+            return found, bool(others), None
         for group_id in others if asked.problem is None else ():
             total = asked.total(group_id)
             if total is not None:
                 found[group_id] = Lag(total, _ms(asked.at))
-        return found, when_asked(asked)
+        return found, True, when_asked(asked)
 
 
 def when_asked(measured: Measured) -> Asked:
@@ -373,8 +398,8 @@ def owned_by(picture: GroupPicture) -> dict[str, list[tuple[str, int]] | None]:
     }
 
 
-def _in_order(lines: list[GroupLine], query: GroupsQuery) -> list[GroupLine]:
-    """Sorted, those that are equal by their ids; those of which it is not known come last."""
+def in_order(lines: list[GroupLine], query: GroupsQuery) -> list[GroupLine]:
+    """Sort lines, those that are equal by their ids; those of which it is not known come last."""
 
     def value(line: GroupLine) -> Any:
         if query.sort in ("records", "age_ms"):
@@ -386,7 +411,7 @@ def _in_order(lines: list[GroupLine], query: GroupsQuery) -> list[GroupLine]:
     return known + [each for each in lines if value(each) is None]
 
 
-def _some(items: Sequence[Item], offset: int, limit: int) -> tuple[list[Item], int | None]:
+def some(items: Sequence[Item], offset: int, limit: int) -> tuple[list[Item], int | None]:
     """Some of the items, and the offset of those that follow, if any do."""
     end = offset + limit
     return list(items[offset:end]), end if end < len(items) else None

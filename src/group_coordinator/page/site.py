@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from http import HTTPStatus
 from importlib.resources import files
 
+from group_coordinator.history.story import Story
 from group_coordinator.history.timeline import timeline_html, timeline_svg
 from group_coordinator.page.group_list import groups_part, history_part, search
 from group_coordinator.page.group_page import (
@@ -17,9 +18,10 @@ from group_coordinator.page.group_page import (
     past_picker,
     since_links,
 )
-from group_coordinator.page.html import link, note, page, said
-from group_coordinator.page.queries import GroupsQuery, HistoryGroupsQuery, TimelineQuery
+from group_coordinator.page.html import AT, link, note, page, said
+from group_coordinator.page.queries import GroupsQuery, HistoryGroupsQuery, SideQuery, TimelineQuery
 from group_coordinator.page.questions import FAILURES, Questions
+from group_coordinator.page.sides import Sides, Where
 from group_coordinator.page.web import Answer, BadQueryError, Query, asked, time_in
 
 __all__ = ["Site", "failed"]
@@ -31,8 +33,8 @@ _STATIC = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "im
 class Site:
     """Answers addresses of pages, and of pictures and files."""
 
-    def __init__(self, questions: Questions) -> None:
-        self._questions = questions
+    def __init__(self, sides: Sides) -> None:
+        self._sides = sides
         self._pages: Mapping[str, Callable[[Query], Answer]] = {
             "/": self._groups,
             "/group": self._group,
@@ -56,39 +58,47 @@ class Site:
 
     def _groups(self, query: Query) -> Answer:
         chosen = asked({name: value for name, value in query.items() if name != "part"}, GroupsQuery)
-        body = groups_part(self._questions.groups(chosen), chosen, self._questions.points)
+        body = groups_part(self._sides.groups(chosen), chosen, self._sides)
         if "part" in query:
             return _html(body)
         form = search(
             *(chosen.q, "/", "Group or member"),
             state=chosen.state,
+            of=chosen.of or "",
             sort=query.get("sort", ""),
             order=query.get("order", ""),
         )
-        return self._whole("Groups", f"<h1>Groups</h1>\n{form}{body}", live=True)
+        title = "Groups" if self._sides.are_both else f"Groups{AT[self._sides.first.of]}"
+        return self._whole(title, f"<h1>{title}</h1>\n{form}{body}", live=True)
 
     def _group(self, query: Query) -> Answer:
-        group_id = _group_id(query)
+        group_id, questions = _group_id(query), self._side(query)
+        where = self._sides.where(group_id, questions.of)
         heading = f"<h1>{said(group_id, '(empty)')}</h1>\n"
         span = _seconds(query, "span", _SPAN)
         if "at" in query:
             at = time_in("at", query["at"])
             since, until = at - timedelta(seconds=span / 2), at + timedelta(seconds=span / 2)
-            story, reach = self._questions.past_story(group_id, since, until)
-            body = past_picker(group_id, at, span) + _reach(reach) + past_part(story, at, since, until, span)
+            story, reach = questions.past_story(group_id, since, until)
+            picker = past_picker(where, at, span) + _reach(reach)
+            body = picker + past_part(where, story, at, since, until, span)
             return self._whole(f"{group_id} at {at:%Y-%m-%d %H:%M}", heading + body)
         last = _seconds(query, "last", _LAST)
-        body = now_part(self._view(group_id, last))
+        body = now_part(self._view(where, questions, last))
         if "part" in query:
             return _html(body)
-        picker = past_picker(group_id, None, span) if self._questions.has_history else ""
-        return self._whole(group_id, heading + picker + since_links(group_id, last) + body, live=True)
+        picker = past_picker(where, None, span) if questions.has_history else ""
+        return self._whole(group_id, heading + picker + since_links(where, last) + body, live=True)
 
-    def _view(self, group_id: str, last: int) -> View:
-        questions, as_of = self._questions, self._questions.as_of()
+    def _side(self, query: Query) -> Questions:
+        return self._sides.of(asked({"of": query["of"]} if "of" in query else {}, SideQuery).of)
+
+    def _view(self, where: Where, questions: Questions, last: int) -> View:
+        group_id, as_of = where["group_id"], questions.as_of()
         picture = questions.picture(group_id)
         return View(
-            group_id=group_id,
+            where=where,
+            of=questions.of,
             story=questions.story(group_id),
             picture=picture,
             # Only of groups that are there, because anybody may type any name into the address.
@@ -103,30 +113,34 @@ class Site:
 
     def _history(self, query: Query) -> Answer:
         chosen = asked(query, HistoryGroupsQuery)
-        found = self._questions.history_groups(chosen)
-        form = search(chosen.q, "/history", "Group")
-        body = form + _reach(found.reaches_to) + history_part(found, chosen, self._questions.now())
+        questions = self._sides.of(chosen.of)
+        found = questions.history_groups(chosen)
+        form = search(chosen.q, "/history", "Group", of=chosen.of or "")
+        body = form + _reach(found.reaches_to) + history_part(found, chosen, questions.now(), self._sides)
         return self._whole("History", f"<h1>Groups of the past and present</h1>\n{body}")
 
     def _svg(self, query: Query) -> Answer:
-        story, since, until = self._questions.timeline(_timeline_query(query))
+        story, since, until = self._timeline(query)
         body = timeline_svg(story, since, until)
         return Answer(
             body.encode(errors="replace"), kind="image/svg+xml; charset=utf-8", headers=_file("timeline.svg")
         )
 
     def _html(self, query: Query) -> Answer:
-        story, since, until = self._questions.timeline(_timeline_query(query))
+        story, since, until = self._timeline(query)
         return _html(timeline_html(story, since, until), _file("timeline.html"))
+
+    def _timeline(self, query: Query) -> tuple[Story, datetime, datetime]:
+        return self._side(query).timeline(_timeline_query(query))
 
     def _whole(self, title: str, body: str, *, live: bool = False) -> Answer:
         return _html(
             page(
                 title,
                 body,
-                cluster=self._questions.bootstrap_servers,
+                cluster=self._sides.first.bootstrap_servers,
                 live=live,
-                history=self._questions.has_history,
+                history=self._sides.has_history,
             )
         )
 
