@@ -23,7 +23,7 @@ from tests.commands.job import COMMAND, ObserveJob, Process, set_all
 from tests.observe.test_observe import Consumer, events_of, reading
 from tests.patience import PATIENCE_S, wait_for
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.verify]
 
 GROUP, TOPIC, RECORDS = "payments", "payments", 30
 PARTITIONS = [TopicPartition(TOPIC, number) for number in range(2)]

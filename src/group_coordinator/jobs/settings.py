@@ -320,7 +320,7 @@ def _names_of(settings: type[JobSettings]) -> frozenset[str]:
 def check_word(settings: JobSettings, field: str, *words: str) -> None:
     """Raise `SettingsError` if the value of this field is none of `words`."""
     if (word := getattr(settings, field)) not in words:
-        allowed = f"{', '.join(words[:-1])} or {words[-1]}"
+        allowed = " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
         raise SettingsError(f"{_dotted(field)} must be {allowed}, and is {word!r}")
 
 

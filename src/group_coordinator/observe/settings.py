@@ -15,6 +15,7 @@ class ObserveSettings(JobSettings, frozen=True, kw_only=True):
     """Settings of `observe`."""
 
     NEEDED: ClassVar[tuple[str, ...]] = ("bootstrap.servers", "observe.checkpoint")
+    SIDES: ClassVar[tuple[str, ...]] = ("brokers",)
 
     observe_checkpoint: str = ""
     """Directory or object-store URI for what `observe` knows of the groups, and how far it has read."""
