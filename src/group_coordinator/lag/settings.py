@@ -6,8 +6,8 @@ from typing import Annotated
 
 import msgspec
 
+from group_coordinator.jobs.patterns import is_chosen, matches
 from group_coordinator.jobs.settings import JobSettings, Port, Positive
-from group_coordinator.lag.patterns import is_chosen, matches
 
 __all__ = ["LagSettings"]
 
@@ -18,7 +18,8 @@ class LagSettings(JobSettings, frozen=True, kw_only=True):
     """Settings of `measure-lag`."""
 
     lag_groups: str = ""
-    """Ids of the groups that are measured, with commas between; * stands for any characters."""
+    """Ids of the groups that are measured, with commas between; * stands for any characters, and an id behind
+    ! is an exception, as in `*,!orders*`."""
     lag_max_partitions: Positive = 10_000
     """Partitions that are measured at most, counted for each group. Groups beyond it are left out whole."""
     lag_interval_ms: Positive = 15_000

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from group_coordinator.lag.patterns import is_chosen, matches
+from group_coordinator.jobs.patterns import check, is_chosen, matches
 
 TEXTS = st.text("ab*[]?\\n", max_size=8)
 
@@ -25,6 +25,20 @@ def test_everything_else_is_itself(name: str) -> None:
     assert is_chosen(name, f"other, {name} ,")
     assert not matches("orderse", name)
     assert not matches("whatX", name)
+
+
+@pytest.mark.parametrize("patterns", ["*,!orders*", "!orders*,*", " ! orders , *", "bil*,!orders"])
+def test_exceptions_win_wherever_they_stand(patterns: str) -> None:
+    check(patterns)
+    assert is_chosen("billing", patterns)
+    assert not is_chosen("orders", patterns)
+
+
+@pytest.mark.parametrize("patterns", ["", ",", "!orders", "!orders*, !*"])
+def test_exceptions_alone_choose_nothing_and_are_refused(patterns: str) -> None:
+    assert not is_chosen("billing", patterns)
+    with pytest.raises(ValueError, match="no pattern but exceptions"):
+        check(patterns)
 
 
 def test_a_pattern_of_many_stars_takes_no_more_time() -> None:
