@@ -60,8 +60,8 @@ OWNERS = [
 ]
 OF_MANY_NAMES = {"kafka": "kafka.…", "spark": "spark.…", "responses_topics": "responses.topics.…"}
 """The fields that stand for any number of settings."""
-GROUP = "group"
-"""The field that has the rules for groups, which have a table of their own."""
+NO_SETTINGS = {"files", "group"}
+"""The fields that have the rules for groups, which have a table of their own, and where values came from."""
 
 
 def texts_of(kind: type[msgspec.Struct]) -> dict[str, str]:
@@ -80,7 +80,7 @@ def texts_of(kind: type[msgspec.Struct]) -> dict[str, str]:
 def own_fields(kind: type[msgspec.Struct]) -> Iterator[msgspec.structs.FieldInfo]:
     """The fields that the class itself has, in its order."""
     inherited = {name for base in kind.__bases__ for name in getattr(base, "__struct_fields__", ())}
-    return (field for field in msgspec.structs.fields(kind) if field.name not in inherited | {GROUP})
+    return (field for field in msgspec.structs.fields(kind) if field.name not in inherited | NO_SETTINGS)
 
 
 def as_written(value: object) -> str:
@@ -117,4 +117,6 @@ def test_the_page_of_settings_is_what_their_classes_say() -> None:
 def test_the_page_has_every_setting() -> None:
     written = [field.name for owner in OWNERS for field in own_fields(owner.settings)]
     kinds = (CoordinatorSettings, PageSettings, GatewaySettings, LagSettings, ObserveSettings, GroupConfig)
-    assert sorted(written) == sorted({name for kind in kinds for name in kind.__struct_fields__} - {GROUP})
+    assert sorted(written) == sorted(
+        {name for kind in kinds for name in kind.__struct_fields__} - NO_SETTINGS
+    )

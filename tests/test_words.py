@@ -35,7 +35,10 @@ RULES = {
     "also not": re.compile(r"\balso (not|no)\b"),
     "not Kafka's word": re.compile(r"\b(anew|put out|heard of|beats|foretells?)\b"),
     "Of two, ...": re.compile(r"^Of (two|several|many|all|both)\b"),
-    "the short name of a module": re.compile(rf"`(?:{'|'.join(map(re.escape, MODULES))})\b[.a-zA-Z_]*`"),
+    # Settings begin with gateway.groups as well.
+    "the short name of a module": re.compile(
+        rf"`(?!gateway\.groups\.)(?:{'|'.join(map(re.escape, MODULES))})\b[.a-zA-Z_]*`"
+    ),
 }
 
 

@@ -40,6 +40,7 @@ from group_coordinator.gateway.local import Client
 from group_coordinator.gateway.metrics import GatewayMetrics
 from group_coordinator.gateway.parties import Parties, Party
 from group_coordinator.gateway.security import Security
+from group_coordinator.gateway.sides import Sides
 from group_coordinator.gateway.turns import Turns
 
 FETCH = 1
@@ -134,8 +135,11 @@ def cut(data: bytes) -> list[bytes]:
 class ScriptedGateway:
     """What a conversation needs. Its answers come when a test says so."""
 
-    def __init__(self, soon: Callable[[Callable[[], None]], Any], clock: Callable[[], float]) -> None:
-        self.metrics = GatewayMetrics(CollectorRegistry())
+    def __init__(
+        self, soon: Callable[[Callable[[], None]], Any], clock: Callable[[], float], patterns: str = ""
+    ) -> None:
+        self.sides = Sides(patterns)
+        self.metrics = GatewayMetrics(CollectorRegistry(), self.sides.offer)
         self.asked: list[Callable[[], None]] = []
         """Local requests; call one to answer it."""
         self.owed: list[int] = []
@@ -312,9 +316,15 @@ class Wires:
 class Talk:
     """A client of a gateway, and its broker. `beside`: another client of the same gateway."""
 
-    def __init__(self, security: Security = PLAIN, beside: Talk | None = None) -> None:
+    def __init__(
+        self, security: Security = PLAIN, beside: Talk | None = None, groups_at_brokers: str = ""
+    ) -> None:
         self.loop = Loop() if beside is None else beside.loop
-        self.gateway = ScriptedGateway(self.loop.soon, self.loop.clock) if beside is None else beside.gateway
+        self.gateway = (
+            ScriptedGateway(self.loop.soon, self.loop.clock, groups_at_brokers)
+            if beside is None
+            else beside.gateway
+        )
         self.wires = Wires(self.loop)
         self.serving: Serving = [(1, ("broker", 9092))]
         self.conversation = Conversation(

@@ -168,6 +168,8 @@ def test_every_class_is_read_by_some_version() -> None:
         16,
         17,
         18,
+        25,
+        28,
         36,
         42,
         47,

@@ -26,6 +26,10 @@ EACH = "each"
 @pytest.fixture(scope="module", autouse=True)
 def _topics(running: Running) -> None:
     with closing(KafkaAdminClient(bootstrap_servers=running.gateway)) as admin:
+        # Another test may have left them, with what it has counted.
+        if left := {TEXTS, COUNTS} & set(admin.list_topics()):
+            admin.delete_topics(sorted(left))
+        wait_for(lambda: not {TEXTS, COUNTS} & set(admin.list_topics()))
         topics = [NewTopic(name, num_partitions=2, replication_factor=1) for name in (TEXTS, COUNTS)]
         admin.create_topics(topics)
 

@@ -87,6 +87,7 @@ def _run(settings: GatewaySettings) -> None:
     from prometheus_client import CollectorRegistry
 
     from group_coordinator.commands.settings import job
+    from group_coordinator.gateway.apis import offer_of
     from group_coordinator.gateway.errors import GatewayError
     from group_coordinator.gateway.loops import new_event_loop
     from group_coordinator.gateway.metrics import GatewayHealth, GatewayMetrics
@@ -100,7 +101,12 @@ def _run(settings: GatewaySettings) -> None:
         gc.set_threshold(_COLLECT_AFTER)
         # To look at all modules again takes 50 ms, in which no client is served.
         gc.freeze()
-        made = Gateway(settings, kafka_config, GatewayMetrics(registry), health)
+        made = Gateway(
+            settings,
+            kafka_config,
+            GatewayMetrics(registry, offer_of(settings.gateway_groups_brokers)),
+            health,
+        )
         port = settings.gateway_metrics_port
         with (
             serving(settings.metrics_host, port, registry, health, tell, "gateway.metrics.port"),

@@ -9,7 +9,7 @@ from kafka.protocol.metadata import ApiVersionsResponse
 
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.partitioning import partition_for_key
-from group_coordinator.gateway.apis import APIS, HIDDEN_FEATURES, OfferedVersions, offered
+from group_coordinator.gateway.apis import ALONE, APIS, Offer, OfferedVersions, offered
 
 __all__ = [
     "Address",
@@ -47,7 +47,7 @@ def coordinator_of(hashed: int, nodes: Sequence[int]) -> int | None:
     return nodes[hashed % len(nodes)] if nodes else None
 
 
-def rewrite_api_versions(message: Any) -> None:
+def rewrite_api_versions(message: Any, offer: Offer = ALONE) -> None:
     """Take out of a broker's ApiVersions what the gateway does not offer."""
     versions = [
         OfferedVersions(each.api_key, each.min_version, each.max_version) for each in message.api_keys
@@ -55,11 +55,11 @@ def rewrite_api_versions(message: Any) -> None:
     entry = ApiVersionsResponse.ApiVersion
     message.api_keys = [
         entry(version=message.version, api_key=key, min_version=oldest, max_version=newest)
-        for key, oldest, newest in offered(versions)
+        for key, oldest, newest in offered(versions, offer.apis)
     ]
     for features in (message.supported_features, message.finalized_features):
         if features:
-            features[:] = [each for each in features if each.name not in HIDDEN_FEATURES]
+            features[:] = [each for each in features if each.name not in offer.hidden_features]
 
 
 def unsupported_api_versions() -> Any:

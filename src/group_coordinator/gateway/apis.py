@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from group_coordinator.gateway.group_apis.table import GROUP_APIS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
-__all__ = ["APIS", "HIDDEN_FEATURES", "Api", "OfferedVersions", "Way", "offered"]
+__all__ = ["ALONE", "APIS", "BESIDE_BROKERS", "Api", "Offer", "OfferedVersions", "Way", "offer_of", "offered"]
 
 
 class Way(Enum):
@@ -27,6 +27,7 @@ class Way(Enum):
     REWRITTEN = "a broker, with addresses replaced by the gateway's"
     PASSED = "a broker, as it is"
     REFUSED = "the gateway, with an error that ends the client"
+    OF_BROKERS = "a broker, for groups that stay there; else the gateway, with an error"
     HIDDEN = "nobody: the gateway does not offer it"
 
 
@@ -74,7 +75,7 @@ APIS: dict[int, Api] = {
     22: Api("InitProducerId", Way.PASSED),
     23: Api("OffsetForLeaderEpoch", Way.PASSED),
     24: Api("AddPartitionsToTxn", Way.PASSED),
-    # Offsets in a transaction would go to a group of the brokers' that nobody reads.
+    # Offsets in a transaction would go to a group of the brokers' that nobody reads: no group is there.
     25: Api("AddOffsetsToTxn", Way.HIDDEN),
     26: Api("EndTxn", Way.PASSED),
     27: Api("WriteTxnMarkers", Way.HIDDEN),
@@ -133,11 +134,40 @@ APIS: dict[int, Api] = {
     92: Api("DeleteShareGroupOffsets", Way.HIDDEN),
 }
 
-HIDDEN_FEATURES = frozenset({"group.version", "share.version", "streams.version"})
-"""Features of the brokers that are not offered. `transaction.version` is, as Java's producer goes by it."""
+
+class Offer(NamedTuple):
+    """All that clients are offered."""
+
+    apis: Mapping[int, Api]
+    hidden_features: frozenset[str]
+    """Features of the brokers that are not offered. `transaction.version` is, as Java's producer goes by it.
+    """
 
 
-def offered(of_broker: Iterable[OfferedVersions]) -> list[OfferedVersions]:
+ALONE = Offer(APIS, frozenset({"group.version", "share.version", "streams.version"}))
+"""The offer of a gateway whose groups are all here."""
+BESIDE_BROKERS = Offer(
+    {
+        **APIS,
+        25: Api("AddOffsetsToTxn", Way.OF_BROKERS, 4),
+        28: Api("TxnOffsetCommit", Way.OF_BROKERS, 5),
+        68: Api("ConsumerGroupHeartbeat", Way.OF_BROKERS, 1),
+        69: Api("ConsumerGroupDescribe", Way.OF_BROKERS, 1),
+        88: Api("StreamsGroupHeartbeat", Way.OF_BROKERS, 0),
+        89: Api("StreamsGroupDescribe", Way.OF_BROKERS, 0),
+    },
+    # Members of share groups name topics by ids when they fetch, and the answers name leaders' addresses.
+    frozenset({"share.version"}),
+)
+"""The offer where groups may stay at the brokers (`gateway.groups.brokers`)."""
+
+
+def offer_of(patterns: str) -> Offer:
+    """The offer for these patterns of groups at the brokers; "": there are none."""
+    return BESIDE_BROKERS if patterns else ALONE
+
+
+def offered(of_broker: Iterable[OfferedVersions], apis: Mapping[int, Api] = APIS) -> list[OfferedVersions]:
     """The versions that a client is offered, from those that its broker offers.
 
     Oldest versions stay as the broker says but for SaslHandshake: librdkafka finds out what a broker can do
@@ -145,7 +175,7 @@ def offered(of_broker: Iterable[OfferedVersions]) -> list[OfferedVersions]:
     """
     found = []
     for key, oldest, newest in of_broker:
-        api = APIS.get(key)
+        api = apis.get(key)
         if api is None or api.way is Way.HIDDEN:
             continue
         found.append(

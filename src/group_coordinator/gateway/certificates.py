@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from group_coordinator.gateway.settings import GatewaySettings
 
-__all__ = ["Certificates", "Named", "foreign_names_ignored"]
+__all__ = ["Certificates", "Named", "foreign_names_ignored", "version_of"]
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class Certificates:
             log.info("the certificate is renewed from %s", self._settings.gateway_tls_certificate)
 
     def _look(self) -> list[tuple[int, int, int] | None]:
-        return [_version(file) for file in self._files]
+        return [version_of(file) for file in self._files]
 
     def _load(self) -> ssl.SSLContext:
         settings = self._settings
@@ -119,8 +119,8 @@ def _reason(error: Exception) -> str:
     return getattr(error, "reason", None) or getattr(error, "strerror", None) or str(error)
 
 
-def _version(file: str) -> tuple[int, int, int] | None:
-    """What tells a file from the one that was there before; None if there is none."""
+def version_of(file: str) -> tuple[int, int, int] | None:
+    """Time, size and number, which tell a file from the one that was there before; None if there is none."""
     try:
         found = Path(file).stat()
     except OSError:

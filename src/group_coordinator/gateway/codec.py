@@ -28,7 +28,14 @@ from kafka.protocol.metadata import (
     MetadataRequest,
     MetadataResponse,
 )
-from kafka.protocol.producer import ProduceRequest, ProduceResponse
+from kafka.protocol.producer import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+)
 from kafka.protocol.sasl import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
@@ -37,14 +44,12 @@ from kafka.protocol.sasl import (
 )
 from kafka.protocol.schemas.fields import ArrayField, SimpleField, StructArrayField, StructField
 
-from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.gateway.errors import FrameError
 from group_coordinator.gateway.frames import (
     LENGTH_BYTES,
     REQUEST_HEAD_BYTES,
     RESPONSE_HEAD_BYTES,
     Request,
-    RequestHead,
     read_request_head,
 )
 from group_coordinator.gateway.group_apis.table import GROUP_APIS
@@ -68,7 +73,6 @@ __all__ = [
     "decode_request",
     "decode_response",
     "encode_heartbeat_response",
-    "encode_refusal",
     "encode_request",
     "encode_response",
     "is_api_versions_error",
@@ -82,6 +86,8 @@ _MESSAGES: dict[int, tuple[type[ApiMessage], type[ApiMessage]]] = {
         *((api.request, api.response) for api in GROUP_APIS.values()),
         (ProduceRequest, ProduceResponse),
         (FetchRequest, FetchResponse),
+        (AddOffsetsToTxnRequest, AddOffsetsToTxnResponse),
+        (TxnOffsetCommitRequest, TxnOffsetCommitResponse),
         (MetadataRequest, MetadataResponse),
         (ApiVersionsRequest, ApiVersionsResponse),
         (DescribeClusterRequest, DescribeClusterResponse),
@@ -98,7 +104,6 @@ _API_VERSIONS = ApiVersionsRequest.API_KEY
 _PRODUCE = ProduceRequest.API_KEY
 _NO_TEXT = b"\0"
 _NO_TAGS = b"\0"
-_NOT_SPOKEN = "the consumer group protocol (KIP-848) is not spoken here: set group.protocol=classic"
 TRANSACTIONAL_PRODUCE = 3
 """The version of Produce that brought the transactional id, which stands before the acks."""
 
@@ -221,18 +226,6 @@ def encode_response(message: Any, correlation_id: int) -> bytes:
     header = correlation_id.to_bytes(RESPONSE_HEAD_BYTES, signed=True)
     if message.API_KEY != _API_VERSIONS and is_flexible(message.API_KEY, message.version):
         header += _NO_TAGS
-    return (len(header) + len(body)).to_bytes(LENGTH_BYTES) + header + body
-
-
-def encode_refusal(head: RequestHead) -> bytes:
-    """Write the response to a ConsumerGroupHeartbeat (KIP-848) as a broker that does not have the protocol.
-
-    UNSUPPORTED_VERSION, no member id, epoch and interval 0, no assignment: versions 0 and 1 are the same.
-    """
-    text = _NOT_SPOKEN.encode()
-    body = bytes(4) + Errors.UNSUPPORTED_VERSION.to_bytes(2) + _varint_of(len(text) + 1) + text
-    body += b"\0" + bytes(8) + bytes([_NULL_STRUCT]) + _NO_TAGS
-    header = head.correlation_id.to_bytes(RESPONSE_HEAD_BYTES, signed=True) + _NO_TAGS
     return (len(header) + len(body)).to_bytes(LENGTH_BYTES) + header + body
 
 

@@ -29,9 +29,9 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from group_coordinator.gateway import codec
+from group_coordinator.gateway import codec, of_brokers
 from group_coordinator.gateway.addresses import unsupported_api_versions
-from group_coordinator.gateway.apis import APIS, Api, Way
+from group_coordinator.gateway.apis import Api, Way
 from group_coordinator.gateway.errors import FrameError
 from group_coordinator.gateway.frames import REQUEST_HEAD_BYTES, Frames, Piece, RequestHead, read_request_head
 from group_coordinator.gateway.holders import Holders
@@ -62,7 +62,7 @@ __all__ = ["Conversation"]
 log = logging.getLogger(__name__)
 
 _API_VERSIONS, _FIND_COORDINATOR, _HEARTBEAT, _PRODUCE = 18, 10, 12, 0
-_WHOLE = (Way.STREAM, Way.GATEWAY, Way.REFUSED)
+_WHOLE = (Way.STREAM, Way.GATEWAY, Way.OF_BROKERS, Way.REFUSED)
 """Requests of these APIs are kept until they are whole."""
 
 
@@ -74,6 +74,7 @@ class Conversation:
 
     # With so many attributes and no slots each would have a hash table of its own, of 1.3 kB.
     __slots__ = (
+        "_apis",
         "_arrived",
         "_awaits_turn",
         "_client",
@@ -112,6 +113,7 @@ class Conversation:
         now_s: float,
     ) -> None:
         self._effects, self._services = effects, services
+        self._apis = services.sides.offer.apis
         self._guest = Guest()
         self._work = Work(services.turns, self._guest)
         self._client = Client("", node_id, self._work.in_turn)
@@ -308,7 +310,7 @@ class Conversation:
 
     def _begin(self, head_bytes: bytes, length: int) -> bool:
         head = self._head = read_request_head(head_bytes)
-        api = APIS.get(head.api_key)
+        api = self._apis.get(head.api_key)
         if api is None or api.way is Way.HIDDEN:
             raise FrameError(f"API {head.api_key} is not offered")
         is_offered = api.offers(head.api_version)
@@ -335,7 +337,7 @@ class Conversation:
         """Return the method that takes the pieces of a request."""
         if not is_offered:
             return self._refuse_version
-        if api.way in (Way.STREAM, Way.GATEWAY):
+        if api.way in (Way.STREAM, Way.GATEWAY, Way.OF_BROKERS):
             return self._take_local
         if api.way is Way.REFUSED:
             return self._refuse
@@ -376,9 +378,9 @@ class Conversation:
         slot = self._slots.await_local()
         slot.fill(codec.encode_response(unsupported_api_versions(), head.correlation_id))
 
-    def _refuse(self, head: RequestHead, _piece: Piece) -> None:
-        self._services.refused(self._client, APIS[head.api_key].name)
-        self._slots.await_local().fill(codec.encode_refusal(head))
+    def _refuse(self, head: RequestHead, piece: Piece) -> None:
+        self._services.refused(self._client, self._apis[head.api_key].name)
+        self._slots.await_local().fill(of_brokers.refusal(head, bytes(piece.data)))
 
     def _take_local(self, head: RequestHead, piece: Piece) -> None:
         self._gate.pass_when_open(self._now_s(), partial(self._read_local, head, bytes(piece.data)))
@@ -401,12 +403,33 @@ class Conversation:
         return refusal is not None
 
     def _read_local(self, head: RequestHead, frame: bytes) -> None:
-        request = codec.decode_request(frame)
-        if head.api_key == _FIND_COORDINATOR and request.message.key_type != 0:
-            self._slots.await_upstream(head.correlation_id, self._rewriter(head))
-            self._relay.pass_on(frame)
+        sides = self._services.sides
+        if sides.is_theirs(head, frame):
+            self._pass_on(head, frame)
             return
-        self._local.take(request, frame, self._throttle(head.api_key))
+        if head.api_key in of_brokers.DESCRIBES:
+            asked, rewrite = of_brokers.divided(head, frame, sides.at_brokers)
+            self._slots.await_upstream(head.correlation_id, rewrite)
+            self._relay.pass_on(asked)
+            return
+        if self._apis[head.api_key].way is Way.OF_BROKERS:
+            self._refuse(head, Piece(frame, is_first=True, is_last=True))
+            return
+        request = codec.decode_request(frame)
+        is_of_transaction = head.api_key == _FIND_COORDINATOR and request.message.key_type != 0
+        if is_of_transaction or sides.are_theirs(request):
+            self._pass_on(head, frame)
+        else:
+            self._local.take(request, frame, self._throttle(head.api_key))
+
+    def _pass_on(self, head: RequestHead, frame: bytes) -> None:
+        """Pass a request on that was kept until it was whole."""
+        self._slots.await_upstream(head.correlation_id, self._rewriter(head))
+        self._relay.pass_on(frame)
+
+    def sides_changed(self) -> None:
+        """Groups may be on another side from now on: read the client's next heartbeat again."""
+        self._local.beat = None
 
     def _throttle(self, api_key: int) -> float:
         """Count a request for its user, or host; returns for how many seconds the client is not read then."""
@@ -436,9 +459,10 @@ class Conversation:
             self._relay.pass_on(known.begin)
 
     def _rewriter(self, head: RequestHead) -> Begin | Callable[[bytes], bytes] | None:
-        if APIS[head.api_key].way is Way.PASSED:
+        if self._apis[head.api_key].way is Way.PASSED:
             return None
-        return rewriter(head.api_key, head.api_version, self._services.address_of)
+        services = self._services
+        return rewriter(head.api_key, head.api_version, services.address_of, services.sides.offer)
 
     # -- receive from the broker -----------------------------------------------------------------------
 

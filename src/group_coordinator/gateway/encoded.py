@@ -32,6 +32,12 @@ class EncodedList:
         self.throttle_time_ms = 0
         self._count, self._entries = count, entries
 
+    def beside(self, response: Any) -> EncodedList:
+        """This list, with the entries of such a response of kafka-python's before it."""
+        count, entries = entries_of(response)
+        error = self.error_code or getattr(response, "error_code", 0)
+        return EncodedList(self.API_KEY, self.version, count + self._count, [entries, *self._entries], error)
+
     def encode(self) -> bytes:
         """The response without its header."""
         flexible = is_flexible(self.API_KEY, self.version)
@@ -47,10 +53,11 @@ class EncodedList:
 
 
 def entries_of(response: Any) -> tuple[int, bytes]:
-    """The number of entries of such a response of kafka-python's, not of ListGroups, and their bytes."""
+    """The number of entries of such a response of kafka-python's, and their bytes."""
     body = bytes(response.encode())
     flexible = is_flexible(response.API_KEY, response.version)
-    place = wire.Place(body, is_flexible=flexible, at=4 if _has_throttle_time(response) else 0)
+    start = (4 if _has_throttle_time(response) else 0) + (2 if response.API_KEY == _LIST else 0)
+    place = wire.Place(body, is_flexible=flexible, at=start)
     count = place.count()
     return count, body[place.at : len(body) - flexible]
 

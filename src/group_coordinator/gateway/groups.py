@@ -22,7 +22,7 @@ from group_coordinator.gateway.encoded import EncodedList
 from group_coordinator.gateway.unseen import Unseen
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
 __all__ = ["Groups", "ListedGroup", "Listing"]
 
@@ -81,11 +81,12 @@ class Listing(EncodedList):
 class Groups:
     """The groups by id. It is ready once it has read what there was when the gateway started.
 
-    `prefix`: groups without it are other people's, and it is not shown.
+    `prefix`: groups without it are other people's, and it is not shown. `elsewhere`: whether a group is not
+    here any more, although it is known.
     """
 
-    def __init__(self, prefix: str = "") -> None:
-        self._prefix = prefix
+    def __init__(self, prefix: str = "", elsewhere: Callable[[str], bool] = lambda _: False) -> None:
+        self._prefix, self._elsewhere = prefix, elsewhere
         self._groups: dict[str, _Kept] = {}
         self._nodes: tuple[int, ...] = ()
         """Those among which the groups are divided."""
@@ -111,6 +112,10 @@ class Groups:
             self._groups[group_id] = self._of_node[node_id][group_id] = _Kept(hashed, group)
         for version in range(_SAME_UNTIL, _KIND_VERSION + 1):
             self._lists.pop((node_id, version), None)
+
+    def sides_changed(self) -> None:
+        """Other groups are elsewhere from now on."""
+        self._lists.clear()
 
     def listed(self, message: Any, node_id: int, nodes: tuple[int, ...]) -> Listing:
         """The response to a ListGroups at a node, with its share. `nodes`: all of them, sorted."""
@@ -139,6 +144,8 @@ class Groups:
             pairs: defaultdict[str, list[tuple[str, bytes]]] = defaultdict(list)
             for group_id, kept in self._of_node.get(node_id, {}).items():
                 name = group_id.removeprefix(self._prefix)
+                if self._elsewhere(name):
+                    continue
                 if (entry := kept.entries.get(version)) is None:
                     entry = kept.entries[version] = _entry(name, kept.group, version)
                 pairs[kept.group.state].append((name, entry))

@@ -6,6 +6,7 @@ error that refuses all of the request:
 
     granted = yield {right, ...}
     response = yield Ask(request)
+    response = yield AskBroker(message)    about groups that are at the brokers
     return response
 
 Each API has its guard in its module of `group_apis/`. A request of many groups is answered in turns, some
@@ -15,13 +16,17 @@ questions to the broker.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
+
+from kafka.protocol.admin.groups import ListGroupsRequest
 
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.gateway.encoded import EncodedList, entries_of
-from group_coordinator.gateway.group_apis.guarding import AT_ONCE, Ask, with_fields
+from group_coordinator.gateway.group_apis.guarding import AT_ONCE, Ask, AskBroker, with_fields
 from group_coordinator.gateway.group_apis.table import GROUP_APIS
 from group_coordinator.gateway.rights import Resource
+from group_coordinator.gateway.sides import Sides, groups_of, id_of
 from group_coordinator.gateway.translation import refused
 
 if TYPE_CHECKING:
@@ -32,21 +37,60 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST_ANSWERED", "guard", "unguarded"]
 
+_ONE_SIDE = Sides()
 _AWAY = {Errors.COORDINATOR_LOAD_IN_PROGRESS.value, Errors.COORDINATOR_NOT_AVAILABLE.value}
 """With one of these for all groups of a turn the coordinator is not asked for those of the next ones."""
 MOST_ANSWERED = 32 * 1024 * 1024
 """Bytes of one answer. The client is to ask again for the groups behind that."""
 
 
-def guard(request: Request, prefix: str = "") -> Guard:
-    """The guard of a local request. `prefix`: stands before the ids of groups in all that brokers know."""
-    exchange = _in_turns(request, GROUP_APIS[request.head.api_key].guard)
+def guard(request: Request, prefix: str = "", sides: Sides = _ONE_SIDE) -> Guard:
+    """The guard of a local request. `prefix`: stands before the ids of groups in all that brokers know.
+
+    `sides`: the broker answers for the groups that are there. It judges their rights by itself.
+    """
+    exchange = _in_turns(request, _on(sides, request, GROUP_APIS[request.head.api_key].guard))
     return _prefixed(exchange, prefix) if prefix else exchange
 
 
-def unguarded(request: Request) -> Guard:
+def unguarded(request: Request, sides: Sides = _ONE_SIDE) -> Guard:
     """The same where no rights are asked."""
-    return _in_turns(request, _ask)
+    return _in_turns(request, _on(sides, request, _ask))
+
+
+def _on(sides: Sides, request: Request, exchange: Callable[[Request], Guard]) -> Callable[[Request], Guard]:
+    """The exchange, which asks the broker for its part of the groups."""
+    if not sides.are_two:
+        return exchange
+    if request.head.api_key == ListGroupsRequest.API_KEY:
+        return partial(_listed, sides, exchange)
+    return exchange if groups_of(request) is None else partial(_divided, sides, exchange)
+
+
+def _divided(sides: Sides, exchange: Callable[[Request], Guard], request: Request) -> Guard:
+    """Ask each side for its groups, and join the answers in the order of the request."""
+    api, groups = GROUP_APIS[request.head.api_key], groups_of(request) or []
+    theirs = [each for each in groups if sides.at_brokers(id_of(each))]
+    if not theirs:
+        return (yield from exchange(request))
+    assert api.named is not None  # noqa: S101 - it names groups
+    response = yield AskBroker(with_fields(request, **{api.named.field: theirs}).message)
+    ours = [each for each in groups if not sides.at_brokers(id_of(each))]
+    results = list(getattr(response, api.results[0]))
+    if ours:
+        part = with_fields(request, **{api.named.field: ours})
+        results += getattr((yield from _whole(part, exchange)), api.results[0])
+    by_id = {id_of(each): each for each in results}
+    setattr(response, api.results[0], [by_id[id_of(each)] for each in groups])
+    return response
+
+
+def _listed(sides: Sides, exchange: Callable[[Request], Guard], request: Request) -> Guard:
+    """List the groups of both sides. A broker may have others by names that are here now."""
+    theirs = yield AskBroker(request.message)
+    ours = yield from exchange(request)
+    theirs.groups = [each for each in theirs.groups if sides.at_brokers(each.group_id)]
+    return ours.beside(theirs)
 
 
 def _prefixed(exchange: Guard, prefix: str) -> Guard:
@@ -57,7 +101,7 @@ def _prefixed(exchange: Guard, prefix: str) -> Guard:
             wanted = exchange.send(told)
         except StopIteration as end:
             return end.value
-        if isinstance(wanted, Ask):
+        if isinstance(wanted, (Ask, AskBroker)):
             told = yield wanted
             continue
         named = {

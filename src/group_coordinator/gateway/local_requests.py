@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 from kafka.protocol.consumer.group import HeartbeatResponse
 
 from group_coordinator.gateway import codec
-from group_coordinator.gateway.group_apis.guarding import Ask
+from group_coordinator.gateway.group_apis.guarding import Ask, AskBroker
 from group_coordinator.gateway.guards import guard, unguarded
 from group_coordinator.gateway.limits import Limits, bytes_kept
 from group_coordinator.gateway.repeated import RepeatedBeat
+from group_coordinator.gateway.rewriting import replace_addresses
 from group_coordinator.gateway.rights import Rights
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ class LocalRequests:
     """
 
     __slots__ = (
+        "_ask_broker",
         "_client",
         "_clock",
         "_effects",
@@ -108,7 +110,7 @@ class LocalRequests:
     ) -> None:
         self._effects, self._services, self._security = effects, services, security
         self._client, self._unanswered, self._holders = client, unanswered, holders
-        self._fail = fail
+        self._ask_broker, self._fail = ask_broker, fail
         self._clock = services.turns.clock
         self._rights = Rights(ask_broker, services.metrics.right_answered)
         self.beat: RepeatedBeat | None = None
@@ -135,7 +137,12 @@ class LocalRequests:
             slot.fill(codec.encode_response(message, correlation_id))
             self._holders.end(alone)
 
-        exchange = guard(request, security.groups_prefix) if security.asks_rights else unguarded(request)
+        sides = self._services.sides
+        exchange = (
+            guard(request, security.groups_prefix, sides)
+            if security.asks_rights
+            else unguarded(request, sides)
+        )
         if request.elements <= Limits.elements_alone:
             self._advance(exchange, None, slot, reply)
         else:
@@ -157,6 +164,13 @@ class LocalRequests:
         if wanted is None:
             self._holders.end(slot)
             return
+        if isinstance(wanted, AskBroker):
+            self._holders.add(slot)
+            self._ask_broker(
+                wanted.message,
+                lambda it, _: self._advance(exchange, self._addressed(it), slot, reply),
+            )
+            return
         if not isinstance(wanted, Ask):
             self._holders.add(slot)
             self._rights.ask(wanted, self._clock(), lambda it: self._advance(exchange, it, slot, reply))
@@ -171,6 +185,11 @@ class LocalRequests:
         )
         if wanted.is_last:
             self._holders.end(slot)
+
+    def _addressed(self, response: Any) -> Any:
+        """A broker's response, with the gateway's addresses."""
+        replace_addresses(response, self._services.address_of)
+        return response
 
     # -- a heartbeat that comes again ------------------------------------------------------------------
 
@@ -197,7 +216,9 @@ class LocalRequests:
         self._services.beat_again(accepted, answer)
 
 
-def _next(exchange: Guard, told: Any, reply: Callable[[Any], None]) -> Iterable[Right] | Ask | None:
+def _next(
+    exchange: Guard, told: Any, reply: Callable[[Any], None]
+) -> Iterable[Right] | Ask | AskBroker | None:
     """Go on with `exchange`; returns what it wants, or None after it has ended with the response."""
     try:
         return exchange.send(told)

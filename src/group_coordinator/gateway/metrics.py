@@ -13,7 +13,7 @@ from prometheus_client import Counter, Gauge, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
 from group_coordinator.coordinator_state.errors import Errors
-from group_coordinator.gateway.apis import APIS, Way
+from group_coordinator.gateway.apis import ALONE, Offer, Way
 from group_coordinator.gateway.counters import Count, Durations
 from group_coordinator.gateway.group_apis.table import GROUP_APIS
 from group_coordinator.jobs.health import Verdict, moving
@@ -37,7 +37,9 @@ _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 class GatewayMetrics:
     """The metrics of one gateway, in `registry`."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, registry: CollectorRegistry, offer: Offer = ALONE) -> None:
+        self.apis = offer.apis
+
         def counter(name: str, documentation: str, *labels: str) -> Counter:
             return Counter(_PREFIX + name, documentation, labels, registry=registry)
 
@@ -49,7 +51,7 @@ class GatewayMetrics:
         for reason in ("too many", "unfinished requests", "unread responses"):
             # Prometheus sees an increase only of what was there before, and an alert looks at these.
             self.connections_closed.labels(reason)
-        self.requests = {key: Count() for key, api in APIS.items() if api.way is not Way.HIDDEN}
+        self.requests = {key: Count() for key, api in offer.apis.items() if api.way is not Way.HIDDEN}
         """By API key."""
         self.received, self.sent = Count(), Count()
         """Bytes from clients and to them."""
@@ -90,7 +92,8 @@ class _Passing:
     def collect(self) -> Iterator[Metric]:
         requests = CounterMetricFamily(_PREFIX + "requests", "Requests of clients.", labels=["api", "way"])
         for key, count in self._metrics.requests.items():
-            requests.add_metric([APIS[key].name, APIS[key].way.name.lower()], count.total)
+            api = self._metrics.apis[key]
+            requests.add_metric([api.name, api.way.name.lower()], count.total)
         yield requests
         passed = CounterMetricFamily(
             _PREFIX + "bytes", "Bytes from clients and to them.", labels=["direction"]
@@ -103,13 +106,13 @@ class _Passing:
         )
         # In one step: the event loop may count a new error meanwhile.
         for (key, code), count in list(self._metrics.responses.items()):
-            responses.add_metric([APIS[key].name, _name(code)], count.total)
+            responses.add_metric([self._metrics.apis[key].name, _name(code)], count.total)
         yield responses
         seconds = HistogramMetricFamily(
             _PREFIX + "request_seconds", "From a request of a group to its response.", labels=["api"]
         )
         for key, durations in self._metrics.seconds.items():
-            seconds.add_metric([APIS[key].name], durations.buckets, durations.total_s)
+            seconds.add_metric([self._metrics.apis[key].name], durations.buckets, durations.total_s)
         yield seconds
 
 
@@ -125,7 +128,7 @@ class _Elsewhere:
             _PREFIX + "waiting", "Requests that wait for their answers.", labels=["api"]
         )
         for key in GROUP_APIS:
-            waiting.add_metric([APIS[key].name], self._pending.by_api[key])
+            waiting.add_metric([GROUP_APIS[key].name], self._pending.by_api[key])
         yield waiting
         yield GaugeMetricFamily(
             _PREFIX + "connections_not_read",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from group_coordinator.gateway.limits import Budget, Pending
     from group_coordinator.gateway.local import Client
     from group_coordinator.gateway.parties import Party
+    from group_coordinator.gateway.sides import Sides
     from group_coordinator.gateway.turns import Turns
 
 __all__ = ["Counts", "Effects", "Services"]
@@ -122,6 +123,10 @@ class Services(Protocol):
 
     def address_of(self, node_id: int, own: Address) -> Address | None:
         """Return the gateway's address for a broker, which a response names at `own`; None if it has none."""
+
+    @property
+    def sides(self) -> Sides:
+        """The side that each group is on."""
 
     @property
     def metrics(self) -> Counts:

@@ -21,6 +21,7 @@ from kafka.protocol.producer import ProduceResponse
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.gateway import codec, wire
 from group_coordinator.gateway.addresses import Address, rewrite_api_versions
+from group_coordinator.gateway.apis import ALONE, BESIDE_BROKERS
 from group_coordinator.gateway.errors import FrameError
 from group_coordinator.gateway.frames import LENGTH_BYTES, RESPONSE_HEAD_BYTES
 
@@ -28,15 +29,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeAlias
 
+    from group_coordinator.gateway.apis import Offer
     from group_coordinator.gateway.frames import Piece
 
     OfNode: TypeAlias = Callable[[int, Address], Address | None]
     """Is given a broker's node id and its own address. Returns the gateway's, or None if there is none."""
 
-__all__ = ["MOST_BEGIN", "Begin", "rewriter"]
+__all__ = ["MOST_BEGIN", "Begin", "replace_addresses", "rewriter"]
 
 _PRODUCE, _METADATA = ProduceResponse.API_KEY, MetadataResponse.API_KEY
 _API_VERSIONS = ApiVersionsResponse.API_KEY
+_WHOLE = (DescribeClusterResponse.API_KEY, FindCoordinatorResponse.API_KEY)
+"""APIs whose responses are read whole."""
 MOST_BEGIN = 1_000_000
 """Bytes in which the brokers of Metadata have to be: those of some 10,000."""
 _HEAD = LENGTH_BYTES + RESPONSE_HEAD_BYTES
@@ -59,30 +63,32 @@ _SHORTEST = 1 + _PARTITION_BYTES + len(_NO_MORE) + 1 + _THROTTLE_BYTES + 1
 _NOWHERE = (-1, "", -1)
 
 
-def rewriter(api_key: int, version: int, of_node: OfNode) -> Begin | Callable[[bytes], bytes] | None:
+def rewriter(
+    api_key: int, version: int, of_node: OfNode, offer: Offer = ALONE
+) -> Begin | Callable[[bytes], bytes] | None:
     """Return what the response to a request of this API goes through; None if it names no address."""
     if api_key == _API_VERSIONS:
-        return partial(_offered, version)
+        return partial(_offered, version, offer is ALONE)
     if api_key == _METADATA:
         return Begin(version, of_node)
     if api_key == _PRODUCE:
         return partial(_produced, version, of_node) if version >= _ENDPOINTS_VERSION else None
-    return partial(_replaced, api_key, version, of_node)
+    return partial(_replaced, api_key, version, of_node) if api_key in _WHOLE else None
 
 
-def _offered(version: int, frame: bytes) -> bytes:
+def _offered(version: int, is_alone: bool, frame: bytes) -> bytes:  # noqa: FBT001 - bound by a partial
     """A broker's ApiVersions without what the gateway does not offer."""
     if codec.is_api_versions_error(frame):
         return frame
-    body = _offered_body(version, frame[_HEAD:])
+    body = _offered_body(version, is_alone, frame[_HEAD:])
     return (RESPONSE_HEAD_BYTES + len(body)).to_bytes(LENGTH_BYTES) + frame[LENGTH_BYTES:_HEAD] + body
 
 
 @lru_cache(maxsize=64)
-def _offered_body(version: int, body: bytes) -> bytes:
+def _offered_body(version: int, is_alone: bool, body: bytes) -> bytes:  # noqa: FBT001 - a part of the key
     """The same without length and head. A broker says the same to all, and clients ask again and again."""
     message = codec.decode_response(_API_VERSIONS, version, bytes(_HEAD) + body)
-    rewrite_api_versions(message)
+    rewrite_api_versions(message, ALONE if is_alone else BESIDE_BROKERS)
     return codec.encode_response(message, 0)[_HEAD:]
 
 
@@ -188,6 +194,13 @@ def _end_of_topics(frame: bytes, version: int) -> int:
 
 def _replaced(api_key: int, version: int, of_node: OfNode, frame: bytes) -> bytes:
     """The response, read whole."""
+    message = codec.decode_response(api_key, version, frame)
+    replace_addresses(message, of_node)
+    return codec.encode_response(message, int.from_bytes(frame[LENGTH_BYTES:_HEAD], signed=True))
+
+
+def replace_addresses(message: Any, of_node: OfNode) -> None:
+    """Replace the addresses in a response of DescribeCluster, Produce or FindCoordinator, if it is one."""
 
     def replace(named: Any, node_id: int) -> bool:
         address = of_node(node_id, Address(named.host, named.port))
@@ -195,7 +208,6 @@ def _replaced(api_key: int, version: int, of_node: OfNode, frame: bytes) -> byte
             named.host, named.port = address
         return address is not None
 
-    message = codec.decode_response(api_key, version, frame)
     match message:
         case DescribeClusterResponse():
             message.brokers = [each for each in message.brokers if replace(each, each.broker_id)]
@@ -204,10 +216,7 @@ def _replaced(api_key: int, version: int, of_node: OfNode, frame: bytes) -> byte
             message.node_endpoints = [each for each in nodes if replace(each, each.node_id)]
         case FindCoordinatorResponse():
             # Before version 4 there is one, whose fields are the message's own.
-            for each in message.coordinators if version >= _BATCH_FIND_VERSION else [message]:
+            for each in message.coordinators if message.version >= _BATCH_FIND_VERSION else [message]:
                 if each.error_code == Errors.NONE and not replace(each, each.node_id):
                     each.error_code = Errors.COORDINATOR_NOT_AVAILABLE.value
                     each.node_id, each.host, each.port = _NOWHERE
-        case _:
-            raise AssertionError(message)
-    return codec.encode_response(message, int.from_bytes(frame[LENGTH_BYTES:_HEAD], signed=True))

@@ -28,6 +28,8 @@ from group_coordinator.gateway.local import Client, Local, Nodes, Origin
 from group_coordinator.gateway.parties import Parties
 from group_coordinator.gateway.rules import Rules
 from group_coordinator.gateway.security import security_of
+from group_coordinator.gateway.sides import Sides
+from group_coordinator.gateway.sides_file import BROKERS_GROUPS, SidesFile
 from group_coordinator.gateway.stream import Listener, Lookup, Reader, Writer
 from group_coordinator.gateway.topics import Topics
 from group_coordinator.gateway.turns import Turns
@@ -59,7 +61,7 @@ _PREPARE_S = 0.02
 _HURRY_S = 0.1
 """The longest time that a heartbeat waits for others while it is in a hurry."""
 _LOOK_EVERY_S = 1.0
-"""How often the gateway looks for topics that are not there yet, and at its certificates."""
+"""How often the gateway looks for topics that are not there yet, and at files that may be renewed."""
 _EXPIRE_EVERY_S = 5.0
 """How often it looks for connections that are idle. While it reads no client it does so at each look."""
 _REFRESH_EVERY_S = 20.0
@@ -96,7 +98,11 @@ class Gateway:
                 f"the brokers' TLS cannot be used: {error}; look at the PEM files that the settings name"
             ) from None
         self._instance = secrets.token_hex(6)
-        self._groups = Groups(settings.gateway_groups_prefix)
+        self.sides = Sides(settings.gateway_groups_brokers)
+        """The side that each group is on."""
+        file = settings.files.get(BROKERS_GROUPS)
+        self._sides_file = None if file is None else SidesFile(file, self.sides)
+        self._groups = Groups(settings.gateway_groups_prefix, self.sides.at_brokers)
         self._rules = Rules(settings.group, settings.gateway_groups_prefix, settings.max_groups)
         self._topics: Topics | None = None
         self._expire_at_s = 0.0
@@ -277,6 +283,10 @@ class Gateway:
         """Do what is done every second."""
         if self._certificates is not None:
             self._certificates.renew()
+        if self._sides_file is not None and self._sides_file.renew():
+            self._groups.sides_changed()
+            for connection in self._listeners.connections:
+                connection.sides_changed()
         self._brokers.settle(now_s)
         self.metrics.brokers_left_out.set(self._brokers.left_out)
         expiring: Iterable[Conversation] = self.pending.stopped
@@ -347,7 +357,8 @@ class Gateway:
         """A client has asked for what is answered with an error, which ends it."""
         if count := self._said["refused"].happened(time.monotonic()):
             log.warning(
-                "%s requests are refused, such as %s of %s: its client needs group.protocol=classic",
+                "%s requests are refused, such as %s of %s: its group could stay at the brokers "
+                "(gateway.groups.brokers), or its client needs group.protocol=classic",
                 *(count, api, client.host),
             )
 

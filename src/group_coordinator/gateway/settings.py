@@ -10,6 +10,7 @@ import msgspec
 
 from group_coordinator.gateway.names import NODE, Names
 from group_coordinator.jobs.hosts import host_of
+from group_coordinator.jobs.patterns import check
 from group_coordinator.jobs.settings import JobSettings, Port, Positive
 
 __all__ = ["GatewaySettings", "Listen"]
@@ -63,6 +64,9 @@ class GatewaySettings(JobSettings, frozen=True, kw_only=True):
     their client waits for them, or their group rebalances."""
     gateway_groups_prefix: str = ""
     """A text that the gateway puts before the ids of all groups; clients do not see it."""
+    gateway_groups_brokers: str = ""
+    """Ids of the groups that stay with the brokers' own coordinator, written as those of `lag.groups`. Empty:
+    none. As `gateway.groups.brokers.file` it is read again when the file changes."""
     gateway_commit_unknown_topics: bool = False
     """Whether commits for topics and partitions that do not exist are let pass."""
     gateway_rights: Literal["auto", "on", "off"] = "auto"
@@ -121,6 +125,7 @@ class GatewaySettings(JobSettings, frozen=True, kw_only=True):
         if self.gateway_advertised_nodes:
             self._check_names()
         self._check_prefix()
+        self._check_brokers_groups()
         self._check_strangers()
 
     @property
@@ -179,6 +184,19 @@ class GatewaySettings(JobSettings, frozen=True, kw_only=True):
                     f"gateway.groups.prefix and responses.topics have {shorter!r} and {longer!r}, so one "
                     "tenant could name the groups of the other: choose prefixes of which none begins another"
                 )
+
+    def _check_brokers_groups(self) -> None:
+        if not self.gateway_groups_brokers:
+            return
+        if self.gateway_groups_prefix:
+            raise ValueError(
+                "gateway.groups.brokers and gateway.groups.prefix are both set: there a group has no "
+                "prefix, so one tenant could name the groups of another; keep one of them"
+            )
+        try:
+            check(self.gateway_groups_brokers)
+        except ValueError as error:
+            raise ValueError(f"gateway.groups.brokers: {error}") from None
 
     def _check_strangers(self) -> None:
         """Refuse to weaken what the brokers demand, unless somebody has said so."""

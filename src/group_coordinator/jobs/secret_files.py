@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["FILE_SUFFIX", "read_value_files"]
+__all__ = ["FILE_SUFFIX", "read_value", "read_value_files"]
 
 FILE_SUFFIX = ".file"
 
@@ -33,11 +33,12 @@ def read_value_files(
         if setting in given:
             raise ValueError(f"{setting} and {name} are both set: keep one of them")
         del values[name]
-        values[setting] = _read(name, str(path))
+        values[setting] = read_value(name, str(path))
     return values
 
 
-def _read(name: str, path: str) -> str:
+def read_value(name: str, path: str) -> str:
+    """The value in the file of the setting `name`. Raises ValueError as `read_value_files` does."""
     try:
         with Path(path).open("rb") as file:
             raw = file.read(_LARGEST + 1)

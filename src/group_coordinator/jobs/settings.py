@@ -147,6 +147,8 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, for
     longest such prefix decides. Topic ACLs can then keep tenants apart."""
     spark: dict[str, str] = {}
     """Spark's properties, such as `spark.master`."""
+    files: dict[str, str] = {}
+    """Files that the values of settings came from, by setting."""
 
     @classmethod
     def load(
@@ -169,6 +171,11 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, for
         given: dict[str, object] = {} if file is None else _read_file(file)
         given |= _read_environment(environment, names)
         given |= overrides
+        files = {
+            setting: str(path)
+            for name, path in given.items()
+            if (setting := name.removesuffix(FILE_SUFFIX)) != name and names.may_be_in_a_file(setting)
+        }
         try:
             given = read_value_files(given, names.may_be_in_a_file)
         except ValueError as error:
@@ -188,7 +195,7 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, for
                     f"{known} is not set: give --{_OPTIONS.get(name, name).replace('.', '-')}, set "
                     f"{ENVIRONMENT_PREFIX}{known.replace('.', '_').upper()}, or put it in the settings file"
                 )
-        settings = msgspec.structs.replace(settings, group=_convert(group, GroupConfig))
+        settings = msgspec.structs.replace(settings, group=_convert(group, GroupConfig), files=files)
         settings.check(environment)
         return settings
 
@@ -260,7 +267,7 @@ _GROUP_FIELDS = {_dotted(field): field for field in GroupConfig.__struct_fields_
 # Kafka's tools give their option another name than the setting has.
 _OPTIONS = {"bootstrap.servers": "bootstrap.server"}
 _PLACE = re.compile(r"`\$\.([^`]+)`")
-_NO_SETTINGS = frozenset({"group", "kafka", "responses_topics", "spark"})
+_NO_SETTINGS = frozenset({"files", "group", "kafka", "responses_topics", "spark"})
 
 
 class _Names:

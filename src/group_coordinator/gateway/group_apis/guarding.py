@@ -15,6 +15,7 @@ __all__ = [
     "GROUP_DENIED",
     "TOPIC_DENIED",
     "Ask",
+    "AskBroker",
     "Guard",
     "allowed_groups",
     "allowed_topics",
@@ -36,7 +37,13 @@ class Ask(NamedTuple):
     is_last: bool = True
 
 
-Guard: TypeAlias = Generator[Iterable[Right] | Ask, Any, Any]
+class AskBroker(NamedTuple):
+    """A request that the client's broker is to answer, about groups that are there."""
+
+    message: Any
+
+
+Guard: TypeAlias = Generator[Iterable[Right] | Ask | AskBroker, Any, Any]
 
 
 def allowed_groups(operation: Operation, group_ids: Iterable[str]) -> Guard:

@@ -1,0 +1,128 @@
+"""The APIs of groups that only brokers have, for groups that are here: their refusals.
+
+UNSUPPORTED_VERSION ends members and producers, as a broker without such an API would. Java's producer can
+abort after GROUP_AUTHORIZATION_FAILED, and its program would try again for ever (TransactionManager).
+
+Source: the message definitions of Apache Kafka 4.2; KIP-848, KIP-1071.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kafka.protocol.producer import AddOffsetsToTxnResponse, TxnOffsetCommitResponse
+
+from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.gateway import codec
+from group_coordinator.gateway.errors import FrameError
+from group_coordinator.gateway.frames import LENGTH_BYTES, REQUEST_HEAD_BYTES, RESPONSE_HEAD_BYTES
+from group_coordinator.gateway.wire import Place, text, varint_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from group_coordinator.gateway.frames import RequestHead
+
+__all__ = ["DESCRIBES", "HEARTBEATS", "divided", "refusal"]
+
+_REFUSED = Errors.UNSUPPORTED_VERSION.value
+_NOT_SPOKEN = (
+    "newer group protocols are not spoken here: set group.protocol=classic, or let the group stay at the "
+    "brokers (gateway.groups.brokers)"
+)
+_NULL_STRUCT, _NULL, _EMPTY, _NO_TAGS = b"\xff", b"\0", b"\1", b"\0"
+HEARTBEATS = {
+    # No assignment.
+    68: _NULL_STRUCT,
+    # Two times, four lists, an epoch and a list.
+    88: bytes(8) + 4 * _NULL + bytes(4) + _NULL,
+}
+"""ConsumerGroupHeartbeat and StreamsGroupHeartbeat: what of a response stands behind the interval."""
+DESCRIBES = {
+    # No name of an assignor.
+    69: ("consumer", _EMPTY),
+    # No topology.
+    89: ("streams", _NULL_STRUCT),
+}
+"""ConsumerGroupDescribe and StreamsGroupDescribe: the kind of groups, and what stands before the members."""
+_TAIL = (-(2**31)).to_bytes(4, signed=True) + _NO_TAGS
+"""No authorized operations, and the end."""
+
+
+def refusal(head: RequestHead, frame: bytes) -> bytes:
+    """Write the response to a request for a group that is here. Raises `FrameError`."""
+    version = head.api_version
+    if head.api_key in HEARTBEATS:
+        # No member id, epoch and interval 0.
+        body = bytes(4) + _REFUSED.to_bytes(2) + text(_NOT_SPOKEN, is_flexible=True) + _EMPTY + bytes(8)
+        return _framed(_head(head) + body + HEARTBEATS[head.api_key] + _NO_TAGS)
+    if head.api_key == AddOffsetsToTxnResponse.API_KEY:
+        response = AddOffsetsToTxnResponse(version=version, throttle_time_ms=0, error_code=_REFUSED)
+        return codec.encode_response(response, head.correlation_id)
+    kind = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
+    entry = partial(kind.TxnOffsetCommitResponsePartition, version=version, error_code=_REFUSED)
+    # Java's producer asks again for ever if its partitions are not named.
+    topics = [
+        kind(
+            version=version,
+            name=topic.name,
+            partitions=[entry(partition_index=each.partition_index) for each in topic.partitions],
+        )
+        for topic in codec.decode_request(frame).message.topics
+    ]
+    response = TxnOffsetCommitResponse(version=version, throttle_time_ms=0, topics=topics)
+    return codec.encode_response(response, head.correlation_id)
+
+
+def divided(
+    head: RequestHead, frame: bytes, at_brokers: Callable[[str], bool]
+) -> tuple[bytes, Callable[[bytes], bytes] | None]:
+    """Divide a request that describes groups; returns the brokers' part, and what its response goes through.
+
+    Groups that are here are not found, by which Java's tools know that these are classic ones.
+    """
+    place = Place(frame, is_flexible=True, at=LENGTH_BYTES + REQUEST_HEAD_BYTES)
+    place.skip(max(0, place.number(2)))
+    place.skip_tags()
+    start, count = place.at, place.count()
+    if count > codec.MOST_GROUPS:
+        raise FrameError(f"has {count} groups, of at most {codec.MOST_GROUPS}: ask for fewer at a time")
+    named = [str(place.text(), "utf-8", "replace") for _ in range(count)]
+    theirs = [each for each in named if at_brokers(each)]
+    if len(theirs) == count:
+        return frame, None
+    written = varint_of(len(theirs) + 1) + b"".join(text(each, is_flexible=True) for each in theirs)
+    kind, before_members = DESCRIBES[head.api_key]
+    not_found = [
+        Errors.GROUP_ID_NOT_FOUND.to_bytes(2)
+        + text(f"Group {each} is not a {kind} group.", is_flexible=True)
+        + text(each, is_flexible=True)
+        # No state, and epochs 0.
+        + _EMPTY
+        + bytes(8)
+        + before_members
+        + _EMPTY
+        + _TAIL
+        for each in dict.fromkeys(named)
+        if not at_brokers(each)
+    ]
+    return _framed(frame[LENGTH_BYTES:start] + written + frame[place.at :]), partial(_with, not_found)
+
+
+def _with(entries: list[bytes], frame: bytes) -> bytes:
+    """A broker's response, with these entries before its own."""
+    place = Place(frame, is_flexible=True, at=LENGTH_BYTES + RESPONSE_HEAD_BYTES)
+    place.skip_tags()
+    place.skip(4)
+    start, count = place.at, place.count()
+    written = varint_of(len(entries) + count + 1) + b"".join(entries)
+    return _framed(frame[LENGTH_BYTES:start] + written + frame[place.at :])
+
+
+def _head(head: RequestHead) -> bytes:
+    return head.correlation_id.to_bytes(RESPONSE_HEAD_BYTES, signed=True) + _NO_TAGS
+
+
+def _framed(body: bytes) -> bytes:
+    return len(body).to_bytes(LENGTH_BYTES) + body

@@ -1,0 +1,109 @@
+"""The side that each group is on: here, or at the brokers' own coordinator (`gateway.groups.brokers`).
+
+A group's id alone decides, at each request. A request that names one group is read only as far as that.
+One of many groups is read whole, and `guards.py` divides it.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from kafka.protocol.admin.groups import ListGroupsRequest
+from kafka.protocol.producer import AddOffsetsToTxnRequest, TxnOffsetCommitRequest
+
+from group_coordinator.gateway.apis import BESIDE_BROKERS, offer_of
+from group_coordinator.gateway.codec import is_flexible
+from group_coordinator.gateway.errors import FrameError
+from group_coordinator.gateway.frames import LENGTH_BYTES, REQUEST_HEAD_BYTES
+from group_coordinator.gateway.group_apis.table import GROUP_APIS
+from group_coordinator.gateway.of_brokers import HEARTBEATS
+from group_coordinator.gateway.wire import LONGEST_TEXT, Place
+from group_coordinator.jobs.patterns import is_chosen
+
+if TYPE_CHECKING:
+    from group_coordinator.gateway.frames import Request, RequestHead
+
+__all__ = ["Sides", "groups_of", "id_of"]
+
+_FIRST = (0, 0)
+_BEFORE = {
+    **{key: _FIRST for key in GROUP_APIS if key != ListGroupsRequest.API_KEY},
+    **dict.fromkeys(HEARTBEATS, _FIRST),
+    # The transactional id, and the producer's id and epoch.
+    AddOffsetsToTxnRequest.API_KEY: (1, 8 + 2),
+    TxnOffsetCommitRequest.API_KEY: (1, 0),
+}
+"""By API, the texts and then the bytes that stand in a request before the id of its one group."""
+_REMEMBERED = 10_000
+"""Groups for which the answer of the patterns is kept, of which there may be hundreds."""
+_LONGEST_REMEMBERED = 300
+_remembered = lru_cache(maxsize=_REMEMBERED)(is_chosen)
+
+
+class Sides:
+    """`patterns`: those of the groups at the brokers, as `jobs/patterns.py` has them; "": there are none."""
+
+    __slots__ = ("_patterns", "offer")
+
+    def __init__(self, patterns: str = "") -> None:
+        self._patterns = patterns
+        self.offer = offer_of(patterns)
+        """It stays as it is: clients have been told."""
+
+    @property
+    def are_two(self) -> bool:
+        """Whether groups may stay at the brokers."""
+        return self.offer is BESIDE_BROKERS
+
+    def change(self, patterns: str) -> bool:
+        """Let other patterns count from the next request on; returns whether they are others than before."""
+        assert self.are_two  # noqa: S101 - clients were told that they are
+        is_change, self._patterns = patterns != self._patterns, patterns
+        return is_change
+
+    def at_brokers(self, group_id: str) -> bool:
+        """Whether the group is at the brokers."""
+        chosen = _remembered if len(group_id) <= _LONGEST_REMEMBERED else is_chosen
+        return chosen(group_id, self._patterns)
+
+    def is_theirs(self, head: RequestHead, frame: bytes) -> bool:
+        """Whether a request names one group, which is at the brokers. Raises `FrameError`."""
+        if not self.are_two or (before := _BEFORE.get(head.api_key)) is None:
+            return False
+        api = GROUP_APIS.get(head.api_key)
+        if api is not None and api.named is not None and head.api_version >= api.named.since:
+            return False
+        flexible = head.api_key in HEARTBEATS or is_flexible(head.api_key, head.api_version)
+        place = Place(frame, is_flexible=flexible, at=LENGTH_BYTES + REQUEST_HEAD_BYTES)
+        place.skip(max(0, place.number(2)))
+        place.skip_tags()
+        texts, size = before
+        for _ in range(texts):
+            place.text()
+        place.skip(size)
+        group_id = place.text()
+        if len(group_id) > LONGEST_TEXT:
+            raise FrameError(f"a group id of {len(group_id)} bytes, of at most {LONGEST_TEXT}")
+        return self.at_brokers(str(group_id, "utf-8", "replace"))
+
+    def are_theirs(self, request: Request) -> bool:
+        """Whether a request names many groups, and all of them are at the brokers."""
+        groups = groups_of(request) if self.are_two else None
+        return bool(groups) and all(self.at_brokers(id_of(each)) for each in groups or ())
+
+
+def groups_of(request: Request) -> list[Any] | None:
+    """The part of a request that names its groups; None if it is not for many."""
+    named = GROUP_APIS[request.head.api_key].named
+    if named is None or request.head.api_version < named.since:
+        return None
+    groups: list[Any] = getattr(request.message, named.field)
+    return groups
+
+
+def id_of(named: Any) -> str:
+    """The group's id in what a request, or a response, says of one group of many."""
+    if isinstance(named, str):
+        return named
+    return str(named.key if hasattr(named, "key") else named.group_id)
