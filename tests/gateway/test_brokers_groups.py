@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,10 +14,12 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import NewTopic
-from kafka.protocol.admin.groups import DeleteGroupsRequest
-from kafka.protocol.consumer.group import OffsetFetchRequest
+from kafka.protocol.admin.groups import DeleteGroupsRequest, ListGroupsRequest
+from kafka.protocol.consumer.group import HeartbeatRequest, OffsetFetchRequest
 from kafka.protocol.metadata import ApiVersionsRequest
 
+from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.deploy.broker import EmbeddedBroker
 from group_coordinator.gateway import codec
 from tests.commands.job import Process
 from tests.gateway.clients import (
@@ -29,7 +31,9 @@ from tests.gateway.clients import (
     polling,
     run,
 )
+from tests.gateway.cluster import another_of
 from tests.gateway.conftest import Running, start_gateway
+from tests.gateway.test_brokers_that_go import brokers, coordinator
 from tests.gateway.test_clients import ask
 from tests.gateway.test_streams import COUNTS, TEXTS
 from tests.gateway.test_streams import start as start_streams
@@ -39,6 +43,8 @@ from tests.patience import PATIENCE_S, wait_for
 pytestmark = pytest.mark.spark
 
 TOPIC = "two-sides"
+NOT_COORDINATOR = 16
+LIST = ListGroupsRequest(version=4, states_filter=[])
 MOVED = "two-sides-moved"
 RECORDS = 40
 PARTITIONS = 4
@@ -369,3 +375,42 @@ def test_what_is_offered(both: Both) -> None:
     assert {25, 28, 68, 69, 88, 89} <= {each.api_key for each in told.api_keys}
     counted = ("group_coordinator_gateway_requests_total", "ConsumerGroupHeartbeat", "of_brokers")
     assert counted in both.process.metrics()
+
+
+@pytest.mark.verify
+def test_each_group_is_at_the_broker_that_has_it_also_while_no_coordinator_runs_here(tmp_path: Path) -> None:
+    topics = {name: f"alone.{name}" for name in ("requests", "responses", "groups")}
+    group_ids = [f"group-{number}" for number in range(6)]
+    with ExitStack() as stack:
+        divided = {"offsets.topic.num.partitions": "6"}
+        first = stack.enter_context(EmbeddedBroker(tmp_path / "1", overrides=divided))
+        stack.enter_context(another_of(tmp_path, first, 2, divided))
+        with closing(KafkaAdminClient(bootstrap_servers=first.bootstrap_servers)) as admin:
+            wait_for(lambda: len(admin.describe_cluster()["brokers"]) == 2)
+            new = [NewTopic(it, num_partitions=2, replication_factor=1) for it in (*topics.values(), TOPIC)]
+            admin.create_topics(new)
+        process = start_gateway(
+            tmp_path, first.bootstrap_servers, topics, "--set", "gateway.groups.brokers=group-*"
+        )
+        stack.callback(process.kill)
+        address = process.wait_for("clients find the gateway at ")
+        wait_for(lambda: brokers(address).keys() == {1, 2})
+        members = [
+            stack.enter_context(closing(Librdkafka(address, [TOPIC], group_id))) for group_id in group_ids
+        ]
+        polling(*members)(lambda: all(len(each.assignment()) == 2 for each in members))
+        nodes = [coordinator(address, group_id) for group_id in group_ids]
+        assert nodes == [coordinator(first.bootstrap_servers, group_id) for group_id in group_ids]
+        assert set(nodes) == {1, 2}
+        at = brokers(address)
+        for group_id, node_id in zip(group_ids, nodes, strict=True):
+            beat = HeartbeatRequest(version=3, group_id=group_id, generation_id=1, member_id="m")
+            told = {each: codec.decode_response(12, 3, ask(at[each], beat)).error_code for each in (1, 2)}
+            assert told == {node_id: Errors.UNKNOWN_MEMBER_ID, 3 - node_id: NOT_COORDINATOR}
+        listed = {
+            each: [it.group_id for it in codec.decode_response(16, 4, ask(at[each], LIST)).groups]
+            for each in (1, 2)
+        }
+        assert {it: node_id for node_id, its in listed.items() for it in its} == dict(
+            zip(group_ids, nodes, strict=True)
+        )
