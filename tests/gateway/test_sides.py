@@ -262,6 +262,21 @@ def test_each_side_is_asked_about_its_groups_and_the_answers_come_in_the_order_o
     assert answered == list(dict.fromkeys(named))
 
 
+def test_sides_that_change_while_the_broker_is_asked_count_for_the_next_request() -> None:
+    sides = Sides(PATTERNS)
+    message = naming(DeleteGroupsRequest, 2, [OURS, THEIRS])
+    story = unguarded(codec.decode_request(codec.encode_request(message, 1, "c")), sides)
+    asked = story.send(None)
+    assert isinstance(asked, AskBroker)
+    sides.change("orders*")
+    wanted = story.send(broker_says(asked.message, 2, ""))
+    assert isinstance(wanted, Ask)
+    assert wanted.request.message.groups_names == [OURS]
+    with pytest.raises(StopIteration) as end:
+        story.send(broker_says(wanted.request.message, 2, ""))
+    assert [each.group_id for each in end.value.value.results] == [OURS, THEIRS]
+
+
 @pytest.mark.parametrize(("kind", "version"), MANY[::4])
 def test_a_request_of_very_many_groups_is_divided_in_each_turn(kind: type[Any], version: int) -> None:
     named = [f"{(THEIRS, OURS)[number % 3 == 0]}{number}" for number in range(1_000)]

@@ -75,7 +75,7 @@ APIS: dict[int, Api] = {
     22: Api("InitProducerId", Way.PASSED),
     23: Api("OffsetForLeaderEpoch", Way.PASSED),
     24: Api("AddPartitionsToTxn", Way.PASSED),
-    # Offsets in a transaction would go to a group of the brokers' that nobody reads: no group is there.
+    # Offsets in a transaction would go to a group of the brokers' that nobody reads.
     25: Api("AddOffsetsToTxn", Way.HIDDEN),
     26: Api("EndTxn", Way.PASSED),
     27: Api("WriteTxnMarkers", Way.HIDDEN),

@@ -70,12 +70,15 @@ def _on(sides: Sides, request: Request, exchange: Callable[[Request], Guard]) ->
 def _divided(sides: Sides, exchange: Callable[[Request], Guard], request: Request) -> Guard:
     """Ask each side for its groups, and join the answers in the order of the request."""
     api, groups = GROUP_APIS[request.head.api_key], groups_of(request) or []
-    theirs = [each for each in groups if sides.at_brokers(id_of(each))]
+    theirs: list[Any] = []
+    ours: list[Any] = []
+    # Once: the sides may change before the broker has answered.
+    for each in groups:
+        (theirs if sides.at_brokers(id_of(each)) else ours).append(each)
     if not theirs:
         return (yield from exchange(request))
     assert api.named is not None  # noqa: S101 - it names groups
     response = yield AskBroker(with_fields(request, **{api.named.field: theirs}).message)
-    ours = [each for each in groups if not sides.at_brokers(id_of(each))]
     results = list(getattr(response, api.results[0]))
     if ours:
         part = with_fields(request, **{api.named.field: ours})
