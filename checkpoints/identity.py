@@ -33,6 +33,7 @@ __all__ = [
     "CheckpointError",
     "Identity",
     "check_topics",
+    "compare",
     "known_identity",
     "not_a_checkpoint",
     "open_checkpoint",
@@ -120,9 +121,9 @@ def recognise(spark: SparkSession, files: CheckpointFiles, wanted: Identity) -> 
             )
         _check_partitions(spark, wanted.state_partitions)
         return None
-    _compare(checkpoint, "topics.requests", found.request_topic, wanted.request_topic)
-    _compare(checkpoint, "topics.clock", found.clock_topic, wanted.clock_topic)
-    _compare(checkpoint, "state.partitions", found.state_partitions, wanted.state_partitions)
+    compare(checkpoint, "topics.requests", found.request_topic, wanted.request_topic)
+    compare(checkpoint, "topics.clock", found.clock_topic, wanted.clock_topic)
+    compare(checkpoint, "state.partitions", found.state_partitions, wanted.state_partitions)
     if not wanted.secret and found.secret_sha256 != wanted.secret_sha256:
         raise CheckpointError(
             f"checkpoint {checkpoint} was made with another member.id.secret: "
@@ -187,7 +188,8 @@ def _complete(files: CheckpointFiles, found: Identity, topic_ids: Mapping[str, s
         write_identity(files, complete)
 
 
-def _compare(checkpoint: str, name: str, found: object, wanted: object) -> None:
+def compare(checkpoint: str, name: str, found: object, wanted: object) -> None:
+    """Raise `CheckpointError` if the setting `name` is not the one that the checkpoint was made with."""
     if found != wanted:
         raise CheckpointError(
             f"checkpoint {checkpoint} was made with {name} = {found}, and now it is {wanted}: "
@@ -225,7 +227,7 @@ def _check_log(spark: SparkSession, files: CheckpointFiles, found: Identity) -> 
             "export"
         )
     provider = spark.conf.get(_STATE_STORE)
-    _compare(files.checkpoint, _STATE_STORE, batch.conf.get(_STATE_STORE, provider), provider)
+    compare(files.checkpoint, _STATE_STORE, batch.conf.get(_STATE_STORE, provider), provider)
 
 
 def _check_partitions(spark: SparkSession, state_partitions: int) -> None:

@@ -7,34 +7,17 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
-from pyspark.sql.types import Row, StructType
+from pyspark.sql.streaming.state import GroupStateTimeout
 
 from group_coordinator.brokers_log.step import ObserveConfig
 from group_coordinator.coordinator_state.step import Channel
 from group_coordinator.observe.function import FunctionArguments, ObserveFunction
 from group_coordinator.observe.seen import Missed, Seen, SeenMetrics
 from tests.brokers_log.kafka import GROUP, Log, M
+from tests.streaming.states import group_state
 
 TOPICS = {channel: f"b.{channel.value}" for channel in (Channel.GROUPS, Channel.OFFSETS, Channel.EVENTS)}
 KEY = GROUP.encode()
-
-
-def group_state(value: bytes | None, now_ms: int) -> GroupState:
-    return GroupState(
-        optionalValue=Row(value),
-        batchProcessingTimeMs=now_ms,
-        eventTimeWatermarkMs=-1,
-        timeoutConf=GroupStateTimeout.ProcessingTimeTimeout,
-        hasTimedOut=False,
-        watermarkPresent=False,
-        defined=value is not None,
-        updated=False,
-        removed=False,
-        timeoutTimestamp=GroupState.NO_TIMESTAMP,
-        keyAsUnsafe=b"",
-        valueSchema=StructType(),
-    )
 
 
 class Called:
@@ -45,7 +28,9 @@ class Called:
     ) -> None:
         self.seen: Seen = Counter()
         arguments = FunctionArguments(ObserveConfig(), TOPICS, largest)
-        self.state = group_state(stored, now_ms)
+        self.state = group_state(
+            stored, -1, planned_ms=now_ms, timeout=GroupStateTimeout.ProcessingTimeTimeout
+        )
         records = [] if log is None else log.records
         columns = [(it.partition, it.offset, it.timestamp_ms, it.key, it.value) for it in records]
         function = ObserveFunction(arguments, self.seen.update)

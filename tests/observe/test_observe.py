@@ -18,7 +18,7 @@ from group_coordinator.brokers_log.records import group_key
 from group_coordinator.brokers_log.step import ObserveConfig, step
 from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.step import Channel
-from group_coordinator.observe.function import TOPIC
+from group_coordinator.coordinator_state.topics import BROKERS_LOG
 from group_coordinator.observe.query import CONSUMER_PREFIX
 from tests.commands.job import ObserveJob
 from tests.patience import wait_for
@@ -115,7 +115,7 @@ def events_of(records: list[Any], group: str) -> list[dict[str, Any]]:
 def expected(records: list[Any], group: str) -> list[dict[str, Any]]:
     """The events that the whole log gives in one call."""
     log = [
-        Record(TOPIC, it.partition, it.offset, it.timestamp, it.key, it.value)
+        Record(BROKERS_LOG, it.partition, it.offset, it.timestamp, it.key, it.value)
         for it in records
         if group_key(it.key) == group.encode()
     ]
@@ -134,7 +134,7 @@ def test_a_group_at_the_brokers_is_watched_and_nothing_is_touched(
         events = stack.enter_context(reading(bootstrap_servers, job.topics["events"]))
         groups = stack.enter_context(reading(bootstrap_servers, job.topics["groups"]))
         offsets = stack.enter_context(reading(bootstrap_servers, job.topics["offsets"]))
-        log = stack.enter_context(reading(bootstrap_servers, TOPIC))
+        log = stack.enter_context(reading(bootstrap_servers, BROKERS_LOG))
 
         def picture() -> Any:
             values = [record.value for record in groups() if record.key == group.encode()]
@@ -191,7 +191,10 @@ def test_kills_lose_no_event_and_double_none(
     coming: list[Consumer] = []
     job = watch(*ALL)
     job.wait_for("watching the groups at ")
-    with reading(bootstrap_servers, TOPIC) as log, reading(bootstrap_servers, job.topics["events"]) as events:
+    with (
+        reading(bootstrap_servers, BROKERS_LOG) as log,
+        reading(bootstrap_servers, job.topics["events"]) as events,
+    ):
         for number in range(10):
             coming.append(Consumer(bootstrap_servers, group, topic, f"coming-{number}"))
             if len(coming) > 2:

@@ -8,8 +8,7 @@ import msgspec
 import pandas as pd
 import pytest
 from pyspark import TaskContext
-from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
-from pyspark.sql.types import Row, StructType
+from pyspark.sql.streaming.state import GroupState
 
 from group_coordinator.checkpoints.ledger import Begun, Notes
 from group_coordinator.coordinator_state.clocks import Leeway, Span
@@ -23,6 +22,7 @@ from group_coordinator.coordinator_state.step import Channel, StepResult, step
 from group_coordinator.streaming import spool
 from group_coordinator.streaming.function import INPUT_COLUMNS, FunctionArguments, StatefulFunction
 from group_coordinator.streaming.settings import CoordinatorSettings
+from tests.streaming.states import group_state
 
 KEY = b"orders"
 TOPICS = {channel: f"t.{channel.value}" for channel in Channel}
@@ -33,26 +33,6 @@ ARGUMENTS = FunctionArguments(
     request_topic="requests",
     output_topics=TOPICS,
 )
-
-
-def group_state(
-    value: bytes | None, watermark_ms: int, *, timed_out: bool = False, planned_ms: int = 0
-) -> GroupState:
-    """A GroupState as a Python worker makes it from what the JVM sends."""
-    return GroupState(
-        optionalValue=Row(value),
-        batchProcessingTimeMs=planned_ms,
-        eventTimeWatermarkMs=watermark_ms,
-        timeoutConf=GroupStateTimeout.EventTimeTimeout,
-        hasTimedOut=timed_out,
-        watermarkPresent=True,
-        defined=value is not None,
-        updated=False,
-        removed=False,
-        timeoutTimestamp=GroupState.NO_TIMESTAMP,
-        keyAsUnsafe=b"",
-        valueSchema=StructType(),
-    )
 
 
 def frame(*rows: tuple[int, int, int, bytes | None]) -> pd.DataFrame:

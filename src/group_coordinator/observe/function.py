@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from group_coordinator.observe.seen import Seen
     from group_coordinator.streaming.group_function import Row
 
-__all__ = ["INPUT_COLUMNS", "TOPIC", "FunctionArguments", "ObserveFunction"]
+__all__ = ["INPUT_COLUMNS", "FunctionArguments", "ObserveFunction"]
 
-TOPIC = BROKERS_LOG
 INPUT_COLUMNS = ("partition", "offset", "timestamp_ms", "record_key", "value")
 
 
@@ -59,7 +58,7 @@ class ObserveFunction(GroupFunction):
         observed = step(
             b"" if key[0] is None else bytes(key[0]),
             bytes(state.get[0]) if state.exists else None,
-            (Record(TOPIC, *record) for record in records),
+            (Record(BROKERS_LOG, *record) for record in records),
             now_ms,
             arguments.config,
         )

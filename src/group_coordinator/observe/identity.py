@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from group_coordinator.checkpoints.identity import check_topics
+from group_coordinator.checkpoints.errors import CheckpointError
+from group_coordinator.checkpoints.identity import check_topics, compare
 from group_coordinator.coordinator_state.foreign import ForeignJson, UnreadableError
-from group_coordinator.observe.errors import ObserveError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,13 +34,13 @@ class _Identity(msgspec.Struct, frozen=True, kw_only=True):
 def claim_checkpoint(files: CheckpointFiles, state_partitions: int, topic_ids: Mapping[str, str]) -> None:
     """Claim a new checkpoint, or recognise an old one.
 
-    Raises `ObserveError` if it is another query's, or was made with other values, and `CheckpointError` if it
-    cannot be read or written.
+    Raises `CheckpointError` if it is another query's, was made with other values, or cannot be read or
+    written.
     """
     text = files.read(_FILE)
     if text is None:
         if files.exists("offsets"):
-            raise ObserveError(
+            raise CheckpointError(
                 f"{files.checkpoint} is the checkpoint of some other query (it has no {_FILE}): set "
                 "observe.checkpoint to another directory"
             )
@@ -49,13 +49,8 @@ def claim_checkpoint(files: CheckpointFiles, state_partitions: int, topic_ids: M
         try:
             found = ForeignJson[_Identity](_Identity).read(text)
         except UnreadableError as error:
-            raise ObserveError(f"{files.name(_FILE)} cannot be read: {error}") from None
-    if found.state_partitions != state_partitions:
-        raise ObserveError(
-            f"checkpoint {files.checkpoint} was made with observe.state.partitions = "
-            f"{found.state_partitions}, and now it is {state_partitions}: set it back, or start with a new "
-            "checkpoint"
-        )
+            raise CheckpointError(f"{files.name(_FILE)} cannot be read: {error}") from None
+    compare(files.checkpoint, "observe.state.partitions", found.state_partitions, state_partitions)
     check_topics(files.checkpoint, found.topic_ids, topic_ids)
     complete = msgspec.structs.replace(found, topic_ids={**topic_ids, **found.topic_ids})
     if text is None or complete != found:

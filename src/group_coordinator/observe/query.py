@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.streaming.state import GroupStateTimeout
 
+from group_coordinator.coordinator_state.topics import BROKERS_LOG
 from group_coordinator.jobs.kafka_config import kafka_options
-from group_coordinator.observe.function import INPUT_COLUMNS, TOPIC, ObserveFunction
+from group_coordinator.observe.function import INPUT_COLUMNS, ObserveFunction
 from group_coordinator.streaming.group_function import OUTPUT_SCHEMA, STATE_SCHEMA
 from group_coordinator.streaming.query import writing
 
@@ -71,7 +72,7 @@ def _read_log(spark: SparkSession, settings: ObserveSettings, partitions: int) -
     log = (
         spark.readStream.format("kafka")
         # To subscribe would be to join a group at the brokers.
-        .option("assign", json.dumps({TOPIC: list(range(partitions))}))
+        .option("assign", json.dumps({BROKERS_LOG: list(range(partitions))}))
         .option("startingOffsets", "earliest")
         # The topic is compacted, and what compaction has taken is not there for anybody.
         .option("failOnDataLoss", "false")

@@ -18,6 +18,7 @@ from group_coordinator.checkpoints.files import CheckpointFiles
 from group_coordinator.checkpoints.offset_log import newest_committed
 from group_coordinator.checkpoints.topics import ids_of, topics_of
 from group_coordinator.coordinator_state.step import Channel
+from group_coordinator.coordinator_state.topics import BROKERS_LOG
 from group_coordinator.jobs.batch_metrics import BatchMetrics
 from group_coordinator.jobs.batches import BatchWatch
 from group_coordinator.jobs.connection import UnreachableError, admin_client
@@ -28,7 +29,7 @@ from group_coordinator.jobs.job import failing_as, spark_until_stopped
 from group_coordinator.jobs.kafka_config import python_client_config
 from group_coordinator.jobs.unread import UnreadWatch
 from group_coordinator.observe.errors import ObserveError
-from group_coordinator.observe.function import TOPIC, FunctionArguments
+from group_coordinator.observe.function import FunctionArguments
 from group_coordinator.observe.identity import claim_checkpoint
 from group_coordinator.observe.query import QUERY_NAME, USE_CONSUMER, start_query
 from group_coordinator.observe.seen import Missed, Seen, SeenMetrics, SeenParam
@@ -101,7 +102,7 @@ def observe(settings: ObserveSettings, say: Callable[[str], None], *, progress: 
             ProcessCollector(registry=registry)
             spark.streams.addListener(BatchMetrics(registry, QUERY_NAME))
             registry.register(SeenMetrics(lambda: seen.value))
-            lag = UnreadWatch(TOPIC, client_config, lambda: batches.read)
+            lag = UnreadWatch(BROKERS_LOG, client_config, lambda: batches.read)
             registry.register(stack.enter_context(lag))
         _watch(spark, stopping, settings, len(described["partitions"]), seen, health, batches, say)
         say("stopped")
@@ -133,7 +134,7 @@ def _await_topic(
     while True:
         try:
             with admin_client(client_config) as admin:
-                (described,) = admin.describe_topics([TOPIC])
+                (described,) = admin.describe_topics([BROKERS_LOG])
         except UnreachableError as error:
             raise ObserveError(f"Kafka at {settings.bootstrap_servers}: {error}") from None
         error_type = for_code(described["error_code"])
@@ -141,8 +142,8 @@ def _await_topic(
             return dict(described)
         if error_type is not UnknownTopicOrPartitionError:
             raise ObserveError(
-                f"topic {TOPIC} cannot be read: {error_type.__name__}. Grant Read on it; docs/security.md "
-                "lists all rights"
+                f"topic {BROKERS_LOG} cannot be read: {error_type.__name__}. Grant Read on it; "
+                "docs/security.md lists all rights"
             )
         if not is_said:
             say("waiting for the first group: the brokers have no topic of groups yet")
