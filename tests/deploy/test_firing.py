@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -21,8 +23,8 @@ from tests.patience import wait_for
 
 pytestmark = [pytest.mark.verify, pytest.mark.spark]
 
-GROWING, STANDING, EMPTY = (TopicPartition("alerts", number) for number in range(3))
-SHORTENED = ("GroupLagGrowing", "10m", "1m")
+GROWING, STANDING, EMPTY, DELETED = (TopicPartition("alerts", number) for number in range(4))
+SHORTENED = {"GroupLagGrowing": "10m", "GroupLosesRecordsSoon": "5m"}
 
 
 # -- lag and offsets -------------------------------------------------------------------------------------
@@ -56,37 +58,50 @@ def prometheus(job: Job, lag: Process, tmp_path: Path) -> Iterator[Prometheus]:
     configuration = configured(tmp_path, ports)
     copied = tmp_path / RULES.name
     rules = yaml.safe_load(copied.read_text())
-    (shortened,) = (
-        rule for group in rules["groups"] for rule in group["rules"] if rule["alert"] == SHORTENED[0]
-    )
-    assert shortened["for"] == SHORTENED[1]
-    shortened["for"] = SHORTENED[2]
+    every = {rule["alert"]: rule for group in rules["groups"] for rule in group["rules"]}
+    for alert, waits in SHORTENED.items():
+        assert every[alert]["for"] == waits
+        every[alert]["for"] = "1m"
     copied.write_text(yaml.safe_dump(rules))
     with Prometheus(tmp_path, configuration) as prometheus:
         yield prometheus
 
 
 class Groups:
-    """One group that stands still, one that falls behind, and one that commits once and never again."""
+    """Groups that stand still, fall behind, are slower than retention, or never commit again."""
 
-    def __init__(self, admin: AdminClient, producer: KafkaProducer) -> None:
-        self._admin, self._producer = admin, producer
-        self._ends = {STANDING: self._write(STANDING, 5)}
-        self._done = 0
+    def __init__(self, admin: AdminClient, kafka: KafkaAdminClient, producer: KafkaProducer) -> None:
+        self._admin, self._kafka, self._producer = admin, kafka, producer
+        self._ends = {STANDING: self._write(STANDING, 5), DELETED: self._write(DELETED, 2_000)}
+        self._done = self._late = 0
+        self._began_s = time.monotonic()
 
     def begin(self) -> None:
-        """Have the third one commit. Its log is empty."""
+        """Have one commit once. Its log is empty."""
         self._commit("etl-gone", EMPTY, 0)
 
     def go_on(self) -> None:
-        """Have one commit where it stands, and the other one a record further, while three are written."""
+        """Have one commit where it stands, and the other one a record further, while three are written.
+
+        A third one commits a record further in three seconds, while the oldest three of its log go.
+        """
         self._ends[GROWING] = self._write(GROWING, 3)
         self._done += 1
         self._commit("etl-standing", STANDING, 0)
         self._commit("etl-slow", GROWING, self._done)
+        gone = round(time.monotonic() - self._began_s)
+        self._late = 1_000 + gone // 3
+        self._commit("etl-late", DELETED, self._late)
+        self._kafka.delete_records({DELETED: gone})
+
+    def lose(self) -> None:
+        """Delete records that one has not committed past."""
+        self._commit("etl-late", DELETED, self._late)
+        self._kafka.delete_records({DELETED: self._late + 10})
 
     def catch_up(self) -> None:
-        """Have both commit where their logs end."""
+        """Have all commit where their logs end."""
+        self._commit("etl-late", DELETED, self._ends[DELETED])
         self._commit("etl-standing", STANDING, self._ends[STANDING])
         self._commit("etl-slow", GROWING, self._ends[GROWING])
 
@@ -108,25 +123,31 @@ def groups(job: Job, bootstrap_servers: str) -> Iterator[Groups]:
         closing(KafkaProducer(bootstrap_servers=bootstrap_servers)) as producer,
         closing(AdminClient(bootstrap_servers=bootstrap_servers, **topics)) as admin,
     ):
-        kafka.create_topics([NewTopic("alerts", 3, 1)])
-        yield Groups(admin, producer)
+        kafka.create_topics([NewTopic("alerts", 4, 1)])
+        yield Groups(admin, kafka, producer)
 
 
 def test_alerts_about_lag_and_offsets_fire(prometheus: Prometheus, lag: Process, groups: Groups) -> None:
     """Prometheus, its rules and `measure-lag` have the settings they are shipped with, but for two things.
 
     Offsets expire after a minute without a commit, the least that can be set, and not after a week. A growing
-    lag is known after three minutes. The alert then waits for one minute, and not for ten.
+    lag is known after three minutes. Its alert, and that of records that are lost soon, wait for one minute
+    then, and not for ten or five.
     """
 
     wait_for(lambda: prometheus.query("group_coordinator_offsets_total"))
     assert prometheus.firing() == {}
     groups.begin()
-    for alert in ("OffsetsExpired", "GroupStalled", "GroupLagGrowing"):
+    for alert in ("OffsetsExpired", "GroupStalled", "GroupLagGrowing", "GroupLosesRecordsSoon"):
         wait_for(
             lambda alert=alert: alert in prometheus.firing(), meanwhile=groups.go_on, said=lambda: lag.said
         )
     fired = prometheus.firing()
+    soon, soon_summary = fired.pop("GroupLosesRecordsSoon")
+    assert (soon, soon_summary.rpartition(" in ")[0]) == (
+        "etl-late",
+        "Retention reaches records that group etl-late has left",
+    )
     expired, expired_summary = fired.pop("OffsetsExpired")
     assert expired is None
     assert expired_summary.endswith("committed offsets have expired in ten minutes.")
@@ -135,8 +156,17 @@ def test_alerts_about_lag_and_offsets_fire(prometheus: Prometheus, lag: Process,
         "GroupStalled": ("etl-standing", still),
         "GroupLagGrowing": ("etl-slow", "Group etl-slow falls behind further and further."),
     }
+    wait_for(lambda: "GroupLosesRecords" in prometheus.firing(), meanwhile=groups.lose)
+    loser, lost = prometheus.firing()["GroupLosesRecords"]
+    assert loser == "etl-late"
+    # Its last commit may be read later than the begin of the log.
+    told = r"Retention has deleted 1\d records before group etl-late had committed past them\."
+    assert re.fullmatch(told, lost)
+    assert "GroupLosesRecordsSoon" not in prometheus.firing()
     # Nobody has expired whose group goes on, and what was told is over when both have caught up.
-    wait_for(lambda: set(prometheus.firing()) == {"OffsetsExpired"}, meanwhile=groups.catch_up)
+    # What is lost is told for ten minutes more.
+    gone = {"OffsetsExpired", "GroupLosesRecords"}
+    wait_for(lambda: set(prometheus.firing()) == gone, meanwhile=groups.catch_up)
 
 
 # -- the disk --------------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ def partition(number: int, left: int, status: str, age_ms: int) -> MeasuredParti
         error_ms=age_ms // 10,
         at_least=age_ms > 5_000,
         status=status,
+        log_start_offset=100 + 20 * number if left else None,
     )
 
 
@@ -130,5 +131,6 @@ def test_of_each_minute_the_first_measurement_is_there_once(tables: Tables) -> N
         "status": "stalled",
         "trend": "clearing",
         "clear_in_ms": 90_000,
+        "lost_records": 20,
         "day": time_of(midnight * 1_000).date(),
     }

@@ -97,8 +97,10 @@ def test_a_group_that_falls_behind_grows_stops_and_comes_back(harness: Harness, 
                     sent = producer.send(TOPIC, b"x", partition=each.partition)
             return sent.get(60)
 
-        for group_id in ("etl-1", "other"):
+        for group_id in ("other", "others"):
             commit(group_id, 0)
+        measuring.wait_until(lambda: "that have committed is etl-*" in str(measuring.said))
+        commit("etl-1", 0)
         wait_for(lambda: figure("kafka_consumergroup_group_sum_lag") == 0)
         # The next record is an hour old, as after an outage of what writes them.
         hour_ago_ms = round((time.time() - 3_600) * 1_000)
@@ -119,9 +121,17 @@ def test_a_group_that_falls_behind_grows_stops_and_comes_back(harness: Harness, 
         check_measurement(stopped, partitions, servers)
         wait_for(lambda: measuring.metrics()[("group_coordinator_lag_writes_total", "written")] > 1)
         assert measuring.metrics()[("group_coordinator_lag_writes_total", "lost")] == 0
+        assert (stopped.lost_records, stopped.lost_in_ms) == (0, None)
+        assert figure("group_coordinator_lag_lost_records") == 0
+        topics.delete_records({partitions[0]: 2})
+        wait_for(lambda: figure("group_coordinator_lag_lost_records") == 2)
+        lost = wait_for(lambda: (found := measured("stopped", "record")) and found.lost_records and found)
+        assert (lost.lost_records, lost.lost_in_ms) == (2, 0)
+        assert lost.partitions[partitions[0]].log_start_offset == 2
         commit("etl-1", produce(1).offset + 1)
         wait_for(lambda: figure("kafka_consumergroup_group_sum_lag") == 0)
         assert figure("group_coordinator_lag_partitions", "ok") == 2
+        assert figure("group_coordinator_lag_lost_records") == 0
         wait_for(lambda: (found := measured("ok")) and (found.records, found.age_ms) == (0, 0))
         assert not [key for key in measuring.metrics() if "other" in key]
         assert measuring.probe("readyz") == (200, "measuring 1 groups")

@@ -35,6 +35,8 @@ def test_a_measurement_as_the_contract_has_it() -> None:
         "at_least": True,
         "trend": "steady",
         "clear_in_ms": None,
+        "lost_records": 0,
+        "lost_in_ms": None,
         "topics": [
             {
                 "name": "orders",
@@ -48,6 +50,8 @@ def test_a_measurement_as_the_contract_has_it() -> None:
                         "at_least": False,
                         "status": "ok",
                         "age_by": "ends",
+                        "log_start_offset": None,
+                        "lost_in_ms": None,
                     }
                 ],
             },
@@ -63,6 +67,8 @@ def test_a_measurement_as_the_contract_has_it() -> None:
                         "at_least": True,
                         "status": "ok",
                         "age_by": "ends",
+                        "log_start_offset": None,
+                        "lost_in_ms": None,
                     }
                 ],
             },

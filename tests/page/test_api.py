@@ -146,6 +146,8 @@ def test_the_lag_that_the_coordinator_was_asked_for_says_no_more_than_the_record
         "at_least": False,
         "trend": None,
         "clear_in_ms": None,
+        "lost_records": 0,
+        "lost_in_ms": None,
     }
 
 

@@ -20,6 +20,7 @@ from group_coordinator.client.since import offsets_since, partitions_of
 from group_coordinator.coordinator_state.foreign import Ms
 
 __all__ = [
+    "LOST_SOON_MS",
     "MISSED",
     "SLACK_MS",
     "STATUSES",
@@ -29,6 +30,7 @@ __all__ = [
     "Measurement",
     "assign_since",
     "in_words",
+    "loss_in_words",
     "read_measurement",
 ]
 
@@ -37,6 +39,8 @@ log = logging.getLogger(__name__)
 _POLL_MS = 200
 MISSED = 4
 """Measurements that may be missing before the one before them is old."""
+LOST_SOON_MS = 86_400_000
+"""Records that retention will have deleted within this time are said to be lost soon."""
 SLACK_MS = 10_000
 """Time for the measurement itself, its way through the log, and a difference of clocks."""
 _LOOKS_BACK_MS = (60_000, 900_000)
@@ -56,6 +60,8 @@ class MeasuredPartition(msgspec.Struct, frozen=True, kw_only=True):
     `age_ms`: how old the oldest record is that the group has not committed past, 0 if there is none.
     `error_ms`: by how much that may be wrong. `at_least`: it may be older, nobody knows how much. `age_by`:
     "record" if it is known by the record's own timestamp, "ends" if by the ends of the log over time.
+    `log_start_offset`: the first offset that retention has left; None if it is not known, or no record is
+    left to read. `lost_in_ms`: in how many ms retention will reach the committed offset, if it goes on so.
     """
 
     partition_index: int
@@ -66,11 +72,18 @@ class MeasuredPartition(msgspec.Struct, frozen=True, kw_only=True):
     at_least: bool
     status: str
     age_by: str = "ends"
+    log_start_offset: Offset | None = None
+    lost_in_ms: Ms | None = None
 
     @property
     def records(self) -> int:
         """The number of records that are left."""
         return max(0, self.log_end_offset - self.committed_offset)
+
+    @property
+    def lost_records(self) -> int:
+        """The number of records that retention has deleted before the group had committed past them."""
+        return max(0, (self.log_start_offset or 0) - self.committed_offset)
 
 
 class MeasuredTopic(msgspec.Struct, frozen=True):
@@ -85,6 +98,8 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
 
     `records` is the sum over its partitions. `age_ms`, `error_ms` and `at_least` are those of the partition
     with the oldest record. `trend`: growing, steady or clearing; if so, `clear_in_ms` says how soon.
+    `lost_records`: records that retention has deleted before the group had committed past them. `lost_in_ms`:
+    in how many ms it will delete some, if it goes on so; 0 if it has.
     """
 
     group_id: str
@@ -97,11 +112,13 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     trend: str
     clear_in_ms: int | None
     topics: list[MeasuredTopic]
+    lost_records: Offset = 0
+    lost_in_ms: Ms | None = None
 
     @property
     def trend_in_words(self) -> str:
-        """`steady`, `growing`, `clearing in 4 min`."""
-        return in_words(self.trend, self.clear_in_ms)
+        """`steady`, `growing`, `clearing in 4 min`; and what is lost or soon will be."""
+        return in_words(self.trend, self.clear_in_ms, self.lost_records, self.lost_in_ms)
 
     @property
     def fresh_until_ms(self) -> int:
@@ -126,13 +143,27 @@ _measurements = Records[Measurement](Measurement, "measurement")
 _UNITS_S = {"d": 86_400, "h": 3_600, "min": 60}
 
 
-def in_words(trend: str, clear_in_ms: int | None) -> str:
-    """A trend for people. The time is an estimate, told in the largest unit of which it has two."""
-    if clear_in_ms is None:
-        return trend
-    seconds = round(clear_in_ms / 1_000)
+def in_words(
+    trend: str, clear_in_ms: int | None, lost_records: int = 0, lost_in_ms: int | None = None
+) -> str:
+    """A trend for people, and what is lost. Times are estimates."""
+    clearing = trend if clear_in_ms is None else f"{trend} in {_roughly(clear_in_ms)}"
+    return "; ".join(filter(None, (clearing, loss_in_words(lost_records, lost_in_ms))))
+
+
+def loss_in_words(lost_records: int, lost_in_ms: int | None) -> str:
+    """`1,234 records lost`, `lost soon: in 3 h`, or "" if that is not to come within a day."""
+    if lost_records:
+        return f"{lost_records:,} {'record' if lost_records == 1 else 'records'} lost"
+    is_soon = lost_in_ms is not None and lost_in_ms < LOST_SOON_MS
+    return f"lost soon: in {_roughly(lost_in_ms or 0)}" if is_soon else ""
+
+
+def _roughly(ms: int) -> str:
+    """A time in the largest unit of which it has two."""
+    seconds = round(ms / 1_000)
     unit, length = next(((it, s) for it, s in _UNITS_S.items() if seconds >= 2 * s), ("s", 1))
-    return f"{trend} in {round(seconds / length)} {unit}"
+    return f"{round(seconds / length)} {unit}"
 
 
 def read_measurement(record: Any) -> Measurement | None:

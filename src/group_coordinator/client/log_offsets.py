@@ -79,15 +79,20 @@ class LogOffsets:
         found = ask_offsets(self._admin, specs, self._patience_ms, isolation_level)
         return {partition: each.offset for partition, each in found.items()}
 
+    def begins(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Look up where logs begin: what retention has left."""
+        found = self.list_partition_offsets(dict.fromkeys(partitions, OffsetSpec.EARLIEST))
+        return {partition: each.offset for partition, each in found.items()}
+
     def logs(self, specs: Mapping[TopicPartition, int]) -> dict[TopicPartition, Log]:
         """Look up what `reset_target` has to know to reset each partition as its spec says."""
-        begins = self.list_partition_offsets(dict.fromkeys(specs, OffsetSpec.EARLIEST))
+        begins = self.begins(specs)
         ends = self.list_partition_offsets(dict.fromkeys(specs, OffsetSpec.LATEST))
         to_find = {p: spec for p, spec in specs.items() if isinstance(spec, OffsetSpec | OffsetTimestamp)}
         found = self.list_partition_offsets(to_find)
         return {
             partition: Log(
-                begins[partition].offset,
+                begins[partition],
                 ends[partition].offset,
                 found[partition].offset if partition in to_find else None,
             )

@@ -24,14 +24,19 @@ __all__ = ["LagWriter"]
 _MEASUREMENT = (
     "group_id STRING, measured_timestamp_ms BIGINT, interval_ms BIGINT, trend STRING, clear_in_ms BIGINT, "
     "topics ARRAY<STRUCT<name: STRING, partitions: ARRAY<STRUCT<committed_offset: BIGINT, "
-    "log_end_offset: BIGINT, age_ms: BIGINT, error_ms: BIGINT, at_least: BOOLEAN, status: STRING>>>>"
+    "log_end_offset: BIGINT, age_ms: BIGINT, error_ms: BIGINT, at_least: BOOLEAN, status: STRING, "
+    "log_start_offset: BIGINT>>>>"
 )
 _STATUSES = ", ".join(f"'{each}'" for each in STATUSES)
 _OLDEST = "array_max(transform(its.partitions, p -> struct(p.age_ms, p.error_ms)))"
+# Offsets of anybody's may be too far apart to be counted.
+_SUM = (
+    "aggregate(its.partitions, 0L, (sum, p) -> "
+    "try_add(sum, greatest(try_subtract(p.{}, p.committed_offset), 0L)))"
+)
 _SUMMED_UP = {
-    # Offsets of anybody's may be too far apart to be counted.
-    "records": "aggregate(its.partitions, 0L, (sum, p) -> "
-    "try_add(sum, greatest(try_subtract(p.log_end_offset, p.committed_offset), 0L)))",
+    "records": _SUM.format("log_end_offset"),
+    "lost_records": _SUM.format("log_start_offset"),
     "age_ms": f"{_OLDEST}.age_ms",
     "error_ms": f"{_OLDEST}.error_ms",
     "at_least": "exists(its.partitions, p -> p.at_least)",

@@ -229,7 +229,8 @@ ORDER BY at, log_offset"""
 
 def _lag(about: About) -> str:
     return f"""\
-SELECT at, topic, partitions, records, age_ms, error_ms, at_least, status, trend, clear_in_ms
+SELECT at, topic, partitions, records, age_ms, error_ms, at_least, status, trend, clear_in_ms,
+  lost_records
 FROM lag
 WHERE {about.group} AND {about.period.has("at")}
 ORDER BY at, topic"""

@@ -114,7 +114,8 @@ LAG = Table(
     "lag",
     "How far groups were behind in each topic, as it was measured",
     "group_id STRING, at TIMESTAMP, until TIMESTAMP, topic STRING, partitions INT, records BIGINT, "
-    "age_ms BIGINT, error_ms BIGINT, at_least BOOLEAN, status STRING, trend STRING, clear_in_ms BIGINT",
+    "age_ms BIGINT, error_ms BIGINT, at_least BOOLEAN, status STRING, trend STRING, clear_in_ms BIGINT, "
+    "lost_records BIGINT",
     ("group_id", "topic", "at"),
     None,
 )

@@ -15,7 +15,10 @@ from group_coordinator.lag.ends import Ends
 from group_coordinator.lag.trend import Trend, Trends
 from group_coordinator.lag.waiting import Commit, WaitingGroups
 
-__all__ = ["Book", "GroupLag", "PartitionLag", "Place"]
+__all__ = ["MOST_OTHERS", "Book", "GroupLag", "PartitionLag", "Place"]
+
+MOST_OTHERS = 100_000
+"""Groups that are not chosen are counted up to so many."""
 
 Place = tuple[TopicPartition, int, bool]
 """A committed offset, and whether only records of committed transactions count behind it."""
@@ -43,6 +46,10 @@ class PartitionLag(NamedTuple):
     """No record lies between the committed offset and this one, if it is greater."""
     readable_end: int = -1
     """The end for the group's members: no record lies between it and the end, if it is not -1."""
+    begin: int = -1
+    """The first offset that retention has left in the log; -1 if it is not known."""
+    lost_in_ms: int | None = None
+    """In how many ms retention will have deleted records that the group has left, if it goes on so."""
 
     @property
     def place(self) -> Place:
@@ -53,6 +60,11 @@ class PartitionLag(NamedTuple):
     def records(self) -> int:
         """The number of records that are left."""
         return max(0, self.end - self.committed)
+
+    @property
+    def lost(self) -> int:
+        """The number of records that retention has deleted before the group had committed past them."""
+        return max(0, self.begin - self.committed)
 
 
 class GroupLag(NamedTuple):
@@ -66,6 +78,16 @@ class GroupLag(NamedTuple):
     def records(self) -> int:
         """The sum over its partitions."""
         return sum(each.records for each in self.partitions)
+
+    @property
+    def lost(self) -> int:
+        """The sum over its partitions."""
+        return sum(each.lost for each in self.partitions)
+
+    @property
+    def lost_in_ms(self) -> int | None:
+        """The least of its partitions' times."""
+        return min((each.lost_in_ms for each in self.partitions if each.lost_in_ms is not None), default=None)
 
     @property
     def statuses(self) -> Counter[Status]:
@@ -103,6 +125,13 @@ class Book:
         self._waiting = WaitingGroups(most_partitions)
         self._freed = 0
         """Partitions of groups that have gone since the commits were read from the beginning."""
+        self._others: set[str] | None = set()
+        """Groups that are not chosen; None once a group is."""
+
+    @property
+    def others(self) -> int:
+        """The number of groups that have committed, if none of them was ever chosen; else 0."""
+        return len(self._others or ())
 
     @property
     def left_out(self) -> set[str]:
@@ -127,7 +156,10 @@ class Book:
     ) -> None:
         """A group has committed. `topic_id`: as the commit has given it, or empty."""
         if not self._is_chosen(group_id):
+            if self._others is not None and len(self._others) < MOST_OTHERS:
+                self._others.add(group_id)
             return
+        self._others = None
         if group_id in self._waiting:
             self._waiting.committed(group_id, partition, Commit(at_ms, offset, topic_id))
             return

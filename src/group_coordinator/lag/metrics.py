@@ -182,6 +182,18 @@ class LagMetrics:
             {group_id: ms / 1_000 for group_id, ms in clearing.items() if ms is not None},
         )
         yield self._by_group(
+            f"{_OURS}lost_records",
+            "Records that retention has deleted before the group had committed past them.",
+            {each.group_id: each.lost for each in with_lag},
+        )
+        losing = {each.group_id: each.lost_in_ms for each in with_lag}
+        yield self._by_group(
+            f"{_OURS}lost_in_seconds",
+            "In how many seconds retention deletes records that the group has left, if it goes on so; 0 if "
+            "it has; only of groups that it comes nearer to.",
+            {group_id: ms / 1_000 for group_id, ms in losing.items() if ms is not None},
+        )
+        yield self._by_group(
             f"{_OURS}error_seconds",
             "By how much the group's lag in seconds may be wrong; infinite if it may be any amount more.",
             {each.group_id: max(map(_error_s, each.partitions)) for each in with_lag},

@@ -16,8 +16,9 @@ from group_coordinator.client.ask_offsets import ask_offsets
 from group_coordinator.client.channel import WITHOUT_GROUP
 from group_coordinator.client.log_offsets import LogOffsets
 from group_coordinator.client.messages import message_of
-from group_coordinator.lag.book import Book
+from group_coordinator.lag.book import MOST_OTHERS, Book
 from group_coordinator.lag.commits import Commits
+from group_coordinator.lag.losses import Losses
 from group_coordinator.lag.record_times import RecordTimes
 from group_coordinator.lag.stamps import Stamps
 from group_coordinator.lag.topic import LagTopic, measurements_of
@@ -54,10 +55,11 @@ class _Measuring:
         topic: LagTopic,
     ) -> None:
         self._topic, self._writer = settings.topics_offsets, settings.writer
+        self._chosen, self._has_said = settings.lag_groups, False
         self._metrics, self._lag_topic = metrics, topic
         self._interval_ms = settings.lag_interval_ms
         self._kafka_config = kafka_config
-        self._stamps, self._max_fetches = Stamps(), settings.lag_max_fetches
+        self._stamps, self._losses, self._max_fetches = Stamps(), Losses(), settings.lag_max_fetches
         self._book = Book(
             settings.measures, settings.lag_max_partitions, settings.reads_committed, self._stamps.first
         )
@@ -122,7 +124,12 @@ class _Measuring:
         groups = self._book.measure(at_ms, ends, ends_of_committed, topics)
         if wanted := self._stamps.wanted(groups, times.refused, self._max_fetches):
             self._stamps.take(times.ask(wanted))
-        groups = self._stamps.applied(groups, at_ms)
+        begins = logs.begins(self._losses.wanted(groups))
+        groups = self._losses.applied(self._stamps.applied(groups, at_ms), begins, at_ms)
+        if self._book.others and not self._has_said:
+            self._has_said = True
+            count = f"{self._book.others:,}{' or more' if self._book.others == MOST_OTHERS else ''}"
+            log.warning("no group is measured: none of the %s that have committed is %s", count, self._chosen)
         self._metrics.measured(time.monotonic() - began_s, groups, len(self._book.left_out))
         self._lag_topic.put(measurements_of(groups, at_ms, self._interval_ms))
 

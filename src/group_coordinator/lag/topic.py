@@ -75,6 +75,8 @@ def _measurement(group: GroupLag, at_ms: int, interval_ms: int) -> Measurement:
         at_least=any(each.is_at_least for each in group.partitions),
         trend=group.trend.direction.value,
         clear_in_ms=group.trend.clear_in_ms,
+        lost_records=group.lost,
+        lost_in_ms=group.lost_in_ms,
         topics=[
             MeasuredTopic(
                 topic,
@@ -88,6 +90,8 @@ def _measurement(group: GroupLag, at_ms: int, interval_ms: int) -> Measurement:
                         at_least=each.is_at_least,
                         status=each.status.value,
                         age_by="record" if each.is_by_record else "ends",
+                        log_start_offset=None if each.begin < 0 else each.begin,
+                        lost_in_ms=each.lost_in_ms,
                     )
                     for each in of_topic
                 ],

@@ -34,11 +34,13 @@ class Trends:
     """The last measurements of a group's lag, in records.
 
     It grows if each of the newer half is above each of the older half, and clears if each is below. A lag
-    that goes up and down with a consumer's batches is steady, however large they are.
+    that goes up and down with a consumer's batches is steady, however large they are. `window`: measurements
+    that are looked at; of fewer than `least` nothing is said.
     """
 
-    def __init__(self) -> None:
-        self._measured: deque[tuple[int, int]] = deque(maxlen=_WINDOW)
+    def __init__(self, window: int = _WINDOW, least: int = _LEAST) -> None:
+        self._least = least
+        self._measured: deque[tuple[int, int]] = deque(maxlen=window)
 
     def add(self, at_ms: int, lag: int) -> None:
         """Add a measurement."""
@@ -46,7 +48,7 @@ class Trends:
 
     def trend(self) -> Trend:
         """Judge the measurements so far."""
-        if len(self._measured) < _LEAST:
+        if len(self._measured) < self._least:
             return Trend(Direction.STEADY)
         measured = list(self._measured)
         middle = len(measured) // 2

@@ -85,6 +85,8 @@ class Lag(msgspec.Struct, frozen=True):
 
     The other fields are told by `measure-lag` only, and are else null. `age_ms`: how old the oldest record is
     that the group has not committed past; `at_least`: it may be older. `trend`: growing, steady or clearing.
+    `lost_records`: retention has deleted so many before the group had committed past them; it will have
+    deleted some in `lost_in_ms` if it goes on so.
     """
 
     records: int
@@ -94,6 +96,8 @@ class Lag(msgspec.Struct, frozen=True):
     at_least: bool = False
     trend: str | None = None
     clear_in_ms: int | None = None
+    lost_records: int = 0
+    lost_in_ms: int | None = None
 
 
 class GroupLine(msgspec.Struct, frozen=True):

@@ -173,7 +173,8 @@ def _row(each: GroupLine, asked: Asked | None, sides: Sides) -> Iterable[str]:
         yield ""
         return
     yield age_in_words(lag.age_ms, at_least=lag.at_least)
-    yield f"{_line(side.points(each.group_id))}{said(in_words(lag.trend or '', lag.clear_in_ms))}"
+    where_it_goes = in_words(lag.trend or "", lag.clear_in_ms, lag.lost_records, lag.lost_in_ms)
+    yield f"{_line(side.points(each.group_id))}{said(where_it_goes)}"
 
 
 def _line(points: Sequence[LagPoint]) -> str:

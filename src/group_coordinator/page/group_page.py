@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from kafka.structs import TopicPartition
 
-from group_coordinator.client.lag_log import MeasuredPartition, Measurement
+from group_coordinator.client.lag_log import MeasuredPartition, Measurement, loss_in_words
 from group_coordinator.client.progress import Progress
 from group_coordinator.client.work import WorkUnits
 from group_coordinator.coordinator_state.foreign import ForeignJson
@@ -184,7 +184,8 @@ def _offsets(view: View) -> str:
         if ages:
             # It may have caught up since it was measured.
             yield "0 s" if found and row.lag == 0 else said(found and _age(found), "not measured")
-            yield said(found and found.status, "not measured")
+            loss = found and loss_in_words(found.lost_records, found.lost_in_ms)
+            yield said(loss or (found and found.status), "not measured")
 
     columns = (
         Column("topic"),

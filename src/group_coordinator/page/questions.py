@@ -440,6 +440,8 @@ def _lag_measured(each: Measurement) -> Lag:
         each.at_least,
         each.trend,
         each.clear_in_ms,
+        each.lost_records,
+        each.lost_in_ms,
     )
 
 

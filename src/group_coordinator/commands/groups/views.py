@@ -43,6 +43,8 @@ _MEASURED = (
     Column("STATUS", 10, optional=True),
     Column("TREND", for_programs=True),
     Column("CLEAR-IN-SECONDS", for_programs=True),
+    Column("LOST-RECORDS", for_programs=True),
+    Column("LOST-IN-SECONDS", for_programs=True),
 )
 _MEMBERS = (
     GROUP,
@@ -105,7 +107,9 @@ def _measured_cells(progress: Progress, measurement: Measurement | None) -> Row:
     # It may have caught up since.
     seconds = 0 if progress.lag == 0 else round(partition.age_ms / 1_000)
     clear_in_s = None if measurement.clear_in_ms is None else round(measurement.clear_in_ms / 1_000)
-    return (seconds, partition.at_least and seconds > 0, partition.status, measurement.trend, clear_in_s)
+    lost_in_s = None if partition.lost_in_ms is None else round(partition.lost_in_ms / 1_000)
+    known = (measurement.trend, clear_in_s, partition.lost_records, lost_in_s)
+    return (seconds, partition.at_least and seconds > 0, partition.status, *known)
 
 
 def _offset_row(group_id: str, progress: Progress) -> tuple[Row, Row]:
