@@ -319,6 +319,22 @@ def lag(
 
 
 @main.command()
+@_few_rounds
+@click.option("--groups", default=500, show_default=True)
+@click.option("--partitions", default=20, show_default=True, help="In which each group commits.")
+@click.option("--commits", default=300_000, show_default=True, help="Of a backlog.")
+@click.option(
+    "--keys", default=1_000_000, show_default=True, help="Of a log that is read from its beginning."
+)
+@_json
+def observe(*, rounds: int, groups: int, partitions: int, commits: int, keys: int, file: Path | None) -> None:
+    """Measure what it costs to watch groups at the brokers, beside a query that only reads: 20 minutes."""
+    from benchmarks.observe import Plan, run
+
+    run(Plan(rounds, groups, partitions, commits, keys), file)
+
+
+@main.command()
 @_rounds
 @click.option("--groups", default=10_000, show_default=True)
 @click.option("--members", default=10, show_default=True, help="Of each group.")

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from group_coordinator.observe.seen import Seen
     from group_coordinator.observe.settings import ObserveSettings
 
-__all__ = ["CONSUMER_PREFIX", "QUERY_NAME", "USE_CONSUMER", "start_query"]
+__all__ = ["CONSUMER_PREFIX", "QUERY_NAME", "USE_CONSUMER", "read_log", "start_query"]
 
 QUERY_NAME = "group-coordinator-observe"
 USE_CONSUMER = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
@@ -52,7 +52,7 @@ def start_query(
     count: Callable[[Seen], None],
 ) -> StreamingQuery:
     """Start the query. `partitions`: how many `__consumer_offsets` has."""
-    log = _read_log(spark, settings, partitions)
+    log = read_log(spark, settings, partitions)
     if settings.observe_state_partitions == 1:
         # The task that has read the records can also take them in. Nothing is shuffled.
         log = log.coalesce(1)
@@ -67,8 +67,11 @@ def start_query(
     return stream.trigger(processingTime=f"{settings.observe_trigger_interval_ms} milliseconds").start()
 
 
-def _read_log(spark: SparkSession, settings: ObserveSettings, partitions: int) -> DataFrame:
-    """The records, each with the id of its group as bytes, which stands at the same place in all keys."""
+def read_log(spark: SparkSession, settings: ObserveSettings, partitions: int) -> DataFrame:
+    """Read the records of so many partitions, each with the id of its group as bytes (`key`).
+
+    It stands at the same place in all keys.
+    """
     log = (
         spark.readStream.format("kafka")
         # To subscribe would be to join a group at the brokers.
