@@ -12,6 +12,7 @@ from group_coordinator.client.assignors import to_assignment
 from group_coordinator.coordinator_state.events import (
     AssignmentPropagated,
     CommittedPartition,
+    MemberAdded,
     MemberAssigned,
     MemberRemoved,
     OffsetsCommitted,
@@ -40,6 +41,18 @@ def propagated(generation: int, **shares: list[int]) -> AssignmentPropagated:
 def moved(from_: str, to: str) -> StateChanged:
     return StateChanged(
         event_id="s", at_ms=0, group_id="g", generation_id=1, from_=from_, to=to, reason="because"
+    )
+
+
+def joined(worker: str) -> MemberAdded:
+    return MemberAdded(
+        event_id=f"j-{worker}",
+        at_ms=0,
+        group_id="g",
+        generation_id=1,
+        member_id=f"m-{worker}",
+        client_id=worker,
+        client_host="",
     )
 
 
@@ -147,6 +160,8 @@ RIGHT = History(
     ),
     killed="b",
     end=picture(3, state="Empty"),
+    brokers_events=[joined("d"), removed("d", "unknown", 9_500)],
+    killed_at_broker="d",
 )
 
 
@@ -224,6 +239,15 @@ WRONG: dict[str, tuple[Callable[[History], checks.Check], dict[str, Any]]] = {
         checks.outage_changed_nothing,
         {"outage": outage(before=picture(2), after=picture(2))},
     ),
+    "nobody was seen to come at the broker": (
+        checks.watched_at_broker,
+        {"brokers_events": RIGHT.brokers_events[1:]},
+    ),
+    "nobody was seen to go at the broker": (
+        checks.watched_at_broker,
+        {"brokers_events": RIGHT.brokers_events[:1]},
+    ),
+    "somebody else was seen at the broker": (checks.watched_at_broker, {"killed_at_broker": "c"}),
     "nobody expired": (
         checks.one_session_expired,
         {"events": [event for event in RIGHT.events if not isinstance(event, MemberRemoved)]},

@@ -35,9 +35,9 @@ def demo(*, keep: bool) -> None:
     """Kill workers and the coordinator, and see the work go on.
 
     The demo starts a real Kafka broker, the coordinator as it runs in production, and workers as processes of
-    their own. Some of them are Kafka's own console consumers, behind the gateway. Everything is in a
-    temporary directory on this machine. The demo takes a minute and a half, and longer on a busy machine.
-    The exit code is 0 if all promises were kept.
+    their own. Some of them are Kafka's own console consumers, behind the gateway. One more group stays at the
+    broker, where `observe` watches it. Everything is in a temporary directory on this machine. The demo takes
+    two minutes, and longer on a busy machine. The exit code is 0 if all promises were kept.
     """
     start = time.monotonic()
     need_spark()

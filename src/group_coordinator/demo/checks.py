@@ -12,6 +12,7 @@ from group_coordinator.coordinator_state.classic.states import TRANSITIONS, Grou
 from group_coordinator.coordinator_state.events import (
     AnyEvent,
     AssignmentPropagated,
+    MemberAdded,
     MemberRemoved,
     OffsetsCommitted,
     StateChanged,
@@ -39,7 +40,10 @@ class Outage:
 
 @dataclass(frozen=True, kw_only=True)
 class History:
-    """All that was recorded. `killed`: name of the worker that was killed; `log_end`: partition -> offset."""
+    """All that was recorded. `killed`: name of the worker that was killed; `log_end`: partition -> offset.
+
+    `brokers_events` are of the group at the broker, whose one member was killed.
+    """
 
     written: Collection[int]
     log_end: Mapping[int, int]
@@ -49,6 +53,8 @@ class History:
     outage: Outage
     killed: str
     end: GroupPicture | None
+    brokers_events: Sequence[AnyEvent]
+    killed_at_broker: str
 
 
 class Check(NamedTuple):
@@ -206,6 +212,17 @@ def ends_empty(history: History) -> Check:
     )
 
 
+def watched_at_broker(history: History) -> Check:
+    """The log of a broker says who came and went, and never why."""
+    came = [event.client_id for event in history.brokers_events if isinstance(event, MemberAdded)]
+    went = [event for event in history.brokers_events if isinstance(event, MemberRemoved)]
+    held = came == [event.client_id for event in went] == [history.killed_at_broker]
+    detail = f"came: {', '.join(came) or 'nobody'}; went: " + (
+        ", ".join(f"{event.client_id}, cause {event.reason}" for event in went) or "nobody"
+    )
+    return Check("the group at the broker was watched", held, detail)
+
+
 CHECKS: tuple[Callable[[History], Check], ...] = (
     every_order_processed,
     repeated_after_the_kill_only,
@@ -217,6 +234,7 @@ CHECKS: tuple[Callable[[History], Check], ...] = (
     one_session_expired,
     states_legal,
     ends_empty,
+    watched_at_broker,
 )
 
 

@@ -19,6 +19,7 @@ _REMOVED = {
     "session_expired": "has expired: it sent no heartbeat in time",
     "not_rejoined": "was removed: it did not join again in time",
     "not_synced": "was removed: it did not sync in time",
+    "unknown": "has gone: the broker's log does not say why",
 }
 
 

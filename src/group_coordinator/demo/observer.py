@@ -1,4 +1,4 @@
-"""Looks at one group from outside: reads what the coordinator publishes, as any program can."""
+"""Looks at one group from outside: reads what the coordinator or `observe` publishes, as any program can."""
 
 from __future__ import annotations
 
@@ -21,10 +21,12 @@ _POLL_MS = 100
 
 
 class Observer:
-    """Follows `coordinator.groups` and `coordinator.events` from the beginning, while the context is open."""
+    """Follows a topic of pictures and one of events from the beginning, while the context is open."""
 
-    def __init__(self, bootstrap_servers: str, group_id: str) -> None:
-        self._group_id = group_id
+    def __init__(
+        self, bootstrap_servers: str, group_id: str, groups_topic: str = GROUPS, events_topic: str = EVENTS
+    ) -> None:
+        self._group_id, self._groups_topic, self._events_topic = group_id, groups_topic, events_topic
         self._lock = threading.Lock()
         self._events: dict[str, AnyEvent] = {}
         self._newest = Newest()
@@ -68,7 +70,7 @@ class Observer:
             self._consumer.assign(
                 [
                     TopicPartition(topic, partition)
-                    for topic in (_GROUPS, _EVENTS)
+                    for topic in (self._groups_topic, self._events_topic)
                     for partition in self._consumer.partitions_for_topic(topic) or ()
                 ]
             )
@@ -84,7 +86,7 @@ class Observer:
         if record.key != self._group_id.encode():
             return
         with self._lock:
-            if record.topic == _GROUPS:
+            if record.topic == self._groups_topic:
                 if not self._newest.take(record.key, record.headers):
                     return
                 self._picture = _pictures.decode(record.value) if record.value else None
@@ -93,7 +95,6 @@ class Observer:
                 self._events.setdefault(event.event_id, event)
 
 
-_GROUPS, _EVENTS = GROUPS, EVENTS
 _pictures = msgspec.json.Decoder(GroupPicture)
 _events: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
 

@@ -19,7 +19,7 @@ from kafka.admin import NewTopic, OffsetSpec
 
 from group_coordinator.coordinator_state.events import AnyEvent, MemberRemoved
 from group_coordinator.coordinator_state.responses import GroupPicture
-from group_coordinator.coordinator_state.topics import RESPONSES
+from group_coordinator.coordinator_state.topics import BROKERS_EVENTS, BROKERS_GROUPS, RESPONSES
 from group_coordinator.demo.console import ConsoleOutput, console_command
 from group_coordinator.demo.narration import Narration
 from group_coordinator.demo.observer import Observer, partitions_in
@@ -34,6 +34,7 @@ from group_coordinator.jobs.signals import StopEvent
 __all__ = ["Interrupted", "Stage", "StoryError"]
 
 _GROUP = "order-workers"
+_BROKERS_GROUP = "auditors"
 _TOPIC = "orders"
 _PARTITIONS = 6
 _ORDERS_PER_S = 50
@@ -75,10 +76,12 @@ class Stage:
         self._directory = directory
         self._stopping = stopping
         self._children: list[Child] = []
-        self._narration = Narration()
-        self._told = 0
+        self._narration, self._brokers_narration = Narration(), Narration()
+        self._told = self._brokers_told = 0
         self._orders: Orders | None = None
         self._observer: Observer | None = None
+        self._brokers_observer: Observer | None = None
+        self._observe_says: Tail | None = None
         self._coordinator: Child | None = None
         self._coordinator_says: Tail | None = None
         self._gateway = ""
@@ -144,8 +147,6 @@ class Stage:
         self.screen.status.coordinator = "starting"
         # A second one writes to the same file.
         written = self._coordinator.log.stat().st_size if self._coordinator else 0
-        scratch = self._directory / "scratch"
-        scratch.mkdir(exist_ok=True)
         self._coordinator = self._start(
             "coordinator",
             *("group_coordinator", "run", "--create-topics", "--metrics-port", "0"),
@@ -156,11 +157,7 @@ class Stage:
             # Twice the default: on a busy machine the first workers start more than three seconds apart.
             # All of them are to be in the first generation.
             *("--set", "group.initial.rebalance.delay.ms=6000"),
-            # One that is killed cannot remove its temporary files: ours are removed anyway.
-            environment={
-                "TMPDIR": str(scratch),
-                _JAVA: f"{os.environ.get(_JAVA, '')} -Djava.io.tmpdir={scratch} -XX:-UsePerfData",
-            },
+            environment=self._scratch(),
         )
         self._coordinator_says = Tail(self._coordinator.log, written)
         self.wait_for("the coordinator's topics", self._topics_exist, _START_TIMEOUT_S)
@@ -192,6 +189,13 @@ class Stage:
         self.wait_for("the gateway to listen", address, _START_TIMEOUT_S)
         self.screen.note(f"the gateway is at {self._gateway}")
 
+    def _scratch(self) -> dict[str, str]:
+        """A Spark that is killed cannot remove its temporary files: ours are removed anyway."""
+        scratch = self._directory / "scratch"
+        scratch.mkdir(exist_ok=True)
+        java = f"{os.environ.get(_JAVA, '')} -Djava.io.tmpdir={scratch} -XX:-UsePerfData"
+        return {"TMPDIR": str(scratch), _JAVA: java}
+
     def kill_coordinator(self) -> None:
         """Kill it, with Spark and everything else it started."""
         if self._coordinator is not None:
@@ -216,16 +220,18 @@ class Stage:
 
     def start_console(self, name: str) -> None:
         """Start Kafka's own console consumer as a worker, behind the gateway."""
-        command = console_command(
+        self.workers[name] = child = self._run(name, self._console_command(name, _GROUP, self._gateway))
+        self._consoles.append(ConsoleOutput(name, child.log, self.store))
+
+    def _console_command(self, name: str, group: str, bootstrap_servers: str) -> list[str]:
+        return console_command(
             self._directory,
             name=name,
-            group=_GROUP,
+            group=group,
             topic=_TOPIC,
-            bootstrap_servers=self._gateway,
+            bootstrap_servers=bootstrap_servers,
             session_timeout_ms=_SESSION_TIMEOUT_MS,
         )
-        self.workers[name] = child = self._run(name, command)
-        self._consoles.append(ConsoleOutput(name, child.log, self.store))
 
     def end_workers(self, *names: str) -> None:
         """Ask workers to end, and return when they have left."""
@@ -296,6 +302,48 @@ class Stage:
         ends = self._admin.list_partition_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
         return {partition.partition: end.offset for partition, end in ends.items()}
 
+    # -- a group at the broker -------------------------------------------------------------------------
+
+    def start_observe(self) -> None:
+        """Start the real command line. It has Spark to start as well."""
+        observe = self._start(
+            "observe",
+            *("group_coordinator", "observe", "--create-topics", "--metrics-port", "-1"),
+            *("--bootstrap-server", self._broker.bootstrap_servers),
+            *("--checkpoint", str(self._directory / "observe"), "--set", "log.format=json"),
+            environment=self._scratch(),
+        )
+        self._observe_says = Tail(observe.log)
+
+    def start_at_broker(self, name: str) -> None:
+        """Start a console consumer of a group that the broker coordinates; return when it is seen to work."""
+        command = self._console_command(name, _BROKERS_GROUP, self._broker.bootstrap_servers)
+        self._at_broker = self._run(name, command)
+        self.wait_for("observe to watch", self._is_watching, _START_TIMEOUT_S)
+        self._brokers_observer = self._stack.enter_context(
+            Observer(self._broker.bootstrap_servers, _BROKERS_GROUP, BROKERS_GROUPS, BROKERS_EVENTS)
+        )
+        self.wait_for(f"{name} to be seen", lambda: self._brokers_state() == "Stable", _START_TIMEOUT_S)
+
+    def kill_at_broker(self) -> None:
+        """Kill it, and return when the broker has noticed and `observe` has told of it."""
+        self._at_broker.kill()
+        what = f"the broker to expire {self._at_broker.name}"
+        self.wait_for(what, lambda: self._brokers_state() == "Empty", _REBALANCE_TIMEOUT_S)
+
+    def _is_watching(self) -> bool:
+        said = self._observe_says.lines() if self._observe_says else ()
+        return any("watching the groups at" in line for line in said)
+
+    def _brokers_state(self) -> str | None:
+        picture = self._brokers_observer.picture if self._brokers_observer is not None else None
+        return None if picture is None else picture.state
+
+    @property
+    def brokers_events(self) -> list[AnyEvent]:
+        """All events of the group at the broker so far."""
+        return self._brokers_observer.events if self._brokers_observer is not None else []
+
     # -- what can be seen ------------------------------------------------------------------------------
 
     @property
@@ -340,6 +388,10 @@ class Stage:
             if (line := self._narration.tell(event)) is not None:
                 self.screen.note(line)
         self._told = len(events)
+        for event in self.brokers_events[self._brokers_told :]:
+            self._brokers_told += 1
+            if (line := self._brokers_narration.tell(event)) is not None:
+                self.screen.note(f"at the broker: {line}")
         self.screen.refresh()
 
     def _hear_coordinator(self) -> None:

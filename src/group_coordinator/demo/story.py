@@ -59,10 +59,19 @@ def tell_story(stage: Stage) -> History:
 
     say("The shop closes. The workers process what is left, then they leave.")
     stage.close_shop()
+    stage.start_observe()
     written = stage.written
     stage.wait_for("the last orders", lambda: stage.store.totals().orders >= len(written), _TIMEOUT_S)
     stage.end_workers(*stage.workers)
     stage.wait_for("the group to be empty", lambda: _is_empty(stage), _TIMEOUT_S)
+
+    say(
+        "Not everybody has to move: java-6 reads the orders in a group at the broker, without a gateway. "
+        "`group-coordinator observe` watches such groups in the broker's own log."
+    )
+    stage.start_at_broker("java-6")
+    say("java-6 is killed, and the broker expires it.")
+    stage.kill_at_broker()
     return History(
         written=written,
         log_end=stage.log_end(),
@@ -72,6 +81,8 @@ def tell_story(stage: Stage) -> History:
         outage=outage,
         killed="java-2",
         end=stage.picture,
+        brokers_events=stage.brokers_events,
+        killed_at_broker="java-6",
     )
 
 
