@@ -27,5 +27,5 @@ def handle_delete_group(turn: Turn[Group], request: DeleteGroupRequest) -> None:
     elif not turn.group.is_empty:
         error, message = Errors.NON_EMPTY_GROUP, f"group {turn.group_id} is {turn.group.state}, not Empty"
     else:
-        end_group(turn, f"deleted by {request.client_id}")
+        end_group(turn, f"deleted by {request.client_id}", request.reason)
     turn.reply(request.reply_to, DeleteGroupResponse.to(request.reply_to, turn.group_id, error, message))

@@ -214,7 +214,7 @@ class PartitionsOfTopic(msgspec.Struct, frozen=True):
 class OffsetsCommitted(Event, frozen=True, kw_only=True, tag="offsets_committed"):
     """Offsets were committed by `member_id`; it is empty for a tool, which is no member.
 
-    It is None if the committer is not known, and may be a member.
+    It is None if the committer is not known, and may be a member. `client_reason`: why, in its own words.
     """
 
     IS_PICTURED: ClassVar[bool] = False
@@ -222,18 +222,21 @@ class OffsetsCommitted(Event, frozen=True, kw_only=True, tag="offsets_committed"
     member_id: str | None
     client_id: str
     topics: list[OffsetsOfTopic]
+    client_reason: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class OffsetsDeleted(Event, frozen=True, kw_only=True, tag="offsets_deleted"):
     """Offsets were deleted, alone or with their group.
 
-    `cause` is "unknown" if they may have expired as well, or have gone with their topic.
+    `cause` is "unknown" if they may have expired as well, or have gone with their topic. `client_reason`:
+    why, in the words of the client that asked for it.
     """
 
     IS_PICTURED: ClassVar[bool] = False
 
     topics: list[PartitionsOfTopic]
     cause: str | msgspec.UnsetType = msgspec.UNSET
+    client_reason: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class OffsetsExpired(Event, frozen=True, kw_only=True, tag="offsets_expired"):

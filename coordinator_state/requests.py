@@ -65,6 +65,9 @@ TopicId = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
 MAX_REASON = 255
 """Characters of a reason: a client cuts it off here (KIP-800)."""
 
+# Kafka has none here, so no client is out there that sends longer ones.
+WhyChanged = Annotated[str, msgspec.Meta(max_length=MAX_REASON)] | None
+
 
 class Protocol(msgspec.Struct, frozen=True, array_like=False, forbid_unknown_fields=True):
     """One protocol (assignor) that a member offers, with its subscription as opaque bytes."""
@@ -402,6 +405,8 @@ class OffsetCommitRequest(_MemberRequest, frozen=True, tag="offset_commit"):
     generation_id: Int32 = -1
     retention_time_ms: Int64 = -1
     """How long to keep these offsets, up to version 4; -1: as long as the coordinator keeps all."""
+    reason: WhyChanged = None
+    """The sender's words for people to read, as when somebody resets offsets."""
 
     @property
     def names(self) -> dict[str, str]:
@@ -476,6 +481,7 @@ class OffsetDeleteRequest(Request, frozen=True, tag="offset_delete"):
     NEWEST_VERSION: ClassVar[int] = 0
 
     topics: list[OffsetDeleteTopic]
+    reason: WhyChanged = None
 
     @property
     def names(self) -> dict[str, str]:
@@ -493,6 +499,8 @@ class DeleteGroupRequest(Request, frozen=True, tag="delete_group"):
 
     RESPONSE: ClassVar[type[Response]] = DeleteGroupResponse
     NEWEST_VERSION: ClassVar[int] = 2
+
+    reason: WhyChanged = None
 
 
 class FindCoordinatorRequest(Request, frozen=True, tag="find_coordinator"):

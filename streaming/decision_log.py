@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import structlog
+from msgspec import UNSET
 from structlog.typing import FilteringBoundLogger
 
 from group_coordinator.coordinator_state.errors import Errors
@@ -79,8 +80,8 @@ _LINES: dict[type[Event], _Line] = {
     GenerationWrapped: _Line(logging.INFO),
     RebalancePostponed: _Line(logging.INFO, ("until_ms",)),
     AssignmentPropagated: _Line(logging.DEBUG, ("protocol_type",), ("assignments",)),
-    OffsetsCommitted: _Line(logging.DEBUG, ("client_id",), ("topics",)),
-    OffsetsDeleted: _Line(logging.INFO, (), ("topics",)),
+    OffsetsCommitted: _Line(logging.DEBUG, ("client_id", "client_reason"), ("topics",)),
+    OffsetsDeleted: _Line(logging.INFO, ("client_reason",), ("topics",)),
     OffsetsExpired: _Line(logging.INFO, (), ("topics",)),
     GroupDeleted: _Line(logging.INFO),
     RequestLate: _Line(logging.INFO, ("partition", "offset", "appended_ms")),
@@ -143,7 +144,7 @@ class DecisionLog:
         fields = {
             "member": getattr(event, "member_id", None),
             "request_id": event.request_id,
-            "principal": event.principal or None,
+            "principal": event.principal,
             "generation": event.generation_id,
             "at_ms": event.at_ms,
             "event_id": event.event_id,
@@ -220,5 +221,5 @@ def _given(fields: dict[str, Any]) -> dict[str, Any]:
     return {
         name: value[:_MAX_LENGTH] if isinstance(value, str) else value
         for name, value in fields.items()
-        if value not in (None, "")
+        if value not in (None, "", UNSET)
     }

@@ -57,7 +57,12 @@ def _grant(turn: Turn[Group], request: OffsetCommitRequest) -> None:
     turn.reply(request.reply_to, response, request.member_id)
     if committed:
         turn.emit(
-            OffsetsCommitted(member_id=request.member_id, client_id=request.client_id, topics=committed)
+            OffsetsCommitted(
+                member_id=request.member_id,
+                client_id=request.client_id,
+                topics=committed,
+                client_reason=request.reason or UNSET,
+            )
         )
 
 

@@ -34,7 +34,7 @@ def handle_offset_delete(turn: Turn[Group], request: OffsetDeleteRequest) -> Non
         topics.append(TopicResult(topic.name, [PartitionResult(each, result) for each in partitions]))
         if not in_use:
             deletable += [(topic.name, each) for each in partitions]
-    delete_offsets(turn, deletable)
+    delete_offsets(turn, deletable, request.reason)
     turn.reply(to, OffsetDeleteResponse.to(to, turn.group_id, topics=topics))
 
 

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET
+
 from group_coordinator.coordinator_state.events import (
     GroupDeleted,
     OffsetsDeleted,
@@ -56,7 +58,8 @@ def clean_up(turn: Turn[Group]) -> None:
             expired.append((topic, partition))
         elif due_ms is not None:
             awaited.append(due_ms)
-    _delete(turn, OffsetsExpired, expired)
+    if gone := _delete(turn, expired):
+        turn.emit(OffsetsExpired(topics=gone))
     if group.is_unused and not offsets:
         end_group(turn, "unused")
         return
@@ -86,31 +89,33 @@ def _look_by(turn: Turn[Group], due_ms: int) -> None:
 # -- offsets and groups are deleted --------------------------------------------------------------
 
 
-def delete_offsets(turn: Turn[Group], partitions: Iterable[tuple[str, int]]) -> None:
-    """Delete the committed offsets of `partitions`, if there are any."""
-    _delete(turn, OffsetsDeleted, partitions)
+def delete_offsets(
+    turn: Turn[Group], partitions: Iterable[tuple[str, int]], client_reason: str | None
+) -> None:
+    """Delete the committed offsets of `partitions`, if there are any. `client_reason`: why, or None."""
+    if gone := _delete(turn, partitions):
+        turn.emit(OffsetsDeleted(topics=gone, client_reason=client_reason or UNSET))
     if turn.group.is_empty and not turn.offsets:
         _look_by(turn, turn.now_ms)
 
 
-def end_group(turn: Turn[Group], reason: str) -> None:
-    """Delete the Empty group and its offsets."""
-    _delete(turn, OffsetsDeleted, [(topic, partition) for topic, partition, _ in turn.offsets])
+def end_group(turn: Turn[Group], reason: str, client_reason: str | None = None) -> None:
+    """Delete the Empty group and its offsets. `client_reason`: why, in the words of a client, if one did."""
+    if gone := _delete(turn, [(topic, partition) for topic, partition, _ in turn.offsets]):
+        turn.emit(OffsetsDeleted(topics=gone, client_reason=client_reason or UNSET))
     before = turn.group.state
     turn.group.die()
+    if client_reason:
+        reason = f"{reason}: {client_reason}"
     turn.emit(StateChanged(from_=str(before), to=str(turn.group.state), reason=reason))
     turn.emit(GroupDeleted())
     turn.await_oblivion()
 
 
-def _delete(
-    turn: Turn[Group],
-    event_type: type[OffsetsDeleted | OffsetsExpired],
-    partitions: Iterable[tuple[str, int]],
-) -> None:
+def _delete(turn: Turn[Group], partitions: Iterable[tuple[str, int]]) -> list[PartitionsOfTopic]:
+    """Delete offsets, and return the partitions that had one."""
     deleted: dict[str, list[int]] = {}
     for topic, partition in partitions:
         if turn.offsets.delete(topic, partition, turn.place):
             deleted.setdefault(topic, []).append(partition)
-    if deleted:
-        turn.emit(event_type(topics=[PartitionsOfTopic(*each) for each in deleted.items()]))
+    return [PartitionsOfTopic(*each) for each in deleted.items()]

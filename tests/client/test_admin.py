@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import os
+import re
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -21,7 +23,13 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 from msgspec import UNSET
 
 from group_coordinator.client import admin as admin_module
-from group_coordinator.client.admin import AdminClient, GroupListing, NoAnswerError, ResetOutcome
+from group_coordinator.client.admin import (
+    AdminClient,
+    GroupListing,
+    NoAnswerError,
+    ResetOutcome,
+    user_at,
+)
 from group_coordinator.client.channel import MissingTopicError
 from group_coordinator.client.log_offsets import Log
 from group_coordinator.coordinator_state.config import GroupConfig
@@ -34,6 +42,7 @@ from group_coordinator.coordinator_state.requests import (
     OffsetCommitPartition,
     OffsetCommitRequest,
     OffsetCommitTopic,
+    OffsetDeleteRequest,
     OffsetFetchRequest,
     Protocol,
     SyncGroupRequest,
@@ -69,6 +78,46 @@ def make_member(coordinator):
 
 def impatient(channel):
     return AdminClient(client_id="admin", channel=channel, request_timeout_ms=1)
+
+
+# -- who asks ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("user", "host", "expected"),
+    [
+        ("alice", "box-7.example.com", "alice@box-7.example.com"),
+        ("CORP\\alice smith", "box", "CORP_alice_smith@box"),
+        ("\x1b[2J\udcff\u202e\u65e5", "b@x\n", "__2J___@b_x_"),
+        ("a" * 300, "b" * 300, f"{'a' * 64}@{'b' * 64}"),
+    ],
+)
+def test_client_id_names_user_and_host(monkeypatch, coordinator, user, host, expected):
+    monkeypatch.setattr("getpass.getuser", lambda: user)
+    monkeypatch.setattr("socket.gethostname", lambda: host)
+
+    client_id = AdminClient(channel=MemoryChannel(coordinator, "admin")).client_id
+
+    assert re.fullmatch(rf"admin-{re.escape(expected)}-\d+-[0-9a-f]{{12}}", client_id)
+    assert len(client_id) <= 255
+
+
+def test_a_user_without_a_name_is_a_number(monkeypatch):
+    def getuser():
+        raise OSError("No username set in the environment")
+
+    monkeypatch.setattr("getpass.getuser", getuser)
+
+    assert user_at("box") == f"{os.getuid()}@box"
+
+
+def test_a_change_tells_why(admin, coordinator):
+    admin.alter_offsets_of_groups({"g": {TopicPartition("t", 0): OffsetAndMetadata(1)}}, reason="one")
+    admin.delete_group_offsets("g", [TopicPartition("t", 0)], reason="two")
+    admin.delete_groups(["g"], reason="three")
+
+    kinds = (OffsetCommitRequest, OffsetDeleteRequest, DeleteGroupRequest)
+    assert [each.reason for kind in kinds for each in coordinator.requests(kind)] == ["one", "two", "three"]
 
 
 # -- describing --------------------------------------------------------------------------------------

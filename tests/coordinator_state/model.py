@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
+from msgspec import UNSET
 
 from group_coordinator.coordinator_state import events as told
 from group_coordinator.coordinator_state.config import INT32_MAX, GroupConfig
@@ -1061,6 +1062,7 @@ class Model:
     def _offsets_committed(self, event: told.OffsetsCommitted) -> None:
         assert isinstance(self._ask, OffsetCommitRequest)
         assert (self._ask.member_id, self._ask.client_id) == (event.member_id, event.client_id)
+        assert (self._ask.reason or UNSET) == event.client_reason
         told_of = [
             Commit(
                 topic.name, it.partition_index, it.committed_offset, it.committed_leader_epoch, it.metadata
@@ -1072,6 +1074,8 @@ class Model:
         self._must_commit = []
 
     def _offsets_deleted(self, event: told.OffsetsDeleted) -> None:
+        asked = self._ask.reason if isinstance(self._ask, OffsetDeleteRequest | DeleteGroupRequest) else None
+        assert (asked or UNSET) == event.client_reason
         self.offsets.deleted(event.topics, self._must_forget)
         self._must_forget = set()
 

@@ -241,6 +241,32 @@ def test_an_event_without_the_fields_that_came_later_can_be_read(event: dict[str
 # -- the contract ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("words", ["a bad release", "\x1b[2J\n\u202e", "x" * 255])
+def test_a_change_of_offsets_tells_why(words):
+    s = Scenario()
+    s.commit("tool", {"t": {0: 5, 1: 6}}, reason=words)
+    s.delete_offsets({"t": [1]}, reason=words)
+    s.send("delete_group", "admin", reason=words)
+
+    assert {(event["event"], event["client_reason"]) for event in s.events if "client_reason" in event} == {
+        ("offsets_committed", words),
+        ("offsets_deleted", words),
+    }
+    assert len(s.happened("offsets_deleted")) == 2
+    assert s.reasons()[-1] == f"deleted by admin: {words}"
+
+
+@pytest.mark.parametrize("fields", [{}, {"reason": None}, {"reason": ""}])
+def test_a_change_of_offsets_without_a_reason_tells_none(fields):
+    s = Scenario()
+    s.commit("tool", {"t": {0: 5, 1: 6}}, **fields)
+    s.delete_offsets({"t": [1]}, **fields)
+    s.send("delete_group", "admin", **fields)
+
+    assert "client_reason" not in {name for event in s.events for name in event}
+    assert s.reasons()[-1] == "deleted by admin"
+
+
 @pytest.mark.parametrize("kind", get_args(AnyEvent), ids=lambda it: it.__struct_config__.tag)
 def test_the_contract_names_every_field_of_an_event(kind: type[Event]) -> None:
     section = CONTRACT.partition("\n## Events\n")[2].partition("\n## ")[0]

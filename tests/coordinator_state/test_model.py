@@ -71,6 +71,7 @@ commits = st.builds(
 )
 some_commits = st.lists(commits, max_size=4).map(tuple)
 keys: st.SearchStrategy[Key] = st.tuples(st.sampled_from("tuv"), st.integers(0, 1))
+reasons = st.sampled_from([None, None, "", "why", "\x1b\N{GRINNING FACE}" * 127])
 retentions_ms = st.sampled_from([-1, 0, 1_000, 20_000, LONGEST_RETENTION_MS])
 
 
@@ -378,13 +379,21 @@ class GroupMachine(RuleBasedStateMachine):
         odd=st.sampled_from(
             [{}, {}, {}, {"generation_id": 0}, {"member_id": "nobody"}, {"group_instance_id": "i1"}]
         ),
+        reason=reasons,
     )
     def tool_commits(
-        self, version: int, commits: tuple[Commit, ...], retention_ms: int, odd: dict[str, Any]
+        self,
+        version: int,
+        commits: tuple[Commit, ...],
+        retention_ms: int,
+        odd: dict[str, Any],
+        reason: str | None,
     ) -> None:
         fields = {"api_version": 9 if odd.get("group_instance_id") else version} | odd
         topics = commit_topics(commits)
-        self.world.ask_as_tool("offset_commit", topics=topics, retention_time_ms=retention_ms, **fields)
+        self.world.ask_as_tool(
+            "offset_commit", topics=topics, retention_time_ms=retention_ms, reason=reason, **fields
+        )
 
     @precondition(lambda self: not self.world.model.exists)
     @rule(version=st.sampled_from([2, 8, 9]), commits=some_commits)
@@ -397,17 +406,17 @@ class GroupMachine(RuleBasedStateMachine):
         topics = None if asked is None else topics_of(asked, "partition_indexes", lambda key: key[1])
         self.world.ask_as_tool("offset_fetch", api_version=version, topics=topics)
 
-    @rule(asked=st.sets(keys, min_size=1, max_size=2), some=st.sets(st.integers(0, 5)))
-    def delete_offsets(self, asked: set[Key], some: set[int]) -> None:
+    @rule(asked=st.sets(keys, min_size=1, max_size=2), some=st.sets(st.integers(0, 5)), reason=reasons)
+    def delete_offsets(self, asked: set[Key], some: set[int], reason: str | None) -> None:
         """Some that are there, and some that need not be."""
         kept = sorted(self.world.model.offsets.kept)
         there = {kept[i] for i in some if i < len(kept)}
         topics = topics_of(sorted(asked | there), "partitions", lambda key: {"partition_index": key[1]})
-        self.world.ask_as_tool("offset_delete", topics=topics)
+        self.world.ask_as_tool("offset_delete", topics=topics, reason=reason)
 
-    @rule(version=st.integers(0, 2))
-    def delete_group(self, version: int) -> None:
-        self.world.ask_as_tool("delete_group", api_version=version)
+    @rule(version=st.integers(0, 2), reason=reasons)
+    def delete_group(self, version: int, reason: str | None) -> None:
+        self.world.ask_as_tool("delete_group", api_version=version, reason=reason)
 
     @rule(api=st.sampled_from(["describe_group", "find_coordinator"]), version=st.integers(0, 6))
     def describe_or_find(self, api: str, version: int) -> None:

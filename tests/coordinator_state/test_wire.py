@@ -213,6 +213,16 @@ def test_field_that_is_wrong_is_named(change, expected):
 
 
 @pytest.mark.parametrize(
+    "request_",
+    [{"api": "offset_commit", "topics": []}, {"api": "offset_delete", "topics": []}, {"api": "delete_group"}],
+)
+def test_reason_that_is_too_long_is_refused(request_):
+    head = {name: HEARTBEAT[name] for name in ("request_id", "client_id", "group_id")}
+    expected = "Expected `str` of length <= 255 - at `$.reason`"
+    assert reason(head | request_ | {"reason": "x" * 256}) == expected
+
+
+@pytest.mark.parametrize(
     ("change", "expected"),
     [
         (

@@ -56,6 +56,15 @@ def test_a_commit_is_by_hand_if_it_is_known_that_no_member_did_it(
     assert (row.member_id, row.is_by_hand) == (member_id, is_by_hand)
 
 
+def test_a_change_of_offsets_tells_why_or_that_it_is_not_known() -> None:
+    topics = [PartitionsOfTopic("t", [0])]
+    assert (
+        change_of(OffsetsDeleted(topics=topics, client_reason="a bad release")).client_reason
+        == "a bad release"
+    )
+    assert change_of(OffsetsDeleted(topics=topics)).client_reason is None
+
+
 def test_an_offset_that_went_for_an_unknown_cause_is_not_deleted_by_hand() -> None:
     topics = [PartitionsOfTopic("t", [0])]
     events = [

@@ -554,7 +554,7 @@ def test_who_reset_offsets() -> None:
     s = a_day()
     partitions = [{"partition_index": each, "committed_offset": each * 1_000} for each in range(3)]
     topics = [{"name": "<orders>", "partitions": partitions}]
-    s.send("offset_commit", "tool", topics=topics, principal="<alice>")
+    s.send("offset_commit", "tool", topics=topics, principal="<alice>", reason="<\x1b[2Jb>")
     s.wait(1_000)
     s.delete_offsets({"<orders>": [1]})
     story = Story.of_events(GROUP, enumerate(events(s)))
@@ -562,9 +562,9 @@ def test_who_reset_offsets() -> None:
     tags.feed(resets_table(story, time_of(0), time_of(22_000)))
 
     cells = [each.strip() for each in tags.cells if each.strip()]
-    assert cells[7:] == [
+    assert cells[8:] == [
         *("00:00:21.000", "deleted", "<orders> 1"),
-        *("00:00:20.000", "set", "<orders> 0-2", "0 - 2,000", "<alice>", "tool"),
+        *("00:00:20.000", "set", "<orders> 0-2", "0 - 2,000", "<alice>", "tool", r"<\x1b[2Jb>"),
     ]
     assert resets_table(story, time_of(0), time_of(20_000)) == "", "members commit there"
     assert "&lt;alice&gt;" in timeline_html(story, time_of(0), time_of(22_000))

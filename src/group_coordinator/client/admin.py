@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import getpass
 import os
+import re
 import secrets
 import socket
 import time
@@ -61,11 +63,13 @@ __all__ = [
     "MemberDescription",
     "NoAnswerError",
     "ResetOutcome",
+    "user_at",
 ]
 
 _POLL_MS = 500
 _CLOSE_MS = 5_000
 _MAX_NAMED = 3
+_MAX_OF_USER = 64
 _NOTHING = OffsetAndMetadata(-1, "", -1)
 """Nothing is committed there."""
 
@@ -139,7 +143,7 @@ class AdminClient(Closing):
     ) -> None:
         instance = secrets.token_hex(6)
         self._host = socket.gethostname()
-        self._client_id = client_id or f"admin-{self._host}-{os.getpid()}-{instance}"
+        self._client_id = client_id or f"admin-{user_at(self._host)}-{os.getpid()}-{instance}"
         self._request_prefix = f"{instance}-"
         self._request_count = 0
         self._timeout_ms = request_timeout_ms
@@ -157,6 +161,11 @@ class AdminClient(Closing):
             response_topic=response_topic,
             **self._kafka_config,
         )
+
+    @property
+    def client_id(self) -> str:
+        """The client id in its requests, which events and history tell."""
+        return self._client_id
 
     def close(self) -> None:
         """Disconnect."""
@@ -225,9 +234,13 @@ class AdminClient(Closing):
             for each in self._ask(requests, FindCoordinatorResponse)
         }
 
-    def delete_groups(self, group_ids: Collection[str]) -> dict[str, type[KafkaError]]:
-        """Delete groups that have no members, with their offsets."""
-        requests = [self._request(DeleteGroupRequest, group_id) for group_id in _unique(group_ids)]
+    def delete_groups(
+        self, group_ids: Collection[str], *, reason: str | None = None
+    ) -> dict[str, type[KafkaError]]:
+        """Delete groups that have no members, with their offsets. `reason`: words that the history keeps."""
+        requests = [
+            self._request(DeleteGroupRequest, group_id, reason=reason) for group_id in _unique(group_ids)
+        ]
         answers = self._ask(requests, DeleteGroupResponse, changes=True)
         return {each.group_id: for_code(each.error_code) for each in answers}
 
@@ -305,11 +318,17 @@ class AdminClient(Closing):
         return self.alter_offsets_of_groups({group_id: offsets})[group_id]
 
     def alter_offsets_of_groups(
-        self, offsets: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]]
+        self,
+        offsets: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]],
+        *,
+        reason: str | None = None,
     ) -> dict[str, dict[TopicPartition, type[KafkaError]]]:
-        """`alter_group_offsets` of many groups at once; kafka-python has nothing like it."""
+        """`alter_group_offsets` of many groups at once; kafka-python has nothing like it.
+
+        `reason`: words that the history keeps.
+        """
         requests = [
-            self._request(OffsetCommitRequest, group_id, topics=topics)
+            self._request(OffsetCommitRequest, group_id, topics=topics, reason=reason)
             for group_id, of_group in offsets.items()
             for topics in to_commit(of_group)
         ]
@@ -319,15 +338,16 @@ class AdminClient(Closing):
         return results
 
     def delete_group_offsets(
-        self, group_id: str, partitions: Iterable[TopicPartition]
+        self, group_id: str, partitions: Iterable[TopicPartition], *, reason: str | None = None
     ) -> dict[TopicPartition, type[KafkaError]]:
-        """Delete the committed offsets of partitions.
+        """Delete the committed offsets of partitions. `reason`: words that the history keeps.
 
         Topics that members are subscribed to stay (GroupSubscribedToTopicError). Raises GroupIdNotFoundError,
         or NonEmptyGroupError if the members share anything else than topics.
         """
         requests = [
-            self._request(OffsetDeleteRequest, group_id, topics=topics) for topics in to_delete(partitions)
+            self._request(OffsetDeleteRequest, group_id, topics=topics, reason=reason)
+            for topics in to_delete(partitions)
         ]
         results: dict[TopicPartition, type[KafkaError]] = {}
         for answer in self._ask(requests, OffsetDeleteResponse, changes=True):
@@ -418,6 +438,16 @@ class AdminClient(Closing):
                     self._channel.send(by_id[request_id])
                 put_off.clear()
         return [answers[request.request_id] for request in requests]
+
+
+def user_at(host: str) -> str:
+    """The operating system's user and this host, as a part of a client id: any other character is a `_`."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container may run as a number without a name
+        user = str(os.getuid())
+    user, host = (re.sub(r"[^\w.-]", "_", each[:_MAX_OF_USER], flags=re.ASCII) for each in (user, host))
+    return f"{user}@{host}"
 
 
 def _unique(group_ids: Collection[str]) -> list[str]:

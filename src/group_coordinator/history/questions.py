@@ -212,8 +212,8 @@ def _offsets(about: About) -> str:
     # The client is told with a commit, the instance is not.
     member = "" if about.member is None else f" AND {text(about.member)} IN (member_id, client_id)"
     return f"""\
-SELECT at, topic, partition, change, committed_offset, metadata, principal, client_id, member_id,
-  generation_id
+SELECT at, topic, partition, change, committed_offset, metadata, principal, client_id, client_reason,
+  member_id, generation_id
 FROM offsets
 WHERE {about.group} AND {about.period.has("at")}{about.of_partition()}{member}
 ORDER BY at, log_offset, topic, partition"""

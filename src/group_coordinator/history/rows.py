@@ -74,6 +74,11 @@ class OfEvent(Row, kw_only=True):
     log_offset: int
     generation_id: int
 
+    @property
+    def place(self) -> tuple[datetime, int]:
+        """Its place among what happened to the group."""
+        return self.at, self.log_offset
+
 
 class OfRequest(OfEvent, kw_only=True):
     """The fields of rows that tell of what somebody asked for.
@@ -118,7 +123,7 @@ class GenerationMember(OfEvent, kw_only=True):
 class OffsetChange(OfRequest, kw_only=True):
     """An offset was committed, deleted, expired, or went for a reason that is not known (`change`).
 
-    `member_id`: "" if no member did it.
+    `member_id`: "" if no member did it. `client_reason`: why, in the words of the client that wanted it.
     """
 
     topic: str
@@ -129,6 +134,7 @@ class OffsetChange(OfRequest, kw_only=True):
     metadata: str | None = None
     member_id: str | None = None
     client_id: str | None = None
+    client_reason: str | None = None
 
     @property
     def is_by_hand(self) -> bool:
@@ -189,6 +195,7 @@ def _offset_changes(
         change = "expired"
         if isinstance(event, OffsetsDeleted):
             change = "deleted" if event.cause is UNSET else "gone"
+            common |= {"client_reason": event.client_reason or None}
         for gone in event.topics:
             for partition in gone.partition_indexes:
                 yield OffsetChange(**common, topic=gone.name, partition=partition, change=change)
@@ -205,4 +212,5 @@ def _offset_changes(
                 metadata=each.metadata,
                 member_id=event.member_id,
                 client_id=event.client_id,
+                client_reason=event.client_reason or None,
             )

@@ -86,7 +86,8 @@ TABLES = (
         "offsets",
         "Offsets as they were committed, deleted and expired",
         f"{_OF_REQUEST}, topic STRING, partition INT, change STRING, committed_offset BIGINT, "
-        "committed_leader_epoch INT, metadata STRING, member_id STRING, client_id STRING",
+        "committed_leader_epoch INT, metadata STRING, member_id STRING, client_id STRING, "
+        "client_reason STRING",
         ("event_id", "topic", "partition"),
         OffsetChange,
     ),

@@ -78,7 +78,7 @@ def resets_table(story: Story, since: datetime, until: datetime) -> str:
         return ""
     head = (
         "<thead><tr><th>time (UTC)</th><th>change</th><th>of</th><th>to</th><th>principal</th>"
-        "<th>client</th></tr></thead>\n"
+        "<th>client</th><th>why</th></tr></thead>\n"
     )
     body = "".join(_reset(rows, write(rows[0].at)) for rows in shown)
     return (
@@ -99,7 +99,8 @@ def _reset(rows: Sequence[OffsetChange], at: str) -> str:
     return (
         f'<tr><td class="t">{escape(at)}</td><td>{_cell(change)}</td><td class="why">{_cell(what)}</td>'
         f'<td>{to}</td><td class="why">{_cell(first.principal or "")}</td>'
-        f'<td class="why">{_cell(first.client_id or "")}</td></tr>\n'
+        f'<td class="why">{_cell(first.client_id or "")}</td>'
+        f'<td class="why">{_cell(first.client_reason or "")}</td></tr>\n'
     )
 
 
