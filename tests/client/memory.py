@@ -38,6 +38,7 @@ class Coordinator:
         self.paused = False
         self.config = CONFIG
         self.log = []
+        self.events = []
         self.topics = {"a": 4, "b": 2}
         self.channels = defaultdict(list)
 
@@ -62,6 +63,7 @@ class Coordinator:
                 self.states[key] = result.state
                 if result.state is None:
                     del self.states[key]
+                self.events += [each.value for each in result.outputs if each.channel is Kind.EVENTS]
                 for output in result.outputs:
                     if output.channel is Kind.RESPONSES:
                         self.deliver(output.key.decode(), msgspec.json.decode(output.value, type=AnyResponse))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, NamedTuple
 
 import pytest
+from kafka.errors import OffsetOutOfRangeError
 from kafka.structs import TopicPartition
 
 from group_coordinator.client import MissingTopicError, events
@@ -107,6 +108,24 @@ def test_reading_begins_at_a_time_or_now() -> None:
     # Partition 1 had nothing that young, and what comes is read all the same.
     assert told(late) == [("a", 20), ("b", 30)]
     assert told(now) == [("b", 30)]
+
+
+def test_reading_begins_at_offsets() -> None:
+    for at_ms in (10, 20, 30):
+        write(0, at_ms, "a")
+    write(1, 15, "b")
+    with EventReader(begins={0: 2}) as reader:
+        assert [(offset, event["at_ms"]) for offset, event in reader.poll_placed(100)] == [(0, 15), (2, 30)]
+    assert EventReader(begins={0: 3, 1: 1}).has_caught_up
+
+
+@pytest.mark.parametrize("begin", [-1, 2])
+def test_offsets_that_are_not_there_are_refused(begin: int) -> None:
+    """Records that are too old are gone, and a topic that was made again has fewer."""
+    write(0, 10, "a")
+    with pytest.raises(OffsetOutOfRangeError, match=rf"has offsets 0 to 1, and {begin} is not among them"):
+        EventReader(begins={0: begin})
+    assert Consumer.is_closed
 
 
 def test_a_repeated_event_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,10 +59,15 @@ class MemoryLogs(LogOffsets):
 class MemoryAdmin(AdminClient):
     """`logs`: (topic, partition) -> where its log begins and ends."""
 
-    def __init__(self, coordinator: Coordinator, logs: Mapping[tuple[str, int], tuple[int, int]]) -> None:
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        logs: Mapping[tuple[str, int], tuple[int, int]],
+        client_id: str = "admin",
+    ) -> None:
         super().__init__(
-            client_id="admin",
-            channel=MemoryChannel(coordinator, "admin"),
+            client_id=client_id,
+            channel=MemoryChannel(coordinator, client_id),
             request_timeout_ms=PATIENCE_S * 1000,
         )
         self.closes = 0

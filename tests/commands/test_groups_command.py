@@ -284,9 +284,9 @@ def test_targets(admin: MemoryAdmin, target: list[str], expected: int) -> None:
     committed = admin.committed("g")
     done = run(*reset, "--execute")
 
-    assert [{"group": "g", "topic": "orders", "partition": 0, "new_offset": expected}] == json.loads(
-        planned.stdout
-    )
+    head = {"group": "g", "topic": "orders", "partition": 0, "new_offset": expected, "old_offset": 4}
+    change = {"read_again": max(0, 4 - expected), "skipped": max(0, expected - 4), "age_seconds": None}
+    assert [head | change] == json.loads(planned.stdout)
     assert {("orders", 0): 4} == committed
     assert {("orders", 0): expected} == admin.committed("g")
     assert (0, 0) == (planned.exit_code, done.exit_code)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -9,6 +10,7 @@ from group_coordinator.commands.arguments import TopicArgument
 from group_coordinator.commands.groups.options import (
     checked_action,
     parse_lag,
+    parse_reason,
     parse_states,
 )
 
@@ -19,10 +21,12 @@ NOTHING: dict[str, Any] = {
     **dict.fromkeys(["all_groups", "all_topics", "offsets", "members", "verbose", "dry_run"], False),
     **dict.fromkeys(["execute", "export", "to_earliest", "to_latest", "to_current"], False),
     **dict.fromkeys(["state", "lag", "watch", "reason", "to_offset", "to_datetime", "by_duration"]),
-    **dict.fromkeys(["shift_by", "from_file"]),
+    **dict.fromkeys(["shift_by", "from_file", "to_history", "history_path", "events_topic"]),
+    "undo": False,
     **dict.fromkeys(["group", "topic", "member_id", "group_instance_id"], ()),
     "output": "table",
 }
+NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 G: dict[str, Any] = {"group": ("g",)}
 T: dict[str, Any] = {"topic": (TopicArgument("t", None),)}
 
@@ -42,6 +46,11 @@ T: dict[str, Any] = {"topic": (TopicArgument("t", None),)}
         ("reset_offsets", G | T | {"to_offset": 0}),
         ("reset_offsets", {"all_groups": True, "all_topics": True, "shift_by": 0, "dry_run": True}),
         ("reset_offsets", G | {"from_file": [], "execute": True, "export": True}),
+        ("reset_offsets", G | T | {"to_history": NOON, "history_path": "h", "events_topic": "e"}),
+        ("reset_offsets", G | {"undo": True, "history_path": "h", "reason": "r"}),
+        ("reset_offsets", G | T | {"undo": True, "execute": True}),
+        ("delete", G | {"reason": "r"}),
+        ("delete_offsets", G | T | {"reason": "r"}),
         ("remove_member", G | {"member_id": ("m",), "group_instance_id": ("i",), "reason": "r"}),
     ],
 )
@@ -98,6 +107,20 @@ def test_what_goes_together(action: str, options: dict[str, Any]) -> None:
             {"reset_offsets": True, "to_latest": True, "export": True, "output": "csv"} | G | T,
             "--watch and --export cannot be used with --output",
         ),
+        (
+            {"reset_offsets": True, "to_history": NOON} | G,
+            "needs one of these options: --topic, --all-topics",
+        ),
+        (
+            {"reset_offsets": True, "to_history": NOON, "undo": True} | G | T,
+            "--to-history cannot be used with",
+        ),
+        (
+            {"reset_offsets": True, "to_latest": True, "history_path": "h"} | G | T,
+            "--history-path can only be used with --to-history and --undo",
+        ),
+        ({"list": True, "undo": True}, "--undo cannot be used with --list"),
+        ({"describe": True, "reason": "r"} | G, "--reason cannot be used with --describe"),
         ({"list": True, "watch": 1.0, "output": "json"}, "--watch and --export cannot be used with --output"),
         ({"delete": True, "watch": 1.0} | G, "--watch cannot be used with --delete"),
         ({"remove_member": True} | G, "needs one of these options: --member-id, --group-instance-id"),
@@ -107,6 +130,12 @@ def test_what_does_not(options: dict[str, Any], message: str) -> None:
     with pytest.raises(click.UsageError) as caught:
         checked_action(NOTHING | options)
     assert message in caught.value.message
+
+
+def test_a_reason_has_a_greatest_length() -> None:
+    assert parse_reason("x" * 255) == "x" * 255
+    with pytest.raises(ValueError, match="a reason has at most 255 characters, not 256"):
+        parse_reason("x" * 256)
 
 
 def test_states_are_read_in_any_case() -> None:

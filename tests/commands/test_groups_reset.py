@@ -34,8 +34,15 @@ def plan(
 
 
 def rows(report: Report) -> list[tuple[object, ...]]:
+    """The columns that Kafka's tool has as well."""
     (table,) = [item for item in report.items if isinstance(item, Table)]
-    return list(table.rows)
+    return [row[:4] for row in table.rows]
+
+
+def compared(report: Report) -> list[tuple[object, ...]]:
+    """New and old offset, records that are read again, and records that are skipped."""
+    (table,) = [item for item in report.items if isinstance(item, Table)]
+    return [row[3:7] for row in table.rows]
 
 
 def told(report: Report) -> list[str]:
@@ -84,6 +91,34 @@ def test_warnings_say_what_is_done_instead(admin: MemoryAdmin) -> None:
     assert [
         "warning: Partition 0 from topic refunds is empty. Falling back to latest known offset.",
     ] == told(plan(admin, "g", [TopicArgument("refunds", None)], ResetTo(spec=OffsetTimestamp(0))))
+
+
+@pytest.mark.parametrize(
+    ("to", "expected"),
+    [
+        (ResetTo(spec=OffsetSpec.EARLIEST), [(0, 3, 3, 0), (5, None, None, None)]),
+        (ResetTo(spec=OffsetSpec.LATEST), [(10, 3, 0, 7), (20, None, None, None)]),
+        (ResetTo(spec=7), [(7, 3, 0, 4), (7, None, None, None)]),
+        (ResetTo(current=True), [(3, 3, 0, 0), (20, None, None, None)]),
+        (ResetTo(shift_by=-2), [(1, 3, 2, 0)]),
+        (ResetTo(spec=OffsetTimestamp(FIRST_TIMESTAMP_MS + 7_500)), [(8, 3, 0, 5), (8, None, None, None)]),
+    ],
+)
+@pytest.mark.parametrize("execute", [True, False])
+def test_each_kind_tells_what_is_read_again_and_what_is_skipped(
+    admin: MemoryAdmin, to: ResetTo, expected: list[tuple[object, ...]], execute: bool
+) -> None:
+    admin.commit("g", orders={0: 3})
+
+    assert expected == compared(plan(admin, "g", ORDERS, to, execute=execute))
+
+
+def test_a_plan_tells_it_as_well(admin: MemoryAdmin) -> None:
+    admin.commit("g", orders={0: 3})
+
+    assert [(1, 3, 2, 0)] == compared(
+        plan(admin, "g", None, ResetTo(plan={"g": {TopicPartition("orders", 0): 1}}))
+    )
 
 
 def test_current_of_what_is_not_committed_is_the_end_of_the_log(admin: MemoryAdmin) -> None:
@@ -212,7 +247,7 @@ def test_nothing_is_done_unless_it_is_to_be(admin: MemoryAdmin) -> None:
 def test_what_the_coordinator_refuses_is_told_and_not_shown_as_done(
     admin: MemoryAdmin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(offsets: dict[str, Any]) -> dict[str, Any]:
+    def refuse(offsets: dict[str, Any], **_: object) -> dict[str, Any]:
         return {group: dict.fromkeys(of_group, UnknownMemberIdError) for group, of_group in offsets.items()}
 
     monkeypatch.setattr(admin, "alter_offsets_of_groups", refuse)

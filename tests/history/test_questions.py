@@ -200,7 +200,8 @@ def test_who_did_it(reader: HistoryReader) -> None:
 def test_tables_that_the_writer_has_not_added_a_column_to_are_read(tmp_path: Path) -> None:
     tables = ("events", "transitions", "joins", "offsets")
     events = list(filter(None, map(read_event, renamed(bodies(a_night()), NIGHT))))
-    write_plain_tables(tmp_path, events, without=[f"{it}.principal" for it in tables])
+    lacking = [*(f"{it}.principal" for it in tables), "offsets.client_reason"]
+    write_plain_tables(tmp_path, events, without=lacking)
     old = HistoryReader(str(tmp_path))
     for question in QUESTIONS:
         found = old.query(question.sql(NIGHTSHIFT))
@@ -209,6 +210,9 @@ def test_tables_that_the_writer_has_not_added_a_column_to_are_read(tmp_path: Pat
             assert set(found["principal"].to_pylist()) == {None}
     story = old.story(NIGHT, *WHOLE)
     assert (len(story.transitions) > 1, story.lag) == (True, [])
+    rows = list(old.newest_offsets({NIGHT: (time_of(60_000), 0)}))
+    assert rows
+    assert {row.client_reason for row in rows} == {None}
 
 
 # -- stories ---------------------------------------------------------------------------------------------

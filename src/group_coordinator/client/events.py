@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from typing import Any
 
 from kafka import KafkaConsumer
+from kafka.errors import OffsetOutOfRangeError
 from kafka.structs import TopicPartition
 
-from group_coordinator.client.ask_offsets import ends_of
+from group_coordinator.client.ask_offsets import begins_of, ends_of
 from group_coordinator.client.channel import WITHOUT_GROUP, MissingTopicError, check_settings, settings_of
 from group_coordinator.client.closing import Closing
 from group_coordinator.client.since import offsets_since
@@ -38,17 +39,20 @@ class EventReader(Closing):
 
     Args:
         since_ms: the log time of the first event, in ms since 1970; None: from now on.
+        begins: instead of a time, the offset to begin from in each partition, by its number; in others all.
         groups: ids of the groups whose events are wanted; none: of all.
         events_topic: the coordinator's topic.
         kafka_config: kafka-python's settings.
 
-    Raises MissingTopicError, ValueError for a setting that kafka-python does not have, or a KafkaError.
+    Raises MissingTopicError, ValueError for a setting that kafka-python does not have, or a KafkaError:
+    OffsetOutOfRangeError if there are no such offsets (any more).
     """
 
     def __init__(
         self,
         *,
         since_ms: int | None = None,
+        begins: Mapping[int, int] | None = None,
         groups: Collection[str] = (),
         events_topic: str = EVENTS,
         **kafka_config: Any,
@@ -66,12 +70,25 @@ class EventReader(Closing):
             partitions = [TopicPartition(events_topic, number) for number in sorted(numbers)]
             self._consumer.assign(partitions)
             self._ends = ends_of(self._consumer, partitions)
-            begins = self._ends
-            if since_ms is not None:
-                begins = offsets_since(self._consumer, self._ends, since_ms)
-            for partition, begin in begins.items():
+            places = self._ends
+            if begins is not None:
+                places = self._checked(begins)
+            elif since_ms is not None:
+                places = offsets_since(self._consumer, self._ends, since_ms)
+            for partition, begin in places.items():
                 self._consumer.seek(partition, begin)
             on_error.pop_all()
+
+    def _checked(self, begins: Mapping[int, int]) -> dict[TopicPartition, int]:
+        firsts = begins_of(self._consumer, list(self._ends))
+        places = {each: begins.get(each.partition, firsts[each]) for each in firsts}
+        for each, place in places.items():
+            if not firsts[each] <= place <= self._ends[each]:
+                raise OffsetOutOfRangeError(
+                    f"{each.topic}-{each.partition} has offsets {firsts[each]} to {self._ends[each]}, "
+                    f"and {place} is not among them"
+                )
+        return places
 
     def close(self) -> None:
         """Disconnect."""
@@ -87,10 +104,15 @@ class EventReader(Closing):
 
         A record that is none is left out. Raises a KafkaError.
         """
+        return [event for _, event in self.poll_placed(timeout_ms)]
+
+    def poll_placed(self, timeout_ms: int) -> list[tuple[int, dict[str, Any]]]:
+        """Do what `poll` does, and return each event with its offset in its partition."""
         records = [each for part in self._consumer.poll(timeout_ms=timeout_ms).values() for each in part]
-        events = [event for each in records if (event := self._read(each.value)) is not None]
+        read = ((each.offset, self._read(each.value)) for each in records)
+        events = [(offset, event) for offset, event in read if event is not None]
         # Those of a group are in one partition, in their order, and this keeps it.
-        return sorted(events, key=lambda event: event["at_ms"])
+        return sorted(events, key=lambda placed: placed[1]["at_ms"])
 
     def _read(self, value: bytes | None) -> dict[str, Any] | None:
         event = _events.read_or_none(value)

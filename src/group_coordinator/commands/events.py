@@ -15,6 +15,7 @@ from group_coordinator.commands.output import json_of, put, put_json
 from group_coordinator.commands.terminal import (
     BOOTSTRAP_TIMEOUT_MS,
     bootstrap_option,
+    events_topic_option,
     fail,
     of_option,
     say,
@@ -66,10 +67,7 @@ _TOPICS = {
 )
 @click.option("--follow", "-f", is_flag=True, help="Go on with what comes, until Ctrl-C.")
 @click.option("--json", "as_json", is_flag=True, help="Each event as one line of JSON, as the topic has it.")
-@click.option(
-    "--events-topic",
-    help=f"Topic of the events.  [default: {EVENTS}, with --of brokers {BROKERS_EVENTS}]",
-)
+@events_topic_option()
 @command_config_option()
 def events(  # noqa: PLR0913 - one for each option
     *,

@@ -10,8 +10,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from group_coordinator.commands.terminal import at_terminal, fail, say
+from group_coordinator.commands.terminal import at_terminal, fail, overriding, say
 from group_coordinator.gateway.settings import GatewaySettings
+from group_coordinator.history.settings import HistorySettings
 from group_coordinator.jobs.settings import JobSettings, SettingsError
 from group_coordinator.jobs.threads import ThreadError, ending_with_threads
 from group_coordinator.lag.settings import LagSettings
@@ -22,7 +23,7 @@ from group_coordinator.streaming.settings import CoordinatorSettings
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-__all__ = ["job", "job_settings", "load_settings"]
+__all__ = ["history_settings", "job", "job_settings", "load_settings"]
 
 AnySettings = TypeVar("AnySettings", bound=JobSettings)
 
@@ -39,6 +40,17 @@ def load_settings(
     """
     kinds = CoordinatorSettings, PageSettings, GatewaySettings, LagSettings, ObserveSettings
     return kind.load(config, os.environ, overrides, needed, others=kinds)
+
+
+def history_settings(config: Path | None, options: Mapping[str, object]) -> HistorySettings:
+    """Load the settings of a reader of the history, or end with one line that says what is wrong with them.
+
+    `options`: those of the command line, None for each that was not given.
+    """
+    try:
+        return load_settings(HistorySettings, config, overriding(options, ()), needed=("history.path",))
+    except SettingsError as error:
+        fail(error)
 
 
 def job_settings(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import click
 
 from group_coordinator.commands.output import put, put_as_it_is, put_json, tell
-from group_coordinator.coordinator_state.topics import REQUESTS
+from group_coordinator.coordinator_state.topics import BROKERS_EVENTS, EVENTS, REQUESTS
 from group_coordinator.deploy.extras import missing
 from group_coordinator.jobs.printable import printable_label
 
@@ -26,6 +26,7 @@ __all__ = [
     "at_terminal",
     "bootstrap_option",
     "config_option",
+    "events_topic_option",
     "fail",
     "need",
     "need_delta",
@@ -98,6 +99,14 @@ def request_topic_option() -> Callable[[Command], Command]:
         show_default=True,
         envvar="GROUP_COORDINATOR_TOPICS_REQUESTS",
         help="Topic that the coordinator reads.",
+    )
+
+
+def events_topic_option() -> Callable[[Command], Command]:
+    """The option for the topic of the events, of either side."""
+    return click.option(
+        "--events-topic",
+        help=f"Topic of the events.  [default: {EVENTS}, with --of brokers {BROKERS_EVENTS}]",
     )
 
 

@@ -6,10 +6,10 @@ same tables, and `questions` are written so that both understand them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -24,6 +24,8 @@ from group_coordinator.history.story import LagPoint, Story
 from group_coordinator.history.tables import ALL_TABLES, TABLES, Table
 
 __all__ = ["MOST_ROWS", "HistoryReader"]
+
+AnyRow = TypeVar("AnyRow", bound=Row)
 
 MOST_ROWS = 1_000_000
 """Rows of an answer, unless its caller allows more. A row takes some hundred bytes of memory."""
@@ -157,6 +159,45 @@ class HistoryReader:
         newest: datetime = found.to_pylist()[0]["at"]
         return newest
 
+    def ends(self) -> dict[int, int]:
+        """The offset of the newest event of each partition of the topic that the tables are made of."""
+        found = self.query("SELECT log_partition, max(log_offset) AS log_offset FROM events GROUP BY 1")
+        return {row["log_partition"]: row["log_offset"] for row in found.to_pylist()}
+
+    def first_events(self, group_ids: Collection[str]) -> dict[str, datetime]:
+        """The time of the first event of each of these groups that the history knows."""
+        rows = self.query(
+            f"SELECT group_id, min(at) AS at FROM events WHERE group_id IN {_texts(group_ids)} "
+            "GROUP BY group_id"
+        )
+        return {row["group_id"]: row["at"] for row in rows.to_pylist()}
+
+    def known_events(self, event_ids: Collection[str]) -> set[str]:
+        """The ids among these whose events are in the tables."""
+        rows = self.query(f"SELECT event_id FROM events WHERE event_id IN {_texts(event_ids)}")
+        return {row["event_id"] for row in rows.to_pylist()}
+
+    def newest_offsets(
+        self, until: Mapping[str, tuple[datetime, int]], where: str = "true"
+    ) -> Iterator[OffsetChange]:
+        """Yield of each partition the newest change before its group's place in `until`: time and offset.
+
+        `where`: the changes that count, in SQL.
+        """
+        if not until:
+            return
+        bounds = ", ".join(f"({text(each)}, {time(at)}, {offset})" for each, (at, offset) in until.items())
+        sql = f"""\
+WITH bounds(id, until, place) AS (VALUES {bounds}),
+ranked AS (
+  SELECT offsets.*,
+    row_number() OVER (PARTITION BY group_id, topic, partition ORDER BY at DESC, log_offset DESC) AS rank
+  FROM offsets JOIN bounds ON group_id = id
+  WHERE (at < until OR at = until AND log_offset < place) AND {where}
+)
+SELECT * FROM ranked WHERE rank = 1"""
+        yield from _rows(OffsetChange, self.query(sql))
+
     def story(self, group_id: str, since: datetime, until: datetime) -> Story:
         """All that happened to a group from `since` to `until`, and what lasted when that began.
 
@@ -205,7 +246,12 @@ FROM measured GROUP BY CAST(floor(extract(epoch FROM at) / {each_s}) AS BIGINT) 
         return last
 
 
-def _rows(kind: type[Row], table: pa.Table) -> Iterable[Row]:
+def _texts(values: Collection[str]) -> str:
+    """A list in SQL, which may not be empty there."""
+    return f"({', '.join(map(text, values)) or 'NULL'})"
+
+
+def _rows(kind: type[AnyRow], table: pa.Table) -> Iterator[AnyRow]:
     for row in table.to_pylist():
         known: dict[str, Any] = {name: row[name] for name in kind.__struct_fields__ if name in row}
         yield msgspec.convert(known, kind)

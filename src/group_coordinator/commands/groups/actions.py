@@ -164,9 +164,9 @@ def _notes_on_lag(measurement: Measurement | None) -> list[Note]:
 # -- delete ----------------------------------------------------------------------------------------------
 
 
-def delete(admin: AdminClient, group_ids: Collection[str] | None) -> Report:
+def delete(admin: AdminClient, group_ids: Collection[str] | None, reason: str | None = None) -> Report:
     """`--delete`."""
-    results = dict(sorted(admin.delete_groups(_ids(admin, group_ids)).items()))
+    results = dict(sorted(admin.delete_groups(_ids(admin, group_ids), reason=reason).items()))
     rows: list[Row] = [(group_id, _status(error)) for group_id, error in results.items()]
     report = Report([Table((GROUP, _STATUS), rows, hidden=True)])
     for group_id, error in results.items():
@@ -182,13 +182,15 @@ def delete(admin: AdminClient, group_ids: Collection[str] | None) -> Report:
     return report
 
 
-def delete_offsets(admin: AdminClient, group_id: str, topics: Sequence[TopicArgument]) -> Report:
+def delete_offsets(
+    admin: AdminClient, group_id: str, topics: Sequence[TopicArgument], reason: str | None = None
+) -> Report:
     """`--delete-offsets`. A whole topic is what exists of it and what is committed, so it may be gone."""
     partitions, unknown = _partitions_of(admin, group_id, topics)
     problem = ""
     errors: dict[TopicPartition, type[KafkaError]] = {}
     try:
-        errors = admin.delete_group_offsets(group_id, partitions)
+        errors = admin.delete_group_offsets(group_id, partitions, reason=reason)
     except (GroupIdNotFoundError, NonEmptyGroupError) as error:
         errors = dict.fromkeys(partitions, type(error))
         problem = message_of(type(error))

@@ -13,10 +13,18 @@ from group_coordinator.commands.groups.options import (
     parse_datetime,
     parse_duration,
     parse_lag,
+    parse_reason,
     parse_states,
 )
 from group_coordinator.commands.groups.plan import read_plan
-from group_coordinator.commands.terminal import bootstrap_option, request_topic_option
+from group_coordinator.commands.terminal import (
+    bootstrap_option,
+    config_option,
+    events_topic_option,
+    of_option,
+    request_topic_option,
+)
+from group_coordinator.commands.times import parsed_time
 from group_coordinator.coordinator_state.topics import GROUPS, LAG, RESPONSES
 
 __all__ = ["groups"]
@@ -43,7 +51,12 @@ __all__ = ["groups"]
 @click.option("--all-topics", is_flag=True, help="All topics of which the group has committed offsets.")
 @click.option("--member-id", multiple=True, help="A member to remove (repeatable).")
 @click.option("--group-instance-id", multiple=True, help="A static member to remove (repeatable).")
-@click.option("--reason", help="Reason for the removal, which the history keeps.")
+@click.option(
+    "--reason",
+    callback=parsed(parse_reason),
+    metavar="TEXT",
+    help="Reason for the change, which events and history keep: at most 255 characters.",
+)
 # -- what to show
 @click.option("--offsets", is_flag=True, help="Show offsets (the default).")
 @click.option("--members", is_flag=True, help="Show members.")
@@ -99,10 +112,24 @@ __all__ = ["groups"]
     metavar="FILE",
     help="Reset to the offsets of a CSV file: [group,]topic,partition,offset.",
 )
+@click.option(
+    "--to-history",
+    callback=parsed_time,
+    metavar="TIME",
+    help="Reset to what was committed then, as the history tells: 2026-01-31T14:05, 14:05, 30m ago.",
+)
+@click.option("--undo", is_flag=True, help="Reset to what was committed before the last reset.")
 @click.option("--dry-run", is_flag=True, help="Show the new offsets without resetting (the default).")
 @click.option("--execute", is_flag=True, help="Reset the offsets.")
 @click.option("--export", is_flag=True, help="Write the new offsets as a file for --from-file.")
+# -- where the history is
+@click.option(
+    "--history-path", help="Directory or object-store URI of the tables.  [default: the setting history.path]"
+)
+@config_option("Settings file (TOML), for history.path.")
+@events_topic_option()
 # -- where the coordinator is
+@of_option(has_settings=False)
 @bootstrap_option(has_settings=False)
 @command_config_option()
 @click.option(
@@ -147,6 +174,8 @@ def groups(**options: Any) -> None:
     group-coordinator groups --reset-offsets --group g --topic orders --to-datetime 2026-01-31T12:00:00
     group-coordinator groups --reset-offsets --all-groups --all-topics --to-current --export > offsets.csv
     group-coordinator groups --reset-offsets --all-groups --from-file offsets.csv --execute
+    group-coordinator groups --reset-offsets --group g --all-topics --to-history 14:05
+    group-coordinator groups --reset-offsets --group g --undo
     group-coordinator groups --delete-offsets --group g --topic orders:0,1
     group-coordinator groups --remove-member --group g --group-instance-id worker-7
     group-coordinator groups --delete --group g

@@ -6,6 +6,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import click
@@ -15,9 +16,11 @@ from kafka.structs import TopicPartition
 
 from group_coordinator.client.admin import AdminClient
 from group_coordinator.client.channel import MissingTopicError
+from group_coordinator.client.events import EventReader
 from group_coordinator.client.messages import message_of
 from group_coordinator.commands.command_config import client_config
 from group_coordinator.commands.groups import actions
+from group_coordinator.commands.groups.as_it_was import AsItWas
 from group_coordinator.commands.groups.plan import Planned
 from group_coordinator.commands.groups.reset import ResetTo, reset_offsets
 from group_coordinator.commands.output import put
@@ -25,6 +28,7 @@ from group_coordinator.commands.tables import Report
 from group_coordinator.commands.terminal import (
     BOOTSTRAP_TIMEOUT_MS,
     fail,
+    need,
     say,
     show,
 )
@@ -52,11 +56,11 @@ def do(
     **options: Any,
 ) -> None:
     """Connect, do what the options ask for, print its report, and exit with its code."""
-    run = _action(action, options)
     try:
         config = client_config(bootstrap_servers, command_config)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
+    run = _action(action, options | {"client_config": config, "timeout": timeout})
     try:
         admin = AdminClient(
             request_timeout_ms=timeout,
@@ -94,9 +98,11 @@ def _action(action: str, options: Mapping[str, Any]) -> Callable[[AdminClient], 
                 admin, group_ids, view, lag=options["lag"], verbose=options["verbose"]
             )
         case "delete":
-            return lambda admin: actions.delete(admin, group_ids)
+            return lambda admin: actions.delete(admin, group_ids, options["reason"])
         case "delete_offsets":
-            return lambda admin: actions.delete_offsets(admin, options["group"][0], options["topic"])
+            return lambda admin: actions.delete_offsets(
+                admin, options["group"][0], options["topic"], options["reason"]
+            )
         case "remove_member":
             reason = options["reason"]
             members = [
@@ -112,6 +118,8 @@ def _reset(group_ids: tuple[str, ...] | None, options: Mapping[str, Any]) -> Cal
     if not options["execute"] and not options["dry_run"]:
         say(_NO_ACTION)
     to = _target(group_ids, options)
+    if options["to_history"] is not None or options["undo"]:
+        to = replace(to, as_it_was=_as_it_was(options))
     return lambda admin: reset_offsets(
         admin,
         group_ids,
@@ -119,7 +127,27 @@ def _reset(group_ids: tuple[str, ...] | None, options: Mapping[str, Any]) -> Cal
         to,
         execute=options["execute"],
         export=options["export"],
+        reason=options["reason"],
     )
+
+
+def _as_it_was(options: Mapping[str, Any]) -> AsItWas:
+    need("history", "deltalake", "pyarrow")
+    from group_coordinator.commands.settings import history_settings
+    from group_coordinator.history.reader import HistoryReader
+
+    named = {"history.path": options["history_path"], "topics.events": options["events_topic"]}
+    settings = history_settings(options["config"], {"of": options["of"], **named})
+
+    def events(read: Mapping[int, int]) -> EventReader:
+        return EventReader(
+            begins={number: offset + 1 for number, offset in read.items()},
+            events_topic=settings.topics_events,
+            bootstrap_timeout_ms=BOOTSTRAP_TIMEOUT_MS,
+            **options["client_config"],
+        )
+
+    return AsItWas(HistoryReader(settings.history_path), events, options["timeout"], options["to_history"])
 
 
 def _target(group_ids: tuple[str, ...] | None, options: Mapping[str, Any]) -> ResetTo:

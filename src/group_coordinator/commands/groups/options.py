@@ -20,6 +20,7 @@ __all__ = [
     "parse_datetime",
     "parse_duration",
     "parse_lag",
+    "parse_reason",
     "parse_states",
 ]
 
@@ -32,15 +33,18 @@ RESET_TARGETS = (
     "by_duration",
     "shift_by",
     "from_file",
+    "to_history",
+    "undo",
 )
 # action -> the options that it takes, apart from those that all take.
 _TAKES: dict[str, tuple[str, ...]] = {
     "list": ("state", "watch"),
     "describe": ("group", "all_groups", "offsets", "members", "state", "verbose", "lag", "watch"),
-    "delete": ("group", "all_groups"),
-    "delete_offsets": ("group", "topic"),
+    "delete": ("group", "all_groups", "reason"),
+    "delete_offsets": ("group", "topic", "reason"),
     "reset_offsets": (
-        *("group", "all_groups", "topic", "all_topics", "dry_run", "execute", "export"),
+        *("group", "all_groups", "topic", "all_topics", "dry_run", "execute", "export", "reason"),
+        *("history_path", "events_topic"),
         *RESET_TARGETS,
     ),
     "remove_member": ("group", "member_id", "group_instance_id", "reason"),
@@ -94,18 +98,31 @@ def _check_details(action: str, given: list[str], options: Mapping[str, Any]) ->
         raise click.UsageError("--state takes no value with --describe")
     if "lag" in given and ("members" in given or "state" in given):
         raise click.UsageError("--lag can only be used with --offsets")
-    if action == "reset_offsets" and ("from_file" in given) == bool({"topic", "all_topics"} & set(given)):
-        raise click.UsageError(
-            "--from-file names the partitions: use it without --topic and --all-topics"
-            if "from_file" in given
-            else "--reset-offsets needs one of these options: --topic, --all-topics"
-        )
+    has_topics = bool({"topic", "all_topics"} & set(given))
+    if "from_file" in given and has_topics:
+        raise click.UsageError("--from-file names the partitions: use it without --topic and --all-topics")
+    if action == "reset_offsets" and not (has_topics or {"from_file", "undo"} & set(given)):
+        raise click.UsageError("--reset-offsets needs one of these options: --topic, --all-topics")
+    if action == "reset_offsets" and not {"to_history", "undo"} & set(given):
+        for name in ("history_path", "events_topic"):
+            if name in given:
+                raise click.UsageError(f"{_flags([name])} can only be used with --to-history and --undo")
     if options["output"] != "table" and {"watch", "export"} & set(given):
         raise click.UsageError("--watch and --export cannot be used with --output")
 
 
 def _flags(names: Any) -> str:
     return ", ".join(f"--{name.replace('_', '-')}" for name in names)
+
+
+def parse_reason(text: str) -> str:
+    """Read words that the coordinator takes. The next one in charge would miss an end that is cut off."""
+    # It is defined with the requests, for which --help need not wait.
+    from group_coordinator.coordinator_state.requests import MAX_REASON
+
+    if len(text) > MAX_REASON:
+        raise ValueError(f"a reason has at most {MAX_REASON} characters, not {len(text)}")
+    return text
 
 
 def parse_states(text: str) -> frozenset[str]:

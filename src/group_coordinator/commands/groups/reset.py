@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kafka.admin import OffsetSpec, OffsetTimestamp
 from kafka.errors import GroupIdNotFoundError, NoError
@@ -20,11 +21,15 @@ from group_coordinator.client.messages import message_of
 from group_coordinator.client.progress import has_logs
 from group_coordinator.commands.arguments import TopicArgument
 from group_coordinator.commands.groups.actions import descriptions
+from group_coordinator.commands.groups.as_it_was import AsItWas, Commits
 from group_coordinator.commands.groups.plan import written_plan
 from group_coordinator.commands.groups.views import GROUP, PARTITION, TOPIC
-from group_coordinator.commands.tables import Column, Failure, File, Note, Report, Row, Table
+from group_coordinator.commands.tables import Cell, Column, Failure, File, Note, Report, Row, Table
 from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.coordinator_state.config import INT64_MAX
+
+if TYPE_CHECKING:
+    from group_coordinator.history.rows import OffsetChange
 
 __all__ = ["ResetTo", "reset_offsets"]
 
@@ -32,22 +37,28 @@ Offsets = dict[TopicPartition, int]
 
 # Without a log there is nothing to stay within.
 _NO_LOG = Log(0, INT64_MAX)
-_COLUMNS = (GROUP, TOPIC, PARTITION, Column("NEW-OFFSET"))
+# Kafka's tool has the first four.
+_COLUMNS = (
+    *(GROUP, TOPIC, PARTITION, Column("NEW-OFFSET", 15)),
+    *(Column("OLD-OFFSET", 15), Column("READ-AGAIN", 10), Column("SKIPPED", 10)),
+    Column("AGE-SECONDS", optional=True),
+)
 
 
 @dataclass(frozen=True)
 class ResetTo:
     """The offsets to reset to.
 
-    `plan`: to these offsets, by group and partition. `shift_by`: this many after what is committed.
-    `current`: to what is committed. `spec`: to this, as far as the others say nothing; an offset, or
-    kafka-python's OffsetSpec or OffsetTimestamp.
+    `plan`: to these offsets, by group and partition. `as_it_was`: to what was committed. `shift_by`: this
+    many after what is committed. `current`: to what is committed. `spec`: to this, as far as the others say
+    nothing; an offset, or kafka-python's OffsetSpec or OffsetTimestamp.
     """
 
     spec: int = OffsetSpec.LATEST
     current: bool = False
     shift_by: int | None = None
     plan: Mapping[str, Mapping[TopicPartition, int]] | None = None
+    as_it_was: AsItWas | None = None
 
 
 class _AsItIs(int):
@@ -62,27 +73,53 @@ def reset_offsets(
     *,
     execute: bool,
     export: bool = False,
+    reason: str | None = None,
 ) -> Report:
     """Reset groups that have no members, or show what would be; `topics` None means all that is committed.
 
-    Partitions that cannot be reset stay as they are, and the others are reset.
+    Partitions that cannot be reset stay as they are, and the others are reset. `reason`: why, in the events.
     """
     report = Report()
     groups = _inactive(admin, group_ids, report)
-    offsets = _resolved(admin, groups, _specs(admin, groups, topics, to, report), report)
+    current = admin.list_group_offsets(groups.keys()) if groups else {}
+    commits: dict[str, Commits] = {}
+    if to.as_it_was is not None:
+        wanted = dict.fromkeys(groups) if topics is None else _named(admin, groups, topics, report)
+        commits = to.as_it_was.commits(wanted, current, report) if groups else {}
+        specs = {group_id: _offsets(of_group) for group_id, of_group in commits.items()}
+    else:
+        specs = _specs(admin, groups, topics, to, current, report)
+    offsets = _resolved(admin, groups, specs, report)
     if execute:
-        offsets = _committed(admin, offsets, report)
+        offsets = _committed(admin, offsets, commits, reason, report)
     if export:
         with_groups = group_ids is None or len(group_ids) > 1
         report.items.append(File(written_plan(offsets, with_groups=with_groups)))
     else:
         rows: list[Row] = [
-            (group_id, partition.topic, partition.partition, offset)
+            (
+                *(group_id, partition.topic, partition.partition, offset),
+                *_compared(offset, current[group_id].get(partition)),
+                _age_s(commits.get(group_id, {}).get(partition), to),
+            )
             for group_id, of_group in offsets.items()
             for partition, offset in of_group.items()
         ]
         report.items.append(Table(_COLUMNS, rows))
     return report
+
+
+def _compared(offset: int, old: OffsetAndMetadata | None) -> tuple[Cell, ...]:
+    """The offset that was committed, and how many records are read again and are skipped, at most."""
+    if old is None:
+        return None, None, None
+    return old.offset, max(0, old.offset - offset), max(0, offset - old.offset)
+
+
+def _age_s(commit: OffsetChange | None, to: ResetTo) -> int | None:
+    """How long before the moment it was committed."""
+    moment = None if to.as_it_was is None else to.as_it_was.moment
+    return None if commit is None or moment is None else round((moment - commit.at).total_seconds())
 
 
 def _inactive(
@@ -113,6 +150,7 @@ def _specs(
     groups: Mapping[str, GroupDescription],
     topics: Sequence[TopicArgument] | None,
     to: ResetTo,
+    committed: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]],
     report: Report,
 ) -> dict[str, Offsets]:
     """By group and partition: an OffsetSpec, an OffsetTimestamp, or an offset."""
@@ -120,10 +158,10 @@ def _specs(
         missing = [group_id for group_id in groups if group_id not in to.plan]
         report.items += [Failure(f"No reset plan for group {group_id} found") for group_id in missing]
         return {group_id: dict(to.plan[group_id]) for group_id in groups if group_id in to.plan}
-    current: dict[str, Offsets] = {group_id: {} for group_id in groups}
-    if topics is None or to.current or to.shift_by is not None:
-        for group_id, offsets in admin.list_group_offsets(groups.keys()).items():
-            current[group_id] = {partition: each.offset for partition, each in offsets.items()}
+    current = {
+        group_id: {partition: each.offset for partition, each in offsets.items()}
+        for group_id, offsets in committed.items()
+    }
     partitions = current if topics is None else _named(admin, groups, topics, report)
     return {
         group_id: _specs_of(group_id, partitions[group_id], current[group_id], to, report)
@@ -216,13 +254,26 @@ def _names(partitions: Iterable[TopicPartition]) -> str:
     return ", ".join(f"{topic}-{number}" for topic, number in sorted(partitions))
 
 
-def _committed(admin: AdminClient, offsets: dict[str, Offsets], report: Report) -> dict[str, Offsets]:
-    """Commit, and return what is committed now."""
+def _offsets(commits: Commits) -> Offsets:
+    return {each: row.committed_offset for each, row in commits.items() if row.committed_offset is not None}
+
+
+def _committed(
+    admin: AdminClient,
+    offsets: dict[str, Offsets],
+    commits: Mapping[str, Commits],
+    reason: str | None,
+    report: Report,
+) -> dict[str, Offsets]:
+    """Commit, and return what is committed now. What was committed before comes back as it was."""
     errors = admin.alter_offsets_of_groups(
         {
-            group_id: {partition: OffsetAndMetadata(offset) for partition, offset in of_group.items()}
+            group_id: {
+                each: _whole(offset, commits.get(group_id, {}).get(each)) for each, offset in of_group.items()
+            }
             for group_id, of_group in offsets.items()
-        }
+        },
+        reason=reason,
     )
     for group_id, of_group in errors.items():
         for error in dict.fromkeys(error for error in of_group.values() if error is not NoError):
@@ -231,3 +282,10 @@ def _committed(admin: AdminClient, offsets: dict[str, Offsets], report: Report) 
         group_id: {each: offset for each, offset in of_group.items() if errors[group_id][each] is NoError}
         for group_id, of_group in offsets.items()
     }
+
+
+def _whole(offset: int, commit: OffsetChange | None) -> OffsetAndMetadata:
+    """The offset, with metadata and leader epoch if it is that of the commit."""
+    if commit is None or commit.committed_offset != offset:
+        return OffsetAndMetadata(offset)
+    return OffsetAndMetadata(offset, commit.metadata or "", commit.committed_leader_epoch)

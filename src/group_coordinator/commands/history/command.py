@@ -12,7 +12,7 @@ import click
 
 from group_coordinator.commands.arguments import TopicArgument, parse_topic, parsed
 from group_coordinator.commands.output import put_as_it_is
-from group_coordinator.commands.terminal import config_option, fail, need, of_option, overriding, say, show
+from group_coordinator.commands.terminal import config_option, fail, need, of_option, say, show
 from group_coordinator.commands.times import parsed_time
 
 if TYPE_CHECKING:
@@ -149,6 +149,7 @@ def history(  # noqa: PLR0913 - one for each option
       group-coordinator history orders --from 1h --timeline orders.svg
     """  # noqa: D301 - click's mark for a block that is not to be wrapped is this very character
     need("history", "deltalake", "pyarrow")
+    from group_coordinator.commands.settings import history_settings
     from group_coordinator.history.errors import HistoryError
     from group_coordinator.history.reader import HistoryReader
 
@@ -160,7 +161,7 @@ def history(  # noqa: PLR0913 - one for each option
     if sql:
         put_as_it_is(f"{query};\n")
         return
-    reader = HistoryReader(history_path or _configured(config, of), as_of)
+    reader = HistoryReader(history_path or history_settings(config, {"of": of}).history_path, as_of)
     try:
         if timeline is not None:
             _draw(reader, str(group), period, timeline)
@@ -221,18 +222,6 @@ def _draw(reader: HistoryReader, group: str, period: Period, file: Path) -> None
     except OSError as error:
         fail(f"cannot write {file}: {error.strerror}")
     say(f"{file} has the timeline of group {group}")
-
-
-def _configured(config: Path | None, of: str | None) -> str:
-    from group_coordinator.commands.settings import load_settings
-    from group_coordinator.history.settings import HistorySettings
-    from group_coordinator.jobs.settings import SettingsError
-
-    try:
-        options = overriding({"of": of}, ())
-        return load_settings(HistorySettings, config, options, needed=("history.path",)).history_path
-    except SettingsError as error:
-        fail(error)
 
 
 def _report(reader: HistoryReader, query: str, group: str | None, moment: datetime | None) -> Report:

@@ -1,0 +1,187 @@
+"""`--to-history` and `--undo`: what groups had committed, as history and events tell it."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
+from kafka.errors import KafkaTimeoutError, OffsetOutOfRangeError
+from kafka.structs import OffsetAndMetadata, TopicPartition
+
+from group_coordinator.client.events import EventReader
+from group_coordinator.commands.tables import Failure, Note, Report
+from group_coordinator.history.errors import HistoryError
+from group_coordinator.history.past import LastReset, Past
+
+if TYPE_CHECKING:
+    from group_coordinator.history.reader import HistoryReader
+    from group_coordinator.history.rows import OffsetChange
+
+__all__ = ["AsItWas", "events_after"]
+
+_POLL_MS = 500
+_MOST_NAMED = 10
+
+Wanted = Mapping[str, Collection[TopicPartition] | None]
+"""By group the partitions that are meant; None: all."""
+Current = Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]]
+"""By group what is committed now."""
+Commits: TypeAlias = "dict[TopicPartition, OffsetChange]"
+
+
+@dataclass(frozen=True)
+class AsItWas:
+    """The offsets of groups at a `moment`, or (None) before the last reset of each group.
+
+    `events`: opens the topic of events at the offset after each of these, by partition.
+    """
+
+    reader: HistoryReader
+    events: Callable[[Mapping[int, int]], AbstractContextManager[EventReader]]
+    timeout_ms: int
+    moment: datetime | None = None
+
+    def commits(self, wanted: Wanted, current: Current, report: Report) -> dict[str, Commits]:
+        """The commits to go back to, by group. The report is told of groups and partitions without one."""
+        try:
+            with self.events(self.reader.ends()) as events:
+                past = Past(self.reader, wanted.keys(), events_after(events, self.timeout_ms))
+            if self.moment is None:
+                return _undone(past, wanted, current, report)
+            return _at(past, self.moment, wanted, current, report)
+        except HistoryError as error:
+            report.items.append(Failure(str(error)))
+        except OffsetOutOfRangeError as error:
+            report.items.append(
+                Failure(f"The events do not follow on what the history has read: {error.args[0]}")
+            )
+        return {}
+
+
+def events_after(events: EventReader, timeout_ms: int) -> Iterator[tuple[int, bytes]]:
+    """Yield all that there was at first, each event with its offset. Raises KafkaTimeoutError."""
+    deadline = time.monotonic() + timeout_ms / 1_000
+    while not events.has_caught_up:
+        if found := events.poll_placed(_POLL_MS):
+            deadline = time.monotonic() + timeout_ms / 1_000
+        elif time.monotonic() > deadline:
+            raise KafkaTimeoutError(f"the events could not be read for {timeout_ms} ms")
+        yield from ((offset, msgspec.json.encode(event)) for offset, event in found)
+
+
+# -- at a moment -----------------------------------------------------------------------------------------
+
+
+def _at(past: Past, moment: datetime, wanted: Wanted, current: Current, report: Report) -> dict[str, Commits]:
+    reached = past.reaches_to()
+    if reached is None or moment > reached:
+        reach = "has no event yet" if reached is None else f"reaches to {_told(reached)}"
+        raise HistoryError(f"The history {reach}, and not to {_told(moment)}")
+    begins, rows = past.begins(), past.at(moment)
+    commits: dict[str, Commits] = {}
+    for group_id, partitions in wanted.items():
+        begin = begins.get(group_id)
+        if begin is None:
+            report.items.append(Failure(f"The history knows no group '{group_id}'"))
+        elif moment < begin:
+            report.items.append(
+                Failure(
+                    f"Group '{group_id}' cannot be reset to {_told(moment)}: the history knows it since "
+                    f"{_told(begin)}"
+                )
+            )
+        else:
+            of_group = _by_partition(rows.get(group_id, {}))
+            known = {each for each, row in of_group.items() if row.change == "committed"}
+            meant = known | current[group_id].keys() if partitions is None else set(partitions)
+            commits[group_id] = {each: of_group[each] for each in sorted(meant & known)}
+            report.items += _left(group_id, meant - known, of_group, f"at {_told(moment)}")
+    return commits
+
+
+def _left(
+    group_id: str,
+    partitions: Iterable[TopicPartition],
+    rows: Mapping[TopicPartition, OffsetChange],
+    when: str,
+) -> Iterator[Note]:
+    """Tell of partitions that stay as they are, because nothing was committed then."""
+    by_reason: defaultdict[str, list[TopicPartition]] = defaultdict(list)
+    for each in sorted(partitions):
+        by_reason[rows[each].change if each in rows else "unknown"].append(each)
+    for reason, names in by_reason.items():
+        what = "no commit is known" if reason == "unknown" else f"offsets were {_WORDS[reason]}"
+        yield Note(f"warning: Group '{group_id}' stays as it is in {_names(names)}, of which {what} {when}.")
+
+
+_WORDS = {"deleted": "deleted", "expired": "expired", "gone": "deleted or expired"}
+
+
+# -- before the last reset -------------------------------------------------------------------------------
+
+
+def _undone(past: Past, wanted: Wanted, current: Current, report: Report) -> dict[str, Commits]:
+    resets = past.last_resets()
+    commits: dict[str, Commits] = {}
+    for group_id, partitions in wanted.items():
+        last = resets.get(group_id)
+        if last is None:
+            report.items.append(Failure(f"No reset of group '{group_id}' is known"))
+        elif untold := _untold(last, current[group_id]):
+            report.items.append(
+                Failure(
+                    f"The events do not tell yet of what group '{group_id}' has committed in "
+                    f"{_names(untold)}: ask again in a minute"
+                )
+            )
+        else:
+            commits[group_id] = _before(group_id, last, partitions, report)
+    return commits
+
+
+def _untold(last: LastReset, current: Mapping[TopicPartition, OffsetAndMetadata]) -> list[TopicPartition]:
+    """The partitions of which the newest event tells something else than what is committed."""
+    newest = _by_partition(last.newest)
+    return sorted(
+        each
+        for each, now in current.items()
+        if each in newest
+        and (newest[each].change, newest[each].committed_offset) != ("committed", now.offset)
+    )
+
+
+def _before(
+    group_id: str, last: LastReset, partitions: Collection[TopicPartition] | None, report: Report
+) -> Commits:
+    reset, before, gone = map(_by_partition, (last.reset, last.before, last.newest_gone))
+    meant = reset.keys() if partitions is None else reset.keys() & set(partitions)
+    first = min(row.at for row in reset.values())
+    by = next(iter(reset.values())).client_id
+    report.items.append(
+        Note(f"The last reset of group '{group_id}' was at {_told(first)}{f', by {by}' if by else ''}.")
+    )
+    since = {each for each in meant & gone.keys() if gone[each].place > reset[each].place}
+    report.items += _left(group_id, since, gone, "since its last reset")
+    known = {each for each in meant - since if each in before and before[each].change == "committed"}
+    report.items += _left(group_id, meant - since - known, before, "before its last reset")
+    return {each: before[each] for each in sorted(known)}
+
+
+def _by_partition(rows: Mapping[tuple[str, int], OffsetChange]) -> dict[TopicPartition, OffsetChange]:
+    return {TopicPartition(*each): row for each, row in rows.items()}
+
+
+def _names(partitions: Collection[TopicPartition]) -> str:
+    every = [f"{each.topic}-{each.partition}" for each in partitions]
+    more = f" and {len(every) - _MOST_NAMED} more" if len(every) > _MOST_NAMED else ""
+    return f"{', '.join(every[:_MOST_NAMED])}{more}"
+
+
+def _told(at: datetime) -> str:
+    return f"{at.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
