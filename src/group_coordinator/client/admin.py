@@ -29,7 +29,14 @@ from group_coordinator.client.descriptions import Coordinator, GroupDescription,
 from group_coordinator.client.groups_log import GroupListing, read_groups
 from group_coordinator.client.lag_log import LagLog, Measurement
 from group_coordinator.client.log_offsets import Log, LogOffsets, reset_target
-from group_coordinator.client.offset_lists import committed, errors_of, to_commit, to_delete, to_fetch
+from group_coordinator.client.offset_lists import (
+    NOTHING,
+    committed,
+    errors_of,
+    to_commit,
+    to_delete,
+    to_fetch,
+)
 from group_coordinator.coordinator_state.offsets.still_there import still_there, with_ids
 from group_coordinator.coordinator_state.requests import (
     AnyRequest,
@@ -70,8 +77,6 @@ _POLL_MS = 500
 _CLOSE_MS = 5_000
 _MAX_NAMED = 3
 _MAX_OF_USER = 64
-_NOTHING = OffsetAndMetadata(-1, "", -1)
-"""Nothing is committed there."""
 
 RequestT = TypeVar("RequestT", bound=Request)
 ResponseT = TypeVar("ResponseT", bound=Response)
@@ -299,8 +304,7 @@ class AdminClient(Closing):
         as_stored: bool = False,
     ) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
         offsets = {
-            group_id: dict.fromkeys(partitions or (), _NOTHING)
-            for group_id, partitions in group_specs.items()
+            group_id: dict.fromkeys(partitions or (), NOTHING) for group_id, partitions in group_specs.items()
         }
         known = set() if as_stored else {name for answer in answers for name in with_ids(answer.topics)}
         found = self._logs().find(known) if known else {}

@@ -25,7 +25,18 @@ from kafka.protocol.consumer import IsolationLevel, ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
 from kafka.structs import OffsetAndTimestamp, TopicPartition
 
-__all__ = ["UnansweredError", "ask_offsets", "begins_of", "ends_of", "leaders_of", "offsets_of", "topics_of"]
+__all__ = [
+    "Deadline",
+    "UnansweredError",
+    "ask_offsets",
+    "begins_of",
+    "ends_of",
+    "leaders_of",
+    "offsets_of",
+    "raise_if_final",
+    "send_to",
+    "topics_of",
+]
 
 _PATIENCE_MS = 10_000
 _TRY_MS = 2_000
@@ -95,7 +106,7 @@ def leaders_of(
     """The node id of the leader of each partition that has one. Raises a KafkaError."""
     # There are no public names for the requests of a client.
     manager = client._manager  # noqa: SLF001
-    leaders: dict[TopicPartition, int] = manager.run(_leaders, manager, topics, _Deadline(timeout_ms))
+    leaders: dict[TopicPartition, int] = manager.run(_leaders, manager, topics, Deadline(timeout_ms))
     return leaders
 
 
@@ -104,7 +115,7 @@ def topics_of(
 ) -> list[dict[str, Any]]:
     """Describe topics, which are not empty, as kafka-python's admin client does. Raises a KafkaError."""
     manager = client._manager  # noqa: SLF001
-    described = manager.run(_topics, manager, topics, _Deadline(timeout_ms))
+    described = manager.run(_topics, manager, topics, Deadline(timeout_ms))
     return [each.to_dict() for each in described]
 
 
@@ -112,18 +123,21 @@ def _asked(client: Client, specs: Specs, timeout_ms: float, level: str, *, is_co
     if not specs:
         return {}
     isolation = IsolationLevel.build_from(level)
-    question = _Question(client._manager, isolation, _Deadline(timeout_ms), is_complete)  # noqa: SLF001
+    question = _Question(client._manager, isolation, Deadline(timeout_ms), is_complete)  # noqa: SLF001
     found: Found = client._manager.run(question.ask, dict(specs))  # noqa: SLF001
     return found
 
 
-class _Deadline:
+class Deadline:
+    """A wait that begins now, and ends."""
+
     def __init__(self, timeout_ms: float) -> None:
         self.timeout_ms = timeout_ms
         self._end_s = time.monotonic() + timeout_ms / 1_000
 
     @property
     def left_ms(self) -> float:
+        """The rest of the wait."""
         return max(0.0, self._end_s - time.monotonic()) * 1_000
 
 
@@ -134,7 +148,7 @@ class _Question:
         self,
         manager: Any,
         isolation: IsolationLevel,
-        deadline: _Deadline,
+        deadline: Deadline,
         is_complete: bool,  # noqa: FBT001
     ) -> None:
         self._manager, self._isolation, self._deadline = manager, isolation, deadline
@@ -168,7 +182,7 @@ class _Question:
         for each in left.keys() & leaders.keys():
             by_leader[leaders[each]][each] = left[each]
         answers = [
-            self._manager.call_soon(_send, self._manager, leader, _request(specs, self._isolation))
+            self._manager.call_soon(send_to, self._manager, leader, _request(specs, self._isolation))
             for leader, specs in by_leader.items()
         ]
         again: set[TopicPartition] = set()
@@ -176,7 +190,7 @@ class _Question:
             try:
                 response = await self._manager.wait_for(answer, self._deadline.left_ms)
             except KafkaError as error:
-                _raise_if_final(error)
+                raise_if_final(error)
                 self._manager.cluster.request_update()
                 again |= specs.keys()
                 continue
@@ -198,7 +212,7 @@ class _Question:
 
 
 async def _leaders(
-    manager: Any, topics: Collection[str], deadline: _Deadline, *, may_raise: bool = False
+    manager: Any, topics: Collection[str], deadline: Deadline, *, may_raise: bool = False
 ) -> dict[TopicPartition, int]:
     """Ask who leads. `may_raise`: an error for a topic that may not be seen."""
     described = await _topics(manager, topics, deadline)
@@ -213,7 +227,7 @@ async def _leaders(
     }
 
 
-async def _topics(manager: Any, topics: Collection[str], deadline: _Deadline) -> Any:
+async def _topics(manager: Any, topics: Collection[str], deadline: Deadline) -> Any:
     """Ask one broker after the other for topics."""
     request = MetadataRequest(
         topics=[MetadataRequest.MetadataRequestTopic(name=topic) for topic in sorted(topics)],
@@ -223,21 +237,23 @@ async def _topics(manager: Any, topics: Collection[str], deadline: _Deadline) ->
     nodes = sorted((each.node_id for each in manager.cluster.brokers()), key=lambda each: each != first)
     for node in nodes:
         try:
-            answer = manager.call_soon(_send, manager, node, request)
+            answer = manager.call_soon(send_to, manager, node, request)
             response = await manager.wait_for(answer, min(_TRY_MS, deadline.left_ms))
         except KafkaError as error:
-            _raise_if_final(error)
+            raise_if_final(error)
             continue
         return response.topics
     raise UnansweredError([TopicPartition(each, 0) for each in topics], deadline.timeout_ms)
 
 
-async def _send(manager: Any, node: int, request: Any) -> Any:
-    # It raises at once what else the answer would raise.
+async def send_to(manager: Any, node: int, request: Any) -> Any:
+    """Send a request, and wait for the response."""
+    # kafka-python raises at once what else the answer would raise.
     return await manager.send(request, node_id=node)
 
 
-def _raise_if_final(error: KafkaError) -> None:
+def raise_if_final(error: KafkaError) -> None:
+    """Raise an error that the next attempt would meet as well."""
     # A broker that is not known yet is after the next update.
     if not (error.retriable or isinstance(error, UnknownBrokerIdError)):
         raise error

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from kafka.errors import KafkaError, NoError, for_code
+from kafka.errors import GroupIdNotFoundError, KafkaError, NoError, for_code
 from kafka.structs import TopicPartition
 
 from group_coordinator.client.work import assigned_partitions
+from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.coordinator_state.responses import DescribedMember, DescribeGroupResponse, GroupPicture
 
-__all__ = ["Coordinator", "GroupDescription", "MemberDescription", "described", "pictured"]
+__all__ = ["Coordinator", "GroupDescription", "MemberDescription", "described", "pictured", "told_by_broker"]
 
 
 @dataclass(frozen=True)
@@ -42,8 +44,9 @@ class MemberDescription:
 
 @dataclass(frozen=True)
 class GroupDescription:
-    """A group as the coordinator has it. `protocol_data`: the assignor, in Stable only.
+    """A group as its coordinator has it. `protocol_data`: the assignor, in Stable only.
 
+    A broker does not tell the generation, which is -1 then, and the leader, which is "".
     `error` says why there is nothing to see. A group that is not there has state "Dead".
     """
 
@@ -86,12 +89,31 @@ def pictured(group: GroupPicture) -> GroupDescription:
     )
 
 
+def told_by_broker(group: Any) -> GroupDescription:
+    """The description that a broker's DescribeGroups response gives of one of its groups."""
+    error = for_code(group.error_code)
+    if error is NoError and group.group_state == GroupState.DEAD:
+        # Up to version 5 it tells a group that is not there by this state alone.
+        error = GroupIdNotFoundError
+    return GroupDescription(
+        group_id=group.group_id,
+        group_state=group.group_state,
+        protocol_type=group.protocol_type,
+        protocol_data=group.protocol_data,
+        generation_id=-1,
+        leader="",
+        members=tuple(_member(group.protocol_type, member) for member in group.members),
+        error=None if error is NoError else error(group.error_message or error.description),
+    )
+
+
 def _member(protocol_type: str, member: DescribedMember) -> MemberDescription:
     return MemberDescription(
         member_id=member.member_id,
         group_instance_id=member.group_instance_id,
         client_id=member.client_id,
-        client_host=member.client_host,
+        # Java writes an address without a name behind a slash.
+        client_host=member.client_host.removeprefix("/"),
         member_metadata=member.member_metadata,
         member_assignment=member.member_assignment,
         topic_partitions=assigned_partitions(protocol_type, member.member_assignment),

@@ -26,12 +26,14 @@ _POLL_MS = 500
 class GroupListing:
     """A group as a list shows it. `group_state` is spelled as Kafka spells it ("Stable").
 
-    `protocol_type` is "" for a group that has had no members yet, but offsets.
+    `protocol_type` is "" for a group that has had no members yet, but offsets. `group_type`: the protocol
+    that its members speak. The coordinator has groups of the classic one.
     """
 
     group_id: str
     group_state: str
     protocol_type: str
+    group_type: str = "classic"
 
 
 class _Picture(msgspec.Struct):

@@ -25,10 +25,13 @@ from group_coordinator.coordinator_state.responses import (
     OffsetFetchResponse,
 )
 
-__all__ = ["committed", "errors_of", "to_commit", "to_delete", "to_fetch"]
+__all__ = ["NOTHING", "committed", "errors_of", "to_commit", "to_delete", "to_fetch"]
 
 # A tenth of `max.request.bytes`, which nobody would set lower; an entry may be as large as 16 kB.
 _MAX_BYTES = 100_000
+
+NOTHING = OffsetAndMetadata(-1, "", -1)
+"""Nothing is committed there."""
 
 Entry = TypeVar("Entry")
 Topic = TypeVar("Topic")

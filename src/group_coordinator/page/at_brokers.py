@@ -5,19 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from kafka import KafkaAdminClient
 from kafka.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
-from group_coordinator.client.ask_offsets import ask_offsets
-from group_coordinator.client.channel import settings_of
+from group_coordinator.client.brokers_admin import BrokersAdmin
 from group_coordinator.client.closing import Closing
 from group_coordinator.client.descriptions import GroupDescription, pictured
 from group_coordinator.page.memory import Listed, Memory
 
 __all__ = ["GroupsAtBrokers"]
-
-_PATIENCE_MS = 10_000
-"""The longest wait for a broker that is asked where logs end. The answers of all others count."""
 
 
 class GroupsAtBrokers(Closing):
@@ -28,7 +23,7 @@ class GroupsAtBrokers(Closing):
 
     def __init__(self, memory: Callable[[], Memory], **kafka_config: Any) -> None:
         self._memory = memory
-        self._admin = KafkaAdminClient(**settings_of(KafkaAdminClient, kafka_config))
+        self._admin = BrokersAdmin(**kafka_config)
 
     def close(self) -> None:
         """Disconnect."""
@@ -44,12 +39,11 @@ class GroupsAtBrokers(Closing):
         """Groups that are there, with what is committed."""
         memory = self._memory()
         pictures = [picture for each in group_ids if (picture := memory.picture(each)) is not None]
-        # It refuses to be asked about none.
-        offsets = self._admin.list_group_offsets([each.group_id for each in pictures]) if pictures else {}
+        offsets = self._admin.list_group_offsets([each.group_id for each in pictures])
         return {each.group_id: (pictured(each), offsets[each.group_id]) for each in pictures}
 
     def list_partition_offsets(
         self, specs: Mapping[TopicPartition, int], /
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
         """See `LogOffsets`."""
-        return ask_offsets(self._admin, specs, _PATIENCE_MS)
+        return self._admin.list_partition_offsets(specs)
