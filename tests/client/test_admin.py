@@ -28,7 +28,7 @@ from group_coordinator.client.admin import (
     GroupListing,
     NoAnswerError,
     ResetOutcome,
-    user_at,
+    own_client_id,
 )
 from group_coordinator.client.channel import MissingTopicError
 from group_coordinator.client.log_offsets import Log
@@ -108,7 +108,7 @@ def test_a_user_without_a_name_is_a_number(monkeypatch):
 
     monkeypatch.setattr("getpass.getuser", getuser)
 
-    assert user_at("box") == f"{os.getuid()}@box"
+    assert own_client_id().startswith(f"admin-{os.getuid()}@")
 
 
 def test_a_change_tells_why(admin, coordinator):

@@ -6,25 +6,30 @@ import csv
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 import pytest
 from click.testing import CliRunner, Result
 from kafka.errors import KafkaConnectionError, KafkaTimeoutError, NodeNotReadyError
+from msgspec.structs import replace
 
 from group_coordinator import MissingTopicError
 from group_coordinator.client.admin import NoAnswerError
 from group_coordinator.client.lag_log import MeasuredPartition, MeasuredTopic, Measurement
 from group_coordinator.commands.cli import main
 from group_coordinator.commands.groups import doing
+from group_coordinator.coordinator_state.events import OffsetsCommitted
+from group_coordinator.history.rows import read_event
 from tests.commands.memory_admin import FIRST_TIMESTAMP_MS
 from tests.golden import assert_golden
+from tests.history.plain import write_plain_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from group_coordinator import GroupMember
+    from tests.client.memory import Coordinator
     from tests.commands.memory_admin import MemoryAdmin
 
 HEADINGS = [
@@ -519,3 +524,73 @@ def test_help_has_examples_and_exit_codes() -> None:
     assert "  1  something was not done, " in result.output
     for option in ("--to-current", "--remove-member", "--watch [SECONDS]", "--topic TOPIC[:0,1]"):
         assert option in result.output
+
+
+def test_groups_at_the_brokers_are_asked_of_the_brokers(
+    admin: MemoryAdmin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[dict[str, Any]] = []
+
+    def connect(**settings: Any) -> MemoryAdmin:
+        made.append(settings)
+        return admin
+
+    monkeypatch.setattr(doing, "BrokersAdmin", connect)
+    for environment in ({}, {"GROUP_COORDINATOR_OF": "brokers"}):
+        side = [] if environment else ["--of", "brokers"]
+        assert (
+            run("--list", *side, "--bootstrap-server", "k:1", "--timeout", "5", **environment).exit_code == 0
+        )
+
+    (settings, again) = made
+    assert re.match(r"admin-.+@.+", settings.pop("client_id"))
+    assert settings == {"request_timeout_ms": 5, "bootstrap_servers": "k:1", "bootstrap_timeout_ms": 10_000}
+    assert again.keys() == {*settings, "client_id"}
+
+
+# -- the history -------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("settings", "own_environment")
+def test_undo_with_a_history_of_either_side(
+    admin: MemoryAdmin, coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    opened: list[dict[str, Any]] = []
+
+    class Reader:
+        has_caught_up = True
+
+        def __init__(self, **given: Any) -> None:
+            opened.append(given)
+
+        def __enter__(self) -> Self:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setattr(doing, "EventReader", Reader)
+    monkeypatch.setattr(doing, "BrokersAdmin", lambda **_: admin)
+    admin.commit("g", orders={0: 3})
+    admin.commit("g", orders={0: 0})
+    told = [event for body in coordinator.events if (event := read_event(body)) is not None]
+    # The first one was a member's.
+    told = [
+        replace(it, member_id="c1") if isinstance(it, OffsetsCommitted) and "-0-0-" in it.event_id else it
+        for it in told
+    ]
+    write_plain_tables(tmp_path, told)
+    undo = ["--reset-offsets", "--group", "g", "--undo", "--execute"]
+
+    missing = run(*undo)
+    done = run(*undo, "--history-path", str(tmp_path), "--output", "json")
+    admin.commit("g", orders={0: 0})
+    of_brokers = run(*undo, "--of", "brokers", GROUP_COORDINATOR_BROKERS_HISTORY_PATH=str(tmp_path))
+
+    assert missing.stderr.startswith("error: history.path is not set: give --history-path")
+    assert json.loads(done.stdout)[0]["new_offset"] == 3
+    assert (done.exit_code, of_brokers.exit_code) == (0, 0)
+    assert [(each["events_topic"], each["begins"]) for each in opened] == [
+        ("coordinator.events", {0: len(told)}),
+        ("brokers.events", {0: len(told)}),
+    ]

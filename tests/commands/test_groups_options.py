@@ -25,6 +25,7 @@ NOTHING: dict[str, Any] = {
     "undo": False,
     **dict.fromkeys(["group", "topic", "member_id", "group_instance_id"], ()),
     "output": "table",
+    "of": "coordinator",
 }
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 G: dict[str, Any] = {"group": ("g",)}
@@ -49,6 +50,16 @@ T: dict[str, Any] = {"topic": (TopicArgument("t", None),)}
         ("reset_offsets", G | T | {"to_history": NOON, "history_path": "h", "events_topic": "e"}),
         ("reset_offsets", G | {"undo": True, "history_path": "h", "reason": "r"}),
         ("reset_offsets", G | T | {"undo": True, "execute": True}),
+        *(
+            (each, {"of": "brokers"} | options)
+            for each, options in (
+                ("list", {}),
+                ("describe", G),
+                ("describe", G | {"members": True}),
+                ("reset_offsets", G | T | {"to_latest": True}),
+                ("reset_offsets", G | {"undo": True}),
+            )
+        ),
         ("delete", G | {"reason": "r"}),
         ("delete_offsets", G | T | {"reason": "r"}),
         ("remove_member", G | {"member_id": ("m",), "group_instance_id": ("i",), "reason": "r"}),
@@ -118,6 +129,18 @@ def test_what_goes_together(action: str, options: dict[str, Any]) -> None:
         (
             {"reset_offsets": True, "to_latest": True, "history_path": "h"} | G | T,
             "--history-path can only be used with --to-history and --undo",
+        ),
+        (
+            {"of": "brokers", "delete": True} | G,
+            "--delete cannot be used with --of brokers: kafka-consumer-groups.sh does that",
+        ),
+        (
+            {"of": "brokers", "describe": True, "state": frozenset()} | G,
+            "--state cannot be used with --describe and --of brokers",
+        ),
+        (
+            {"of": "brokers", "reset_offsets": True, "undo": True, "reason": "r"} | G,
+            "--reason cannot be used with --of brokers: they have no place for it",
         ),
         ({"list": True, "undo": True}, "--undo cannot be used with --list"),
         ({"describe": True, "reason": "r"} | G, "--reason cannot be used with --describe"),

@@ -70,13 +70,13 @@ __all__ = [
     "MemberDescription",
     "NoAnswerError",
     "ResetOutcome",
-    "user_at",
+    "own_client_id",
 ]
 
 _POLL_MS = 500
 _CLOSE_MS = 5_000
 _MAX_NAMED = 3
-_MAX_OF_USER = 64
+_MAX_OF_NAME = 64
 
 RequestT = TypeVar("RequestT", bound=Request)
 ResponseT = TypeVar("ResponseT", bound=Response)
@@ -148,7 +148,7 @@ class AdminClient(Closing):
     ) -> None:
         instance = secrets.token_hex(6)
         self._host = socket.gethostname()
-        self._client_id = client_id or f"admin-{user_at(self._host)}-{os.getpid()}-{instance}"
+        self._client_id = client_id or own_client_id()
         self._request_prefix = f"{instance}-"
         self._request_count = 0
         self._timeout_ms = request_timeout_ms
@@ -444,14 +444,18 @@ class AdminClient(Closing):
         return [answers[request.request_id] for request in requests]
 
 
-def user_at(host: str) -> str:
-    """The operating system's user and this host, as a part of a client id: any other character is a `_`."""
+def own_client_id() -> str:
+    """Return a client id that no other has, with the operating system's user and this host.
+
+    A `_` stands for each character that not all of Kafka's clients and metrics take.
+    """
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # a container may run as a number without a name
         user = str(os.getuid())
-    user, host = (re.sub(r"[^\w.-]", "_", each[:_MAX_OF_USER], flags=re.ASCII) for each in (user, host))
-    return f"{user}@{host}"
+    names = (user, socket.gethostname())
+    user, host = (re.sub(r"[^\w.-]", "_", each[:_MAX_OF_NAME], flags=re.ASCII) for each in names)
+    return f"admin-{user}@{host}-{os.getpid()}-{secrets.token_hex(6)}"
 
 
 def _unique(group_ids: Collection[str]) -> list[str]:

@@ -12,9 +12,10 @@ from datetime import UTC, datetime
 
 from kafka.admin import MemberToRemove
 from kafka.errors import GroupIdNotFoundError, KafkaError, NoError, NonEmptyGroupError
-from kafka.structs import TopicPartition
+from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from group_coordinator.client.admin import AdminClient
+from group_coordinator.client.brokers_admin import BrokersAdmin
 from group_coordinator.client.descriptions import GroupDescription
 from group_coordinator.client.lag_log import Measurement
 from group_coordinator.client.messages import message_of
@@ -34,6 +35,7 @@ from group_coordinator.commands.tables import Column, Failure, Line, Note, Repor
 from group_coordinator.coordinator_state.classic.states import GroupState
 
 __all__ = [
+    "Admin",
     "delete",
     "delete_offsets",
     "describe",
@@ -47,7 +49,10 @@ _STATUS = Column("STATUS", 15)
 _SUCCESSFUL = "Successful"
 
 
-def list_groups(admin: AdminClient, states: Collection[str] | None) -> Report:
+Admin = AdminClient | BrokersAdmin
+
+
+def list_groups(admin: Admin, states: Collection[str] | None) -> Report:
     """`--list`; with `states` it shows them, and unless that is empty only groups in one of them."""
     return Report([group_list(admin.list_groups(states), with_state=states is not None)])
 
@@ -56,7 +61,7 @@ def list_groups(admin: AdminClient, states: Collection[str] | None) -> Report:
 
 
 def describe(
-    admin: AdminClient,
+    admin: Admin,
     group_ids: Collection[str] | None,
     view: str,
     *,
@@ -69,14 +74,14 @@ def describe(
         case "members":
             groups = descriptions(admin, group_ids)
             tables = {each: members_table(group, verbose=verbose) for each, group in groups.items()}
-        case "state":
+        case "state" if isinstance(admin, AdminClient):
             groups = descriptions(admin, group_ids)
             where = admin.find_coordinator(groups.keys())
             tables = {
                 each: state_table(group, where[each], verbose=verbose) for each, group in groups.items()
             }
         case _:
-            both = admin.describe_groups_and_offsets(_ids(admin, group_ids))
+            both = _with_offsets(admin, _ids(admin, group_ids))
             groups = _sorted({each: group for each, (group, _) in both.items()}, group_ids)
             progress = measured(admin, {each: both[each] for each in groups})
             lags, warnings = _measured_lags(admin, group_ids)
@@ -104,12 +109,21 @@ def describe(
     return report
 
 
-def descriptions(admin: AdminClient, group_ids: Collection[str] | None) -> dict[str, GroupDescription]:
+def _with_offsets(
+    admin: Admin, group_ids: Collection[str]
+) -> Mapping[str, tuple[GroupDescription, Mapping[TopicPartition, OffsetAndMetadata]]]:
+    if isinstance(admin, AdminClient):
+        return admin.describe_groups_and_offsets(group_ids)
+    groups, offsets = admin.describe_groups(group_ids), admin.list_group_offsets(group_ids)
+    return {each: (group, offsets[each]) for each, group in groups.items()}
+
+
+def descriptions(admin: Admin, group_ids: Collection[str] | None) -> dict[str, GroupDescription]:
     """The groups, sorted by id."""
     return _sorted(admin.describe_groups(_ids(admin, group_ids)), group_ids)
 
 
-def _ids(admin: AdminClient, group_ids: Collection[str] | None) -> Collection[str]:
+def _ids(admin: Admin, group_ids: Collection[str] | None) -> Collection[str]:
     return [group.group_id for group in admin.list_groups()] if group_ids is None else group_ids
 
 
@@ -139,9 +153,11 @@ def _notes(group: GroupDescription) -> list[Note]:
 
 
 def _measured_lags(
-    admin: AdminClient, group_ids: Collection[str] | None
+    admin: Admin, group_ids: Collection[str] | None
 ) -> tuple[dict[str, Measurement], list[Note]]:
     """What there is besides the lag in records. Without it the groups are shown as Kafka's tool does."""
+    if not isinstance(admin, AdminClient):
+        return {}, []
     try:
         return admin.measured_lag(group_ids), []
     except KafkaError as error:

@@ -14,7 +14,8 @@ from kafka.admin import MemberToRemove, OffsetSpec, OffsetTimestamp
 from kafka.errors import KafkaError
 from kafka.structs import TopicPartition
 
-from group_coordinator.client.admin import AdminClient
+from group_coordinator.client.admin import AdminClient, own_client_id
+from group_coordinator.client.brokers_admin import BrokersAdmin
 from group_coordinator.client.channel import MissingTopicError
 from group_coordinator.client.events import EventReader
 from group_coordinator.client.messages import message_of
@@ -43,34 +44,16 @@ _NO_ACTION = (
 _CLEAR = "\x1b[H\x1b[2J"
 
 
-def do(
-    action: str,
-    *,
-    bootstrap_servers: str,
-    command_config: str | None,
-    timeout: int,
-    request_topic: str,
-    response_topic: tuple[str, ...],
-    groups_topic: str,
-    lag_topic: str,
-    **options: Any,
-) -> None:
+def do(action: str, *, bootstrap_servers: str, command_config: str | None, **options: Any) -> None:
     """Connect, do what the options ask for, print its report, and exit with its code."""
     try:
         config = client_config(bootstrap_servers, command_config)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    run = _action(action, options | {"client_config": config, "timeout": timeout})
+    config |= {"bootstrap_timeout_ms": BOOTSTRAP_TIMEOUT_MS}
+    run = _action(action, options | {"client_config": config})
     try:
-        admin = AdminClient(
-            request_timeout_ms=timeout,
-            request_topic=request_topic,
-            response_topic=response_topic,
-            groups_topic=groups_topic,
-            lag_topic=lag_topic,
-            bootstrap_timeout_ms=BOOTSTRAP_TIMEOUT_MS,
-            **config,
-        )
+        admin = _admin(config, options)
     except MissingTopicError as error:
         fail(str(error))
     except KafkaError as error:
@@ -86,7 +69,17 @@ def do(
     sys.exit(report.exit_code)
 
 
-def _action(action: str, options: Mapping[str, Any]) -> Callable[[AdminClient], Report]:
+def _admin(config: Mapping[str, Any], options: Mapping[str, Any]) -> actions.Admin:
+    if options["of"] == "brokers":
+        # Brokers' logs of requests tell who it was.
+        return BrokersAdmin(request_timeout_ms=options["timeout"], **{"client_id": own_client_id(), **config})
+    topics = ("request_topic", "response_topic", "groups_topic", "lag_topic")
+    return AdminClient(
+        request_timeout_ms=options["timeout"], **{name: options[name] for name in topics}, **config
+    )
+
+
+def _action(action: str, options: Mapping[str, Any]) -> Callable[[Any], Report]:
     """What to do with a client."""
     group_ids: tuple[str, ...] | None = None if options["all_groups"] else options["group"]
     match action:
@@ -114,7 +107,7 @@ def _action(action: str, options: Mapping[str, Any]) -> Callable[[AdminClient], 
             return _reset(group_ids, options)
 
 
-def _reset(group_ids: tuple[str, ...] | None, options: Mapping[str, Any]) -> Callable[[AdminClient], Report]:
+def _reset(group_ids: tuple[str, ...] | None, options: Mapping[str, Any]) -> Callable[[Any], Report]:
     if not options["execute"] and not options["dry_run"]:
         say(_NO_ACTION)
     to = _target(group_ids, options)
@@ -143,7 +136,6 @@ def _as_it_was(options: Mapping[str, Any]) -> AsItWas:
         return EventReader(
             begins={number: offset + 1 for number, offset in read.items()},
             events_topic=settings.topics_events,
-            bootstrap_timeout_ms=BOOTSTRAP_TIMEOUT_MS,
             **options["client_config"],
         )
 

@@ -66,6 +66,7 @@ _NEEDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "remove_member": (("group",), ("member_id", "group_instance_id")),
 }
 _ONE_GROUP = ("delete_offsets", "remove_member")
+_OF_BROKERS = ("list", "describe", "reset_offsets")
 
 
 def checked_action(options: Mapping[str, Any]) -> str:
@@ -87,8 +88,22 @@ def checked_action(options: Mapping[str, Any]) -> str:
         if not set(names) & set(given):
             what = "one of these options" if len(names) > 1 else "also"
             raise click.UsageError(f"{_flags([action])} needs {what}: {_flags(names)}")
+    _check_side(action, given, options)
     _check_details(action, given, options)
     return action
+
+
+def _check_side(action: str, given: list[str], options: Mapping[str, Any]) -> None:
+    if options["of"] != "brokers":
+        return
+    if action not in _OF_BROKERS:
+        raise click.UsageError(
+            f"{_flags([action])} cannot be used with --of brokers: kafka-consumer-groups.sh does that"
+        )
+    if action == "describe" and "state" in given:
+        raise click.UsageError("--state cannot be used with --describe and --of brokers")
+    if "reason" in given:
+        raise click.UsageError("--reason cannot be used with --of brokers: they have no place for it")
 
 
 def _check_details(action: str, given: list[str], options: Mapping[str, Any]) -> None:

@@ -20,7 +20,7 @@ from group_coordinator.client.log_offsets import Log, reset_target
 from group_coordinator.client.messages import message_of
 from group_coordinator.client.progress import has_logs
 from group_coordinator.commands.arguments import TopicArgument
-from group_coordinator.commands.groups.actions import descriptions
+from group_coordinator.commands.groups.actions import Admin, descriptions
 from group_coordinator.commands.groups.as_it_was import AsItWas, Commits
 from group_coordinator.commands.groups.plan import written_plan
 from group_coordinator.commands.groups.views import GROUP, PARTITION, TOPIC
@@ -66,7 +66,7 @@ class _AsItIs(int):
 
 
 def reset_offsets(
-    admin: AdminClient,
+    admin: Admin,
     group_ids: Collection[str] | None,
     topics: Sequence[TopicArgument] | None,
     to: ResetTo,
@@ -122,9 +122,7 @@ def _age_s(commit: OffsetChange | None, to: ResetTo) -> int | None:
     return None if commit is None or moment is None else round((moment - commit.at).total_seconds())
 
 
-def _inactive(
-    admin: AdminClient, group_ids: Collection[str] | None, report: Report
-) -> dict[str, GroupDescription]:
+def _inactive(admin: Admin, group_ids: Collection[str] | None, report: Report) -> dict[str, GroupDescription]:
     """The groups that may be reset. One that is not there may: it begins with the offsets it is given."""
     inactive = {}
     for group_id, group in descriptions(admin, group_ids).items():
@@ -146,7 +144,7 @@ def _inactive(
 
 
 def _specs(
-    admin: AdminClient,
+    admin: Admin,
     groups: Mapping[str, GroupDescription],
     topics: Sequence[TopicArgument] | None,
     to: ResetTo,
@@ -170,7 +168,7 @@ def _specs(
 
 
 def _named(
-    admin: AdminClient,
+    admin: Admin,
     groups: Mapping[str, GroupDescription],
     topics: Sequence[TopicArgument],
     report: Report,
@@ -209,7 +207,7 @@ def _specs_of(
 
 
 def _resolved(
-    admin: AdminClient, groups: Mapping[str, GroupDescription], specs: dict[str, Offsets], report: Report
+    admin: Admin, groups: Mapping[str, GroupDescription], specs: dict[str, Offsets], report: Report
 ) -> dict[str, Offsets]:
     """The offsets, by group and partition in order."""
     to_look_up = {
@@ -259,21 +257,23 @@ def _offsets(commits: Commits) -> Offsets:
 
 
 def _committed(
-    admin: AdminClient,
+    admin: Admin,
     offsets: dict[str, Offsets],
     commits: Mapping[str, Commits],
     reason: str | None,
     report: Report,
 ) -> dict[str, Offsets]:
     """Commit, and return what is committed now. What was committed before comes back as it was."""
-    errors = admin.alter_offsets_of_groups(
-        {
-            group_id: {
-                each: _whole(offset, commits.get(group_id, {}).get(each)) for each, offset in of_group.items()
-            }
-            for group_id, of_group in offsets.items()
-        },
-        reason=reason,
+    wanted = {
+        group_id: {
+            each: _whole(offset, commits.get(group_id, {}).get(each)) for each, offset in of_group.items()
+        }
+        for group_id, of_group in offsets.items()
+    }
+    errors = (
+        admin.alter_offsets_of_groups(wanted, reason=reason)
+        if isinstance(admin, AdminClient)
+        else admin.alter_offsets_of_groups(wanted)
     )
     for group_id, of_group in errors.items():
         for error in dict.fromkeys(error for error in of_group.values() if error is not NoError):
