@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from datetime import UTC, datetime, timedelta
@@ -22,17 +21,15 @@ from group_coordinator.commands.terminal import (
 )
 from group_coordinator.commands.times import parsed_time
 from group_coordinator.coordinator_state.topics import BROKERS_EVENTS, EVENTS
-from group_coordinator.jobs.printable import printable_label, printable_name
 
 if TYPE_CHECKING:
     from group_coordinator.client.events import EventReader
     from group_coordinator.jobs.signals import StopEvent
 
-__all__ = ["events", "line_of"]
+__all__ = ["events"]
 
 _POLL_MS = 500
 _COMMITS = "offsets_committed"
-_HEAD = ("event_id", "event", "group_id", "at_ms")
 _DEFAULT_BACK = timedelta(hours=1)
 _TOPICS = {
     "coordinator": ("GROUP_COORDINATOR_TOPICS_EVENTS", EVENTS),
@@ -66,7 +63,15 @@ _TOPICS = {
     help="Begin with events of this time.  [default: 1h, with --follow now]",
 )
 @click.option("--follow", "-f", is_flag=True, help="Go on with what comes, until Ctrl-C.")
-@click.option("--json", "as_json", is_flag=True, help="Each event as one line of JSON, as the topic has it.")
+@click.option(
+    "--output",
+    type=click.Choice(["line", "json"]),
+    default="line",
+    show_default=True,
+    help="Each event as one line for people, or as one line of JSON with all that the topic has.",
+)
+# Scripts that people have give this one.
+@click.option("--json", "as_json", is_flag=True, hidden=True)
 @events_topic_option()
 @command_config_option()
 def events(  # noqa: PLR0913 - one for each option
@@ -78,6 +83,7 @@ def events(  # noqa: PLR0913 - one for each option
     causes: tuple[str, ...],
     since: datetime | None,
     follow: bool,
+    output: str,
     as_json: bool,
     events_topic: str | None,
     command_config: str | None,
@@ -88,9 +94,11 @@ def events(  # noqa: PLR0913 - one for each option
     Commits of offsets are shown only with --kind offsets_committed, since there are so many. The events are
     read from a topic, and nobody is asked. `history` answers questions about them.
 
+    A line is for people, on a terminal and elsewhere, and its words may change. Programs take --output json.
+
     \b
     group-coordinator events --group orders --from 14:00
-    group-coordinator events --follow --cause session_expired --json
+    group-coordinator events --follow --cause session_expired --output json
     """  # noqa: D301 - click's mark for a block that is not to be wrapped is this very character
     from kafka.errors import KafkaError
 
@@ -110,7 +118,7 @@ def events(  # noqa: PLR0913 - one for each option
             bootstrap_timeout_ms=BOOTSTRAP_TIMEOUT_MS,
             **client_config(bootstrap_servers, command_config),
         ) as reader:
-            _show(reader, stopping, kinds, causes, follow=follow, as_json=as_json)
+            _show(reader, stopping, kinds, causes, follow=follow, as_json=as_json or output == "json")
     except (MissingTopicError, ValueError) as error:
         fail(error)
     except KafkaError as error:
@@ -131,6 +139,8 @@ def _show(
     follow: bool,
     as_json: bool,
 ) -> None:
+    from group_coordinator.commands.event_lines import line_of
+
     shown = 0
     while not stopping.is_set():
         for event in reader.poll(_POLL_MS):
@@ -150,20 +160,3 @@ def _is_wanted(event: dict[str, Any], kinds: tuple[str, ...], causes: tuple[str,
     if causes and not {event.get("cause"), event.get("reason")} & set(causes):
         return False
     return event["event"] in kinds if kinds else event["event"] != _COMMITS
-
-
-def line_of(event: dict[str, Any]) -> str:
-    """An event for people: time (UTC), group, kind, and its other fields; of a list how long it is."""
-    at = datetime.fromtimestamp(event["at_ms"] / 1_000, UTC).replace(tzinfo=None)
-    fields = [
-        f"{name}={len(value) if isinstance(value, list) else _quoted(value)}"
-        for name, value in event.items()
-        if name not in _HEAD and value not in (None, "")
-    ]
-    told = printable_label(" ".join([event["event"], *fields]))
-    return f"{at.isoformat(timespec='milliseconds')}Z  {printable_name(event['group_id'])}  {told}"
-
-
-def _quoted(value: object) -> str:
-    text = str(value)
-    return json.dumps(text, ensure_ascii=False) if " " in text or '"' in text else text

@@ -7,7 +7,6 @@ structlog makes the lines, but is not configured for the process. A program that
 from __future__ import annotations
 
 import logging
-import re
 import textwrap
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
@@ -16,7 +15,7 @@ import msgspec
 from structlog.processors import LogfmtRenderer, TimeStamper, add_log_level, format_exc_info
 from structlog.stdlib import ProcessorFormatter, add_logger_name
 
-from group_coordinator.jobs.printable import printable_json
+from group_coordinator.jobs.printable import printable_json, with_short_ids
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -43,8 +42,6 @@ _TOLD = {
     "error_message": "",
     "record": "",
 }
-# The end of a member id, which is a UUID.
-_RANDOM = re.compile(r"-([0-9a-f]{4})[0-9a-f]{4}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 # Of one length: ISO 8601 as Python writes it leaves the microseconds out where there are none.
@@ -122,7 +119,7 @@ def _short(_logger: WrappedLogger, _method: str, fields: EventDict) -> str:
             what = f"generation {fields['generation']} completed"
         told = ", ".join(f"{word}{fields[name]}" for name, word in _TOLD.items() if name in fields)
         text = f"{fields['group']}: {what}" + (f": {told}" if told else "")
-    text = _RANDOM.sub(r"-\1…", text)
+    text = with_short_ids(text)
     time = f"{fields['timestamp']} "
     line = printable_json(f"{time}{level}{text}", keep="")
     # In full, because the reason is at the end. Later lines of it begin below the text.

@@ -13,7 +13,14 @@ from collections.abc import Callable
 from enum import Enum
 from functools import lru_cache
 
-__all__ = ["json_escape", "printable", "printable_json", "printable_label", "printable_name"]
+__all__ = [
+    "json_escape",
+    "printable",
+    "printable_json",
+    "printable_label",
+    "printable_name",
+    "with_short_ids",
+]
 
 _MOST_MARKS = 3
 """So many accents on one letter are some language's. Hundreds would paint over the lines above."""
@@ -26,6 +33,8 @@ _WORD = re.compile(r"[^\W\d_]+")
 # Alphabets of which some letters look like Latin ones.
 _LOOK_ALIKES = frozenset({"ARMENIAN", "CHEROKEE", "COPTIC", "CYRILLIC", "GREEK", "LISU"})
 _MAY_PASS_FOR_ESCAPE = re.compile(r"\\(?=[xuUnrt\\]|[^!-~])")
+# The end of a member id, which is a UUID.
+_RANDOM = re.compile(r"-([0-9a-f]{4})[0-9a-f]{4}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 # Nobody sees a blank at an end.
 _HIDDEN_BLANK = re.compile(r"^ | $")
 
@@ -58,6 +67,11 @@ def printable_json(text: str, keep: str = "\n") -> str:
     All of them are in strings: between values JSON has blanks and line ends only, which `keep` names.
     """
     return _with_escapes(text, json_escape, keep)
+
+
+def with_short_ids(text: str) -> str:
+    """Return text with no more of the random part of each member id than tells two members apart."""
+    return _RANDOM.sub(r"-\1…", text)
 
 
 def json_escape(characters: str) -> str:

@@ -1,0 +1,176 @@
+"""Events as lines for people: time (UTC), group, and what happened in words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from group_coordinator.coordinator_state.events import (
+    AnyEvent,
+    AssignmentPropagated,
+    ClockCorrected,
+    GenerationCompleted,
+    GenerationWrapped,
+    GroupCreated,
+    GroupDeleted,
+    MemberAdded,
+    MemberFenced,
+    MemberRejoined,
+    MemberRemoved,
+    OffsetsCommitted,
+    OffsetsDeleted,
+    OffsetsExpired,
+    PartitionsOfTopic,
+    RebalanceCause,
+    RebalancePostponed,
+    RequestLate,
+    StateChanged,
+)
+from group_coordinator.history.rows import read_event, time_of
+from group_coordinator.jobs.printable import printable_label, printable_name, with_short_ids
+
+__all__ = ["line_of"]
+
+_HEAD = ("event_id", "event", "group_id", "at_ms")
+_MOST_NAMED = 3
+_REMOVED = {
+    "left": "left",
+    "session_expired": "expired: no heartbeat came in its session",
+    "not_rejoined": "was removed: it did not join again in time",
+    "not_synced": "was removed: it did not sync in time",
+    "group_full": "was removed: the group is full",
+}
+
+
+def line_of(event: dict[str, Any]) -> str:
+    """Return the line of an event, as it is in the topic. Of a kind that is not known it has all fields."""
+    known = read_event(msgspec.json.encode(event))
+    told = _fields(event) if known is None else with_short_ids(f"{_words(known)}{_by(known)}")
+    at = datetime.fromtimestamp(event["at_ms"] / 1_000, UTC)
+    return f"{_time(at)}  {printable_name(event['group_id'])}  {printable_label(told)}"
+
+
+def _words(event: AnyEvent) -> str:  # noqa: C901, PLR0911, PLR0912 - one for each kind of event
+    match event:
+        case GroupCreated():
+            return "group created"
+        case GroupDeleted():
+            return "group deleted"
+        case StateChanged():
+            took = "" if event.rebalance_ms is None else f" after {_seconds(event.rebalance_ms)}"
+            known = "cause unknown" if event.cause == RebalanceCause.UNKNOWN else event.cause
+            move = f"{event.from_} -> {event.to}" if event.from_ else event.to
+            return f"{move}{took}: {event.reason}{f' ({known})' if known else ''}"
+        case MemberAdded():
+            place = f" from {event.client_host}" if event.client_host else ""
+            return f"{_member(event)} joined{place}{_why(event.client_reason)}"
+        case MemberRejoined():
+            after = f", {_seconds(event.join_phase_ms)} after the first" if event.join_phase_ms else ""
+            return f"{_member(event)} joined again{after}{_why(event.client_reason)}"
+        case MemberRemoved():
+            return f"{_member(event)} {_REMOVED.get(event.reason) or _went(event)}{_why(event.client_reason)}"
+        case MemberFenced():
+            place = f" at {event.client_host}" if event.client_host else ""
+            return f"{_member(event)} restarted{place}, as {event.replaced_by}{_why(event.client_reason)}"
+        case GenerationCompleted():
+            return (
+                f"generation {event.generation_id}: {_count(len(event.members), 'member')}, led by "
+                f"{event.leader}, {event.protocol_name}"
+            )
+        case GenerationWrapped():
+            return "generations begin again with 1"
+        case RebalancePostponed():
+            return f"waiting for static members until {_time(time_of(event.until_ms))}"
+        case AssignmentPropagated():
+            return f"generation {event.generation_id}: {_count(len(event.assignments), 'assignment')}"
+        case OffsetsCommitted():
+            return _committed(event)
+        case OffsetsDeleted():
+            went = "were deleted" if event.cause is msgspec.UNSET else "were deleted or have expired"
+            return f"offsets {went}: {_named(_partitions(event.topics))}{_why(event.client_reason or None)}"
+        case OffsetsExpired():
+            return f"offsets have expired: {_named(_partitions(event.topics))}"
+        case RequestLate():
+            late_ms = event.at_ms - event.appended_ms
+            return f"request {event.offset} of partition {event.partition} was {_seconds(late_ms)} late"
+        case ClockCorrected():
+            return (
+                f"clock of partition {event.partition} counts {_seconds(event.shift_ms)} later from request "
+                f"{event.offset} on"
+            )
+
+
+def _member(event: MemberAdded | MemberRejoined | MemberRemoved | MemberFenced) -> str:
+    name = event.member_id or event.client_id
+    return f"{name} (static, {event.group_instance_id})" if event.group_instance_id else name
+
+
+def _went(event: MemberRemoved) -> str:
+    """The end of a member at the brokers, of which nobody knows why."""
+    session = event.session_timeout_ms
+    known = [] if session is msgspec.UNSET else [f"its session is {_seconds(session)}"]
+    if event.last_commit_ms is not msgspec.UNSET:
+        known.append(f"its last commit was {_seconds(event.last_commit_ms)} before")
+    return f"went, the cause is {event.reason}{''.join(f'; {each}' for each in known)}"
+
+
+def _committed(event: OffsetsCommitted) -> str:
+    # Members commit while they work. Others set the group to a place.
+    did, at = ("set", "to") if event.member_id == "" else ("committed", "at")
+    offsets = _named(
+        f"{topic.name}-{each.partition_index} {at} {each.committed_offset}"
+        for topic in event.topics
+        for each in topic.partitions
+    )
+    who = event.member_id or event.client_id or "somebody"
+    return f"{who} {did} {offsets}{_why(event.client_reason or None)}"
+
+
+def _partitions(topics: Iterable[PartitionsOfTopic]) -> Iterable[str]:
+    return (f"{topic.name}-{each}" for topic in topics for each in topic.partition_indexes)
+
+
+def _named(names: Iterable[str]) -> str:
+    """Some names, and the number of the others."""
+    every = list(names)
+    named = ", ".join(every[:_MOST_NAMED])
+    return named if len(every) <= _MOST_NAMED else f"{named} and {len(every) - _MOST_NAMED} more"
+
+
+def _why(reason: str | None) -> str:
+    return f": {reason}" if reason else ""
+
+
+def _by(event: AnyEvent) -> str:
+    return f" [{event.principal}]" if event.principal else ""
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _seconds(ms: int) -> str:
+    return f"{ms / 1_000:g} s"
+
+
+def _time(at: datetime) -> str:
+    return f"{at.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
+
+
+def _fields(event: dict[str, Any]) -> str:
+    """The kind and all other fields; of a list how long it is."""
+    fields = [
+        f"{name}={len(value) if isinstance(value, list) else _quoted(value)}"
+        for name, value in event.items()
+        if name not in _HEAD and value not in (None, "")
+    ]
+    return " ".join([event["event"], *fields])
+
+
+def _quoted(value: object) -> str:
+    text = str(value)
+    return json.dumps(text, ensure_ascii=False) if " " in text or '"' in text else text
