@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import csv
+import getpass
 import json
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner, Result
-from kafka import KafkaAdminClient
+from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import NewTopic
 from kafka.errors import NoError
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from group_coordinator import GroupMember
 from group_coordinator.client.admin import AdminClient
+from group_coordinator.client.events import EventReader
 from group_coordinator.commands.cli import main
-from tests.patience import PATIENCE_S
+from tests.history.plain import write_plain_tables
+from tests.patience import PATIENCE_S, wait_for
 
 if TYPE_CHECKING:
     from tests.streaming.harness import Harness
@@ -104,6 +110,54 @@ def test_topic_that_no_longer_exists_does_not_spoil_the_rest(
     assert "error: The partitions stream-gone-0 do not exist, or have no leader\n" in reset.stderr
     assert (0, 1, 0) == (described.exit_code, reset.exit_code, deleted.exit_code)
     assert {kept: 0} == {p: each.offset for p, each in admin.list_group_offsets(["gone"])["gone"].items()}
+
+
+def test_a_reset_is_undone_and_a_moment_comes_back(
+    harness: Harness, admin: AdminClient, kafka: KafkaAdminClient, tmp_path: Path, topics: dict[str, str]
+) -> None:
+    """The history has not begun, so all is read from the events."""
+    servers, topic = harness.settings.bootstrap_servers, harness.settings.topics_events
+    write_plain_tables(tmp_path, [])
+    kafka.create_topics([NewTopic("stream-back", 1, 1)])
+    with closing(KafkaProducer(bootstrap_servers=servers)) as producer:
+        for _ in range(10):
+            producer.send("stream-back", b"work")
+    partition = TopicPartition("stream-back", 0)
+    with GroupMember(group_id="back", bootstrap_servers=servers, client_id="worker", **topics) as member:
+        member.subscribe(topics=[partition.topic])
+        assert member.poll(timeout_ms=PATIENCE_S * 1000)
+        member.commit({partition: OffsetAndMetadata(7, "mine", -1)})
+    words = f"--reset-offsets --group back --history-path {tmp_path} --events-topic {topic} --execute"
+
+    reset = "--reset-offsets --group back --topic stream-back --to-offset 2 --execute --reason bad-release"
+    done = run(harness, f"{reset} --output json")
+    undone = run(harness, f"{words} --undo --output json")
+    with EventReader(bootstrap_servers=servers, events_topic=topic, since_ms=0, groups=["back"]) as reader:
+        events = [event for _, event in read_all(reader) if event["event"] == "offsets_committed"]
+    at = datetime.fromtimestamp(events[1]["at_ms"] / 1_000, UTC).isoformat()
+    back = run(harness, f"{words} --topic stream-back --to-history {at} --output json")
+
+    compared = [
+        [
+            (row["old_offset"], row["new_offset"], row["read_again"], row["skipped"])
+            for row in json.loads(each.stdout)
+        ]
+        for each in (done, undone, back)
+    ]
+    assert compared == [[(7, 2, 5, 0)], [(2, 7, 0, 5)], [(7, 2, 5, 0)]], undone.stderr + back.stderr
+    assert [(event["client_id"].split("@")[0], event.get("client_reason")) for event in events] == [
+        ("worker", None),
+        (f"admin-{getpass.getuser()}", "bad-release"),
+        (f"admin-{getpass.getuser()}", None),
+    ]
+    assert events[2]["topics"][0]["partitions"][0]["metadata"] == "mine"
+    assert admin.list_group_offsets(["back"])["back"] == {partition: OffsetAndMetadata(2, "", -1)}
+
+
+def read_all(reader: EventReader) -> list[tuple[int, dict[str, Any]]]:
+    found: list[tuple[int, dict[str, Any]]] = []
+    wait_for(lambda: reader.has_caught_up, meanwhile=lambda: found.extend(reader.poll_placed(100)))
+    return found
 
 
 def test_units_of_work(
