@@ -6,7 +6,7 @@ The tables have the events up to some offset, and the topic of events has the ot
 from __future__ import annotations
 
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -227,7 +227,7 @@ def test_what_was_not_committed_then_is_told_and_left(stage: Stage) -> None:
             "2026-01-16T14:05:10.000Z."
         ),
         (
-            "warning: Group 'g' stays as it is in orders-1, of which offsets were deleted at "
+            "warning: Group 'g' stays as it is in orders-1, of which the offsets were deleted at "
             "2026-01-16T14:05:10.000Z."
         ),
     ]
@@ -235,6 +235,22 @@ def test_what_was_not_committed_then_is_told_and_left(stage: Stage) -> None:
     assert report.exit_code == 0
     missing = stage.go("g", moment=at(10), topics=[TopicArgument("refunds", None)])
     assert "of which no commit is known" in told(missing)[0]
+
+
+def test_what_had_expired_then_is_told_and_left(stage: Stage) -> None:
+    stage.run("g", orders={0: 3})
+    stage.at(8 * 86_400)
+    stage.coordinator.read()
+    stage.run("g", orders={0: 7})
+    stage.write()
+    (expired,) = (body for body in stage.coordinator.events if b"offsets_expired" in body)
+    moment = time_of(msgspec.json.decode(expired)["at_ms"])
+
+    before = stage.go("g", moment=moment - timedelta(milliseconds=1), execute=False)
+    assert [row[:2] for row in rows(before)] == [(0, 3)]
+    report = stage.go("g", moment=moment)
+    assert "stays as it is in orders-0, of which the offsets had expired at" in told(report)[0]
+    assert (rows(report), stage.committed("g")) == ([], {0: 7})
 
 
 def test_a_topic_that_is_gone_is_told(stage: Stage) -> None:
@@ -423,8 +439,8 @@ def test_a_group_that_was_deleted_and_made_again_has_no_reset_to_undo(stage: Sta
     assert rows(report) == []
     assert told(report)[1:] == [
         (
-            "warning: Group 'g' stays as it is in orders-0, orders-1, of which offsets were deleted since "
-            "its last reset."
+            "warning: Group 'g' stays as it is in orders-0, orders-1, of which the offsets were deleted "
+            "since its last reset."
         )
     ]
     assert stage.committed("g") == {0: 9, 1: 9}

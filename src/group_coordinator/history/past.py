@@ -57,7 +57,8 @@ class Past:
         self._newest_ms = max((event.at_ms for _, event in told), default=None)
         told = [(offset, event) for offset, event in told if event.group_id in group_ids]
         # A coordinator that runs a batch again repeats its events.
-        known = reader.known_events({event.event_id for _, event in told})
+        begin_ms = min((event.at_ms for _, event in told), default=None)
+        known = set() if begin_ms is None else reader.events_since(time_of(begin_ms))
         self._after = [(offset, event) for offset, event in told if event.event_id not in known]
 
     def reaches_to(self) -> datetime | None:

@@ -166,16 +166,17 @@ class HistoryReader:
 
     def first_events(self, group_ids: Collection[str]) -> dict[str, datetime]:
         """The time of the first event of each of these groups that the history knows."""
+        named = ", ".join(map(text, group_ids)) or "NULL"
         rows = self.query(
-            f"SELECT group_id, min(at) AS at FROM events WHERE group_id IN {_texts(group_ids)} "
-            "GROUP BY group_id"
+            f"SELECT group_id, min(at) AS at FROM events WHERE group_id IN ({named}) GROUP BY group_id"
         )
         return {row["group_id"]: row["at"] for row in rows.to_pylist()}
 
-    def known_events(self, event_ids: Collection[str]) -> set[str]:
-        """The ids among these whose events are in the tables."""
-        rows = self.query(f"SELECT event_id FROM events WHERE event_id IN {_texts(event_ids)}")
-        return {row["event_id"] for row in rows.to_pylist()}
+    def events_since(self, begin: datetime) -> set[str]:
+        """The ids of all events from this time on."""
+        day = begin.astimezone(UTC).date()
+        rows = self.query(f"SELECT event_id FROM events WHERE day >= DATE '{day}' AND at >= {time(begin)}")
+        return set(rows["event_id"].to_pylist())
 
     def newest_offsets(
         self, until: Mapping[str, tuple[datetime, int]], where: str = "true"
@@ -244,11 +245,6 @@ FROM measured GROUP BY CAST(floor(extract(epoch FROM at) / {each_s}) AS BIGINT) 
         found = self.query(f"SELECT max(at) AS at FROM {table.name} WHERE {where}")
         last: datetime | None = found.to_pylist()[0]["at"]
         return last
-
-
-def _texts(values: Collection[str]) -> str:
-    """A list in SQL, which may not be empty there."""
-    return f"({', '.join(map(text, values)) or 'NULL'})"
 
 
 def _rows(kind: type[AnyRow], table: pa.Table) -> Iterator[AnyRow]:

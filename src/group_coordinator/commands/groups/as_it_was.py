@@ -114,13 +114,17 @@ def _left(
     """Tell of partitions that stay as they are, because nothing was committed then."""
     by_reason: defaultdict[str, list[TopicPartition]] = defaultdict(list)
     for each in sorted(partitions):
-        by_reason[rows[each].change if each in rows else "unknown"].append(each)
+        by_reason[rows[each].change if each in rows else ""].append(each)
     for reason, names in by_reason.items():
-        what = "no commit is known" if reason == "unknown" else f"offsets were {_WORDS[reason]}"
+        what = _WENT.get(reason, "no commit is known")
         yield Note(f"warning: Group '{group_id}' stays as it is in {_names(names)}, of which {what} {when}.")
 
 
-_WORDS = {"deleted": "deleted", "expired": "expired", "gone": "deleted or expired"}
+_WENT = {
+    "deleted": "the offsets were deleted",
+    "expired": "the offsets had expired",
+    "gone": "the offsets were deleted or had expired",
+}
 
 
 # -- before the last reset -------------------------------------------------------------------------------
