@@ -65,17 +65,84 @@ def test_spark_and_datafusion_answer_alike(tables: Tables, question: Any, about:
     assert ours == tables.ask_spark(sql)
 
 
+FLEETS: dict[str, dict[str, Any]] = {
+    "all": {},
+    "a cause": {"cause": "session_expired"},
+    "a member": {"member": "C3"},
+    "a topic": {"topic": TOPIC},
+    "a partition of a member": {"member": "c1", "topic": TOPIC, "partition": 5},
+    "nobody's \\ topic": {"topic": "nobody's \\ topic"},
+}
+
+
 @pytest.mark.spark
 @pytest.mark.verify
-def test_they_say_the_same_of_all_groups(tables: Tables) -> None:
-    sql = fleet(WHOLE)
-    found = HistoryReader(tables.path).query(sql).to_pylist()
-    told = [(row["group_id"], row["rebalances"], row["total_ms"]) for row in found]
-    # Other tests may have written more groups, which have the same day.
-    days = sorted({group_id for group_id, _, _ in told} - {NIGHT})
-    assert days[:2] == ["group-a", "group-b"]
-    assert told == [(NIGHT, 4, 6_300), *((group_id, 3, 2_000) for group_id in days)]
-    assert [row[:3] for row in tables.ask_spark(sql)] == told
+@pytest.mark.parametrize("chosen", FLEETS.values(), ids=list(FLEETS))
+@pytest.mark.parametrize("period", [WHOLE, Period(time_of(7_000), time_of(26_000))])
+def test_they_say_the_same_of_all_groups(tables: Tables, chosen: dict[str, Any], period: Period) -> None:
+    sql = fleet(period, **chosen)
+    ours = [
+        tuple(it.replace(tzinfo=None) if hasattr(it, "tzinfo") else it for it in row.values())
+        for row in HistoryReader(tables.path).query(sql).to_pylist()
+    ]
+    assert ours == tables.ask_spark(sql)
+
+
+# -- all groups ------------------------------------------------------------------------------------------
+
+
+def overview(reader: HistoryReader, period: Period, *columns: str, **chosen: Any) -> list[tuple[Any, ...]]:
+    found = reader.query(fleet(period, **chosen)).to_pylist()
+    return [tuple(seconds(row[column]) for column in ("group_id", *columns)) for row in found]
+
+
+def test_which_groups_are_worst(reader: HistoryReader) -> None:
+    columns = ("rebalances", "last_cause", "not_stable_ms", "longest_ms", "last_move")
+    day = (3, "member_left", 2_000, 2_000, 20)
+    assert overview(reader, WHOLE, *columns) == [
+        # It has not been Stable since 25 s, and all that time counts.
+        (NIGHT, 4, "member_left", 6_300 + 35_000, 3_100, 25),
+        *((f"group-{letter}", *day) for letter in "abcd"),
+    ]
+
+
+def test_only_the_part_of_a_rebalance_in_the_period_counts(reader: HistoryReader) -> None:
+    # A rebalance lasts from 15 s to 18.1 s, and one from 10 s to 12.1 s.
+    columns = ("rebalances", "last_cause", "not_stable_ms", "not_stable_percent")
+    for since, until, expected in [
+        (16_000, 17_000, [(NIGHT, 0, "leader_rejoined", 1_000, 100.0)]),
+        (11_000, 16_000, [(NIGHT, 1, "leader_rejoined", 2_100, 42.0)]),
+    ]:
+        found = overview(reader, Period(time_of(since), time_of(until)), *columns)
+        assert [row for row in found if row[0] == NIGHT] == expected
+
+
+def test_all_groups_that_had_such_a_rebalance_member_or_topic(reader: HistoryReader) -> None:
+    days = [f"group-{letter}" for letter in "abcd"]
+
+    def found(**chosen: Any) -> list[str]:
+        return [group_id for (group_id,) in overview(reader, WHOLE, **chosen)]
+
+    assert found(cause="session_expired") == days
+    assert found(cause="leader_rejoined") == [NIGHT]
+    assert found(member="C3") == [NIGHT]
+    assert found(member="c2") == [NIGHT, *days]
+    assert found(topic=TOPIC, partition=5) == [NIGHT]
+    assert found(member="c2", cause="session_expired", topic=TOPIC) == days
+    assert found(topic="nobody's") == []
+
+
+def test_a_group_that_did_not_move_is_there_with_its_lag(tmp_path: Path) -> None:
+    write_plain_tables(tmp_path, lag=[*lag_rows("slow", (2, 10), (50, 30)), *lag_rows("gone", (59, 1))])
+    reader = HistoryReader(str(tmp_path))
+    columns = ("rebalances", "last_cause", "not_stable_ms", "records", "age_ms", "trend")
+    # Both topics count, and of them the newest measurement.
+    assert overview(reader, WHOLE, *columns) == [
+        ("slow", 0, None, 0, 60, 3_000, "growing"),
+        ("gone", 0, None, 0, 2, 100, "growing"),
+    ]
+    # A measurement of more than an hour before the end of the period says nothing of it.
+    assert overview(reader, Period(time_of(0), time_of(7_200_000))) == []
 
 
 # -- the questions ---------------------------------------------------------------------------------------

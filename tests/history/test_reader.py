@@ -156,8 +156,8 @@ def test_a_question_of_a_period_and_a_member(reader: HistoryReader) -> None:
 
 
 def test_the_groups_that_moved(reader: HistoryReader) -> None:
-    assert reader.fleet(**WHOLE).select(["group_id", "total_ms"]).to_pylist() == [
-        {"group_id": GROUP, "total_ms": 2_000}
+    assert reader.fleet(**WHOLE).select(["group_id", "not_stable_ms"]).to_pylist() == [
+        {"group_id": GROUP, "not_stable_ms": 2_000}
     ]
 
 

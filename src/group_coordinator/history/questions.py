@@ -15,6 +15,7 @@ from group_coordinator.history.errors import HistoryError
 __all__ = ["QUESTIONS", "About", "Period", "Question", "fleet", "question_called", "text", "time"]
 
 _DAY = timedelta(days=1)
+_HOUR = timedelta(hours=1)
 
 
 # -- words -----------------------------------------------------------------------------------------------
@@ -105,6 +106,7 @@ class About(NamedTuple):
         return topic + ("" if self.partition is None else f" AND partition = {self.partition}")
 
 
+_REBALANCING = "'PreparingRebalance', 'CompletingRebalance'"
 _ENDS = "to_state IN ('Stable', 'Empty') AND cause IS NOT NULL"
 """Whether a transition is the end of a rebalance. How long it took is not known of a group at the brokers."""
 
@@ -296,10 +298,74 @@ def question_called(name: str) -> Question:
     raise HistoryError(f"there is no question {name!r}: choose from {names}")
 
 
-def fleet(period: Period) -> str:
-    """All groups, those that were not Stable for longest first."""
+def fleet(
+    period: Period,
+    *,
+    cause: str | None = None,
+    member: str | None = None,
+    topic: str | None = None,
+    partition: int | None = None,
+) -> str:
+    """All groups that moved or were measured, the worst first.
+
+    Worst is the group that was not Stable for longest, then the one with most rebalances, then the one with
+    the oldest record left. The time in which a group was Empty does not count. `not_stable_ms` is null if the
+    length of a rebalance is not known. With `cause`, `member`, `topic` and `partition` it is groups that had
+    such a rebalance, such a member, or a member that owned that.
+    """
+    since_ms, until_ms = (round(each.timestamp() * 1_000) for each in period)
+    before = period._replace(since=period.since - _DAY)
+    measured = period._replace(since=max(period.since, period.until - _HOUR))
+    about = About("", period, member, topic, partition)
+    chosen = ""
+    if cause is not None:
+        of_cause = f"{period.has('at')} AND cause = {text(cause)}"
+        chosen += f"\n  AND it.group_id IN (SELECT group_id FROM transitions WHERE {of_cause})"
+    if member is not None:
+        of_member = f"{period.meets('since', 'until')}{about.of_member()}"
+        chosen += f"\n  AND it.group_id IN (SELECT group_id FROM membership WHERE {of_member})"
+    if topic is not None:
+        of_topic = f"{period.meets('since', 'until')}{about.of_partition()}"
+        chosen += f"\n  AND it.group_id IN (SELECT group_id FROM assignments WHERE {of_topic})"
     return f"""\
-SELECT group_id, count(CASE WHEN {_ENDS} THEN at END) AS rebalances, sum(rebalance_ms) AS total_ms,
-  max(rebalance_ms) AS longest_ms, max(at) AS last_move
-FROM transitions WHERE {period.has("at")}
-GROUP BY group_id ORDER BY total_ms DESC NULLS LAST, group_id"""
+WITH steps AS (
+  SELECT group_id, at, to_state, cause, rebalance_ms, {_millis("at")} AS at_ms,
+    lead({_millis("at")}) OVER (PARTITION BY group_id ORDER BY at, log_offset) AS next_ms,
+    row_number() OVER (PARTITION BY group_id, cause IS NULL ORDER BY at DESC, log_offset DESC) AS place
+  FROM transitions WHERE {before.has("at")}
+), moves AS (
+  SELECT *, at_ms >= {since_ms} AS is_in, CASE WHEN to_state IN ({_REBALANCING})
+    THEN greatest(least(coalesce(next_ms, {until_ms}), {until_ms}) - greatest(at_ms, {since_ms}), 0)
+    ELSE 0 END AS not_stable_ms
+  FROM steps
+), moved AS (
+  SELECT group_id, count(CASE WHEN is_in AND {_ENDS} THEN 1 END) AS rebalances,
+    max(CASE WHEN place = 1 AND (is_in OR not_stable_ms > 0) THEN cause END) AS last_cause,
+    CASE WHEN count(CASE WHEN is_in AND {_ENDS} AND rebalance_ms IS NULL THEN 1 END) = 0
+      THEN sum(not_stable_ms) END AS not_stable_ms,
+    max(CASE WHEN is_in THEN rebalance_ms END) AS longest_ms,
+    max(CASE WHEN is_in THEN at END) AS last_move
+  FROM moves GROUP BY group_id HAVING max(is_in OR not_stable_ms > 0)
+), newest AS (
+  SELECT group_id, max(at) AS newest_at FROM lag WHERE {measured.has("at")} GROUP BY group_id
+), lags AS (
+  SELECT lag.group_id, sum(records) AS records, max(age_ms) AS age_ms, max(trend) AS trend
+  FROM lag JOIN newest ON lag.group_id = newest.group_id AND lag.at = newest_at
+  WHERE {measured.has("at")} GROUP BY lag.group_id
+), it AS (
+  SELECT coalesce(moved.group_id, lags.group_id) AS group_id, coalesce(rebalances, 0) AS rebalances,
+    last_cause, CASE WHEN moved.group_id IS NULL THEN 0 ELSE not_stable_ms END AS not_stable_ms,
+    longest_ms, last_move, records, age_ms, trend
+  FROM moved FULL JOIN lags ON moved.group_id = lags.group_id
+)
+SELECT group_id, rebalances, last_cause, not_stable_ms,
+  round(100.0 * CAST(not_stable_ms AS DOUBLE) / {max(until_ms - since_ms, 1)}, 3) AS not_stable_percent,
+  longest_ms, last_move, records, age_ms, trend
+FROM it WHERE true{chosen}
+ORDER BY coalesce(not_stable_ms, 0) DESC, rebalances DESC, coalesce(age_ms, 0) DESC, group_id"""
+
+
+def _millis(column: str) -> str:
+    """A time as ms since 1970. As a number it is in seconds (Spark) or microseconds (DataFusion)."""
+    number, second = (f"CAST({it} AS DECIMAL(26, 6))" for it in (column, f"{column} + INTERVAL '1' SECOND"))
+    return f"CAST({number} * 1000 / ({second} - {number}) AS BIGINT)"

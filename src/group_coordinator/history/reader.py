@@ -120,9 +120,22 @@ class HistoryReader:
             raise HistoryError(f"the question {question!r} does not take {refused!r}")
         return self.query(asked.sql(about))
 
-    def fleet(self, since: datetime | None = None, until: datetime | None = None) -> pa.Table:
-        """Return a row for each group that moved in this time, the one that rebalanced longest first."""
-        return self.query(fleet(self._period(since, until, None)))
+    def fleet(
+        self,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        *,
+        cause: str | None = None,
+        member: str | None = None,
+        topic: str | None = None,
+    ) -> pa.Table:
+        """Return a row for each group that moved or was measured in this time, the worst first.
+
+        `cause`, `member` and `topic`: only groups that had such a rebalance, such a member, or a member that
+        owned something of that topic.
+        """
+        period = self._period(since, until, None)
+        return self.query(fleet(period, cause=cause, member=member, topic=topic))
 
     def _period(self, since: datetime | None, until: datetime | None, at: datetime | None) -> Period:
         if at is not None and (since or until):

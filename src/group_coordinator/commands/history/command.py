@@ -46,12 +46,20 @@ def _views(command: Callable[..., None]) -> Callable[..., None]:
 @click.command()
 @click.argument("group", required=False)
 @_views
-@click.option("--member", help="Show only this member: its member id, client id or instance id.")
+@click.option(
+    "--cause",
+    metavar="CAUSE",
+    help="Without a GROUP: show only groups that rebalanced for this cause, such as session_expired.",
+)
+@click.option(
+    "--member",
+    help="Show only this member: its member id, client id or instance id. Without a GROUP: groups with it.",
+)
 @click.option(
     "--partition",
     callback=parsed(parse_topic),
     metavar="TOPIC[:0]",
-    help="Show only this topic, unit of work, or partition.",
+    help="Show only this topic, unit of work, or partition. Without a GROUP: groups that owned it.",
 )
 @click.option(
     "--from",
@@ -100,6 +108,7 @@ def history(  # noqa: PLR0913 - one for each option
     group: str | None,
     of: str | None,
     views: str | None,
+    cause: str | None,
     member: str | None,
     partition: TopicArgument | None,
     since: datetime | None,
@@ -114,13 +123,16 @@ def history(  # noqa: PLR0913 - one for each option
 ) -> None:
     """Ask what happened to a group.
 
-    Without a GROUP it says which groups rebalance most. The answers come from the tables of
+    Without a GROUP it lists all groups, the worst first: not Stable for longest, then most rebalances, then
+    the oldest record that is left. The answers come from the tables of
     `group-coordinator write-history`. All times are UTC. Write a time as 2026-01-31T14:05, as 14:05 (today or
     yesterday), as now, or as 30m, 24h, 7d ago.
 
     \b
     Which groups rebalance most?
       group-coordinator history --from 7d
+    In which groups did sessions expire tonight?
+      group-coordinator history --cause session_expired --from 22:00 --to 06:00
     Why did it rebalance at 14:05?
       group-coordinator history orders --at 14:05
     Why were there so many rebalances last night?
@@ -154,7 +166,7 @@ def history(  # noqa: PLR0913 - one for each option
     from group_coordinator.history.reader import HistoryReader
 
     period = _period(since, until, moment, as_of or datetime.now(UTC))
-    narrowed = {"member": member, "partition": partition, "at": moment}
+    narrowed = {"cause": cause, "member": member, "partition": partition, "at": moment}
     if timeline is not None:
         _check_timeline(timeline, group, views or sql or any(narrowed.values()))
     query = _query(group, period, views, narrowed)
@@ -186,20 +198,27 @@ def _period(since: datetime | None, until: datetime | None, moment: datetime | N
 
 
 def _query(group: str | None, period: Period, view: str | None, narrowed: Mapping[str, Any]) -> str:
+    from group_coordinator.coordinator_state.events import RebalanceCause
     from group_coordinator.history.questions import About, fleet, question_called
 
-    if group is None:
-        if view or narrowed["member"] or narrowed["partition"]:
-            raise click.UsageError("name a group, or ask for all groups without other options")
-        return fleet(period)
-    name = view or ("assignments" if narrowed["partition"] else "rebalances")
-    question = question_called(name)
     topic, numbers = narrowed["partition"] or (None, None)
-    about = About(group, period, narrowed["member"], topic, numbers[0] if numbers else None)
-    if refused := question.refuses(about):
-        raise click.UsageError(f"--{refused} cannot be used with --{question.name}")
     if numbers and len(numbers) > 1:
         raise click.UsageError("--partition takes one partition")
+    partition = numbers[0] if numbers else None
+    member, cause = narrowed["member"], narrowed["cause"]
+    if group is None:
+        if view or narrowed["at"]:
+            raise click.UsageError("name a group, or ask for all groups without --at and questions")
+        if cause is not None and cause not in list(RebalanceCause):
+            raise click.UsageError(f"--cause must be one of {', '.join(RebalanceCause)}")
+        return fleet(period, cause=cause, member=member, topic=topic, partition=partition)
+    if cause is not None:
+        raise click.UsageError("--cause is for all groups: --causes shows those of a group")
+    name = view or ("assignments" if narrowed["partition"] else "rebalances")
+    question = question_called(name)
+    about = About(group, period, member, topic, partition)
+    if refused := question.refuses(about):
+        raise click.UsageError(f"--{refused} cannot be used with --{question.name}")
     return question.sql(about)
 
 
@@ -230,7 +249,8 @@ def _report(reader: HistoryReader, query: str, group: str | None, moment: dateti
     found = reader.query(query)
     headings = [name.replace("_", "-").upper() for name in found.column_names]
     rows = [tuple(map(_cell, row.values())) for row in found.to_pylist()]
-    report = Report([Table(as_wide_as_needed(headings), rows, apart=False, hidden=not rows)])
+    columns = tuple(each._replace(optional=True) for each in as_wide_as_needed(headings))
+    report = Report([Table(columns, rows, apart=False, hidden=not rows)])
     if not rows:
         why = _nothing(reader, group, moment)
         report.items.append(Note(why) if group in (None, *reader.groups()) else Failure(why))
@@ -243,7 +263,7 @@ def _report(reader: HistoryReader, query: str, group: str | None, moment: dateti
 def _nothing(reader: HistoryReader, group: str | None, moment: datetime | None = None) -> str:
     """Why there is nothing to see."""
     if group is None:
-        return "No group has moved in that time."
+        return "No such group has moved or was measured in that time."
     if group not in reader.groups():
         return f"The history knows no group '{group}'."
     if moment is not None:
