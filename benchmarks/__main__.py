@@ -338,12 +338,13 @@ def observe(*, rounds: int, groups: int, partitions: int, commits: int, keys: in
 @_rounds
 @click.option("--groups", default=10_000, show_default=True)
 @click.option("--members", default=10, show_default=True, help="Of each group.")
+@click.option("--events", default=100_000, show_default=True, help="Of all groups, in the last day.")
 @_json
-def page(*, rounds: int, groups: int, members: int, file: Path | None) -> None:
+def page(*, rounds: int, groups: int, members: int, events: int, file: Path | None) -> None:
     """Measure how long the page and its API take over many groups: seconds."""
     from benchmarks.page import Plan, run
 
-    run(Plan(rounds, groups, members), file)
+    run(Plan(rounds, groups, members, events), file)
 
 
 @main.command()

@@ -1,7 +1,7 @@
 """The page and its API over many groups, in this process: without Kafka, a network or a browser.
 
-All groups have a picture, and each a measurement of its lag. An answer is asked for through WSGI, as the
-server does, and read to its end; each kind once in each round, one after the other.
+All groups have a picture, a measurement of its lag, and events of rebalances over the last day. An answer is
+asked for through WSGI, as the server does, and read to its end. Each kind is asked once in each round.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from urllib.parse import urlencode
 import msgspec
 
 from benchmarks.report import medians_of, show, write
+from group_coordinator.client.assignors import to_assignment
 from group_coordinator.client.lag_log import MeasuredPartition, MeasuredTopic, Measurement
+from group_coordinator.coordinator_state.events import MemberRemoved, RebalanceCause, StateChanged
 from group_coordinator.coordinator_state.responses import GroupPicture, PicturedMember
 from group_coordinator.page.app import App
 from group_coordinator.page.lags import Measured
@@ -31,6 +33,9 @@ ASKED: Mapping[str, tuple[str, dict[str, Any]]] = {
     "the list": ("/", {}),
     "the list, by lag": ("/", {"sort": "records", "order": "desc"}),
     "the list, a member searched for": ("/", {"q": "worker-4711"}),
+    "the list, by cause": ("/", {"cause": "session_expired"}),
+    "the list, by a member of the last day": ("/", {"member": "worker-4711"}),
+    "the list, by topic": ("/", {"topic": "orders"}),
     "a group": ("/group", {"group_id": "group-00042"}),
     "API: 100 groups": ("/api/v1/groups", {}),
     "API: 1,000 groups": ("/api/v1/groups", {"limit": 1_000}),
@@ -44,6 +49,7 @@ class Plan(NamedTuple):
     rounds: int
     groups: int
     members: int
+    events: int
 
 
 class _Live(NamedTuple):
@@ -70,16 +76,19 @@ def run(plan: Plan, file: Path | None) -> None:
         memory.take_picture(picture.group_id.encode(), msgspec.json.encode(picture))
         measured = msgspec.json.encode(_measurement(picture.group_id, number))
         measurements.take(SimpleNamespace(value=measured))
+    for number in range(plan.events):
+        memory.take_event(number, _event(number, plan))
     filled_s = time.perf_counter() - begun
     app = App(Sides(Questions(Sources(_Live(memory, Pulse()), _Lags(), measurements=lambda: measurements))))
     rounds = [{name: _ask(app, *asked) for name, asked in ASKED.items()} for _ in range(plan.rounds)]
     figures = medians_of(rounds)
     show(
-        f"{plan.groups:,} groups of {plan.members} members, medians of {plan.rounds} rounds",
+        f"{plan.groups:,} groups of {plan.members} members, {plan.events:,} events, "
+        f"medians of {plan.rounds} rounds",
         ["answer", "ms", "kB"],
         [[name, f"{each['ms']:,.0f}", f"{each['kB']:,.0f}"] for name, each in figures.items()],
     )
-    show("To take them in", ["", "s"], [["pictures and measurements", f"{filled_s:.1f}"]])
+    show("To take them in", ["", "s"], [["pictures, measurements and events", f"{filled_s:.1f}"]])
     write(file, {"plan": plan._asdict(), "answers": figures, "filled_s": filled_s})
 
 
@@ -109,13 +118,42 @@ def _picture(number: int, members: int) -> GroupPicture:
                 client_id=f"worker-{number * members + each}",
                 client_host="10.0.0.7",
                 member_metadata=bytes(60),
-                member_assignment=b"",
+                member_assignment=to_assignment(("orders", 12 * each + it) for it in range(12)).encode(),
                 session_timeout_ms=45_000,
                 rebalance_timeout_ms=300_000,
             )
             for each in range(members)
         ],
         state_timestamp_ms=round(time.time() * 1_000) - 1_000 * number,
+    )
+
+
+def _event(number: int, plan: Plan) -> bytes:
+    """An event of the last day. Of a group a member goes, then come join phase, sync phase and end."""
+    round_, step = divmod(number // plan.groups, 4)
+    each = number % plan.groups
+    common: dict[str, Any] = {
+        "event_id": f"coordinator.requests-3-{number}-0",
+        "at_ms": round(time.time() * 1_000) - 80_000_000 + number * 80_000_000 // plan.events,
+        "group_id": f"group-{each:05}",
+        "generation_id": round_,
+    }
+    cause = RebalanceCause.SESSION_EXPIRED if (each + round_) % 3 else RebalanceCause.MEMBER_LEFT
+    if step == 0:
+        name = f"worker-{each * plan.members}"
+        return msgspec.json.encode(
+            MemberRemoved(**common, member_id=f"{name}-gone", client_id=name, reason="session_expired")
+        )
+    states = ["", "PreparingRebalance", "CompletingRebalance", "Stable"]
+    return msgspec.json.encode(
+        StateChanged(
+            **common,
+            from_=states[step - 1] or "Stable",
+            to=states[step],
+            reason="a reason of some length, with the id of a member in it",
+            cause=None if states[step] == "CompletingRebalance" else cause,
+            rebalance_ms=4_000 + each if step == 3 else None,
+        )
     )
 
 

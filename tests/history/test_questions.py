@@ -141,6 +141,14 @@ def test_a_group_that_did_not_move_is_there_with_its_lag(tmp_path: Path) -> None
         ("slow", 0, None, 0, 60, 3_000, "growing"),
         ("gone", 0, None, 0, 2, 100, "growing"),
     ]
+    # One that had members is there as well, although nothing happened to it.
+    write_plain_tables(tmp_path, events(a_night()))
+    later = Period(time_of(40_000), time_of(41_000))
+    found = overview(HistoryReader(str(tmp_path)), later, "rebalances", "not_stable_ms")
+    assert found == [("orders", 0, 1_000)]
+    later = Period(time_of(200_000_000), time_of(200_001_000))
+    found = overview(HistoryReader(str(tmp_path)), later, "rebalances", "not_stable_ms")
+    assert found == [("orders", 0, 0)]
     # A measurement of more than an hour before the end of the period says nothing of it.
     assert overview(reader, Period(time_of(0), time_of(7_200_000))) == []
 

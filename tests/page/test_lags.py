@@ -9,7 +9,7 @@ from kafka.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 from group_coordinator.client.admin import GroupListing
 from group_coordinator.client.descriptions import GroupDescription
-from group_coordinator.page import lags as module
+from group_coordinator.page import asking as module
 from group_coordinator.page.lags import Lags
 from tests.patience import PATIENCE_S, wait_for
 
@@ -81,7 +81,7 @@ def test_fresh_figures_are_not_asked_for_again_old_ones_are(monkeypatch: pytest.
     assert lags.newest() is first
     assert admin.questions == 1
 
-    monkeypatch.setattr(module, "FRESH_S", 0)
+    monkeypatch.setattr(lags._asking, "_fresh_s", 0)
     # The old figures are shown until the new ones are there.
     assert lags.newest() is not None
     wait_for(lambda: None if lags.newest() is first else lags.newest())
@@ -104,7 +104,7 @@ def test_only_so_many_wait_for_their_turn() -> None:
     for number in range(20):
         lags.newest(f"g{number}")
 
-    assert len(lags._asked) == 8
+    assert len(lags._asking._asked) == 8
     admin.may_answer.set()
 
 
@@ -116,8 +116,8 @@ def test_only_so_many_are_kept() -> None:
     for number in range(70):
         wait_for(lambda number=number: lags.newest(f"g{number}"))
 
-    assert len(lags._found) == 64
-    assert "g69" in lags._found
+    assert len(lags._asking._found) == 64
+    assert "g69" in lags._asking._found
 
 
 def test_a_caller_may_wait_for_the_figures_of_a_group() -> None:

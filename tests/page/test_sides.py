@@ -67,7 +67,7 @@ def words_of(get: Get, path: str, **query: Any) -> list[str]:
 
 
 def test_one_list_has_both_and_says_which_is_which(get: Get) -> None:
-    words = words_of(get, "/")
+    words = words_of(get, "/", sort="group_id")
     start = words.index("billing")
     assert words[start : start + 2] == ["billing", "coordinator"]
     assert words[words.index("orders") + 1] == "coordinator"
@@ -75,7 +75,7 @@ def test_one_list_has_both_and_says_which_is_which(get: Get) -> None:
     assert [it for it in words if it in ("coordinator 2", "brokers 2", "4 groups")] == [
         *("4 groups", "coordinator 2", "brokers 2")
     ]
-    links = Page(get("/").body).links
+    links = Page(get("/", sort="group_id").body).links
     assert [each for each in links if each.startswith("/group?")] == [
         "/group?group_id=billing&of=coordinator",
         "/group?group_id=billing&of=brokers",
@@ -94,7 +94,7 @@ def test_a_side_can_be_chosen_and_stays_chosen(get: Get) -> None:
 
 
 def test_the_coordinator_that_is_away_is_told_and_groups_at_the_brokers_go_on(get: Get) -> None:
-    words = words_of(get, "/")
+    words = words_of(get, "/", sort="group_id")
     assert [word for word in words if "no coordinator has run since" in word]
     # The time of groups of the coordinator stands still since then.
     billing = [at for at, word in enumerate(words) if word == "billing"]
@@ -164,6 +164,17 @@ def test_lag_that_is_asked_for_is_that_of_both() -> None:
     sides = side("coordinator", HERE, lambda _: None), side("brokers", THERE, lambda _: None)
     words = words_of(getter(App(Sides(*sides))), "/")
     assert "Lag: the coordinator and the brokers are being asked." in words
+
+
+def test_the_time_that_a_group_at_the_brokers_was_not_stable_is_never_said(ask: Ask, get: Get) -> None:
+    found = {(each["group_id"], each["of"]): each for each in ask("/groups")["groups"]}
+    billing = found["billing", "brokers"]
+    # There it would be in the events of this test, which are a coordinator's.
+    assert (billing["rebalances"], billing["not_stable_ms"], billing["not_stable_percent"]) == (8, None, None)
+    assert found["orders", "coordinator"]["not_stable_ms"] == 0
+    words = words_of(get, "/", of="brokers")
+    start = words.index("billing")
+    assert words[start + 6 : start + 9] == ["8", "unknown", "not synced"]
 
 
 def test_problems_of_both_are_told() -> None:

@@ -306,7 +306,7 @@ def fleet(
     topic: str | None = None,
     partition: int | None = None,
 ) -> str:
-    """All groups that moved or were measured, the worst first.
+    """All groups that moved, were measured or had members, the worst first.
 
     Worst is the group that was not Stable for longest, then the one with most rebalances, then the one with
     the oldest record left. The time in which a group was Empty does not count. `not_stable_ms` is null if the
@@ -352,11 +352,14 @@ WITH steps AS (
   SELECT lag.group_id, sum(records) AS records, max(age_ms) AS age_ms, max(trend) AS trend
   FROM lag JOIN newest ON lag.group_id = newest.group_id AND lag.at = newest_at
   WHERE {measured.has("at")} GROUP BY lag.group_id
+), ids AS (
+  SELECT group_id FROM moved UNION SELECT group_id FROM lags
+  UNION SELECT group_id FROM membership WHERE {period.meets("since", "until")}
 ), it AS (
-  SELECT coalesce(moved.group_id, lags.group_id) AS group_id, coalesce(rebalances, 0) AS rebalances,
-    last_cause, CASE WHEN moved.group_id IS NULL THEN 0 ELSE not_stable_ms END AS not_stable_ms,
+  SELECT ids.group_id, coalesce(rebalances, 0) AS rebalances, last_cause,
+    CASE WHEN moved.group_id IS NULL THEN 0 ELSE not_stable_ms END AS not_stable_ms,
     longest_ms, last_move, records, age_ms, trend
-  FROM moved FULL JOIN lags ON moved.group_id = lags.group_id
+  FROM ids LEFT JOIN moved ON moved.group_id = ids.group_id LEFT JOIN lags ON lags.group_id = ids.group_id
 )
 SELECT group_id, rebalances, last_cause, not_stable_ms,
   round(100.0 * CAST(not_stable_ms AS DOUBLE) / {max(until_ms - since_ms, 1)}, 3) AS not_stable_percent,

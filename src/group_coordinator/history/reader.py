@@ -129,7 +129,7 @@ class HistoryReader:
         member: str | None = None,
         topic: str | None = None,
     ) -> pa.Table:
-        """Return a row for each group that moved or was measured in this time, the worst first.
+        """Return a row for each group that there was in this time, the worst first.
 
         `cause`, `member` and `topic`: only groups that had such a rebalance, such a member, or a member that
         owned something of that topic.

@@ -16,6 +16,7 @@ from group_coordinator.history.story import LagPoint
 
 __all__ = [
     "Asked",
+    "Counted",
     "Events",
     "Group",
     "GroupLag",
@@ -101,7 +102,12 @@ class Lag(msgspec.Struct, frozen=True):
 
 
 class GroupLine(msgspec.Struct, frozen=True):
-    """A group in a list. `members`: how many there are. `lag`: null if it is not known."""
+    """A group in a list. `members`: how many there are. `lag`: null if it is not known.
+
+    `rebalances`, `last_cause` and `not_stable_ms` are those since `counted.since_ms` of the list. The time in
+    which a group was Empty does not count. `not_stable_ms`, and its share of that time in percent, are null
+    if they are not known, as of groups at the brokers.
+    """
 
     group_id: str
     of: Side
@@ -109,7 +115,18 @@ class GroupLine(msgspec.Struct, frozen=True):
     state_timestamp_ms: int
     generation_id: int
     members: int
+    rebalances: int
+    last_cause: str | None
+    not_stable_ms: int | None
+    not_stable_percent: float | None
     lag: Lag | None
+
+
+class Counted(msgspec.Struct, frozen=True):
+    """The time since which rebalances count, a day at most. `problem`: why the history does not tell more."""
+
+    since_ms: int
+    problem: str | None
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -131,6 +148,7 @@ class Groups(msgspec.Struct, frozen=True):
     groups: list[GroupLine]
     next_offset: int | None
     lag_asked: Asked | None
+    counted: Counted
 
     @property
     def totals(self) -> Totals:

@@ -6,13 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from group_coordinator.client.lag_log import in_words
+from group_coordinator.coordinator_state.events import RebalanceCause
 from group_coordinator.history.rows import time_of
 from group_coordinator.history.story import LagPoint
-from group_coordinator.history.timeline.text import counted
-from group_coordinator.page.answers import Asked, GroupLine, Groups, HistoryGroups, Totals
+from group_coordinator.history.timeline.text import cause_in_words, counted, span_of_time
+from group_coordinator.page.answers import Asked, Counted, GroupLine, Groups, HistoryGroups, Totals
 from group_coordinator.page.html import (
     Column,
     address,
+    choice,
     field,
     link,
     more,
@@ -22,11 +24,12 @@ from group_coordinator.page.html import (
     said,
     state,
     table,
+    utc,
 )
 from group_coordinator.page.queries import GroupsQuery, HistoryGroupsQuery
 from group_coordinator.page.sides import Sides
 
-__all__ = ["age_in_words", "fresh", "groups_part", "history_part", "lag_note", "search"]
+__all__ = ["age_in_words", "fresh", "groups_form", "groups_part", "history_part", "lag_note", "search"]
 
 _COLUMNS = (
     # Each with what it is sorted by, and the order that is looked at first.
@@ -35,6 +38,9 @@ _COLUMNS = (
     (Column("for", is_number=True, is_extra=True), "state_timestamp_ms", "asc"),
     (Column("generation", is_number=True, is_extra=True), "generation_id", "desc"),
     (Column("members", is_number=True), "members", "desc"),
+    (Column("rebalances", is_number=True), "rebalances", "desc"),
+    (Column("not Stable", is_number=True), "worst", "desc"),
+    (Column("last cause", is_extra=True), "last_cause", "asc"),
     (Column("lag", is_number=True), "records", "desc"),
     (Column("lag in time", is_number=True), "age_ms", "desc"),
     (Column("trend", is_extra=True), "", ""),
@@ -54,18 +60,33 @@ _LISTED = {
     "both": "group-coordinator groups --list and kafka-consumer-groups.sh --list have them all",
 }
 _FULL = {"asc": "ascending", "desc": "descending"}
+_LEAST_PERCENT = 0.1
 _LINE_WIDTH, _LINE_HEIGHT, _LINE_POINTS = 96, 18, 32
 
 
-def search(text: str, path: str, label: str, **others: str) -> str:
-    """A form to choose groups; what else was chosen stays."""
+def search(text: str, path: str, label: str, fields: str = "", **others: str) -> str:
+    """A form to choose groups; what else was chosen stays. `fields`: more of them, as HTML."""
     kept = "".join(
         f'<input type="hidden" name="{name}" value="{said(each)}">' for name, each in others.items() if each
     )
     return (
-        f'<form action="{path}" method="get" role="search" class="search">{field(label, "q", text)}{kept}'
-        "<button>Search</button></form>\n"
+        f'<form action="{path}" method="get" role="search" class="search">{field(label, "q", text)}'
+        f"{fields}{kept}<button>Search</button></form>\n"
     )
+
+
+def groups_form(query: GroupsQuery) -> str:
+    """The form to choose groups of the list. Fields that are seldom needed are folded."""
+    causes = {"": "any", **{each.value: cause_in_words(each) for each in RebalanceCause}}
+    fields = (
+        choice("Rebalanced in the last day because", "cause", query.cause or "", causes)
+        + field("With member", "member", query.member)
+        + field("With topic", "topic", query.topic)
+    )
+    is_open = " open" if query.cause or query.member or query.topic else ""
+    folded = f'<details class="choice"{is_open}><summary>More</summary><div>{fields}</div></details>'
+    kept = {name: it for name, it in _chosen(query).items() if name in ("state", "of", "sort", "order")}
+    return search(query.q, "/", "Group or member", folded, **kept)
 
 
 def groups_part(found: Groups, query: GroupsQuery, sides: Sides) -> str:
@@ -90,7 +111,16 @@ def groups_part(found: Groups, query: GroupsQuery, sides: Sides) -> str:
             f"{_LISTED[of]}."
         )
     lines += _how_lag_is_known(found.groups, found.lag_asked, as_of, of)
+    lines += _since(found.counted)
     return part(lines, fresh(status.problem, as_of))
+
+
+def _since(counted: Counted) -> str:
+    """The time since which rebalances count, and why it is not a day."""
+    told = f"Rebalances, and the time not Stable, count since {utc(time_of(counted.since_ms))} UTC"
+    if counted.problem is None:
+        return note(f"{told}.")
+    return note(f"{told}, because the history cannot be read: {counted.problem}", "bad")
 
 
 def fresh(problem: str | None, as_of: datetime) -> str:
@@ -101,7 +131,7 @@ def fresh(problem: str | None, as_of: datetime) -> str:
 def _nothing(found: Groups, query: GroupsQuery, of: str) -> str:
     if found.matching:
         return more("/", query.offset, 0, found.matching, query.limit, **_chosen(query))
-    if query.q or query.state or query.of:
+    if query.q or query.state or query.of or query.cause or query.member or query.topic:
         return note(
             "There is no such group now. Shorten the search, which looks at ids of groups, and at the ids, "
             "clients, instances and hosts of members; or look for it in the history."
@@ -116,8 +146,17 @@ def _nothing(found: Groups, query: GroupsQuery, of: str) -> str:
 
 def _chosen(query: GroupsQuery) -> dict[str, str]:
     """What was chosen, as far as it is not what everybody gets."""
-    given = {"q": query.q, "state": query.state, "of": query.of, "sort": query.sort, "order": query.order}
-    usual = {"sort": "group_id", "order": "asc"}
+    given = {
+        "q": query.q,
+        "state": query.state,
+        "of": query.of,
+        "cause": query.cause,
+        "member": query.member,
+        "topic": query.topic,
+        "sort": query.sort,
+        "order": query.order,
+    }
+    usual = {"sort": "worst", "order": "desc" if query.sort == "worst" else None}
     return {name: value for name, value in given.items() if value and value != usual.get(name)}
 
 
@@ -147,9 +186,9 @@ def _column(column: Column, sort: str, first: str, query: GroupsQuery) -> Column
     if not sort:
         return column
     is_sorted = query.sort == sort
-    order = first if not is_sorted else {"asc": "desc", "desc": "asc"}[query.order]
+    order = first if not is_sorted else {"asc": "desc", "desc": "asc"}[query.direction]
     url = address("/", **_chosen(query) | {"sort": sort, "order": order})
-    return column._replace(sort=url, sorted_by=_FULL[query.order] if is_sorted else "")
+    return column._replace(sort=url, sorted_by=_FULL[query.direction] if is_sorted else "")
 
 
 def _row(each: GroupLine, asked: Asked | None, sides: Sides) -> Iterable[str]:
@@ -161,6 +200,9 @@ def _row(each: GroupLine, asked: Asked | None, sides: Sides) -> Iterable[str]:
     yield rounded(side.as_of() - time_of(each.state_timestamp_ms))
     yield f"{each.generation_id:,}"
     yield f"{each.members:,}"
+    yield f"{each.rebalances:,}"
+    yield _not_stable(each)
+    yield "" if each.last_cause is None else said(cause_in_words(each.last_cause))
     lag = each.lag
     if lag is None:
         yield said("", "…" if asked is None else "unknown")
@@ -175,6 +217,17 @@ def _row(each: GroupLine, asked: Asked | None, sides: Sides) -> Iterable[str]:
     yield age_in_words(lag.age_ms, at_least=lag.at_least)
     where_it_goes = in_words(lag.trend or "", lag.clear_in_ms, lag.lost_records, lag.lost_in_ms)
     yield f"{_line(side.points(each.group_id))}{said(where_it_goes)}"
+
+
+def _not_stable(each: GroupLine) -> str:
+    """The time that a group was not Stable, and its share; nothing if there was none."""
+    if each.not_stable_ms is None or each.not_stable_percent is None:
+        return said("", "unknown") if each.rebalances else ""
+    if not each.not_stable_ms:
+        return ""
+    percent = each.not_stable_percent
+    share = f"{percent:.1f} %" if percent >= _LEAST_PERCENT else f"< {_LEAST_PERCENT} %"
+    return f"{said(span_of_time(timedelta(milliseconds=each.not_stable_ms)))} · {said(share)}"
 
 
 def _line(points: Sequence[LagPoint]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 from urllib.parse import urlencode
@@ -14,6 +14,7 @@ __all__ = [
     "AT",
     "Column",
     "address",
+    "choice",
     "field",
     "link",
     "more",
@@ -112,7 +113,13 @@ def scrolled(body: str, what: str, kind: str = "scroll") -> str:
 
 
 def table(columns: Sequence[Column], rows: Iterable[Sequence[str]], name: str, what: str) -> str:
-    """A table; the cells are HTML. `what`: what it shows, for people who do not see it."""
+    """A table; the cells are HTML. `what`: what it shows, for people who do not see it.
+
+    A column without anything in it is left out.
+    """
+    every = list(rows)
+    kept = [at for at in range(len(columns)) if any(row[at] for row in every)]
+    columns, rows = [columns[at] for at in kept], ([row[at] for at in kept] for row in every)
     kinds = [_class("n" * each.is_number, "x" * each.is_extra) for each in columns]
     head = "".join(_heading(each, kind) for each, kind in zip(columns, kinds, strict=True))
     body = "".join(
@@ -144,6 +151,15 @@ def field(label: str, name: str, value: str, kind: str = "search", others: str =
         f'<label>{said(label)} <input type="{kind}" name="{name}" value="{escape(value)}" {others}'
         'autocomplete="off" spellcheck="false"></label>'
     )
+
+
+def choice(label: str, name: str, value: str, options: Mapping[str, str]) -> str:
+    """A field of a form that takes one of several values, with its label."""
+    told = "".join(
+        f'<option value="{escape(each)}"{" selected" if each == value else ""}>{said(text)}</option>'
+        for each, text in options.items()
+    )
+    return f'<label>{said(label)} <select name="{name}">{told}</select></label>'
 
 
 def more(path: str, offset: int, shown: int, matching: int, limit: int, **query: object) -> str:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
-import time
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -18,6 +15,7 @@ from group_coordinator.client.channel import MissingTopicError
 from group_coordinator.client.descriptions import GroupDescription
 from group_coordinator.client.messages import message_of
 from group_coordinator.client.progress import AsksLogs, Progress, measured
+from group_coordinator.page.asking import Asking
 
 __all__ = ["Lags", "Measured"]
 
@@ -25,11 +23,6 @@ log = logging.getLogger(__name__)
 
 FRESH_S = 15.0
 """As long as that nobody is asked again."""
-_PATIENCE_S = 60.0
-"""Nobody waits longer for figures: all that wait their turn have them by then, or are told of a problem."""
-_KEPT = 64
-_MOST_ASKED = 8
-"""Measurements that wait for their turn. A caller beyond that limit asks again at its next look."""
 
 
 class _Named(Protocol):
@@ -68,64 +61,22 @@ class Measured:
 
 
 class Lags:
-    """Measures in threads of its own, one at a time, and only while somebody looks.
-
-    `connect` makes the client to ask with. Nobody waits for a measurement, not even who ends the process.
-    """
+    """Measures while somebody looks. `connect` makes the client to ask with. See `Asking`."""
 
     def __init__(self, connect: Callable[[], AsksGroups]) -> None:
         self._connect = connect
-        self._lock = threading.Lock()
-        self._answered = threading.Condition(self._lock)
-        self._turn = threading.Lock()
-        self._found: OrderedDict[str | None, tuple[float, Measured]] = OrderedDict()
-        self._asked: set[str | None] = set()
+        self._asking: Asking[str | None, Measured] = Asking(self._measure, "ui-lags", FRESH_S)
 
     def newest(self, group_id: str | None = None) -> Measured | None:
         """The newest figures of a group, or of all. If they are old, or None, newer ones are on their way."""
-        with self._lock:
-            taken, measured = self._found.get(group_id, (None, None))
-            is_old = taken is None or time.monotonic() - taken > FRESH_S
-            if is_old:
-                self._begin(group_id)
-        return measured
+        return self._asking.newest(group_id)
 
     def ask(self, group_id: str) -> Measured | None:
         """Figures of a group that are not old. Waits for them; None if too many others are asked for."""
-        deadline = time.monotonic() + _PATIENCE_S
-        with self._answered:
-            while (left := deadline - time.monotonic()) > 0:
-                taken, measured = self._found.get(group_id, (None, None))
-                if taken is not None and time.monotonic() - taken <= FRESH_S:
-                    return measured
-                if not self._begin(group_id):
-                    return None
-                self._answered.wait(left)
-        return None
+        return self._asking.wait(group_id)
 
-    def _begin(self, group_id: str | None) -> bool:
-        """Begin to measure, if nobody has; False if too many others wait."""
-        if group_id in self._asked:
-            return True
-        if len(self._asked) >= _MOST_ASKED:
-            return False
-        self._asked.add(group_id)
-        threading.Thread(target=self._measure, args=(group_id,), name="ui-lags", daemon=True).start()
-        return True
-
-    def _measure(self, group_id: str | None) -> None:
-        try:
-            with self._turn:
-                measured = self._asked_for(None if group_id is None else [group_id])
-            with self._lock:
-                self._found[group_id] = (time.monotonic(), measured)
-                self._found.move_to_end(group_id)
-                while len(self._found) > _KEPT:
-                    self._found.popitem(last=False)
-        finally:
-            with self._answered:
-                self._asked.discard(group_id)
-                self._answered.notify_all()
+    def _measure(self, group_id: str | None) -> Measured:
+        return self._asked_for(None if group_id is None else [group_id])
 
     def _asked_for(self, group_ids: Collection[str] | None) -> Measured:
         try:

@@ -94,13 +94,14 @@ class Live:
         config = {"bootstrap_timeout_ms": _BOOTSTRAP_MS, **self._client_config, **WITHOUT_GROUP}
         with closing(KafkaConsumer(**config)) as consumer:
             self.has_connected = True
-            partitions = self._assign(consumer)
+            begin_ms = round((time.time() - self._back.total_seconds()) * 1_000)
+            partitions = self._assign(consumer, begin_ms)
             if partitions is None:
                 self._stopping.wait(_AGAIN_S)
                 return
             ends = ends_of(consumer, partitions)
             # Others go on with what was known before until as much is known again.
-            memory = Memory(self._limits)
+            memory = Memory(self._limits, begin_ms)
             heard_s = time.monotonic()
             while not self._stopping.is_set():
                 for partition, records in consumer.poll(timeout_ms=_POLL_MS).items():
@@ -123,8 +124,8 @@ class Live:
                     ends_of(consumer, partitions, _BOOTSTRAP_MS)
                     heard_s = time.monotonic()
 
-    def _assign(self, consumer: KafkaConsumer) -> list[TopicPartition] | None:
-        """Begin with all pictures, and with the events of the last hours; None if a topic is not there."""
+    def _assign(self, consumer: KafkaConsumer, begin_ms: int) -> list[TopicPartition] | None:
+        """Begin with all pictures, and with the events since `begin_ms`; None if a topic is not there."""
         found: dict[str, list[TopicPartition]] = {}
         for topic in (self._groups_topic, self._events_topic):
             numbers = consumer.partitions_for_topic(topic)
@@ -140,7 +141,6 @@ class Live:
         begins = begins_of(consumer, [*pictures, *clock])
         for partition in pictures:
             consumer.seek(partition, begins[partition])
-        begin_ms = round((time.time() - self._back.total_seconds()) * 1_000)
         for partition, begin in offsets_since(consumer, ends_of(consumer, events), begin_ms).items():
             consumer.seek(partition, begin)
         if clock:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from itertools import chain
 from typing import Any, NamedTuple
@@ -20,6 +20,7 @@ from group_coordinator.coordinator_state.responses import GroupPicture
 from group_coordinator.history.rows import GenerationMember, Transition, read_event, time_of
 from group_coordinator.history.spans import Assignment, Membership
 from group_coordinator.history.story import Story
+from group_coordinator.page.recent import Move, Rebalances, Recent
 
 __all__ = ["LIMITS", "Kept", "Limits", "Listed", "Memory"]
 
@@ -58,15 +59,22 @@ class Listed(NamedTuple):
 
 
 class _Name(msgspec.Struct):
-    """The names of a member."""
+    """The names of a member, in a picture or in an event."""
 
-    member_id: str
-    client_id: str
-    client_host: str
+    member_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
     group_instance_id: str | None = None
+    replaced_by: str | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """The names by which it is known, without its host's."""
+        names = (self.member_id, self.client_id, self.group_instance_id, self.replaced_by)
+        return [each for each in names if each]
 
     def __iter__(self) -> Iterator[str]:
-        yield from (self.member_id, self.client_id, self.client_host, self.group_instance_id or "")
+        yield from (*self.names, self.client_host)
 
 
 class _Named(msgspec.Struct):
@@ -144,9 +152,12 @@ class _Newest:
 
 
 class Memory:
-    """The newest picture of each group, and its newest events. For use by several threads."""
+    """The newest picture of each group, and its newest events. For use by several threads.
 
-    def __init__(self, limits: Limits = LIMITS) -> None:
+    `begin_ms`: the time from which on it is given all events.
+    """
+
+    def __init__(self, limits: Limits = LIMITS, begin_ms: int = 0) -> None:
         self._limits = limits
         self._lock = threading.Lock()
         self._pictures: OrderedDict[str, tuple[Listed, bytes]] = OrderedDict()
@@ -154,6 +165,8 @@ class Memory:
         self._places = Newest()
         self._events = _Newest(limits.events, limits.events_of_group, limits.count_of_group)
         self._resets = _Newest(limits.resets, limits.resets_of_group, limits.count_of_resets)
+        self._rebalances = Rebalances(begin_ms)
+        self._topics: dict[str, tuple[bytes, frozenset[str]]] = {}
         self.has_forgotten = False
         """Whether there was no room for the pictures of some groups."""
 
@@ -199,6 +212,8 @@ class Memory:
         with self._lock:
             events = self._resets if is_of_offsets else self._events
             events.take(tag.group_id, Kept(log_offset, tag.event_id, tag.at_ms, value))
+            if tag.event == "state_changed" and (move := _moves.read_or_none(value)) is not None:
+                self._rebalances.take(move)
 
     # -- what is known -----------------------------------------------------------------------------------
 
@@ -217,8 +232,50 @@ class Memory:
         return {
             group_id
             for group_id, body in kept
-            if text in group_id or (needle in body and any(text in name for name in _names_in(body)))
+            if text in group_id
+            or (needle in body and any(text in name for name in chain(*_members_in(body))))
         }
+
+    def with_member(self, name: str, since_ms: int) -> set[str]:
+        """The ids of groups with a member of this id, client id or instance id, now or in a kept event."""
+        needle = msgspec.json.encode(name)
+        with self._lock:
+            pictures = [(each, body) for each, (_, body) in self._pictures.items() if needle in body]
+            events = [
+                (group_id, each.body)
+                for group_id, of_group in self._events.groups.items()
+                for each in of_group.kept
+                if each.at_ms >= since_ms and needle in each.body
+            ]
+        found = {each for each, body in pictures if any(name in it.names for it in _members_in(body))}
+        named = ((each, _names.read_or_none(body)) for each, body in events if each not in found)
+        return found | {each for each, member in named if member is not None and name in member.names}
+
+    def owning(self, topic: str) -> set[str]:
+        """The ids of groups with a member that owns something of this topic now."""
+        with self._lock:
+            kept = {each: body for each, (_, body) in self._pictures.items()}
+        # To read what thousands of members own takes a while, so it is read once.
+        self._topics = {
+            each: it if (it := self._topics.get(each)) is not None and it[0] is body else (body, _owned(body))
+            for each, body in kept.items()
+        }
+        return {each for each, (_, topics) in self._topics.items() if topic in topics}
+
+    def begin_ms(self) -> int:
+        """The time since when all rebalances are known."""
+        with self._lock:
+            return self._rebalances.begin_ms
+
+    def recent(self, groups: Mapping[str, int | None], since_ms: int, until_ms: int) -> dict[str, Recent]:
+        """The rebalances of groups in a time. `groups`: since when their pictures say that they rebalance."""
+        with self._lock:
+            return {each: self._rebalances.of(each, since_ms, until_ms, it) for each, it in groups.items()}
+
+    def caused_by(self, cause: str, since_ms: int) -> set[str]:
+        """The ids of groups that had a rebalance for this cause."""
+        with self._lock:
+            return self._rebalances.caused_by(cause, since_ms)
 
     def picture(self, group_id: str) -> GroupPicture | None:
         """The newest picture of a group."""
@@ -245,16 +302,29 @@ class Memory:
         return story if picture is None else _completed(story, picture)
 
 
-_names = ForeignJson[_Named](_Named)
+_named = ForeignJson[_Named](_Named)
+_names = ForeignJson[_Name](_Name)
+_moves = ForeignJson[Move](Move)
 _tags = Records[_Tag](_Tag, "event")
 _pictures = ForeignJson[GroupPicture](GroupPicture)
 _records = Records[GroupPicture](GroupPicture, "picture of a group")
 
 
-def _names_in(body: bytes) -> Iterator[str]:
+def _members_in(body: bytes) -> list[_Name]:
     """The names of the members in a picture."""
-    named = _names.read_or_none(body)
-    return iter(()) if named is None else chain.from_iterable(named.members)
+    named = _named.read_or_none(body)
+    return [] if named is None else named.members
+
+
+def _owned(body: bytes) -> frozenset[str]:
+    """The topics of which members own something, in a picture. What cannot be read is left out."""
+    picture = _pictures.read_or_none(body)
+    if picture is None:
+        return frozenset()
+    assigned = (
+        assigned_partitions(picture.protocol_type or "", it.member_assignment) for it in picture.members
+    )
+    return frozenset(each.topic for partitions in assigned for each in partitions or ())
 
 
 def _completed(story: Story, picture: GroupPicture) -> Story:

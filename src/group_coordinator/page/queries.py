@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from group_coordinator.coordinator_state.events import RebalanceCause
 from group_coordinator.page.answers import Side
 from group_coordinator.page.web import Time
 
@@ -49,27 +50,60 @@ class SideQuery(msgspec.Struct, frozen=True):
 
 
 class GroupsQuery(msgspec.Struct, frozen=True):
-    """A choice of groups, and their order. Groups whose lag is not known come last in any order."""
+    """A choice of groups, and their order. Groups of which a value is not known come last in any order.
+
+    The worst group was not Stable for longest in the last day. Then it has most rebalances, and then the
+    oldest record left.
+    """
 
     q: Search = ""
     state: Annotated[str, msgspec.Meta(description="Only groups in this state, such as Stable.")] = ""
     of: Annotated[Side | None, msgspec.Meta(description="Only groups of this side.")] = None
+    cause: Annotated[
+        RebalanceCause | None,
+        msgspec.Meta(description="Only groups that had a rebalance for this cause in the last day."),
+    ] = None
+    member: Annotated[
+        str,
+        msgspec.Meta(
+            description="Only groups that have this member, or had it in the last day: its member id, client "
+            "id or instance id."
+        ),
+    ] = ""
+    topic: Annotated[
+        str,
+        msgspec.Meta(
+            description="Only groups that own a partition of this topic, or this unit of work. The history "
+            "adds those that did in the last day."
+        ),
+    ] = ""
     sort: Annotated[
         Literal[
+            "worst",
             "group_id",
             "of",
             "state",
             "generation_id",
             "members",
+            "rebalances",
+            "last_cause",
             "records",
             "age_ms",
             "state_timestamp_ms",
         ],
         msgspec.Meta(description="The order; records and age_ms are those of the lag."),
-    ] = "group_id"
-    order: Literal["asc", "desc"] = "asc"
+    ] = "worst"
+    order: Annotated[
+        Literal["asc", "desc"] | None,
+        msgspec.Meta(description="If it is not given, worst is desc, and all others are asc."),
+    ] = None
     offset: Offset = 0
     limit: Limit = 100
+
+    @property
+    def direction(self) -> Literal["asc", "desc"]:
+        """The order, also if it is not given."""
+        return self.order or ("desc" if self.sort == "worst" else "asc")
 
 
 class GroupQuery(msgspec.Struct, frozen=True):

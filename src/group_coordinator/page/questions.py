@@ -26,6 +26,7 @@ from group_coordinator.history.questions import About, Period, question_called
 from group_coordinator.history.story import LagPoint, Story
 from group_coordinator.page.answers import (
     Asked,
+    Counted,
     Events,
     Group,
     GroupLag,
@@ -42,6 +43,7 @@ from group_coordinator.page.answers import (
 from group_coordinator.page.lags import Measured
 from group_coordinator.page.measurements import Measurements
 from group_coordinator.page.memory import Kept, Listed, Memory
+from group_coordinator.page.overview import Fleet, LastDay, Overview
 from group_coordinator.page.pulse import Pulse
 from group_coordinator.page.queries import (
     EventsQuery,
@@ -105,7 +107,7 @@ class Lags(Protocol):
         """Figures of a group that are not old. Waits for them; None if too many others do."""
 
 
-class Past(Protocol):
+class Past(Fleet, Protocol):
     """The past, as `HistoryReader` has it. Raises `HistoryError`."""
 
     def groups(self) -> list[str]:
@@ -145,6 +147,7 @@ class Found(NamedTuple):
     status: Status
     are_asked: bool
     asked: Asked | None
+    counted: Counted
 
 
 class Questions:
@@ -159,6 +162,7 @@ class Questions:
         self.now = clock
         # Tables are read by all cores at once: two at a time are enough.
         self._reading = threading.Semaphore(2)
+        self._overview = Overview(sources.past, clock)
 
     @property
     def bootstrap_servers(self) -> str:
@@ -178,20 +182,17 @@ class Questions:
         listed = memory.groups()
         lags, are_asked, asked = self._lags_of(listed)
         named = memory.named(query.q) if query.q else None
+        day = self._overview.of(memory, listed, self.as_of(), query)
+        until_ms = _ms(self.as_of())
         lines = [
-            GroupLine(
-                each.group_id,
-                self.of,
-                each.state,
-                _ms(each.since),
-                each.generation_id,
-                each.members,
-                lags.get(each.group_id),
-            )
+            _line(each, self.of, lags.get(each.group_id), day, until_ms)
             for each in listed
-            if (named is None or each.group_id in named) and query.state in ("", each.state)
+            if (named is None or each.group_id in named)
+            and (day.chosen is None or each.group_id in day.chosen)
+            and query.state in ("", each.state)
         ]
-        return Found(lines, self._status(listed, lags), are_asked, asked)
+        counted = Counted(day.since_ms, day.problem)
+        return Found(lines, self._status(listed, lags), are_asked, asked, counted)
 
     def group(self, group_id: str) -> Group:
         """A group as it is."""
@@ -398,16 +399,39 @@ def owned_by(picture: GroupPicture) -> dict[str, list[tuple[str, int]] | None]:
     }
 
 
+def _line(listed: Listed, of: Side, lag: Lag | None, day: LastDay, until_ms: int) -> GroupLine:
+    recent = day.groups[listed.group_id]
+    # Nobody writes down when a rebalance at the brokers begins, so one may last that nobody knows of.
+    not_stable_ms = None if of == "brokers" else recent.not_stable_ms
+    all_ms = max(1, until_ms - day.since_ms)
+    return GroupLine(
+        listed.group_id,
+        of,
+        listed.state,
+        _ms(listed.since),
+        listed.generation_id,
+        listed.members,
+        recent.rebalances,
+        recent.last_cause,
+        not_stable_ms,
+        None if not_stable_ms is None else round(min(100.0, 100 * not_stable_ms / all_ms), 3),
+        lag,
+    )
+
+
 def in_order(lines: list[GroupLine], query: GroupsQuery) -> list[GroupLine]:
     """Sort lines, those that are equal by their ids; those of which it is not known come last."""
 
     def value(line: GroupLine) -> Any:
+        if query.sort == "worst":
+            age_ms = 0 if line.lag is None else line.lag.age_ms or 0
+            return line.not_stable_ms or 0, line.rebalances, age_ms
         if query.sort in ("records", "age_ms"):
             return None if line.lag is None else getattr(line.lag, query.sort)
         return getattr(line, query.sort)
 
     known = sorted((each for each in lines if value(each) is not None), key=lambda it: it.group_id)
-    known.sort(key=value, reverse=query.order == "desc")
+    known.sort(key=value, reverse=query.direction == "desc")
     return known + [each for each in lines if value(each) is None]
 
 

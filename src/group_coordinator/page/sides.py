@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import reduce
 from operator import add
 
-from group_coordinator.page.answers import Asked, Groups, Side, Status, Totals
+from group_coordinator.page.answers import Asked, Counted, Groups, Side, Status, Totals
 from group_coordinator.page.queries import GroupsQuery
 from group_coordinator.page.questions import Found, Questions, in_order, some
 from group_coordinator.page.web import NotFoundError
@@ -62,7 +62,7 @@ class Sides:
         lines = [line for each in found for line in each.lines if query.of in (None, line.of)]
         shown, following = some(in_order(lines, query), query.offset, query.limit)
         status = _together([each.status for each in found])
-        return Groups(status, len(lines), shown, following, _asked(found))
+        return Groups(status, len(lines), shown, following, _asked(found), _counted(found))
 
 
 def _together(of_sides: list[Status]) -> Status:
@@ -100,3 +100,9 @@ def _asked(found: list[Found]) -> Asked | None:
     if len(known) < len(asked) or not known:
         return None
     return min(known, key=lambda each: (each.problem is None, each.at_ms))
+
+
+def _counted(found: list[Found]) -> Counted:
+    """The time since which rebalances of all sides count, and what is wrong with one."""
+    problems = [each.counted.problem for each in found if each.counted.problem is not None]
+    return Counted(max(each.counted.since_ms for each in found), "; ".join(problems) or None)

@@ -9,7 +9,7 @@ from importlib.resources import files
 
 from group_coordinator.history.story import Story
 from group_coordinator.history.timeline import timeline_html, timeline_svg
-from group_coordinator.page.group_list import groups_part, history_part, search
+from group_coordinator.page.group_list import groups_form, groups_part, history_part, search
 from group_coordinator.page.group_page import (
     SPANS,
     View,
@@ -61,13 +61,7 @@ class Site:
         body = groups_part(self._sides.groups(chosen), chosen, self._sides)
         if "part" in query:
             return _html(body)
-        form = search(
-            *(chosen.q, "/", "Group or member"),
-            state=chosen.state,
-            of=chosen.of or "",
-            sort=query.get("sort", ""),
-            order=query.get("order", ""),
-        )
+        form = groups_form(chosen)
         title = "Groups" if self._sides.are_both else f"Groups{AT[self._sides.first.of]}"
         return self._whole(title, f"<h1>{title}</h1>\n{form}{body}", live=True)
 

@@ -263,7 +263,7 @@ def _report(reader: HistoryReader, query: str, group: str | None, moment: dateti
 def _nothing(reader: HistoryReader, group: str | None, moment: datetime | None = None) -> str:
     """Why there is nothing to see."""
     if group is None:
-        return "No such group has moved or was measured in that time."
+        return "There was no such group in that time."
     if group not in reader.groups():
         return f"The history knows no group '{group}'."
     if moment is not None:

@@ -11,8 +11,8 @@ from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.history.rows import Transition
 from group_coordinator.history.timeline.condensing import NARROW, together
 from group_coordinator.history.timeline.pieces import OUTAGE, SEVERAL, Segment
-from group_coordinator.history.timeline.text import clean, counted, number_range, span_of_time
-from group_coordinator.history.timeline.view import CAUSES, View
+from group_coordinator.history.timeline.text import cause_in_words, clean, counted, number_range, span_of_time
+from group_coordinator.history.timeline.view import View
 
 __all__ = ["outages", "segments", "summary"]
 
@@ -67,8 +67,8 @@ class _Phase(NamedTuple):
 
 
 def _cause(move: Transition | None) -> str:
-    cause = (move and move.cause) or "for an unknown cause"
-    return clean(CAUSES.get(cause, cause))
+    cause = (move and move.cause) or "unknown"
+    return "for an unknown cause" if cause == "unknown" else clean(cause_in_words(cause))
 
 
 def segments(view: View) -> Iterator[Segment]:

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from group_coordinator.jobs.printable import printable_label
 
 __all__ = [
+    "cause_in_words",
     "clean",
     "counted",
     "escape",
@@ -45,6 +46,23 @@ def shortened(value: str, limit: int = _MAX) -> str:
 def escape(text: str) -> str:
     """Text for XML and HTML, between tags as well as in an attribute."""
     return html.escape(text, quote=True)
+
+
+CAUSES = {
+    "member_joined": "joined",
+    "member_left": "left",
+    "member_replaced": "restarted",
+    "session_expired": "session expired",
+    "not_synced": "not synced",
+    "subscription_changed": "subscription changed",
+    "leader_rejoined": "leader rejoined",
+    "unknown": "unknown",
+}
+
+
+def cause_in_words(cause: str) -> str:
+    """The cause of a rebalance, behind a member's name or on its own. One that is not known is as it came."""
+    return CAUSES.get(cause, cause)
 
 
 # -- room --------------------------------------------------------------------------------------------------

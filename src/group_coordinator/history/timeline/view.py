@@ -14,18 +14,8 @@ from group_coordinator.history.timeline.axis import Axis
 from group_coordinator.history.timeline.pieces import Place
 from group_coordinator.history.timeline.text import clean, short_id, span_of_time, writer
 
-__all__ = ["ALWAYS", "CAUSES", "NEVER", "Generations", "Lasting", "View"]
+__all__ = ["ALWAYS", "NEVER", "Generations", "Lasting", "View"]
 
-CAUSES = {
-    "member_joined": "joined",
-    "member_left": "left",
-    "member_replaced": "restarted",
-    "session_expired": "session expired",
-    "not_synced": "not synced",
-    "subscription_changed": "subscription changed",
-    "leader_rejoined": "leader rejoined",
-    "unknown": "for an unknown cause",
-}
 ALWAYS, NEVER = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
 
