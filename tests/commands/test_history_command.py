@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from group_coordinator.commands.cli import main
+from group_coordinator.commands.history import explaining
 from group_coordinator.commands.history.command import _VIEWS
 from group_coordinator.commands.times import parse_time
 from group_coordinator.history.questions import QUESTIONS
@@ -101,9 +102,36 @@ def test_every_example_of_the_help_is_a_question() -> None:
     examples = re.findall(r"^ +group-coordinator (history .*)$", shown, re.MULTILINE)
     assert len(examples) >= 10
     for example in examples:
-        if "--timeline" not in example:
+        if "--timeline" not in example and "--explain" not in example:
             result = CliRunner().invoke(main, [*example.split(), "--sql"])
             assert (result.exit_code, result.stdout[:4]) in {(0, "WITH"), (0, "SELE")}, example
+
+
+def test_a_rebalance_in_plain_words(path: Path) -> None:
+    text = answer(path, "orders", "--explain", "--at", "1970-01-01T00:00:12")
+    first, second, evidence, *_ = text.splitlines()
+    assert first == "Rebalance at 1970-01-01 00:00:11 UTC: session expired, for 2 s, 1 member in the end"
+    assert second == "  00:00:11.000  c2 was removed, because no heartbeat came for a whole session."
+    assert re.fullmatch(r" {6}\[event orders@11000-0, member c2-\S+\]", evidence)
+    rows = json.loads(answer(path, "orders", "--explain", *WHOLE, "--output", "json"))
+    assert [row["cause"] for row in rows if row["at"] == row["began"]][-1] == "member_left"
+    expired = next(row for row in rows if row["event_id"] == "orders@11000-0")
+    assert (expired["took_ms"], expired["member_id"][:3], expired["at"]) == (
+        *(2_000, "c2-"),
+        "1970-01-01T00:00:11.000Z",
+    )
+    assert {"text", "log_offset", "ended"} <= set(expired)
+    nothing = ask(path, "orders", "--explain", "--from", "1969-01-01", "--to", "1969-01-02")
+    assert (nothing.exit_code, nothing.stdout) == (0, "")
+    assert "Nothing of that kind is known of group 'orders' in that time." in nothing.stderr
+    assert ask(path, "nobody", "--explain", *WHOLE).exit_code == 1
+
+
+def test_so_many_are_explained_at_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(explaining, "_MOST", 2)
+    result = ask(path, "orders", "--explain", *WHOLE)
+    assert result.stdout.count("Rebalance at ") == 2
+    assert "The newest 2 of 3 rebalances. Ask for a shorter time?" in result.stderr
 
 
 def test_all_groups(path: Path) -> None:
@@ -225,6 +253,8 @@ def test_an_unknown_group_is_an_error_as_in_groups(path: Path) -> None:
         (("orders", "--partition", "orders:x"), "invalid partition 'x' in 'orders:x'"),
         (("--timeline", "x.svg"), "--timeline takes a group, --from and --to, and nothing else"),
         (("orders", "--timeline", "x.png"), "--timeline wants a file called .svg or .html"),
+        (("--explain",), "--explain takes a group, and --at or --from and --to, and no other question"),
+        (("orders", "--explain", "--states"), "--explain takes a group, and --at or --from and --to"),
         (("--members",), "name a group, or ask for all groups without --at and questions"),
         (("--at", "14:05"), "name a group, or ask for all groups without --at and questions"),
         (("--cause", "bad luck"), "--cause must be one of member_joined, member_left, member_replaced,"),

@@ -153,6 +153,11 @@ class Report:
         """0 if all that was asked for was done, otherwise 1."""
         return int(any(isinstance(item, Failure) for item in self.items))
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no table has a row."""
+        return not any(table.rows for table in self._tables())
+
     def written(self, form: str) -> Iterator[tuple[str, Reader]]:
         """Yield what to print, piece by piece, each with its reader."""
         apart = "\n" if form == "table" else ""

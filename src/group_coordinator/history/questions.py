@@ -171,7 +171,8 @@ ORDER BY since, log_offset"""
 
 def _members(about: About) -> str:
     return f"""\
-SELECT client_id, group_instance_id, member_id, client_host, since, until, reason, client_reason
+SELECT client_id, group_instance_id, member_id, client_host, since, until, reason, client_reason,
+  session_timeout_ms, last_commit_ms
 FROM membership
 WHERE {about.group} AND {about.period.meets("since", "until")}{about.of_member()}
 ORDER BY since, client_id, member_id"""

@@ -22,6 +22,7 @@ from group_coordinator.history.questions import About, Period, fleet, question_c
 from group_coordinator.history.rows import GenerationMember, OffsetChange, Row, Transition
 from group_coordinator.history.story import LagPoint, Story
 from group_coordinator.history.tables import ALL_TABLES, TABLES, Table
+from group_coordinator.history.timeline.explain import Explainer, Rebalance, Sentence
 
 __all__ = ["MOST_ROWS", "HistoryReader"]
 
@@ -29,6 +30,8 @@ AnyRow = TypeVar("AnyRow", bound=Row)
 
 MOST_ROWS = 1_000_000
 """Rows of an answer, unless its caller allows more. A row takes some hundred bytes of memory."""
+_LONGEST = timedelta(days=1)
+"""A rebalance that is explained is followed for as long."""
 _MOST_LAG_POINTS = 1_000
 _MOST_RESETS = 20_000
 """Offsets set or deleted by hand in a story, the newest: as many as a group has at most by default."""
@@ -238,6 +241,28 @@ SELECT * FROM ranked WHERE rank = 1"""
         story = Story.of_rows(group_id, rows)
         story.lag = self._lag(group_id, period)
         return story
+
+    def explain(
+        self,
+        group_id: str,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        at: datetime | None = None,
+    ) -> list[tuple[Rebalance, list[Sentence]]]:
+        """Return the rebalances of a time in plain words, each sentence with its evidence.
+
+        With `at` it is the rebalance of that moment, or the last one before. See `Explainer`.
+        """
+        period = self._period(since, until, at)
+        if at is not None:
+            last = self.query(question_called("rebalances").sql(About(group_id, period))).to_pylist()[:1]
+            # A member that went in that very moment is no longer there after it.
+            began = last[0]["began"] if last else at
+            period = Period(began - timedelta(milliseconds=1), began + _LONGEST)
+        explainer = Explainer(self.story(group_id, *period))
+        found = [each for each in explainer.rebalances if (each.ended or period.until) >= period.since]
+        return [(each, explainer.explain(each)) for each in (found[:1] if at is not None else found)]
 
     def _lag(self, group_id: str, period: Period) -> list[LagPoint]:
         """The lag over time; of a long time the greatest of each part of it."""

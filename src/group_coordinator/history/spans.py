@@ -9,6 +9,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET
+
 from group_coordinator.client.work import assigned_partitions
 from group_coordinator.coordinator_state.events import (
     AnyEvent,
@@ -43,7 +45,8 @@ class Membership(Span, kw_only=True):
     """A member was in the group.
 
     `reason`: why it went, as in `MemberRemoved`. It is `replaced` if the static member restarted, and goes on
-    as another row. It is `unknown` if it was not recorded.
+    as another row. It is `unknown` if it was not recorded. `session_timeout_ms` and `last_commit_ms` are what
+    is known of one that went for an unknown reason, as in `MemberRemoved`.
     """
 
     member_id: str
@@ -52,6 +55,8 @@ class Membership(Span, kw_only=True):
     client_host: str | None = None
     reason: str | None = None
     client_reason: str | None = None
+    session_timeout_ms: int | None = None
+    last_commit_ms: int | None = None
 
 
 class Assignment(Span, kw_only=True):
@@ -89,6 +94,8 @@ class Spans:
                 # Of one that was there before the history began, the name is told only now.
                 member.client_id, member.group_instance_id = event.client_id, event.group_instance_id
                 member.reason, member.client_reason = event.reason, event.client_reason
+                member.session_timeout_ms = event.session_timeout_ms or None
+                member.last_commit_ms = None if event.last_commit_ms is UNSET else event.last_commit_ms
                 self._end(member, event)
             case MemberFenced():
                 member, owned = self._pop(event), self._owned.get(event.member_id, ())

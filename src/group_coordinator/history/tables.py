@@ -95,7 +95,7 @@ TABLES = (
         "membership",
         "Who was in a group, from when to when, and why they went",
         "group_id STRING, member_id STRING, group_instance_id STRING, client_id STRING, client_host STRING, "
-        f"{_SPAN}, reason STRING, client_reason STRING",
+        f"{_SPAN}, reason STRING, client_reason STRING, session_timeout_ms BIGINT, last_commit_ms BIGINT",
         ("group_id", "member_id"),
         Membership,
         begin="since",

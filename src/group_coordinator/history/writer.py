@@ -39,7 +39,7 @@ _ENVELOPE = (
 )
 _SPANS = _MEMBERSHIP, _ASSIGNMENTS = tuple(table for table in TABLES if table.is_of_spans)
 # The columns that the end of a span sets.
-_ENDING = frozenset({"until", "ended_by", "reason", "client_reason"})
+_ENDING = frozenset({"until", "ended_by", "reason", "client_reason", "session_timeout_ms", "last_commit_ms"})
 _ROWS = "table STRING, row STRING"
 
 

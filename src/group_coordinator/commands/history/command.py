@@ -47,6 +47,11 @@ def _views(command: Callable[..., None]) -> Callable[..., None]:
 @click.argument("group", required=False)
 @_views
 @click.option(
+    "--explain",
+    is_flag=True,
+    help="Say in plain words what happened in each rebalance, with the evidence of each sentence.",
+)
+@click.option(
     "--cause",
     metavar="CAUSE",
     help="Without a GROUP: show only groups that rebalanced for this cause, such as session_expired.",
@@ -108,6 +113,7 @@ def history(  # noqa: PLR0913 - one for each option
     group: str | None,
     of: str | None,
     views: str | None,
+    explain: bool,
     cause: str | None,
     member: str | None,
     partition: TopicArgument | None,
@@ -135,6 +141,8 @@ def history(  # noqa: PLR0913 - one for each option
       group-coordinator history --cause session_expired --from 22:00 --to 06:00
     Why did it rebalance at 14:05?
       group-coordinator history orders --at 14:05
+    What happened then, in plain words?
+      group-coordinator history orders --explain --at 14:05
     Why were there so many rebalances last night?
       group-coordinator history orders --from 22:00 --to 06:00
     How long does it rebalance, and what costs most?
@@ -166,6 +174,8 @@ def history(  # noqa: PLR0913 - one for each option
     from group_coordinator.history.reader import HistoryReader
 
     period = _period(since, until, moment, as_of or datetime.now(UTC))
+    if explain and (group is None or views or sql or timeline or cause or member or partition):
+        raise click.UsageError("--explain takes a group, and --at or --from and --to, and no other question")
     narrowed = {"cause": cause, "member": member, "partition": partition, "at": moment}
     if timeline is not None:
         _check_timeline(timeline, group, views or sql or any(narrowed.values()))
@@ -178,7 +188,10 @@ def history(  # noqa: PLR0913 - one for each option
         if timeline is not None:
             _draw(reader, str(group), period, timeline)
             return
-        report = _report(reader, query, group, moment)
+        if explain:
+            report = _explained(reader, str(group), period, moment)
+        else:
+            report = _report(reader, query, group, moment)
     except HistoryError as error:
         fail(error)
     show(report, output)
@@ -244,14 +257,28 @@ def _draw(reader: HistoryReader, group: str, period: Period, file: Path) -> None
 
 
 def _report(reader: HistoryReader, query: str, group: str | None, moment: datetime | None) -> Report:
-    from group_coordinator.commands.tables import Failure, Note, Report, Table, as_wide_as_needed
+    from group_coordinator.commands.tables import Report, Table, as_wide_as_needed
 
     found = reader.query(query)
     headings = [name.replace("_", "-").upper() for name in found.column_names]
     rows = [tuple(map(_cell, row.values())) for row in found.to_pylist()]
     columns = tuple(each._replace(optional=True) for each in as_wide_as_needed(headings))
     report = Report([Table(columns, rows, apart=False, hidden=not rows)])
-    if not rows:
+    return _with_reach(reader, report, group, moment)
+
+
+def _explained(reader: HistoryReader, group: str, period: Period, moment: datetime | None) -> Report:
+    from group_coordinator.commands.history.explaining import explained
+
+    report = explained(reader, group, period)
+    return _with_reach(reader, report, group, moment)
+
+
+def _with_reach(reader: HistoryReader, report: Report, group: str | None, moment: datetime | None) -> Report:
+    """Say why there is nothing, and how far the tables reach."""
+    from group_coordinator.commands.tables import Failure, Note
+
+    if report.is_empty:
         why = _nothing(reader, group, moment)
         report.items.append(Note(why) if group in (None, *reader.groups()) else Failure(why))
     newest = reader.reaches_to()

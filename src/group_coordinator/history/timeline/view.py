@@ -11,8 +11,9 @@ from typing import Protocol
 from group_coordinator.history.rows import GenerationMember
 from group_coordinator.history.story import Story
 from group_coordinator.history.timeline.axis import Axis
+from group_coordinator.history.timeline.names import Names
 from group_coordinator.history.timeline.pieces import Place
-from group_coordinator.history.timeline.text import clean, short_id, span_of_time, writer
+from group_coordinator.history.timeline.text import span_of_time, writer
 
 __all__ = ["ALWAYS", "NEVER", "Generations", "Lasting", "View"]
 
@@ -31,33 +32,15 @@ class Lasting(Protocol):
         """The time at which it ended."""
 
 
-class View:
+class View(Names):
     """A story as seen along an axis."""
 
     def __init__(self, story: Story, axis: Axis) -> None:
+        super().__init__(story)
         self.story = story
         self.axis = axis
         self.write = writer(axis.since, axis.until)
         self.generations = Generations(story.generations)
-        self._names: dict[str, tuple[str, str | None]] = {
-            each.member_id: (each.client_id, each.group_instance_id) for each in story.joins
-        }
-        for each in story.memberships:
-            # A membership that is older than the history has its names from elsewhere.
-            client_id, instance_id = self._names.get(each.member_id, ("", None))
-            self._names[each.member_id] = (each.client_id or client_id, each.group_instance_id or instance_id)
-
-    def client_id(self, member_id: str) -> str:
-        """It is "" if that is not known."""
-        return self._names.get(member_id, ("", None))[0]
-
-    def instance_id(self, member_id: str) -> str | None:
-        """The instance id of a static member."""
-        return self._names.get(member_id, ("", None))[1]
-
-    def name(self, member_id: str) -> str:
-        """Return the name that people know it by."""
-        return clean(self.client_id(member_id) or self.instance_id(member_id) or short_id(member_id))
 
     def shows(self, span: Lasting) -> bool:
         """Whether any of it is on the axis."""

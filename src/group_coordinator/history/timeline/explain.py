@@ -1,0 +1,332 @@
+"""Rebalances in plain words, each sentence with its evidence.
+
+A pure function of a story. It claims no cause that the log does not have. Of a group at the brokers it says
+that nobody knows, and which facts are known.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+import msgspec
+
+from group_coordinator.coordinator_state.classic.states import GroupState
+from group_coordinator.history.rows import GenerationMember, Join, Transition
+from group_coordinator.history.spans import Membership
+from group_coordinator.history.story import Story
+from group_coordinator.history.timeline.names import Names
+from group_coordinator.history.timeline.text import clean, counted, owned, span_of_time
+
+__all__ = ["Explainer", "Rebalance", "Sentence"]
+
+_REBALANCING = (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE)
+Place = tuple[datetime, int]
+"""A place in the log of a group."""
+_ALWAYS = datetime.min.replace(tzinfo=UTC)
+_NAMED = 8
+"""Members of one kind that have a sentence each. The others are counted."""
+_GONE = {
+    "left": "left the group",
+    "session_expired": "was removed, because no heartbeat came for a whole session",
+    "not_rejoined": "was removed, because it did not join again in time",
+    "not_synced": "was removed, because it did not ask for its assignment in time",
+    "group_full": "was removed, because the group was full",
+    "replaced": "was started again under its instance id, and goes on with a new member id",
+    "unknown": "is gone. Nobody wrote down whether it left or its session expired",
+}
+_OF_A_JOIN = {"member_joined", "member_replaced", "subscription_changed", "leader_rejoined"}
+_CAUSES = {
+    "member_joined": "A join phase began, because a member joined",
+    "member_left": "A join phase began, because a member left",
+    "member_replaced": "A join phase began, because a static member restarted and the group could not go on",
+    "session_expired": "A join phase began, because the session of a member expired",
+    "not_synced": "A join phase began, because a member did not ask for its assignment in time",
+    "subscription_changed": "A join phase began, because a member joined again with another subscription",
+    "leader_rejoined": "A join phase began, because the leader joined again, as if its work had changed",
+    "unknown": "The group rebalanced, and Kafka does not write down why",
+}
+
+
+class Sentence(msgspec.Struct, frozen=True, omit_defaults=False):
+    """A statement in words that can be shown, with its evidence.
+
+    `event_id`: the event that says so. `log_offset`: its place in its partition of the topic of events.
+    `member_id`: the member that it is about. Each is None if it is not known, or if there are several.
+    """
+
+    at: datetime
+    text: str
+    event_id: str | None = None
+    log_offset: int | None = None
+    member_id: str | None = None
+
+
+class Rebalance(NamedTuple):
+    """A rebalance: its moves from the begin of the first join phase to Stable or Empty.
+
+    `ended`: None while it lasts, or if the story ends before. `who`: ids of the members that were the cause.
+    `joins`: all joins of that time. `last`: the last one of the last join phase, if its place there is known.
+    """
+
+    began: datetime
+    ended: datetime | None
+    moves: Sequence[Transition]
+    who: Sequence[str]
+    last: Join | None
+    joins: Sequence[Join]
+    members: int | None
+
+    @property
+    def cause(self) -> str:
+        """The cause; unknown if the story does not have it."""
+        return next((each.cause for each in self.moves if each.cause), "unknown")
+
+    @property
+    def took_ms(self) -> int | None:
+        """The length in ms; None if it is not known."""
+        return self.moves[-1].rebalance_ms
+
+    @property
+    def id(self) -> str:
+        """An id of it that is safe in a document."""
+        return f"r{round(self.began.timestamp() * 1_000)}-{self.moves[0].log_offset}"
+
+
+class Explainer:
+    """Explains the rebalances of a story. Its rows are sorted once, however many rebalances there are."""
+
+    def __init__(self, story: Story) -> None:
+        self._story = story
+        self.names = Names(story)
+        self._joins = story.joins
+        self._join_places = [(each.at, each.log_offset) for each in story.joins]
+        gone = [(each.until, each) for each in story.memberships if each.until is not None]
+        self._gone = [each for _, each in sorted(gone, key=lambda it: it[0])]
+        self._gone_times = sorted(at for at, _ in gone)
+        self._generations: dict[tuple[datetime, int], list[GenerationMember]] = {}
+        for each in story.generations:
+            self._generations.setdefault((each.at, each.generation_id), []).append(each)
+        self._places = {each.event_id: each.log_offset for each in (*story.joins, *story.transitions)}
+        self.rebalances: list[Rebalance] = []
+        """All rebalances, the oldest first."""
+        before: Place = (_ALWAYS, -1)
+        for moves in _together(story.transitions):
+            self.rebalances.append(self._rebalance(moves, before))
+            before = _place_of(moves[-1])
+
+    def explain(self, rebalance: Rebalance) -> list[Sentence]:
+        """Say what happened, in the order of time."""
+        end = rebalance.moves[-1].at if rebalance.ended is None else rebalance.ended
+        sentences = [
+            *self._departures(rebalance.began, end),
+            *(self._begin(each) for each in rebalance.moves if each.to_state == _REBALANCING[0]),
+            *self._arrivals(rebalance),
+            *(self._middle(each) for each in rebalance.moves if each.to_state == _REBALANCING[1]),
+            *self._end(rebalance),
+        ]
+        return sorted(sentences, key=_place)
+
+    def life(self, member_id: str) -> list[Sentence]:
+        """Say all that the story has of a member, in the order of time."""
+        story = self._story
+        found = [each for each in story.memberships if each.member_id == member_id]
+        joins = [each for each in story.joins if each.member_id == member_id]
+        sentences = [self._join(each) for each in joins]
+        if not any(each.is_first for each in joins):
+            sentences += [self._arrival(each) for each in found if each.since is not None]
+        given: dict[tuple[datetime, datetime | None, int], list[Any]] = {}
+        for each in story.assignments:
+            if each.member_id == member_id and each.since is not None:
+                given.setdefault((each.since, each.until, each.generation_id), []).append(each)
+        for (since, until, generation), rows in given.items():
+            what = owned([(each.topic, each.partition) for each in rows], units=False)[0]
+            length = "and still owns it" if until is None else f"for {span_of_time(until - since)}"
+            text = f"{self.names.name(member_id)} owned {what} in generation {generation}, {length}."
+            sentences.append(Sentence(since, text, rows[0].begun_by or None, None, member_id))
+        sentences += [self._departure(each) for each in found if each.until is not None]
+        return sorted(sentences, key=_place)
+
+    # -- rebalances --------------------------------------------------------------------------------------
+
+    def _rebalance(self, moves: Sequence[Transition], before: Place) -> Rebalance:
+        first, last = moves[0], moves[-1]
+        is_over = last.to_state not in _REBALANCING
+        began = first.at
+        if is_over and last.rebalance_ms is not None:
+            # The story may begin in the middle of it.
+            began = min(began, last.at - timedelta(milliseconds=last.rebalance_ms))
+        joins = self._joined(max((began, -1), before), _place_of(last))
+        phases = _phases(joins)
+        members = self._generations.get((self._completed(moves), last.generation_id))
+        return Rebalance(
+            began,
+            last.at if is_over else None,
+            moves,
+            self._who(first),
+            phases[-1][-1] if phases and len(phases[-1]) > 1 else None,
+            joins,
+            None if members is None else len(members),
+        )
+
+    def _completed(self, moves: Sequence[Transition]) -> datetime:
+        return max((each.at for each in moves if each.to_state == _REBALANCING[1]), default=moves[-1].at)
+
+    def _who(self, move: Transition) -> list[str]:
+        """The members that made the group rebalance: those that went or joined in that very moment."""
+        gone = [each.member_id for each in self._went(move.at, move.at) if each.reason != "replaced"]
+        joined = [each.member_id for each in self._joined((move.at, -1), (move.at, move.log_offset))]
+        if move.cause == "unknown":
+            return [*gone, *joined]
+        found = joined[-1:] if move.cause in _OF_A_JOIN else gone
+        # Others may have gone in the same millisecond, and for another reason.
+        return [each for each in found if each in move.reason] or found
+
+    # -- sentences ---------------------------------------------------------------------------------------
+
+    def _begin(self, move: Transition) -> Sentence:
+        text = _CAUSES.get(move.cause or "unknown", f"A join phase began: {clean(move.cause or '')}")
+        by = f", on a request of {clean(move.principal)}" if move.principal else ""
+        reason = f". The log says: {clean(move.reason)}" if move.reason else ""
+        who = self._who(move)
+        return Sentence(
+            move.at, f"{text}{by}{reason}.", move.event_id or None, move.log_offset, who[0] if who else None
+        )
+
+    def _middle(self, move: Transition) -> Sentence:
+        rows = self._generations.get((move.at, move.generation_id), [])
+        leader = next((self.names.name(each.member_id) for each in rows if each.is_leader), None)
+        text = f"The join phase ended, and generation {move.generation_id} began."
+        if rows:
+            text += f" It has {counted(len(rows), 'member')}."
+        if leader is not None:
+            text += f" {leader} leads and divides the work."
+        return _of_move(move, text)
+
+    def _end(self, rebalance: Rebalance) -> Iterator[Sentence]:
+        move = rebalance.moves[-1]
+        if rebalance.ended is None:
+            yield _of_move(move, "The group still rebalances, as far as this story goes.")
+            return
+        took = rebalance.took_ms
+        length = f" after {span_of_time(timedelta(milliseconds=took))}" if took is not None else ""
+        unknown = "" if took is not None else " How long it took is not known: nobody wrote down its begin."
+        state = clean(move.to_state)
+        if move.to_state == GroupState.STABLE:
+            what = f"The assignment arrived, and the group was Stable again{length}."
+        elif move.to_state == GroupState.EMPTY:
+            what = f"No members were left, and the group was Empty{length}."
+        else:
+            what = f"The group was {state}{length}."
+        yield _of_move(move, what + unknown)
+
+    def _departures(self, since: datetime, until: datetime) -> Iterator[Sentence]:
+        gone = self._went(since, until)
+        yield from (self._departure(each) for each in gone[:_NAMED])
+        if more := gone[_NAMED:]:
+            told = f"{counted(len(more), 'other member')} went or restarted."
+            yield Sentence(_until(more[-1]), told, more[-1].ended_by)
+
+    def _departure(self, member: Membership) -> Sentence:
+        name, at = self.names.name(member.member_id), _until(member)
+        text = f"{name} {_GONE.get(member.reason or 'unknown', clean(member.reason or ''))}."
+        if member.client_reason:
+            text += f" In its own words: {clean(member.client_reason)}."
+        if member.session_timeout_ms is not None:
+            text += f" Its session is {span_of_time(timedelta(milliseconds=member.session_timeout_ms))}"
+            if member.last_commit_ms is not None:
+                before = span_of_time(timedelta(milliseconds=member.last_commit_ms))
+                text += f", and offsets of its partitions were last committed {before} before"
+            text += "."
+        return Sentence(at, text, member.ended_by, self._places.get(member.ended_by or ""), member.member_id)
+
+    def _arrivals(self, rebalance: Rebalance) -> Iterator[Sentence]:
+        """Members that joined. Of very many it is some new ones, the last, and the number of the others."""
+        joins = rebalance.joins
+        told = list(joins) if len(joins) <= _NAMED else [each for each in joins if each.is_first][:_NAMED]
+        for phase in _phases(joins):
+            last = phase[-1]
+            if len(phase) > 1 and last not in told:
+                told.append(last)
+        yield from (self._join(each, joins) for each in sorted(told, key=lambda it: (it.at, it.log_offset)))
+        if len(joins) > len(told):
+            rest = [each for each in joins if each not in told]
+            more = f"{counted(len({it.member_id for it in rest}), 'other member')} joined."
+            yield Sentence(rest[-1].at, more, rest[-1].event_id, rest[-1].log_offset)
+
+    def _arrival(self, member: Membership) -> Sentence:
+        host = f" at {clean(member.client_host)}" if member.client_host else ""
+        text = f"{self.names.name(member.member_id)}{host} came into the group."
+        assert member.since is not None  # noqa: S101 - the caller has looked
+        return Sentence(member.since, text, member.begun_by or None, None, member.member_id)
+
+    def _join(self, join: Join, among: Sequence[Join] = ()) -> Sentence:
+        how = "joined for the first time" if join.is_first else "joined again"
+        if join.join_phase_ms is None:
+            how = "is a new member"
+        text = f"{self.names.name(join.member_id)} {how}"
+        if join.join_phase_ms:
+            text += f", {span_of_time(timedelta(milliseconds=join.join_phase_ms))} after the join phase began"
+        phase = next((each for each in _phases(among) if each[-1] is join and len(each) > 1), None)
+        if phase is not None and join.join_phase_ms:
+            before = timedelta(milliseconds=join.join_phase_ms - (phase[-2].join_phase_ms or 0))
+            text += f". It was the last, {span_of_time(before)} after the one before"
+        text += "."
+        if join.client_reason:
+            text += f" In its own words: {clean(join.client_reason)}."
+        return Sentence(join.at, text, join.event_id, join.log_offset, join.member_id)
+
+    # -- rows of a time ----------------------------------------------------------------------------------
+
+    def _joined(self, since: Place, until: Place) -> list[Join]:
+        return self._joins[bisect_left(self._join_places, since) : bisect_right(self._join_places, until)]
+
+    def _went(self, since: datetime, until: datetime) -> list[Membership]:
+        first, last = bisect_left(self._gone_times, since), bisect_right(self._gone_times, until)
+        return self._gone[first:last]
+
+
+def _until(member: Membership) -> datetime:
+    assert member.until is not None  # noqa: S101 - it is one of those that went
+    return member.until
+
+
+def _place(sentence: Sentence) -> tuple[datetime, int]:
+    # A member that goes is told before the move that follows of it.
+    return sentence.at, -1 if sentence.log_offset is None else sentence.log_offset
+
+
+def _place_of(move: Transition) -> Place:
+    return move.at, move.log_offset
+
+
+def _of_move(move: Transition, text: str) -> Sentence:
+    return Sentence(move.at, text, move.event_id or None, move.log_offset)
+
+
+def _phases(joins: Iterable[Join]) -> list[list[Join]]:
+    """Joins by the join phase that they belong to. Of a group at the brokers that is not known."""
+    phases: dict[datetime, list[Join]] = {}
+    for each in joins:
+        if each.join_phase_ms is not None:
+            begun = each.at - timedelta(milliseconds=each.join_phase_ms)
+            phases.setdefault(begun, []).append(each)
+    return list(phases.values())
+
+
+def _together(moves: Iterable[Transition]) -> Iterator[list[Transition]]:
+    """The moves of each rebalance."""
+    run: list[Transition] = []
+    for move in moves:
+        if move.to_state in _REBALANCING:
+            run.append(move)
+        elif run:
+            yield [*run, move]
+            run = []
+        elif move.cause is not None:
+            # The story begins behind its begin.
+            yield [move]
+    if run:
+        yield run
