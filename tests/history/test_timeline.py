@@ -9,6 +9,7 @@ from collections import defaultdict
 from datetime import datetime, timedelta
 from html.parser import HTMLParser
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,11 +17,11 @@ from hypothesis import strategies as st
 from group_coordinator.history.rows import GenerationMember, Join, OffsetChange, Transition, time_of
 from group_coordinator.history.spans import Assignment, Membership
 from group_coordinator.history.story import LagPoint, Outage, Story
-from group_coordinator.history.timeline import moves_table, resets_table, timeline_html, timeline_svg
+from group_coordinator.history.timeline import rebalances_table, resets_table, timeline_html, timeline_svg
 from group_coordinator.history.timeline.lanes import ENDS
 from group_coordinator.history.timeline.style import BADGES
 from group_coordinator.history.timeline.text import width
-from tests.history.scripts import GROUP, a_day, events
+from tests.history.scripts import GROUP, a_day, a_night, events
 from tests.history.stories import BEGIN_MS, a_crowd, an_hour
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -514,6 +515,7 @@ def test_in_html_it_is_text_as_well(story: Story) -> None:
 
     assert tags.tags <= ELEMENTS | {
         *("html", "head", "meta", "body", "h2", "div", "table", "thead", "tbody", "tr", "th", "td"),
+        *("p", "details", "summary", "ol", "li", "span"),
     }
     assert not {name for name in tags.attributes if name.startswith("on") or name in ("src", "href")}
     html.encode()
@@ -522,31 +524,59 @@ def test_in_html_it_is_text_as_well(story: Story) -> None:
 # -- the table -----------------------------------------------------------------------------------------------
 
 
-def test_the_table_has_the_moves_the_newest_first() -> None:
+def test_the_table_has_a_row_for_each_rebalance_the_newest_first() -> None:
     tags = Tags()
-    tags.feed(moves_table(a_days_story(), time_of(11_000), time_of(13_500)))
+    tags.feed(rebalances_table(a_days_story(), time_of(0), time_of(25_000)))
 
-    assert tags.rows == 4
     cells = [each.strip() for each in tags.cells if each.strip()]
-    # The second rebalance's end.
-    assert cells[7:13] == [
-        "00:00:13.000",
-        "CompletingRebalance",
-        "Stable",
-        "3",
-        "session_expired",
-        "the leader's assignment arrived",
+    # Nobody kept the others waiting, or had a principal, so there are no such columns.
+    assert cells[:6] == ["time (UTC)", "cause", "who", "took", "generation", "members"]
+    assert [each for each in cells if each.startswith("00:00:") or each == "What happened"][:3] == [
+        *("00:00:20.000", "What happened", "00:00:20.000"),
     ]
-    assert cells[13] == "2,000 ms"
+    row = cells.index("00:00:11.000")
+    assert cells[row : row + 7] == [
+        *("00:00:11.000", "session expired", "c2", "2 s", "3", "1"),
+        "What happened",
+    ]
+    assert cells[row + 7 : row + 9] == [
+        "00:00:11.000",
+        "c2 was removed, because no heartbeat came for a whole session.",
+    ]
+    assert cells[row + 9].startswith("event orders@11000-0, member c2-")
+    # One that has begun before is there, with all of it.
+    part = rebalances_table(a_days_story(), time_of(12_000), time_of(13_000))
+    assert (part.count("<details"), "00:00:11.000" in part) == (1, True)
+
+
+def test_who_joined_last_is_in_the_row() -> None:
+    story = Story.of_events(GROUP, enumerate(events(a_night())))
+    tags = Tags()
+    tags.feed(rebalances_table(story, time_of(5_000), time_of(9_000), lambda member_id, name: f"[{name}]"))
+    cells = [each.strip() for each in tags.cells if each.strip()]
+    assert cells[4] == "last to join"
+    assert cells[7:13] == ["00:00:05.000", "leader rejoined", "[c1]", "1.1 s", "[c2] after 1.1 s", "3"]
+
+
+def test_a_move_that_belongs_to_no_rebalance_has_a_row() -> None:
+    story = a_days_story()
+    story.transitions.append(
+        msgspec.structs.replace(
+            story.transitions[-1], at=time_of(24_000), from_state="Empty", to_state="Dead", cause=None
+        )
+    )
+    table = rebalances_table(story, time_of(23_000), time_of(25_000))
+    assert "Empty → Dead: " in table
+    assert "<details" not in table
 
 
 def test_who_did_it_is_shown_where_it_is_known() -> None:
     story, since, until = a_days_story(), time_of(11_000), time_of(13_500)
-    assert "principal" not in moves_table(story, since, until)
+    assert "principal" not in rebalances_table(story, since, until)
     story.transitions[-1].principal = story.joins[-1].principal = "<al\N{RIGHT-TO-LEFT OVERRIDE}ice>"
     until = time_of(21_000)
     shown = r"&lt;al\u202eice&gt;"
-    assert f'<td class="why">{shown}</td>' in moves_table(story, since, until)
+    assert f"<td>{shown}</td>" in rebalances_table(story, since, until)
     assert r"requested by <al\u202eice>" in "".join(draw(story, 11, 21).titles())
 
 
@@ -571,14 +601,14 @@ def test_who_reset_offsets() -> None:
 
 
 def test_the_table_of_a_quiet_time_says_so() -> None:
-    assert "The group stayed in its state" in moves_table(a_days_story(), time_of(5_000), time_of(9_000))
+    assert "The group stayed in its state" in rebalances_table(a_days_story(), time_of(5_000), time_of(9_000))
 
 
 def test_the_table_is_of_bounded_length() -> None:
-    table = moves_table(a_crowd(1, 1_500, T0, seconds(1)), T0, T0 + timedelta(days=1))
+    table = rebalances_table(a_crowd(1, 1_500, T0, seconds(1)), T0, T0 + timedelta(days=1))
 
-    assert table.count("<tr>") == 2_001
-    assert "The newest 2,000 of 3,000." in table
+    assert table.count("<details") == 500
+    assert "The newest 500 of 1,500." in table
 
 
 def test_nobody_but_the_page_styles_it() -> None:

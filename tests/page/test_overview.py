@@ -153,7 +153,7 @@ def test_a_column_without_anything_in_it_is_not_shown() -> None:
     quiet = Memory()
     quiet.take_picture(b"g", picture("g", AGO["now"], state="Stable"))
     assert columns(quiet) == ["rebalances"]
-    assert columns(filled(0, ("now", AGO["now"]))) == ["rebalances", "not Stable", "last cause"]
+    assert columns(filled(0, ("now", AGO["now"]))) == ["not Stable", "rebalances", "last cause"]
 
 
 # -- with a history ------------------------------------------------------------------------------------------

@@ -36,11 +36,11 @@ _COLUMNS = (
     (Column("group"), "group_id", "asc"),
     (Column("state"), "state", "asc"),
     (Column("for", is_number=True, is_extra=True), "state_timestamp_ms", "asc"),
+    (Column("not Stable", is_number=True), "worst", "desc"),
+    (Column("rebalances", is_number=True), "rebalances", "desc"),
+    (Column("last cause", is_extra=True), "last_cause", "asc"),
     (Column("generation", is_number=True, is_extra=True), "generation_id", "desc"),
     (Column("members", is_number=True), "members", "desc"),
-    (Column("rebalances", is_number=True), "rebalances", "desc"),
-    (Column("not Stable", is_number=True), "worst", "desc"),
-    (Column("last cause", is_extra=True), "last_cause", "asc"),
     (Column("lag", is_number=True), "records", "desc"),
     (Column("lag in time", is_number=True), "age_ms", "desc"),
     (Column("trend", is_extra=True), "", ""),
@@ -110,8 +110,8 @@ def groups_part(found: Groups, query: GroupsQuery, sides: Sides) -> str:
             "There are too many groups to show. Those that have not changed for longest are left out: "
             f"{_LISTED[of]}."
         )
-    lines += _how_lag_is_known(found.groups, found.lag_asked, as_of, of)
     lines += _since(found.counted)
+    lines += _how_lag_is_known(found.groups, found.lag_asked, as_of, of)
     return part(lines, fresh(status.problem, as_of))
 
 
@@ -198,11 +198,11 @@ def _row(each: GroupLine, asked: Asked | None, sides: Sides) -> Iterable[str]:
         yield each.of
     yield state(each.state)
     yield rounded(side.as_of() - time_of(each.state_timestamp_ms))
+    yield _not_stable(each)
+    yield f"{each.rebalances:,}"
+    yield "" if each.last_cause is None else said(cause_in_words(each.last_cause))
     yield f"{each.generation_id:,}"
     yield f"{each.members:,}"
-    yield f"{each.rebalances:,}"
-    yield _not_stable(each)
-    yield "" if each.last_cause is None else said(cause_in_words(each.last_cause))
     lag = each.lag
     if lag is None:
         yield said("", "…" if asked is None else "unknown")

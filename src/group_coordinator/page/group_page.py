@@ -17,7 +17,7 @@ from group_coordinator.coordinator_state.responses import GroupPicture
 from group_coordinator.history.rows import time_of
 from group_coordinator.history.spans import Span
 from group_coordinator.history.story import Story
-from group_coordinator.history.timeline import moves_table, resets_table, timeline_svg
+from group_coordinator.history.timeline import MemberLink, rebalances_table, resets_table, timeline_svg
 from group_coordinator.history.timeline.text import clean, counted, escape, owned
 from group_coordinator.page.answers import Side
 from group_coordinator.page.api import PREFIX
@@ -27,6 +27,7 @@ from group_coordinator.page.html import (
     address,
     field,
     link,
+    linked,
     note,
     part,
     rounded,
@@ -42,7 +43,7 @@ from group_coordinator.page.memory import Kept
 from group_coordinator.page.questions import owned_by, when_asked
 from group_coordinator.page.sides import Where
 
-__all__ = ["SPANS", "View", "now_part", "past_part", "past_picker", "since_links"]
+__all__ = ["SPANS", "View", "member_link", "now_part", "past_part", "past_picker", "since_links"]
 
 MAX_ROWS = 200
 """Members and offsets of a group that one page shows."""
@@ -100,10 +101,11 @@ def now_part(view: View) -> str:
     else:
         lines += _headline(picture, view)
     files = downloads(view.where, view.since, view.as_of)
+    member = member_link(view.where)
     bodies = {"timeline": _picture(story, view.since, view.as_of) + files}
     if picture is not None:
-        bodies |= {"members": _members(picture), "offsets": _offsets(view)}
-    bodies |= {"moves": _happened(story, view.since, view.as_of), "events": _events(view)}
+        bodies |= {"members": _members(picture, member), "offsets": _offsets(view)}
+    bodies |= {"moves": _happened(story, view.since, view.as_of, member), "events": _events(view)}
     ways = "".join(f'<li><a href="#{name}">{_SECTIONS[name]}</a></li>' for name in bodies)
     lines += f'<nav aria-label="Parts of this page"><ul class="ways">{ways}</ul></nav>\n'
     lines += "".join(section(name, _SECTIONS[name], body) for name, body in bodies.items())
@@ -132,7 +134,7 @@ def _picture(story: Story, since: datetime, until: datetime, moment: datetime | 
     return scrolled(timeline_svg(story, since, until, moment=moment), "Timeline", "picture")
 
 
-def _members(picture: GroupPicture) -> str:
+def _members(picture: GroupPicture, link_to: MemberLink) -> str:
     if not picture.members:
         return note("There are none. Offsets stay until they expire, and members may come at any time.")
     is_work = picture.protocol_type == WorkUnits.protocol_type
@@ -146,7 +148,8 @@ def _members(picture: GroupPicture) -> str:
 
     rows = (
         (
-            said(member.client_id) + (" <b>leader</b>" if member.member_id == picture.leader else ""),
+            link_to(member.member_id, said(member.client_id))
+            + (" <b>leader</b>" if member.member_id == picture.leader else ""),
             owns(member.member_id),
             f"<code>{said(member.member_id)}</code>",
             said(member.group_instance_id, "dynamic"),
@@ -261,8 +264,13 @@ def _event(kept: Kept) -> tuple[str, str, str]:
     return (f"{time_of(kept.at_ms):%m-%d %H:%M:%S}", said(fields.get("event", "")), " · ".join(facts))
 
 
-def _happened(story: Story, since: datetime, until: datetime) -> str:
-    return scrolled(moves_table(story, since, until), "What happened") + resets_table(story, since, until)
+def _happened(story: Story, since: datetime, until: datetime, member: MemberLink) -> str:
+    return rebalances_table(story, since, until, member) + resets_table(story, since, until)
+
+
+def member_link(where: Where, **view: object) -> MemberLink:
+    """A function that writes a member's name as a link to all that is known of it. `view`: of which time."""
+    return lambda member_id, name: linked("/member", name, **where, member=member_id, **view)
 
 
 # -- the past ----------------------------------------------------------------------------------------------
@@ -293,8 +301,9 @@ def past_part(where: Where, story: Story, at: datetime, since: datetime, until: 
     """The page of what happened around a moment, and of who owned what then."""
     lines = f'<p class="spans">{" · ".join(_around(where, at, span))}</p>\n'
     lines += _picture(story, since, until, at) + downloads(where, since, until, past=True)
-    lines += section("owners", f"Who owned what at {utc(at)} UTC", _owners(story, at))
-    return part(lines + section("moves", "What happened", _happened(story, since, until)))
+    member = member_link(where, at=f"{at:%Y-%m-%dT%H:%M:%S}", span=span)
+    lines += section("owners", f"Who owned what at {utc(at)} UTC", _owners(story, at, member))
+    return part(lines + section("moves", "What happened", _happened(story, since, until, member)))
 
 
 def _around(where: Where, at: datetime, span: int) -> Iterable[str]:
@@ -313,7 +322,7 @@ def _around(where: Where, at: datetime, span: int) -> Iterable[str]:
         yield there("further", 0, lengths[place + 1])
 
 
-def _owners(story: Story, at: datetime) -> str:
+def _owners(story: Story, at: datetime, link_to: MemberLink) -> str:
     def holds(span: Span) -> bool:
         return (span.since is None or span.since <= at) and (span.until is None or span.until > at)
 
@@ -326,7 +335,7 @@ def _owners(story: Story, at: datetime) -> str:
         what = owned([(each.topic, each.partition) for each in of_member], units=units)[0]
         rows.append(
             (
-                said(member.client_id, "unknown"),
+                link_to(member.member_id, said(member.client_id, "unknown")),
                 escape(clean(what)) if of_member else said("", "nothing"),
                 f"<code>{said(member.member_id)}</code>",
                 said(member.group_instance_id, "dynamic"),

@@ -17,6 +17,7 @@ __all__ = [
     "choice",
     "field",
     "link",
+    "linked",
     "more",
     "note",
     "page",
@@ -65,9 +66,14 @@ def address(path: str, **query: object) -> str:
 
 def link(path: str, text: str, **query: object) -> str:
     """A link. An id may be empty, so that is left in its query."""
+    return linked(path, said(text, "(empty)"), **query)
+
+
+def linked(path: str, body: str, **query: object) -> str:
+    """The same around HTML."""
     given = {name: str(value) for name, value in query.items() if value is not None}
     url = f"{path}?{urlencode(given, errors='replace')}" if given else path
-    return f'<a href="{escape(url)}">{said(text, "(empty)")}</a>'
+    return f'<a href="{escape(url)}">{body}</a>'
 
 
 def page(title: str, body: str, *, cluster: str = "", live: bool = False, history: bool = False) -> str:

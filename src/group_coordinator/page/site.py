@@ -19,14 +19,21 @@ from group_coordinator.page.group_page import (
     since_links,
 )
 from group_coordinator.page.html import AT, link, note, page, said
-from group_coordinator.page.queries import GroupsQuery, HistoryGroupsQuery, SideQuery, TimelineQuery
+from group_coordinator.page.member_page import MOST_COMMITS, member_part
+from group_coordinator.page.queries import (
+    GroupsQuery,
+    HistoryGroupsQuery,
+    HistoryQuery,
+    SideQuery,
+    TimelineQuery,
+)
 from group_coordinator.page.questions import FAILURES, Questions
 from group_coordinator.page.sides import Sides, Where
 from group_coordinator.page.web import Answer, BadQueryError, Query, asked, time_in
 
 __all__ = ["Site", "failed"]
 
-_LAST, _SPAN = 900, 3_600
+_LAST, _SPAN, _LIVE, _DAY = 900, 3_600, 21_600, 86_400
 _STATIC = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
 
 
@@ -38,6 +45,7 @@ class Site:
         self._pages: Mapping[str, Callable[[Query], Answer]] = {
             "/": self._groups,
             "/group": self._group,
+            "/member": self._member,
             "/history": self._history,
             "/timeline.svg": self._svg,
             "/timeline.html": self._html,
@@ -83,6 +91,41 @@ class Site:
             return _html(body)
         picker = past_picker(where, None, span) if questions.has_history else ""
         return self._whole(group_id, heading + picker + since_links(where, last) + body, live=True)
+
+    def _member(self, query: Query) -> Answer:
+        group_id, member_id, questions = _group_id(query), query.get("member", ""), self._side(query)
+        where = self._sides.where(group_id, questions.of)
+        span = _seconds(query, "span", _DAY)
+        commits = None
+        if "at" in query:
+            at = time_in("at", query["at"])
+            since, until = at - timedelta(seconds=span / 2), at + timedelta(seconds=span / 2)
+            story: Story | None = questions.past_story(group_id, since, until)[0]
+            history = HistoryQuery(
+                group_id,
+                question="offsets",
+                from_=since.isoformat(),
+                to=until.isoformat(),
+                member=member_id,
+                limit=MOST_COMMITS,
+            )
+            commits = questions.history(history).rows
+        else:
+            until = questions.as_of()
+            since, story = until - timedelta(seconds=_LIVE), questions.story(group_id)
+        # It reaches to now.
+        past = {
+            "member": member_id,
+            "at": f"{until - timedelta(seconds=_DAY / 2):%Y-%m-%dT%H:%M:%S}",
+            "span": _DAY,
+        }
+        body = member_part(
+            where, member_id, story, (since, until), commits, past if questions.has_history else {}
+        )
+        if "part" in query:
+            return _html(body)
+        heading = f"<h1>Member {said(member_id, '(empty)')} of group {said(group_id, '(empty)')}</h1>\n"
+        return self._whole(f"{member_id} of {group_id}", heading + body, live="at" not in query)
 
     def _side(self, query: Query) -> Questions:
         return self._sides.of(asked({"of": query["of"]} if "of" in query else {}, SideQuery).of)

@@ -99,7 +99,7 @@ def _views(command: Callable[..., None]) -> Callable[..., None]:
     "--timeline",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Draw a timeline instead: as .svg, or as .html with a table of state changes.",
+    help="Draw a timeline instead: as .svg, or as .html with a table of rebalances.",
 )
 @click.option("--sql", is_flag=True, help="Print the query instead of its answer. Spark can run it as well.")
 @click.option("--output", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True)

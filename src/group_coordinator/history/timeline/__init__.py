@@ -6,7 +6,20 @@
 
 from __future__ import annotations
 
-from group_coordinator.history.timeline.page import moves_table, resets_table, timeline_html
+from group_coordinator.history.timeline.page import (
+    MemberLink,
+    rebalances_table,
+    resets_table,
+    sentences_list,
+    timeline_html,
+)
 from group_coordinator.history.timeline.svg import timeline_svg
 
-__all__ = ["moves_table", "resets_table", "timeline_html", "timeline_svg"]
+__all__ = [
+    "MemberLink",
+    "rebalances_table",
+    "resets_table",
+    "sentences_list",
+    "timeline_html",
+    "timeline_svg",
+]

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
 from itertools import groupby
 
 from group_coordinator.history.rows import OffsetChange, Transition
 from group_coordinator.history.story import Story
+from group_coordinator.history.timeline.explain import Explainer, Rebalance, Sentence
 from group_coordinator.history.timeline.svg import timeline_svg
-from group_coordinator.history.timeline.text import clean, escape, owned, writer
+from group_coordinator.history.timeline.text import (
+    cause_in_words,
+    clean,
+    escape,
+    owned,
+    span_of_time,
+    writer,
+)
 
-__all__ = ["moves_table", "resets_table", "timeline_html"]
+__all__ = ["MemberLink", "rebalances_table", "resets_table", "sentences_list", "timeline_html"]
 
 _MAX_ROWS = 2_000
+_MAX_REBALANCES = 500
+_MAX_NAMES = 3
+_COLUMNS = ("time (UTC)", "cause", "who", "#took", "last to join", "#generation", "#members", "principal")
+"""Those of a rebalance. Numbers are marked."""
+MemberLink = Callable[[str, str], str]
 # Nothing that a stranger has written can be anything but text, and if it were: no script runs here.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 _STYLE = """\
@@ -28,14 +41,22 @@ th,td{text-align:left;padding:4px 12px 4px 0;border-bottom:1px solid var(--line)
 th{color:var(--soft);font-weight:600}
 td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}
 td.t{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;white-space:nowrap}
-td.why{overflow-wrap:anywhere}
+td.why,.sentences{overflow-wrap:anywhere}
+.t{font-variant-numeric:tabular-nums;white-space:nowrap}
+.evidence{color:var(--soft)}
+.told details{position:sticky;left:0;max-width:calc(100vw - 32px)}
+.sentences{padding-left:20px}
 """
+
+
+def _plain(_member_id: str, name: str) -> str:
+    return name
 
 
 def timeline_html(
     story: Story, since: datetime, until: datetime, *, moment: datetime | None = None, max_lanes: int = 100
 ) -> str:
-    """One HTML file with the timeline, and the group's moves from state to state as a table.
+    """One HTML file with the timeline, and the group's rebalances as a table.
 
     It needs nothing else, and has no script. Options and errors as of `timeline_svg`.
     """
@@ -46,26 +67,107 @@ def timeline_html(
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
         f"{timeline_svg(story, since, until, moment=moment, max_lanes=max_lanes)}"
-        f"{moves_table(story, since, until)}{resets_table(story, since, until)}</body>\n</html>\n"
+        f"{rebalances_table(story, since, until)}{resets_table(story, since, until)}</body>\n</html>\n"
     )
 
 
-def moves_table(story: Story, since: datetime, until: datetime) -> str:
-    """The moves of that time as an HTML table, the newest first; of very many only those."""
+def rebalances_table(story: Story, since: datetime, until: datetime, link: MemberLink = _plain) -> str:
+    """The rebalances of that time as an HTML table, the newest first, each with what happened folded below.
+
+    Moves that belong to none, such as the end of a group, have rows of their own. Of very many it is the
+    newest. `link` makes a link of a member's name, which is HTML, given its id.
+    """
+    explainer = Explainer(story)
     write = writer(since, until)
-    moves = [each for each in story.transitions if since <= each.at < until]
-    shown = moves[::-1][:_MAX_ROWS]
-    note = f"<p>The newest {_MAX_ROWS:,} of {len(moves):,}.</p>\n" if len(moves) > len(shown) else ""
-    # Where no request has a principal there is nothing to see.
-    has_names = any(each.principal for each in shown)
-    head = (
-        '<thead><tr><th>time (UTC)</th><th>from</th><th>to</th><th class="n">generation</th><th>cause</th>'
-        f'<th>why</th>{"<th>principal</th>" if has_names else ""}<th class="n">rebalance</th></tr></thead>\n'
-    )
-    rows = "".join(_row(each, write(each.at), has_names=has_names) for each in shown)
+    of_rebalances = {id(move) for each in explainer.rebalances for move in each.moves}
+    alone = [each for each in story.transitions if id(each) not in of_rebalances]
+    rows: list[tuple[datetime, Rebalance | Transition]] = [
+        *((each.began, each) for each in explainer.rebalances if _meets(each, since, until)),
+        *((each.at, each) for each in alone if since <= each.at < until),
+    ]
+    rows.sort(key=lambda row: row[0], reverse=True)
     if not rows:
-        rows = '<tr><td colspan="7">The group stayed in its state all that time.</td></tr>\n'
-    return f'<table class="moves">\n{head}<tbody>\n{rows}</tbody>\n</table>\n{note}'
+        return "<p>The group stayed in its state all that time.</p>\n"
+    cells = [
+        _move(each, write(at)) if isinstance(each, Transition) else _cells(each, explainer, write(at), link)
+        for at, each in rows[:_MAX_REBALANCES]
+    ]
+    # A column without anything in it is left out.
+    kept = [at for at in range(len(_COLUMNS)) if any(row[at] for row in cells)]
+    head = "".join(f"<th{_class(_COLUMNS[at])}>{_COLUMNS[at].strip('#')}</th>" for at in kept)
+    body = ""
+    for (_, each), row in zip(rows, cells, strict=False):
+        body += "<tr>" + "".join(f"<td{_class(_COLUMNS[at])}>{row[at]}</td>" for at in kept) + "</tr>\n"
+        if not isinstance(each, Transition):
+            told = sentences_list(explainer.explain(each), write, link)
+            body += (
+                f'<tr class="told"><td colspan="{len(kept)}"><details id="{each.id}">'
+                f"<summary>What happened</summary>\n{told}</details></td></tr>\n"
+            )
+    note = f"<p>The newest {_MAX_REBALANCES:,} of {len(rows):,}.</p>\n" if len(rows) > len(cells) else ""
+    return (
+        '<div class="scroll" role="group" aria-label="What happened" tabindex="0">'
+        f'<table class="rebalances">\n<thead><tr>{head}</tr></thead>\n'
+        f"<tbody>\n{body}</tbody>\n</table></div>\n{note}"
+    )
+
+
+def _meets(each: Rebalance, since: datetime, until: datetime) -> bool:
+    return each.began < until and (each.ended is None or each.ended >= since)
+
+
+def _class(column: str) -> str:
+    return ' class="n"' if column.startswith("#") else ""
+
+
+def _cells(each: Rebalance, explainer: Explainer, at: str, link: MemberLink) -> list[str]:
+    """The cells of a rebalance, as HTML."""
+    names = explainer.names
+    who = [link(it, escape(names.name(it))) for it in each.who[:_MAX_NAMES]]
+    more = len(each.who) - len(who)
+    took = "not over" if each.ended is None else "unknown"
+    if each.took_ms is not None:
+        took = span_of_time(timedelta(milliseconds=each.took_ms))
+    last = ""
+    if each.last is not None and each.last.join_phase_ms:
+        who_came, after_ms = each.last.member_id, each.last.join_phase_ms
+        after = span_of_time(timedelta(milliseconds=after_ms))
+        last = f"{link(who_came, escape(names.name(who_came)))} after {after}"
+    return [
+        f'<span class="t">{escape(at)}</span>',
+        _cell(cause_in_words(each.cause)),
+        ", ".join(who) + (f" and {more} more" if more else ""),
+        took,
+        last,
+        str(each.moves[-1].generation_id) if each.ended is not None else "",
+        "" if each.members is None else f"{each.members:,}",
+        _cell(next((it.principal for it in each.moves if it.principal), "")),
+    ]
+
+
+def _move(move: Transition, at: str) -> list[str]:
+    """The cells of a move that belongs to no rebalance, as HTML."""
+    what = f"{move.from_state or 'first seen'} → {move.to_state}: {move.reason}"
+    cells = [f'<span class="t">{escape(at)}</span>', _cell(what), "", "", "", str(move.generation_id), ""]
+    return [*cells, _cell(move.principal or "")]
+
+
+def sentences_list(
+    sentences: Sequence[Sentence], write: Callable[[datetime], str], link: MemberLink = _plain
+) -> str:
+    """Sentences as an HTML list, each with its evidence."""
+    items = []
+    for each in sentences:
+        parts = [f"event {_cell(each.event_id or 'not known')}"]
+        if each.log_offset is not None and each.log_offset >= 0:
+            parts.append(f"offset {each.log_offset}")
+        if each.member_id is not None:
+            parts.append(f"member {link(each.member_id, _cell(each.member_id))}")
+        items.append(
+            f'<li><span class="t">{escape(write(each.at))}</span> {escape(each.text)} '
+            f'<span class="evidence">{", ".join(parts)}</span></li>\n'
+        )
+    return f'<ol class="sentences">\n{"".join(items)}</ol>\n'
 
 
 def resets_table(story: Story, since: datetime, until: datetime) -> str:
@@ -101,16 +203,6 @@ def _reset(rows: Sequence[OffsetChange], at: str) -> str:
         f'<td>{to}</td><td class="why">{_cell(first.principal or "")}</td>'
         f'<td class="why">{_cell(first.client_id or "")}</td>'
         f'<td class="why">{_cell(first.client_reason or "")}</td></tr>\n'
-    )
-
-
-def _row(move: Transition, at: str, *, has_names: bool) -> str:
-    name = f'<td class="why">{_cell(move.principal or "")}</td>' if has_names else ""
-    took = "" if move.rebalance_ms is None else f"{move.rebalance_ms:,} ms"
-    return (
-        f'<tr><td class="t">{escape(at)}</td><td>{_cell(move.from_state)}</td><td>{_cell(move.to_state)}</td>'
-        f'<td class="n">{move.generation_id}</td><td>{_cell(move.cause or "")}</td>'
-        f'<td class="why">{_cell(move.reason)}</td>{name}<td class="n">{took}</td></tr>\n'
     )
 
 

@@ -29,17 +29,20 @@
     tell(age, age === "live" ? "" : "bad");
   }
 
-  // Somebody may be reading: what is in focus and how far things are scrolled stays.
+  // Somebody may be reading: what is in focus and how far things are scrolled stays, and what is unfolded.
   function replace(old, text) {
     const parsed = new DOMParser().parseFromString(text, "text/html").getElementById("part");
-    const inside = (root) => [...root.querySelectorAll("a, [tabindex]")];
+    const inside = (root) => [...root.querySelectorAll("a, summary, [tabindex]")];
+    const nameOf = (each) => each.href ?? (each.tagName === "SUMMARY" ? each.parentElement.id : each.ariaLabel);
     const focused = inside(old).indexOf(document.activeElement);
-    const same = focused < 0 ? [] : [document.activeElement.href ?? document.activeElement.ariaLabel];
+    const same = focused < 0 ? [] : [nameOf(document.activeElement)];
     const scrolled = [...old.querySelectorAll("[tabindex]")].map((each) => each.scrollLeft);
+    const open = new Set([...old.querySelectorAll("details[open]")].map((each) => each.id));
     old.replaceWith(parsed);
+    parsed.querySelectorAll("details").forEach((each) => { each.open = open.has(each.id); });
     [...parsed.querySelectorAll("[tabindex]")].forEach((each, at) => { each.scrollLeft = scrolled[at] ?? 0; });
     if (focused >= 0) {
-      inside(parsed).find((each) => same.includes(each.href ?? each.ariaLabel))?.focus({ preventScroll: true });
+      inside(parsed).find((each) => same.includes(nameOf(each)))?.focus({ preventScroll: true });
     }
   }
 
