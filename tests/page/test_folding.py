@@ -121,4 +121,7 @@ def test_groups_are_chosen_without_a_script(browser: Browser, site: Site) -> Non
     expect(page.locator("table.groups tbody tr")).to_have_count(1)
     expect(page.locator("table.groups")).to_contain_text("billing")
     expect(page.get_by_label("With member")).to_be_visible()
+    page.get_by_label("Rebalanced in the last day because").select_option("any")
+    page.get_by_role("button", name="Search").click()
+    expect(page.locator("table.groups tbody tr")).to_have_count(2)
     context.close()

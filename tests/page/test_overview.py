@@ -144,6 +144,13 @@ def test_the_form_keeps_what_was_chosen(memory: Memory) -> None:
     assert ("details", {"class": "choice"}) in Page(get("/").body).tags
 
 
+def test_a_form_in_which_nothing_was_chosen_shows_all(memory: Memory) -> None:
+    get = getter(application(memory))
+    expected = get("/").body
+    assert get("/", q="", cause="", member="", topic="").body == expected
+    assert get("/", cause="bad luck").status == "400 Bad Request"
+
+
 def test_a_column_without_anything_in_it_is_not_shown() -> None:
     def columns(memory: Memory) -> list[str]:
         body = getter(application(memory))("/").body

@@ -3,7 +3,7 @@
     coordinator.groups, .events, .clock ─► live ─► memory, pulse ─┐           ┌─► site ─► pages
     coordinator.lag ─────────────────────► live_lag ──────────────┼─► known ──┤
     coordinator.requests, now and then ──► lags ──────────────────┤           └─► api ──► JSON, streams
-    Delta tables ────────────────────────► history ───────────────┘
+    Delta tables ──────────────► history, overview ───────────────┘
 
 It only looks: nothing that can be done here changes a group.
 """

@@ -65,7 +65,9 @@ class Site:
     # -- pages -------------------------------------------------------------------------------------------
 
     def _groups(self, query: Query) -> Answer:
-        chosen = asked({name: value for name, value in query.items() if name != "part"}, GroupsQuery)
+        # A form sends its empty fields as well.
+        given = {name: value for name, value in query.items() if name != "part" and value}
+        chosen = asked(given, GroupsQuery)
         body = groups_part(self._sides.groups(chosen), chosen, self._sides)
         if "part" in query:
             return _html(body)
