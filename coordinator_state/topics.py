@@ -11,6 +11,7 @@ __all__ = [
     "CLOCK",
     "EVENTS",
     "GROUPS",
+    "GROUP_SIDES",
     "LAG",
     "OFFSETS",
     "REJECTED",
@@ -27,6 +28,9 @@ EVENTS = "coordinator.events"
 REJECTED = "coordinator.rejected"
 LAG = "coordinator.lag"
 """The one that the coordinator neither reads nor writes: `measure-lag` does."""
+
+GROUP_SIDES = "coordinator.sides"
+"""`move` writes it, and gateways read it."""
 
 BROKERS_GROUPS = "brokers.groups"
 BROKERS_OFFSETS = "brokers.offsets"

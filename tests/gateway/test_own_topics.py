@@ -222,6 +222,9 @@ def test_the_names_are_those_of_all_the_coordinators_topics() -> None:
     assert GatewaySettings.load(None, {}, given, needed=()).all_topics == {
         "g",
         "coordinator.responses.a",
-        *(f"coordinator.{it}" for it in ("requests", "responses", "clock", "offsets", "events", "rejected")),
+        *(
+            f"coordinator.{it}"
+            for it in ("requests", "responses", "clock", "offsets", "events", "rejected", "sides")
+        ),
     }
     assert "coordinator.lag" in GatewaySettings().all_topics

@@ -29,11 +29,12 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from group_coordinator.gateway import codec, of_brokers
+from group_coordinator.gateway import codec, moving, of_brokers
 from group_coordinator.gateway.addresses import unsupported_api_versions
 from group_coordinator.gateway.apis import Api, Way
 from group_coordinator.gateway.errors import FrameError
 from group_coordinator.gateway.frames import REQUEST_HEAD_BYTES, Frames, Piece, RequestHead, read_request_head
+from group_coordinator.gateway.group_apis.table import GROUP_APIS
 from group_coordinator.gateway.holders import Holders
 from group_coordinator.gateway.limits import Limits
 from group_coordinator.gateway.local import Client
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from group_coordinator.gateway.addresses import Serving
+    from group_coordinator.gateway.frames import Request
     from group_coordinator.gateway.needs import Effects, Services
     from group_coordinator.gateway.rewriting import Begin
     from group_coordinator.gateway.security import Security
@@ -61,7 +63,7 @@ __all__ = ["Conversation"]
 
 log = logging.getLogger(__name__)
 
-_API_VERSIONS, _FIND_COORDINATOR, _HEARTBEAT, _PRODUCE = 18, 10, 12, 0
+_API_VERSIONS, _FIND_COORDINATOR, _HEARTBEAT, _LEAVE, _PRODUCE = 18, 10, 12, 13, 0
 _WHOLE = (Way.STREAM, Way.GATEWAY, Way.OF_BROKERS, Way.REFUSED)
 """Requests of these APIs are kept until they are whole."""
 
@@ -404,9 +406,13 @@ class Conversation:
 
     def _read_local(self, head: RequestHead, frame: bytes) -> None:
         sides = self._services.sides
-        if sides.is_theirs(head, frame):
-            self._pass_on(head, frame)
-            return
+        if (group_id := sides.group_of(head, frame)) is not None:
+            if sides.is_moving(group_id) and head.api_key != _LEAVE:
+                self._answer_moving(head, frame, at_brokers=sides.at_brokers(group_id))
+                return
+            if sides.at_brokers(group_id):
+                self._pass_on(head, frame)
+                return
         if head.api_key in of_brokers.DESCRIBES:
             asked, rewrite = of_brokers.divided(head, frame, sides.at_brokers)
             self._slots.await_upstream(head.correlation_id, rewrite)
@@ -416,11 +422,25 @@ class Conversation:
             self._refuse(head, Piece(frame, is_first=True, is_last=True))
             return
         request = codec.decode_request(frame)
-        is_of_transaction = head.api_key == _FIND_COORDINATOR and request.message.key_type != 0
-        if is_of_transaction or sides.are_theirs(request):
+        if _is_of_transaction(request) or sides.are_theirs(request):
             self._pass_on(head, frame)
         else:
             self._local.take(request, frame, self._throttle(head.api_key))
+
+    def _answer_moving(self, head: RequestHead, frame: bytes, *, at_brokers: bool) -> None:
+        """Answer a request of a group that moves. A member leaves where the group comes from."""
+        request = codec.decode_request(frame) if head.api_key in GROUP_APIS else None
+        if request is not None and _is_of_transaction(request):
+            self._pass_on(head, frame)
+        elif request is None or (leave := moving.leave_of(request)) is None:
+            self._slots.await_local().fill(moving.refusal(head, frame))
+        elif at_brokers:
+            refusal = moving.refusal(head, frame)
+            self._slots.await_upstream(head.correlation_id, lambda _: refusal)
+            self._relay.pass_on(codec.encode_request(leave.message, head.correlation_id, request.client_id))
+        else:
+            # Its guard knows that it moves.
+            self._local.take(request, frame, 0.0)
 
     def _pass_on(self, head: RequestHead, frame: bytes) -> None:
         """Pass a request on that was kept until it was whole."""
@@ -625,3 +645,7 @@ class Conversation:
         self._services.pending.stopped.pop(self, None)
         self._unanswered.forget()
         self._services.closed(self, self._reason)
+
+
+def _is_of_transaction(request: Request) -> bool:
+    return request.head.api_key == _FIND_COORDINATOR and request.message.key_type != 0

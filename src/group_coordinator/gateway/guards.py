@@ -25,6 +25,7 @@ from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.gateway.encoded import EncodedList, entries_of
 from group_coordinator.gateway.group_apis.guarding import AT_ONCE, Ask, AskBroker, with_fields
 from group_coordinator.gateway.group_apis.table import GROUP_APIS
+from group_coordinator.gateway.moving import answer, leave_of
 from group_coordinator.gateway.rights import Resource
 from group_coordinator.gateway.sides import Sides, groups_of, id_of
 from group_coordinator.gateway.translation import refused
@@ -62,9 +63,18 @@ def _on(sides: Sides, request: Request, exchange: Callable[[Request], Guard]) ->
     """The exchange, which asks the broker for its part of the groups."""
     if not sides.are_two:
         return exchange
+    leave = leave_of(request)
+    if leave is not None and sides.is_moving(request.message.group_id):
+        return partial(_left, exchange, leave)
     if request.head.api_key == ListGroupsRequest.API_KEY:
         return partial(_listed, sides, exchange)
     return exchange if groups_of(request) is None else partial(_divided, sides, exchange)
+
+
+def _left(exchange: Callable[[Request], Guard], leave: Request, _request: Request) -> Guard:
+    """Let the member leave, whose group moves."""
+    response = yield from exchange(leave)
+    return response if isinstance(response, Errors) else Errors.NOT_COORDINATOR
 
 
 def _divided(sides: Sides, exchange: Callable[[Request], Guard], request: Request) -> Guard:
@@ -72,17 +82,24 @@ def _divided(sides: Sides, exchange: Callable[[Request], Guard], request: Reques
     api, groups = GROUP_APIS[request.head.api_key], groups_of(request) or []
     theirs: list[Any] = []
     ours: list[Any] = []
+    moving: list[Any] = []
     # Once: the sides may change before the broker has answered.
     for each in groups:
-        (theirs if sides.at_brokers(id_of(each)) else ours).append(each)
-    if not theirs:
+        group_id = id_of(each)
+        part = moving if sides.is_moving(group_id) else theirs if sides.at_brokers(group_id) else ours
+        part.append(each)
+    if not (theirs or moving):
         return (yield from exchange(request))
     assert api.named is not None  # noqa: S101 - it names groups
-    response = yield AskBroker(with_fields(request, **{api.named.field: theirs}).message)
+    # Even without groups of its own, because the others' answers are put into it.
+    response = answer(with_fields(request, **{api.named.field: moving}))
     results = list(getattr(response, api.results[0]))
+    if theirs:
+        response = yield AskBroker(with_fields(request, **{api.named.field: theirs}).message)
+        results += getattr(response, api.results[0])
     if ours:
-        part = with_fields(request, **{api.named.field: ours})
-        results += getattr((yield from _whole(part, exchange)), api.results[0])
+        own = with_fields(request, **{api.named.field: ours})
+        results += getattr((yield from _whole(own, exchange)), api.results[0])
     by_id = {id_of(each): each for each in results}
     setattr(response, api.results[0], [by_id[id_of(each)] for each in groups])
     return response

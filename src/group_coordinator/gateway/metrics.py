@@ -61,6 +61,7 @@ class GatewayMetrics:
         self.seconds = {key: Durations(_SECONDS) for key in GROUP_APIS}
         """From a request of a group to its response, by API key."""
         self.brokers_left_out = gauge("brokers_left_out", "Brokers that clients are not told of.")
+        self.moving_seconds = gauge("moving_seconds", "How long the group has moved that has moved longest.")
         self.frame_errors = counter("frame_errors", "Connections closed for what they have sent.")
         rights = counter("rights_probes", "Rights of clients that brokers were asked for.", "result")
         granted, denied = rights.labels("granted"), rights.labels("denied")

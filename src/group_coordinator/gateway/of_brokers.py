@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DESCRIBES", "HEARTBEATS", "divided", "refusal"]
 
-_REFUSED = Errors.UNSUPPORTED_VERSION.value
+_REFUSED = Errors.UNSUPPORTED_VERSION
 _NOT_SPOKEN = (
     "newer group protocols are not spoken here: set group.protocol=classic, or let the group stay at the "
     "brokers (gateway.groups.brokers)"
@@ -50,18 +50,18 @@ _TAIL = (-(2**31)).to_bytes(4, signed=True) + _NO_TAGS
 """No authorized operations, and the end."""
 
 
-def refusal(head: RequestHead, frame: bytes) -> bytes:
+def refusal(head: RequestHead, frame: bytes, error: Errors = _REFUSED, text_: str = _NOT_SPOKEN) -> bytes:
     """Write the response to a request for a group that is here. Raises `FrameError`."""
-    version = head.api_version
+    version, code = head.api_version, error.value
     if head.api_key in HEARTBEATS:
         # No member id, epoch and interval 0.
-        body = bytes(4) + _REFUSED.to_bytes(2) + text(_NOT_SPOKEN, is_flexible=True) + _EMPTY + bytes(8)
+        body = bytes(4) + code.to_bytes(2) + text(text_, is_flexible=True) + _EMPTY + bytes(8)
         return _framed(_head(head) + body + HEARTBEATS[head.api_key] + _NO_TAGS)
     if head.api_key == AddOffsetsToTxnResponse.API_KEY:
-        response = AddOffsetsToTxnResponse(version=version, throttle_time_ms=0, error_code=_REFUSED)
+        response = AddOffsetsToTxnResponse(version=version, throttle_time_ms=0, error_code=code)
         return codec.encode_response(response, head.correlation_id)
     kind = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
-    entry = partial(kind.TxnOffsetCommitResponsePartition, version=version, error_code=_REFUSED)
+    entry = partial(kind.TxnOffsetCommitResponsePartition, version=version, error_code=code)
     # Java's producer asks again for ever if its partitions are not named.
     topics = [
         kind(

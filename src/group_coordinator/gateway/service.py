@@ -30,7 +30,7 @@ from group_coordinator.gateway.rules import Rules
 from group_coordinator.gateway.security import security_of
 from group_coordinator.gateway.sides import Sides
 from group_coordinator.gateway.sides_file import BROKERS_GROUPS, SidesFile
-from group_coordinator.gateway.stream import Listener, Lookup, Reader, Writer
+from group_coordinator.gateway.stream import Listener, Lookup, Reader, SidesReader, Writer
 from group_coordinator.gateway.topics import Topics
 from group_coordinator.gateway.turns import Turns
 from group_coordinator.jobs.connection import UnreachableError, connected_admin
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from kafka import KafkaAdminClient
 
     from group_coordinator.coordinator_state.offsets.still_there import Found
+    from group_coordinator.coordinator_state.sides import SideRecord
     from group_coordinator.gateway.beats import Beat
     from group_coordinator.gateway.conversation import Conversation
     from group_coordinator.gateway.frames import Request
@@ -244,6 +245,10 @@ class Gateway:
         stack.callback(reader.close)
         writer = Writer(loop, listener, settings.topics_requests, self._kafka_config)
         stack.callback(writer.close, _DRAIN_S)
+        if self.sides.are_two:
+            sides = SidesReader(loop, self._moved, settings.topics_sides, self._kafka_config)
+            stack.callback(sides.close)
+            self.sides.take(sides.first)
         nodes = Nodes(lambda: self._endpoints.addresses, lambda: self._brokers.reachable)
         if not settings.gateway_commit_unknown_topics:
             lookup = Lookup(loop, self._topics_told, self._kafka_config)
@@ -284,9 +289,8 @@ class Gateway:
         if self._certificates is not None:
             self._certificates.renew()
         if self._sides_file is not None and self._sides_file.renew():
-            self._groups.sides_changed()
-            for connection in self._listeners.connections:
-                connection.sides_changed()
+            self._sides_changed()
+        self.metrics.moving_seconds.set(self.sides.moving_s(time.time() * 1_000))
         self._brokers.settle(now_s)
         self.metrics.brokers_left_out.set(self._brokers.left_out)
         expiring: Iterable[Conversation] = self.pending.stopped
@@ -297,6 +301,11 @@ class Gateway:
                 parties.forget(now_s)
         for connection in list(expiring):
             connection.expire(now_s)
+
+    def _sides_changed(self) -> None:
+        self._groups.sides_changed()
+        for connection in self._listeners.connections:
+            connection.sides_changed()
 
     async def _drain(self) -> None:
         """Give what waits some time, and end all connections: clients look for another gateway."""
@@ -405,6 +414,15 @@ class Gateway:
         for group_id, place in unseen:
             self._groups.unseen.told(group_id, place, now_s)
         self._local.take(responses, now_s)
+
+    def _moved(self, changes: Mapping[str, SideRecord | None]) -> None:
+        for record in changes.values():
+            if record is not None and record.moving_to is not None:
+                log.info("group %s moves to the %s", record.group_id, record.moving_to)
+            elif record is not None:
+                log.info("group %s is at the %s", record.group_id, record.side)
+        self.sides.take(changes)
+        self._sides_changed()
 
     def _topics_told(self, found: Mapping[str, Found]) -> None:
         if self._topics is not None:

@@ -1,7 +1,8 @@
-"""The side that each group is on: here, or at the brokers' own coordinator (`gateway.groups.brokers`).
+"""The side that each group is on: here, or at the brokers' own coordinator.
 
-A group's id alone decides, at each request. A request that names one group is read only as far as that.
-One of many groups is read whole, and `guards.py` divides it.
+The group's newest record in `coordinator.sides` says it, and `gateway.groups.brokers` for a group without
+one. The group's id alone decides, at each request. A request that names one group is read only as far as
+that. One of many groups is read whole, and `guards.py` divides it.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ from group_coordinator.gateway.wire import LONGEST_TEXT, Place
 from group_coordinator.jobs.patterns import is_chosen
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from group_coordinator.coordinator_state.sides import SideRecord
     from group_coordinator.gateway.frames import Request, RequestHead
 
 __all__ = ["Sides", "groups_of", "id_of"]
@@ -44,10 +48,14 @@ _remembered = lru_cache(maxsize=_REMEMBERED)(is_chosen)
 class Sides:
     """`patterns`: those of the groups at the brokers, as `jobs/patterns.py` has them; "": there are none."""
 
-    __slots__ = ("_patterns", "offer")
+    __slots__ = ("_moving", "_patterns", "offer", "records")
 
     def __init__(self, patterns: str = "") -> None:
         self._patterns = patterns
+        self.records: dict[str, SideRecord] = {}
+        """The newest record of each group that has one."""
+        self._moving: dict[str, int] = {}
+        """The groups that move, and the time in ms since which they do."""
         self.offer = offer_of(patterns)
         """It stays as it is: clients have been told."""
 
@@ -62,18 +70,39 @@ class Sides:
         is_change, self._patterns = patterns != self._patterns, patterns
         return is_change
 
+    def take(self, changes: Mapping[str, SideRecord | None]) -> None:
+        """Let other records count from the next request on; None: a group has none any more."""
+        for group_id, record in changes.items():
+            before = self._moving.pop(group_id, None)
+            if record is None:
+                self.records.pop(group_id, None)
+                continue
+            self.records[group_id] = record
+            if record.moving_to is not None:
+                self._moving[group_id] = record.at_ms if before is None else before
+
+    def is_moving(self, group_id: str) -> bool:
+        """Whether the group moves, and neither side serves it."""
+        return group_id in self._moving
+
+    def moving_s(self, now_ms: float) -> float:
+        """For how long the group moves that has moved longest; 0 if none does."""
+        return max(0.0, now_ms - min(self._moving.values(), default=now_ms)) / 1_000
+
     def at_brokers(self, group_id: str) -> bool:
-        """Whether the group is at the brokers."""
+        """Whether the group is at the brokers, or comes from there."""
+        if (record := self.records.get(group_id)) is not None:
+            return record.side == "brokers"
         chosen = _remembered if len(group_id) <= _LONGEST_REMEMBERED else is_chosen
         return chosen(group_id, self._patterns)
 
-    def is_theirs(self, head: RequestHead, frame: bytes) -> bool:
-        """Whether a request names one group, which is at the brokers. Raises `FrameError`."""
+    def group_of(self, head: RequestHead, frame: bytes) -> str | None:
+        """The id of the one group that a request names, if groups may stay there. Raises `FrameError`."""
         if not self.are_two or (before := _BEFORE.get(head.api_key)) is None:
-            return False
+            return None
         api = GROUP_APIS.get(head.api_key)
         if api is not None and api.named is not None and head.api_version >= api.named.since:
-            return False
+            return None
         flexible = head.api_key in HEARTBEATS or is_flexible(head.api_key, head.api_version)
         place = Place(frame, is_flexible=flexible, at=LENGTH_BYTES + REQUEST_HEAD_BYTES)
         place.skip(max(0, place.number(2)))
@@ -85,12 +114,12 @@ class Sides:
         group_id = place.text()
         if len(group_id) > LONGEST_TEXT:
             raise FrameError(f"a group id of {len(group_id)} bytes, of at most {LONGEST_TEXT}")
-        return self.at_brokers(str(group_id, "utf-8", "replace"))
+        return str(group_id, "utf-8", "replace")
 
     def are_theirs(self, request: Request) -> bool:
-        """Whether a request names many groups, and all of them are at the brokers."""
-        groups = groups_of(request) if self.are_two else None
-        return bool(groups) and all(self.at_brokers(id_of(each)) for each in groups or ())
+        """Whether a request names many groups, and all of them are at the brokers and stay there."""
+        ids = [id_of(each) for each in (groups_of(request) if self.are_two else None) or ()]
+        return bool(ids) and all(self.at_brokers(each) and not self.is_moving(each) for each in ids)
 
 
 def groups_of(request: Request) -> list[Any] | None:

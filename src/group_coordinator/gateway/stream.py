@@ -13,12 +13,13 @@ from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
-from kafka.errors import KafkaError, KafkaTimeoutError
+from kafka.errors import KafkaError, KafkaTimeoutError, TopicAuthorizationFailedError
 from kafka.structs import TopicPartition
 
 from group_coordinator.client.ask_offsets import begins_of, ends_of
 from group_coordinator.client.channel import read_answer, settings_of
 from group_coordinator.client.groups_log import read_listing
+from group_coordinator.client.sides_log import SidesLog
 from group_coordinator.client.topic_ids import found_in
 from group_coordinator.coordinator_state.config import INT32_MAX
 from group_coordinator.coordinator_state.newest import Newest, place_in
@@ -31,13 +32,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from group_coordinator.coordinator_state.offsets.still_there import Found
+    from group_coordinator.coordinator_state.sides import SideRecord
     from group_coordinator.gateway.local import LogRecord
 
-__all__ = ["Listener", "Lookup", "Reader", "Writer"]
+__all__ = ["Listener", "Lookup", "Reader", "SidesReader", "Writer"]
 
 log = logging.getLogger(__name__)
 
 _POLL_MS = 500
+_LOOK_S = 2.0
+"""Until the topic of sides is looked for again."""
 _MOST_REASONS = 10
 _LOOKUP_MS = 2_000
 _MOST_BLOCKED_MS = 5
@@ -289,6 +293,56 @@ class Reader:
 
     def _has(self, group_id: str, place: int) -> bool:
         return self._newest.has(group_id.encode(), place)
+
+
+class SidesReader:
+    """Reads which side groups are on, and goes on after `first`. `changed` is told what changes then.
+
+    Raises a KafkaError if the topic is there and cannot be read to its end.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        changed: Callable[[Mapping[str, SideRecord | None]], Any],
+        topic: str,
+        kafka_config: Mapping[str, Any],
+    ) -> None:
+        self._loop, self._changed = _Loop(loop), changed
+        self._failing = Seldom()
+        self._stopping = threading.Event()
+        with ExitStack() as on_error:
+            self._log = SidesLog(topic, kafka_config)
+            on_error.callback(self._log.close)
+            self._is_there = self._log.find()
+            self.first = self._log.read_all() if self._is_there else {}
+            on_error.pop_all()
+        if not self._is_there:
+            log.info("topic %s is not there to be read: groups stay on their sides until it is", topic)
+        self._thread = threading.Thread(target=self._run, name="gateway's reader of sides", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop reading."""
+        self._stopping.set()
+        self._thread.join()
+        self._log.close()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._is_there = self._is_there or self._log.find()
+                changes = self._log.poll(_POLL_MS) if self._is_there else {}
+            except KafkaError as error:
+                self._is_there = not isinstance(error, TopicAuthorizationFailedError) and self._is_there
+                if self._failing.happened(time.monotonic()):
+                    log.warning("the sides of groups cannot be read, trying again: %s", error)
+                self._stopping.wait(_POLL_MS / 1_000)
+                continue
+            if changes:
+                self._loop.call(self._changed, changes)
+            if not self._is_there:
+                self._stopping.wait(_LOOK_S)
 
 
 def _read_group(record: Any) -> tuple[str, ListedGroup | None, int | None] | None:

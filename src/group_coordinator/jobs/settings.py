@@ -28,6 +28,7 @@ from group_coordinator.coordinator_state.topics import (
     BROKERS_OFFSETS,
     CLOCK,
     EVENTS,
+    GROUP_SIDES,
     GROUPS,
     LAG,
     OFFSETS,
@@ -103,6 +104,8 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, for
     """Topic of records that are no requests."""
     topics_lag: str = LAG
     """Topic of measurements of lag, which `measure-lag` writes; empty: it is neither written nor read."""
+    topics_sides: str = GROUP_SIDES
+    """Topic of the sides that groups are on, which `move` writes and gateways read."""
 
     of: str = "coordinator"
     """Groups that a command is about: those of the coordinator, or those at the brokers, as `observe` sees
@@ -205,7 +208,7 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, for
         check_word(self, "log_format", "auto", "short", "logfmt", "json")
         if "" in self.responses_topics:
             raise SettingsError("responses.topics has an empty prefix: for all groups, set topics.responses")
-        others = {self.topics_requests, self.topics_clock, self.topics_lag} | {
+        others = {self.topics_requests, self.topics_clock, self.topics_lag, self.topics_sides} | {
             topic for channel, topic in self.output_topics.items() if channel is not Channel.RESPONSES
         }
         if taken := others.intersection(self.responses_topics.values()):
@@ -247,7 +250,8 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, for
     def all_topics(self) -> frozenset[str]:
         """All topics of the coordinator, that of the lag included."""
         outputs = self.output_topics.values()
-        topics = {self.topics_requests, self.topics_clock, self.topics_lag, *self.response_topics, *outputs}
+        others = {self.topics_requests, self.topics_clock, self.topics_lag, self.topics_sides}
+        topics = others | {*self.response_topics, *outputs}
         return frozenset(topics - {""})
 
     @property

@@ -1,0 +1,34 @@
+"""The records of `coordinator.sides`, which say the side that each group is on."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from group_coordinator.coordinator_state.foreign import Ms
+
+__all__ = ["Side", "SideRecord", "other"]
+
+Side = Literal["coordinator", "brokers"]
+
+
+class SideRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest word on the side of a group, by group id. A group without one is where the settings say.
+
+    `side`: where the group is. While it moves (`moving_to`) this is where it comes from, and neither side
+    serves it. `move_id` is random, and the same in all records of one move.
+    """
+
+    group_id: str
+    side: Side
+    at_ms: Ms
+    client_id: str
+    move_id: str
+    moving_to: Side | None = None
+    version: Literal[1] = 1
+
+
+def other(side: Side) -> Side:
+    """The side that this one is not."""
+    return "brokers" if side == "coordinator" else "coordinator"
