@@ -23,6 +23,7 @@ from group_coordinator.commands.groups.command import groups
 from group_coordinator.commands.history.command import history
 from group_coordinator.commands.measure_lag import measure_lag
 from group_coordinator.commands.member.command import member
+from group_coordinator.commands.move.command import move
 from group_coordinator.commands.observe import observe
 from group_coordinator.commands.output import open_streams, refuse_other_bytes, tell, why_refused
 from group_coordinator.commands.run import run
@@ -81,6 +82,7 @@ for command in (
     gateway,
     member,
     groups,
+    move,
     measure_lag,
     checkpoint,
     observe,

@@ -113,6 +113,10 @@ class Groups:
         for version in range(_SAME_UNTIL, _KIND_VERSION + 1):
             self._lists.pop((node_id, version), None)
 
+    def knows(self, group_id: str) -> bool:
+        """Whether there is such a group."""
+        return f"{self._prefix}{group_id}" in self._groups
+
     def sides_changed(self) -> None:
         """Other groups are elsewhere from now on."""
         self._lists.clear()

@@ -65,7 +65,8 @@ def _on(sides: Sides, request: Request, exchange: Callable[[Request], Guard]) ->
         return exchange
     leave = leave_of(request)
     if leave is not None and sides.is_moving(request.message.group_id):
-        return partial(_left, exchange, leave)
+        guard_of_leave = exchange if exchange is _ask else GROUP_APIS[leave.head.api_key].guard
+        return partial(_left, guard_of_leave, leave)
     if request.head.api_key == ListGroupsRequest.API_KEY:
         return partial(_listed, sides, exchange)
     return exchange if groups_of(request) is None else partial(_divided, sides, exchange)

@@ -62,6 +62,9 @@ class GatewayMetrics:
         """From a request of a group to its response, by API key."""
         self.brokers_left_out = gauge("brokers_left_out", "Brokers that clients are not told of.")
         self.moving_seconds = gauge("moving_seconds", "How long the group has moved that has moved longest.")
+        self.guards = counter("guards", "Guards at the brokers that were renewed, or not.", "result")
+        for result in ("taken", "members", "failed"):
+            self.guards.labels(result)
         self.frame_errors = counter("frame_errors", "Connections closed for what they have sent.")
         rights = counter("rights_probes", "Rights of clients that brokers were asked for.", "result")
         granted, denied = rights.labels("granted"), rights.labels("denied")

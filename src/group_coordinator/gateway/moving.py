@@ -13,6 +13,7 @@ from kafka.protocol.consumer.group import (
     HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,
+    OffsetCommitRequest,
     SyncGroupRequest,
 )
 from kafka.protocol.metadata import FindCoordinatorRequest
@@ -29,7 +30,10 @@ if TYPE_CHECKING:
 
 __all__ = ["answer", "leave_of", "refusal"]
 
-_LEAVES = {each.API_KEY for each in (HeartbeatRequest, JoinGroupRequest, SyncGroupRequest)}
+_LEAVES = {
+    each.API_KEY for each in (HeartbeatRequest, JoinGroupRequest, OffsetCommitRequest, SyncGroupRequest)
+}
+"""Requests by which a member may learn first that its coordinator is not there. It sends no others then."""
 _LEAVE_VERSION = 3
 """The version of LeaveGroup that brought static members, which all brokers have."""
 _NOWHERE = {**NOWHERE, "error_code": Errors.COORDINATOR_NOT_AVAILABLE.value}

@@ -22,6 +22,7 @@ from group_coordinator.gateway.connection import ClientConnection
 from group_coordinator.gateway.endpoints import Endpoints
 from group_coordinator.gateway.errors import GatewayError
 from group_coordinator.gateway.groups import Groups, ListedGroup
+from group_coordinator.gateway.keeper import GuardKeeper
 from group_coordinator.gateway.limits import Budget, Pending, Seldom, largest, longest
 from group_coordinator.gateway.listeners import Listeners
 from group_coordinator.gateway.local import Client, Local, Nodes, Origin
@@ -249,6 +250,12 @@ class Gateway:
             sides = SidesReader(loop, self._moved, settings.topics_sides, self._kafka_config)
             stack.callback(sides.close)
             self.sides.take(sides.first)
+        if settings.gateway_guard:
+            keeper = GuardKeeper(
+                self._is_guarded, lambda it: self.metrics.guards.labels(it).inc(), self._kafka_config
+            )
+            stack.callback(keeper.close)
+            keeper.start()
         nodes = Nodes(lambda: self._endpoints.addresses, lambda: self._brokers.reachable)
         if not settings.gateway_commit_unknown_topics:
             lookup = Lookup(loop, self._topics_told, self._kafka_config)
@@ -423,6 +430,11 @@ class Gateway:
                 log.info("group %s is at the %s", record.group_id, record.side)
         self.sides.take(changes)
         self._sides_changed()
+
+    def _is_guarded(self, group_id: str) -> bool:
+        """Whether nobody may join the group at the brokers. A thread of its own asks."""
+        is_known = group_id in self.sides.records or self._groups.knows(group_id)
+        return is_known and self.sides.stays_here(group_id)
 
     def _topics_told(self, found: Mapping[str, Found]) -> None:
         if self._topics is not None:

@@ -67,6 +67,9 @@ class GatewaySettings(JobSettings, frozen=True, kw_only=True):
     gateway_groups_brokers: str = ""
     """Ids of the groups that stay with the brokers' own coordinator, written as those of `lag.groups`. Empty:
     none. As `gateway.groups.brokers.file` it is read again when the file changes."""
+    gateway_guard: bool = False
+    """Keep members out of the brokers' groups of those that are here, if the brokers know them as well. It
+    needs Read on these groups."""
     gateway_commit_unknown_topics: bool = False
     """Whether commits for topics and partitions that do not exist are let pass."""
     gateway_rights: Literal["auto", "on", "off"] = "auto"

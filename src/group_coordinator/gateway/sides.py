@@ -96,6 +96,10 @@ class Sides:
         chosen = _remembered if len(group_id) <= _LONGEST_REMEMBERED else is_chosen
         return chosen(group_id, self._patterns)
 
+    def stays_here(self, group_id: str) -> bool:
+        """Whether the group is here, and does not move."""
+        return not (self.is_moving(group_id) or (self.are_two and self.at_brokers(group_id)))
+
     def group_of(self, head: RequestHead, frame: bytes) -> str | None:
         """The id of the one group that a request names, if groups may stay there. Raises `FrameError`."""
         if not self.are_two or (before := _BEFORE.get(head.api_key)) is None:

@@ -1,0 +1,133 @@
+"""The way from the options to the move, and what it tells."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+import sys
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import Any
+
+import click
+from kafka.admin import OffsetSpec
+from kafka.errors import KafkaError
+from kafka.structs import TopicPartition
+
+from group_coordinator.client.admin import AdminClient
+from group_coordinator.client.brokers_admin import BrokersAdmin
+from group_coordinator.client.brokers_guard import BrokersGuard
+from group_coordinator.client.channel import MissingTopicError
+from group_coordinator.client.messages import message_of
+from group_coordinator.client.sides_log import SidesLog
+from group_coordinator.commands.command_config import client_config
+from group_coordinator.commands.move.places import AtBrokers, AtCoordinator, SidesTopic
+from group_coordinator.commands.move.steps import Look, Mover, RefusedError, World
+from group_coordinator.commands.tables import Column, Failure, Line, Note, Report, Row, Table
+from group_coordinator.commands.terminal import BOOTSTRAP_TIMEOUT_MS, fail, say, show
+from group_coordinator.coordinator_state.sides import Side
+
+__all__ = ["do", "told"]
+
+_COLUMNS = (
+    Column("TOPIC", 15, grows=True),
+    Column("PARTITION", 10),
+    Column("OFFSET", 15),
+    Column("OFFSET-THERE", 15),
+    Column("LOG-END-OFFSET", 15),
+    Column("LAG", 15),
+    Column("CHANGE", 10),
+)
+
+
+def do(group: str, to: Side, *, dry_run: bool, output: str, **options: Any) -> None:
+    """Connect, move the group or look at it, tell it, and exit with a code."""
+    client_id = f"move-{_user()}-{os.getpid()}@{socket.gethostname()}"
+    timeout = options["timeout"]
+    try:
+        config = client_config(options["bootstrap_servers"], options["command_config"])
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    config |= {"client_id": client_id, "bootstrap_timeout_ms": BOOTSTRAP_TIMEOUT_MS}
+    try:
+        with ExitStack() as stack:
+            admin = stack.enter_context(
+                AdminClient(
+                    request_timeout_ms=timeout,
+                    request_topic=options["request_topic"],
+                    response_topic=options["response_topic"],
+                    **config,
+                )
+            )
+            brokers = stack.enter_context(BrokersAdmin(request_timeout_ms=timeout, **config))
+            guard = stack.enter_context(BrokersGuard(request_timeout_ms=timeout, **config))
+            log = stack.enter_context(SidesLog(options["sides_topic"], config, timeout))
+            world = World(
+                {"coordinator": AtCoordinator(admin), "brokers": AtBrokers(brokers, guard)},
+                SidesTopic(log, config),
+                say,
+            )
+            mover = Mover(
+                *(group, to, world),
+                client_id=client_id,
+                timeout_s=options["members_timeout"],
+                overwrites=options["overwrite"],
+            )
+            look = mover.look() if dry_run else mover.move()
+            partitions = {each: OffsetSpec.LATEST for it in look.offsets.values() for each in it}
+            ends = brokers.list_partition_offsets(partitions)
+            report = told(
+                group, to, look, {each: it.offset for each, it in ends.items()}, is_done=not dry_run
+            )
+    except (RefusedError, MissingTopicError) as error:
+        fail(str(error))
+    except KafkaError as error:
+        fail(message_of(error))
+    except KeyboardInterrupt:
+        fail("interrupted")
+    show(report, output)
+    sys.exit(report.exit_code)
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        # In a container nobody may have a name.
+        return str(os.getuid())
+
+
+def told(group_id: str, to: Side, look: Look, ends: Mapping[TopicPartition, int], *, is_done: bool) -> Report:
+    """Tell what is found, and what is done or would be. `ends`: where the logs end."""
+    report = Report()
+    if look.already:
+        report.items.append(Line(f"Group '{group_id}' is at the {to} already."))
+        return report
+    if look.origin == to:
+        what = "is" if is_done else "would be"
+        report.items.append(
+            Line(f"Group '{group_id}' {what} at the {to} again, with the offsets that it has.")
+        )
+        return report
+    if not is_done:
+        for each in look.seen[look.origin].members:
+            report.items.append(Note(f"{each.client_id} of {each.client_host} is a member, and would leave."))
+    here, there = look.offsets[look.origin], look.offsets[to]
+    rows: list[Row] = []
+    for partition in sorted(here.keys() | there.keys()):
+        old, new, end = there.get(partition), here.get(partition), ends.get(partition)
+        change = "delete" if new is None else "keep" if old == new else "commit"
+        lag = None if new is None or end is None else max(0, end - new.offset)
+        offsets = (None if new is None else new.offset, None if old is None else old.offset)
+        rows.append((partition.topic, partition.partition, *offsets, end, lag, change))
+    if not is_done:
+        report.items.append(Table(_COLUMNS, rows))
+    if look.obstacle:
+        report.items.append(Failure(f"Group '{group_id}' cannot be moved: {look.obstacle}"))
+    elif is_done:
+        tool = "group-coordinator groups" if to == "coordinator" else "kafka-consumer-groups.sh"
+        report.items.append(
+            Line(f"Group '{group_id}' is at the {to}: see {tool} --describe --group {group_id}.")
+        )
+    return report

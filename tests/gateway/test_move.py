@@ -1,0 +1,238 @@
+"""Groups that are moved here and back while their members read, through a gateway, with a ledger."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import subprocess
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import count
+from typing import Any
+
+import pytest
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from kafka.admin import NewTopic
+from kafka.errors import InconsistentGroupProtocolError
+from kafka.structs import TopicPartition
+
+from group_coordinator.client.brokers_admin import BrokersAdmin
+from group_coordinator.client.brokers_guard import is_guard
+from tests.commands.job import COMMAND, Process
+from tests.gateway.clients import Librdkafka, kafka_python
+from tests.gateway.conftest import Running, start_gateway
+from tests.patience import PATIENCE_S, wait_for
+
+pytestmark = pytest.mark.spark
+
+PARTITIONS = 4
+_numbers = count()
+
+
+class Stage:
+    """A gateway with all groups at the brokers, and the command."""
+
+    def __init__(self, running: Running, process: Process, sides: str) -> None:
+        self.running, self.process, self.sides = running, process, sides
+        self.address = process.wait_for("clients find the gateway at ")
+
+    def command(self, group_id: str, to: str, *arguments: str) -> list[str]:
+        topics = self.running.job.topics
+        return [
+            *(*COMMAND, "move", group_id, "--to", to, "--bootstrap-server", self.running.broker),
+            *("--request-topic", topics["requests"], "--response-topic", topics["responses"]),
+            *("--sides-topic", self.sides, *arguments),
+        ]
+
+    def move(self, group_id: str, to: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self.command(group_id, to, *arguments),
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+
+    def topic(self, partitions: int = PARTITIONS) -> str:
+        name = f"move-{secrets.token_hex(3)}"
+        with closing(KafkaAdminClient(bootstrap_servers=self.running.broker)) as admin:
+            admin.create_topics([NewTopic(name, num_partitions=partitions, replication_factor=1)])
+            admin.wait_for_topics([name])
+        return name
+
+    def members(self, group_id: str) -> dict[str, int]:
+        """How many members each side has."""
+        here = self.running.describe(group_id, "--members")
+        with BrokersAdmin(bootstrap_servers=self.running.broker) as admin:
+            there = admin.describe_groups([group_id])[group_id].members
+        return {"coordinator": len(here), "brokers": sum(not is_guard(each) for each in there)}
+
+
+def start(running: Running, sides: str, *arguments: str) -> Process:
+    return start_gateway(
+        running.directory,
+        running.broker,
+        running.job.topics,
+        *("--set", "gateway.groups.brokers=*", "--set", f"topics.sides={sides}", *arguments),
+    )
+
+
+@pytest.fixture(scope="module")
+def stage(running: Running) -> Iterator[Stage]:
+    sides = f"sides-{next(_numbers)}"
+    process = start(running, sides)
+    try:
+        yield Stage(running, process, sides)
+        process.terminate()
+        assert process.exit_code() == 0, process.said
+    finally:
+        process.kill()
+
+
+class Work:
+    """Writes records all the time, each with its partition and its number there."""
+
+    def __init__(self, servers: str, topic: str, partitions: int, every_s: float = 0.02) -> None:
+        self._topic, self._partitions, self._every_s = topic, partitions, every_s
+        self._producer = KafkaProducer(bootstrap_servers=servers, acks="all")
+        self._stopping = threading.Event()
+        self.written = 0
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stopping.wait(self._every_s):
+            for partition in range(self._partitions):
+                self._producer.send(self._topic, b"%d-%d" % (partition, self.written), partition=partition)
+            self.written += 1
+
+    def close(self) -> None:
+        self._stopping.set()
+        self._thread.join()
+        self._producer.close()
+
+    @property
+    def all(self) -> set[bytes]:
+        numbers = range(self.written)
+        return {b"%d-%d" % (partition, it) for partition in range(self._partitions) for it in numbers}
+
+
+class Python:
+    """kafka-python's consumer, with what it has read."""
+
+    def __init__(self, address: str, topics: list[str], group_id: str) -> None:
+        self.consumer = kafka_python(address, topics, group_id, auto_commit_interval_ms=500)
+        self.read: list[bytes] = []
+
+    def poll(self, timeout_ms: int) -> None:
+        for records in self.consumer.poll(timeout_ms=timeout_ms).values():
+            self.read += [each.value for each in records]
+
+    def assignment(self) -> set[Any]:
+        return set(self.consumer.assignment())
+
+    def close(self) -> None:
+        self.consumer.close()
+
+
+class Fleet:
+    """Members that are polled by threads of their own."""
+
+    def __init__(self, *members: Any) -> None:
+        self.members = members
+        self.failed: list[BaseException] = []
+        self.owned = [0] * len(members)
+        """Partitions of each, as it says itself: librdkafka must not be asked by another thread meanwhile."""
+        self._stopping = threading.Event()
+        self._threads = [threading.Thread(target=self._run, args=each) for each in enumerate(members)]
+        for thread in self._threads:
+            thread.start()
+
+    def _run(self, number: int, member: Any) -> None:
+        try:
+            while not self._stopping.is_set():
+                member.poll(timeout_ms=200)
+                self.owned[number] = len(member.assignment())
+        except BaseException as error:
+            self.failed.append(error)
+            raise
+
+    def stop(self) -> None:
+        """Stop polling, and have all leave."""
+        self._stopping.set()
+        for thread in self._threads:
+            thread.join()
+        for member in self.members:
+            member.close()
+
+    @property
+    def read(self) -> Counter[bytes]:
+        return Counter(value for member in self.members for value in list(member.read))
+
+
+def ledger(work: Work, *fleets: Fleet) -> dict[str, int]:
+    """What became of the records: none may be lost, and how many were read again."""
+    read = sum((fleet.read for fleet in fleets), Counter[bytes]())
+    found = {
+        "written": len(work.all),
+        "lost": len(work.all - read.keys()),
+        "repeated": read.total() - len(read),
+    }
+    print("ledger:", json.dumps(found))
+    return found
+
+
+def test_a_group_of_two_kinds_of_clients_moves_here_and_back_while_it_reads(stage: Stage) -> None:
+    topic = group = stage.topic()
+    work = Work(stage.running.broker, topic, PARTITIONS)
+    commits = {"enable_auto_commit": True, "auto_commit_interval_ms": 500}
+    fleet = Fleet(Librdkafka(stage.address, [topic], group, **commits), Python(stage.address, [topic], group))
+    try:
+        wait_for(lambda: fleet.owned == [PARTITIONS // 2] * 2)
+        look = stage.move(group, "coordinator", "--dry-run", "--output", "json")
+        assert look.returncode == 0, look.stderr
+        assert {each["change"] for each in json.loads(look.stdout)} <= {"commit"}
+        assert "of 127.0.0.1 is a member, and would leave." in look.stderr
+        for to in ("coordinator", "brokers"):
+            done = stage.move(group, to)
+            assert done.returncode == 0, done.stderr
+            assert f"Group '{group}' is at the {to}" in done.stdout
+            expected = {"coordinator": 0, "brokers": 0, to: 2}
+            wait_for(lambda expected=expected: stage.members(group) == expected)  # type: ignore[misc]
+            now = work.written
+            wait_for(lambda now=now: b"0-%d" % (now + 5) in fleet.read)  # type: ignore[misc]
+        again = stage.move(group, "brokers")
+        assert (again.returncode, again.stdout) == (0, f"Group '{group}' is at the brokers already.\n")
+        work.close()
+        wait_for(lambda: work.all <= fleet.read.keys())
+    finally:
+        work.close()
+        fleet.stop()
+    assert not fleet.failed
+    assert ledger(work, fleet)["lost"] == 0
+
+
+def test_a_straggler_at_the_broker_is_refused_and_a_member_that_stays_is_named(stage: Stage) -> None:
+    topic = group = stage.topic()
+    member = Fleet(Librdkafka(stage.running.broker, [topic], group))
+    try:
+        wait_for(lambda: member.owned == [PARTITIONS])
+        refused = stage.move(group, "coordinator", "--members-timeout", "2")
+        assert refused.returncode == 1
+        assert "after 2 s it has members at the brokers (rdkafka of 127.0.0.1)" in refused.stderr
+        stage.process.wait_until(lambda: f"group {group} is at the brokers" in " ".join(stage.process.said))
+    finally:
+        member.stop()
+    with closing(KafkaConsumer(bootstrap_servers=stage.running.broker, group_id=group)) as tool:
+        tool.assign([TopicPartition(topic, 0)])
+        tool.seek(TopicPartition(topic, 0), 0)
+        tool.commit()
+    assert stage.move(group, "coordinator").returncode == 0
+    with (
+        closing(kafka_python(stage.running.broker, [topic], group)) as straggler,
+        pytest.raises(InconsistentGroupProtocolError),
+    ):
+        wait_for(lambda: straggler.poll(timeout_ms=200) or straggler.assignment())
+    assert stage.members(group) == {"coordinator": 0, "brokers": 0}
