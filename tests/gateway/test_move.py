@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import random
 import secrets
+import signal
 import subprocess
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from itertools import count
 from typing import Any
 
@@ -18,16 +22,19 @@ from kafka.admin import NewTopic
 from kafka.errors import InconsistentGroupProtocolError
 from kafka.structs import TopicPartition
 
+from group_coordinator.client.admin import AdminClient
 from group_coordinator.client.brokers_admin import BrokersAdmin
 from group_coordinator.client.brokers_guard import is_guard
 from tests.commands.job import COMMAND, Process
-from tests.gateway.clients import Librdkafka, kafka_python
+from tests.gateway.clients import Librdkafka, console_consumer, kafka_python
 from tests.gateway.conftest import Running, start_gateway
 from tests.patience import PATIENCE_S, wait_for
 
 pytestmark = pytest.mark.spark
 
 PARTITIONS = 4
+FLEET, JAVAS = 20, 2
+JAVA = {"session.timeout.ms": "10000", "enable.auto.commit": "true", "auto.commit.interval.ms": "500"}
 _numbers = count()
 
 
@@ -64,9 +71,15 @@ class Stage:
 
     def members(self, group_id: str) -> dict[str, int]:
         """How many members each side has."""
-        here = self.running.describe(group_id, "--members")
-        with BrokersAdmin(bootstrap_servers=self.running.broker) as admin:
-            there = admin.describe_groups([group_id])[group_id].members
+        topics = self.running.job.topics
+        with AdminClient(
+            bootstrap_servers=self.running.broker,
+            request_topic=topics["requests"],
+            response_topic=topics["responses"],
+        ) as admin:
+            here = admin.describe_groups([group_id])[group_id].members
+        with BrokersAdmin(bootstrap_servers=self.running.broker) as brokers:
+            there = brokers.describe_groups([group_id])[group_id].members
         return {"coordinator": len(here), "brokers": sum(not is_guard(each) for each in there)}
 
 
@@ -236,3 +249,59 @@ def test_a_straggler_at_the_broker_is_refused_and_a_member_that_stays_is_named(s
     ):
         wait_for(lambda: straggler.poll(timeout_ms=200) or straggler.assignment())
     assert stage.members(group) == {"coordinator": 0, "brokers": 0}
+
+
+@pytest.mark.verify
+def test_a_fleet_follows_a_command_that_is_killed_and_run_again_while_a_gateway_is_paused(
+    running: Running, stage: Stage
+) -> None:
+    """Members of three clients at two gateways; the ledger has what all of them have read."""
+    topic = group = stage.topic(FLEET)
+    second = start(running, stage.sides)
+    with ExitStack() as stack:
+        stack.callback(second.kill)
+        address = second.wait_for("clients find the gateway at ")
+        work = stack.enter_context(closing(Work(running.broker, topic, FLEET, every_s=0.2)))
+        commits = {"enable_auto_commit": True, "auto_commit_interval_ms": 500}
+        where = [stage.address, address]
+        fleet = Fleet(
+            *(Librdkafka(where[it % 2], [topic], group, **commits) for it in range(FLEET // 2)),
+            *(Python(where[it % 2], [topic], group) for it in range(FLEET - FLEET // 2 - JAVAS)),
+        )
+        stack.callback(fleet.stop)
+        javas = [
+            stack.enter_context(console_consumer(where[it % 2], topic, group, **JAVA)) for it in range(JAVAS)
+        ]
+        told: list[bytes] = []
+        readers = [threading.Thread(target=_read, args=(each, told)) for each in javas]
+        for reader in readers:
+            reader.start()
+        wait_for(lambda: stage.members(group) == {"coordinator": 0, "brokers": FLEET})
+        for number, to in enumerate(("coordinator", "brokers", "coordinator")):
+            paused = (stage.process, second)[number % 2]
+            os.kill(paused.pid, signal.SIGSTOP)
+            with subprocess.Popen(stage.command(group, to)) as command:
+                time.sleep(random.uniform(1, 8))
+                command.kill()
+            os.kill(paused.pid, signal.SIGCONT)
+            wait_for(lambda to=to: stage.move(group, to).returncode == 0)  # type: ignore[misc]
+            expected = {"coordinator": 0, "brokers": 0, to: FLEET}
+            wait_for(lambda expected=expected: stage.members(group) == expected)  # type: ignore[misc]
+        work.close()
+
+        def read() -> Counter[bytes]:
+            return fleet.read + Counter(list(told))
+
+        wait_for(lambda: work.all <= read().keys())
+        found = {"written": len(work.all), "repeated": read().total() - len(read())}
+        print("ledger:", json.dumps(found))
+        for java in javas:
+            java.kill()
+        for reader in readers:
+            reader.join()
+    assert not fleet.failed
+
+
+def _read(java: subprocess.Popen[str], told: list[bytes]) -> None:
+    assert java.stdout is not None
+    told.extend(line.strip().encode() for line in java.stdout)
