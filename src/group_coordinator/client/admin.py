@@ -444,10 +444,11 @@ class AdminClient(Closing):
         return [answers[request.request_id] for request in requests]
 
 
-def own_client_id() -> str:
+def own_client_id(program: str = "admin") -> str:
     """Return a client id that no other has, with the operating system's user and this host.
 
-    A `_` stands for each character that not all of Kafka's clients and metrics take.
+    `program`: the word that it begins with. A `_` stands for each character that not all of Kafka's clients
+    and metrics take.
     """
     try:
         user = getpass.getuser()
@@ -455,7 +456,7 @@ def own_client_id() -> str:
         user = str(os.getuid())
     names = (user, socket.gethostname())
     user, host = (re.sub(r"[^\w.-]", "_", each[:_MAX_OF_NAME], flags=re.ASCII) for each in names)
-    return f"admin-{user}@{host}-{os.getpid()}-{secrets.token_hex(6)}"
+    return f"{program}-{user}@{host}-{os.getpid()}-{secrets.token_hex(6)}"
 
 
 def _unique(group_ids: Collection[str]) -> list[str]:

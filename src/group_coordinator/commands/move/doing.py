@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
-import os
-import socket
 import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -15,7 +12,7 @@ from kafka.admin import OffsetSpec
 from kafka.errors import KafkaError
 from kafka.structs import TopicPartition
 
-from group_coordinator.client.admin import AdminClient
+from group_coordinator.client.admin import AdminClient, own_client_id
 from group_coordinator.client.brokers_admin import BrokersAdmin
 from group_coordinator.client.brokers_guard import BrokersGuard
 from group_coordinator.client.channel import MissingTopicError
@@ -43,7 +40,7 @@ _COLUMNS = (
 
 def do(group: str, to: Side, *, dry_run: bool, output: str, **options: Any) -> None:
     """Connect, move the group or look at it, tell it, and exit with a code."""
-    client_id = f"move-{_user()}-{os.getpid()}@{socket.gethostname()}"
+    client_id = own_client_id("move")
     timeout = options["timeout"]
     try:
         config = client_config(options["bootstrap_servers"], options["command_config"])
@@ -88,14 +85,6 @@ def do(group: str, to: Side, *, dry_run: bool, output: str, **options: Any) -> N
         fail("interrupted")
     show(report, output)
     sys.exit(report.exit_code)
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        # In a container nobody may have a name.
-        return str(os.getuid())
 
 
 def told(group_id: str, to: Side, look: Look, ends: Mapping[TopicPartition, int], *, is_done: bool) -> Report:
