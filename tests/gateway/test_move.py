@@ -12,6 +12,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from itertools import count
 from typing import Any
@@ -34,6 +35,7 @@ pytestmark = pytest.mark.spark
 
 PARTITIONS = 4
 FLEET, JAVAS = 20, 2
+GROUPS, GROUP_SIZE = 20, 10
 JAVA = {"session.timeout.ms": "10000", "enable.auto.commit": "true", "auto.commit.interval.ms": "500"}
 _numbers = count()
 
@@ -300,6 +302,50 @@ def test_a_fleet_follows_a_command_that_is_killed_and_run_again_while_a_gateway_
         for reader in readers:
             reader.join()
     assert not fleet.failed
+
+
+@pytest.mark.verify
+def test_twenty_groups_of_two_hundred_members_move_to_and_fro_under_load(
+    running: Running, stage: Stage
+) -> None:
+    """Half of the groups are here, and half at the brokers. All change sides, four at a time, and again."""
+    topic = stage.topic(GROUP_SIZE)
+    groups = [f"{topic}-{number}" for number in range(GROUPS)]
+    second = start(running, stage.sides)
+    with ExitStack() as stack:
+        stack.callback(second.kill)
+        where = [stage.address, second.wait_for("clients find the gateway at ")]
+        work = stack.enter_context(closing(Work(running.broker, topic, GROUP_SIZE, every_s=0.2)))
+        commits = {"enable_auto_commit": True, "auto_commit_interval_ms": 500, "session_timeout_ms": 30_000}
+        fleets = {}
+        for group in groups:
+            members = (Librdkafka(where[it % 2], [topic], group, **commits) for it in range(GROUP_SIZE))
+            fleets[group] = Fleet(*members)
+            stack.callback(fleets[group].stop)
+        sides = dict.fromkeys(groups, "brokers")
+
+        def settled(group: str) -> bool:
+            expected = {"coordinator": 0, "brokers": 0, sides[group]: GROUP_SIZE}
+            return fleets[group].owned == [1] * GROUP_SIZE and stage.members(group) == expected
+
+        def change(group: str) -> None:
+            to = "brokers" if sides[group] == "coordinator" else "coordinator"
+            done = stage.move(group, to, "--members-timeout", "120", "--timeout", "60000")
+            assert done.returncode == 0, done.stderr
+            sides[group] = to
+
+        pool = stack.enter_context(ThreadPoolExecutor(4))
+        for moving in (groups[::2], groups, groups):
+            for group in groups:
+                wait_for(lambda group=group: settled(group))  # type: ignore[misc]
+            list(pool.map(change, moving))
+        for group in groups:
+            wait_for(lambda group=group: settled(group))  # type: ignore[misc]
+        work.close()
+        for fleet in fleets.values():
+            wait_for(lambda fleet=fleet: work.all <= fleet.read.keys())  # type: ignore[misc]
+        assert [ledger(work, fleet)["lost"] for fleet in fleets.values()] == [0] * GROUPS
+    assert not [fleet.failed for fleet in fleets.values() if fleet.failed]
 
 
 def _read(java: subprocess.Popen[str], told: list[bytes]) -> None:
