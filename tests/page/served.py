@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from kafka import KafkaProducer
@@ -35,8 +36,10 @@ class Served(NamedTuple):
 
 
 @contextmanager
-def served(bootstrap_servers: str, directory: Path, prefix: str) -> Iterator[Served]:
-    """Serve it while the context is open."""
+def served(
+    bootstrap_servers: str, directory: Path, prefix: str, more: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[Served]:
+    """Serve it while the context is open. `more`: settings."""
     now_ms = round(time.time() * 1000)
     filled = Filled(now_ms)
     topics = filled.write_topics(bootstrap_servers, prefix)
@@ -45,7 +48,13 @@ def served(bootstrap_servers: str, directory: Path, prefix: str) -> Iterator[Ser
     settings = PageSettings.load(
         None,
         {},
-        {"bootstrap.servers": bootstrap_servers, "history.path": str(directory), "ui.port": 0, **named},
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "history.path": str(directory),
+            "ui.port": 0,
+            **named,
+            **more,
+        },
         needed=(),
     )
     said: list[str] = []
