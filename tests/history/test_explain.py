@@ -165,6 +165,17 @@ def test_nobody_claims_to_know_what_the_brokers_do_not_write_down() -> None:
     assert [each.took_ms for each in explain.rebalances] == [None] * 5
 
 
+def test_all_that_have_begun_a_group_at_the_brokers_are_named() -> None:
+    log, watching = Log(now_ms=0), Watching()
+    ids = [f"c{number}-id" for number in range(3)]
+    log.new()
+    log.stable(1, *map(M, ids))
+    watching.read(log.records)
+    told = [msgspec.convert(each, AnyEvent) for each in watching.events]
+    (rebalance,) = explainer(told).rebalances
+    assert sorted(rebalance.who) == ids
+
+
 def test_a_story_may_begin_and_end_in_the_middle() -> None:
     story = Story.of_events(GROUP, enumerate(TOLD["the coordinator: a night"]))
     story.transitions = [each for each in story.transitions if each.at >= time_of(6_000)]

@@ -68,9 +68,10 @@ def _take_sides(page: Page, site: Served, scheme: str) -> None:
     page.goto(f"{site.url}/?q=a")
     expect(page.locator("table.groups tr", has_text="payments")).to_contain_text("brokers")
     page.screenshot(path=IMAGES / f"sides-{scheme}.png", clip={"x": 0, "y": 0, "width": 1120, "height": 380})
-    page.goto(f"{site.url}/group?group_id=payments&of=brokers")
-    page.locator("details summary").first.click()
-    page.screenshot(path=IMAGES / f"brokers-{scheme}.png", full_page=True)
+    page.goto(f"{site.url}/group?group_id=payments&of=brokers&last=3600")
+    page.locator(".told summary").first.click()
+    clip = {"x": 0, "y": 0, "width": 1120, "height": 1170}
+    page.screenshot(path=IMAGES / f"brokers-{scheme}.png", full_page=True, clip=clip)
 
 
 def _write_at_brokers(servers: str) -> Mapping[str, str]:

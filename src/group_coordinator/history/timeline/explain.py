@@ -180,9 +180,10 @@ class Explainer:
         joined = [each.member_id for each in self._joined((move.at, -1), (move.at, move.log_offset))]
         if move.cause == "unknown":
             return [*gone, *joined]
-        found = joined[-1:] if move.cause in _OF_A_JOIN else gone
-        # Others may have gone in the same millisecond, and for another reason.
-        return [each for each in found if each in move.reason] or found
+        is_of_a_join = move.cause in _OF_A_JOIN
+        # Others may have gone or joined in the same millisecond, and for another reason.
+        named = [each for each in (joined if is_of_a_join else gone) if each in move.reason]
+        return named or (joined[-1:] if is_of_a_join else gone)
 
     # -- sentences ---------------------------------------------------------------------------------------
 
