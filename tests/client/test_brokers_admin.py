@@ -46,7 +46,8 @@ def member(bootstrap_servers: str) -> Iterator[Callable[..., KafkaConsumer]]:
     def start(group_id: str, **settings: Any) -> KafkaConsumer:
         consumer = KafkaConsumer(T0.topic, bootstrap_servers=bootstrap_servers, group_id=group_id, **settings)
         members.append(consumer)
-        wait_for(lambda: consumer.poll(100) or consumer.assignment())
+        # It throws away a join that is answered between two polls, so these are long.
+        wait_for(lambda: consumer.poll(5_000) or consumer.assignment())
         return consumer
 
     yield start

@@ -60,7 +60,7 @@ def both(servers: str) -> Iterator[tuple[BrokersAdmin, BrokersGuard]]:
 def joins(servers: str, group_id: str) -> set[TopicPartition]:
     """What a straggler is given."""
     with closing(KafkaConsumer(T0.topic, bootstrap_servers=servers, group_id=group_id)) as consumer:
-        return set(wait_for(lambda: consumer.poll(100) or consumer.assignment()))
+        return set(wait_for(lambda: consumer.poll(5_000) or consumer.assignment()))
 
 
 def test_a_guard_keeps_members_and_commits_out_until_it_is_released(
@@ -100,7 +100,7 @@ def test_a_group_with_members_of_its_own_is_left_alone(
 ) -> None:
     admin, guard = both
     with closing(KafkaConsumer(T0.topic, bootstrap_servers=servers, group_id="busy")) as consumer:
-        wait_for(lambda: consumer.poll(100) or consumer.assignment())
+        wait_for(lambda: consumer.poll(5_000) or consumer.assignment())
         before = admin.describe_groups(["busy"])["busy"]
         assert isinstance(guard.take(["busy"])["busy"], HasMembersError)
         assert admin.describe_groups(["busy"])["busy"] == before

@@ -46,7 +46,7 @@ def group(secured: SecuredBroker) -> Iterator[str]:
     """A group at the broker, by a listener where everybody may do everything."""
     secured.operator.create_topics([NewTopic("watched", num_partitions=1, replication_factor=1)])
     with closing(KafkaConsumer("watched", bootstrap_servers=secured.open_servers, group_id="watched")) as it:
-        wait_for(lambda: it.poll(100) or it.assignment())
+        wait_for(lambda: it.poll(5_000) or it.assignment())
         yield "watched"
 
 
