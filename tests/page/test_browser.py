@@ -14,8 +14,6 @@ from axe_playwright_python.sync_playwright import Axe
 from kafka import KafkaProducer
 from playwright.sync_api import Browser, Page, expect
 
-from tests.page.browser import NoBrowserError, chromium
-from tests.page.browser import browser as started
 from tests.page.filled import BREAKOUT, HOSTILE_GROUP, IMAGE, SCRIPT, moved
 from tests.page.served import Served, served
 from tests.patience import PATIENCE_S
@@ -28,17 +26,6 @@ pytestmark = pytest.mark.spark
 def site(bootstrap_servers: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with served(bootstrap_servers, tmp_path_factory.mktemp("history"), "browser") as site:
         yield site
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    try:
-        chromium()
-    except NoBrowserError as error:
-        # Nobody has to be root, or to let a test install a hundred packages, to run the other tests.
-        pytest.skip(str(error))
-    with started() as browser:
-        yield browser
 
 
 class Watched:

@@ -12,8 +12,6 @@ from playwright.sync_api import Browser, Page, expect
 
 from group_coordinator.page.memory import Memory
 from group_coordinator.page.server import listen
-from tests.page.browser import NoBrowserError, chromium
-from tests.page.browser import browser as started
 from tests.page.filled import HOSTILE_GROUP, Filled
 from tests.page.test_app import NOW, Live, application, measured
 
@@ -23,16 +21,6 @@ pytestmark = pytest.mark.spark  # to install a browser takes minutes
 class Site(NamedTuple):
     url: str
     memory: Memory
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    try:
-        chromium()
-    except NoBrowserError as error:
-        pytest.skip(str(error))
-    with started() as browser:
-        yield browser
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from importlib.resources import files
 
 import pytest
@@ -13,24 +12,12 @@ from group_coordinator.history.story import Story
 from group_coordinator.history.timeline import rebalances_table, resets_table, timeline_html
 from group_coordinator.page.html import Column, note, page, table
 from tests.history.scripts import a_day, events
-from tests.page.browser import NoBrowserError, chromium
-from tests.page.browser import browser as started
 
 pytestmark = pytest.mark.spark  # to install a browser takes minutes
 
 WIDTH = 390
 LONG = "x" * 255
 WHEN = time_of(0), time_of(22_000)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    try:
-        chromium()
-    except NoBrowserError as error:
-        pytest.skip(str(error))
-    with started() as browser:
-        yield browser
 
 
 def story() -> Story:

@@ -26,7 +26,7 @@ from kafka.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from group_coordinator.client.channel import Channel, KafkaChannel, MissingTopicError
 from group_coordinator.client.closing import Closing
 from group_coordinator.client.descriptions import Coordinator, GroupDescription, MemberDescription, described
-from group_coordinator.client.groups_log import GroupListing, read_groups
+from group_coordinator.client.groups_log import GroupListing, in_states, read_groups, unique
 from group_coordinator.client.lag_log import LagLog, Measurement
 from group_coordinator.client.log_offsets import Log, LogOffsets, reset_target
 from group_coordinator.client.offset_lists import (
@@ -191,8 +191,7 @@ class AdminClient(Closing):
         if partitions is None:
             raise MissingTopicError(self._groups_topic)
         groups = read_groups(self._groups_topic, partitions, self._kafka_config, self._timeout_ms)
-        states = {state.replace("_", "").lower() for state in states_filter or ()}
-        return [group for group in groups if not states or group.group_state.lower() in states]
+        return in_states(groups, states_filter)
 
     def measured_lag(self, group_ids: Collection[str] | None = None) -> dict[str, Measurement]:
         """The newest measurements of `measure-lag`, of these groups or of all, by group id.
@@ -208,7 +207,7 @@ class AdminClient(Closing):
 
     def describe_groups(self, group_ids: Collection[str]) -> dict[str, GroupDescription]:
         """Groups with their members, by id; what is wrong with one is its `error`."""
-        requests = [self._request(DescribeGroupRequest, group_id) for group_id in _unique(group_ids)]
+        requests = [self._request(DescribeGroupRequest, group_id) for group_id in unique(group_ids)]
         return {each.group_id: described(each) for each in self._ask(requests, DescribeGroupResponse)}
 
     def describe_groups_and_offsets(
@@ -218,7 +217,7 @@ class AdminClient(Closing):
 
         Offsets of topics that were deleted since, as their ids tell, are left out, as a broker deletes them.
         """
-        ids = _unique(group_ids)
+        ids = unique(group_ids)
         answers = self._ask(
             [
                 *(self._request(DescribeGroupRequest, group_id) for group_id in ids),
@@ -233,7 +232,7 @@ class AdminClient(Closing):
 
     def find_coordinator(self, group_ids: Collection[str]) -> dict[str, Coordinator]:
         """The coordinators of groups. The groups need not exist."""
-        requests = [self._request(FindCoordinatorRequest, group_id) for group_id in _unique(group_ids)]
+        requests = [self._request(FindCoordinatorRequest, group_id) for group_id in unique(group_ids)]
         return {
             each.group_id: Coordinator(each.topic, each.partition, each.state_partition)
             for each in self._ask(requests, FindCoordinatorResponse)
@@ -244,7 +243,7 @@ class AdminClient(Closing):
     ) -> dict[str, type[KafkaError]]:
         """Delete groups that have no members, with their offsets. `reason`: words that the history keeps."""
         requests = [
-            self._request(DeleteGroupRequest, group_id, reason=reason) for group_id in _unique(group_ids)
+            self._request(DeleteGroupRequest, group_id, reason=reason) for group_id in unique(group_ids)
         ]
         answers = self._ask(requests, DeleteGroupResponse, changes=True)
         return {each.group_id: for_code(each.error_code) for each in answers}
@@ -287,7 +286,7 @@ class AdminClient(Closing):
         as its id tells; of all it is left out. `as_stored`: tell these as well.
         """
         if not isinstance(group_specs, Mapping):
-            group_specs = dict.fromkeys(_unique(group_specs))
+            group_specs = dict.fromkeys(unique(group_specs))
         requests = [
             self._request(OffsetFetchRequest, group_id, topics=topics)
             for group_id, partitions in group_specs.items()
@@ -457,11 +456,6 @@ def own_client_id(program: str = "admin") -> str:
     names = (user, socket.gethostname())
     user, host = (re.sub(r"[^\w.-]", "_", each[:_MAX_OF_NAME], flags=re.ASCII) for each in names)
     return f"{program}-{user}@{host}-{os.getpid()}-{secrets.token_hex(6)}"
-
-
-def _unique(group_ids: Collection[str]) -> list[str]:
-    # A str is also a collection of str, but of one name's letters.
-    return [group_ids] if isinstance(group_ids, str) else list(dict.fromkeys(group_ids))
 
 
 def _raise_for(answer: Response) -> None:

@@ -16,7 +16,7 @@ from group_coordinator.client.ask_coordinators import ask_coordinators, failure,
 from group_coordinator.client.channel import settings_of
 from group_coordinator.client.closing import Closing
 from group_coordinator.client.descriptions import GroupDescription, told_by_broker
-from group_coordinator.client.groups_log import GroupListing
+from group_coordinator.client.groups_log import GroupListing, in_states, unique
 from group_coordinator.client.log_offsets import Log, LogOffsets
 from group_coordinator.client.messages import message_of
 from group_coordinator.client.offset_lists import (
@@ -67,7 +67,6 @@ class BrokersAdmin(Closing):
 
         Raises a KafkaError if one of the brokers does not answer.
         """
-        states = {state.replace("_", "").lower() for state in states_filter or ()}
         groups = (
             # Brokers before Kafka 4.0 have no types, but members of `group.protocol=consumer` in none.
             GroupListing(
@@ -78,8 +77,7 @@ class BrokersAdmin(Closing):
             )
             for each in self._admin.list_groups()
         )
-        found = (each for each in groups if not states or each.group_state.lower() in states)
-        return sorted(found, key=lambda each: each.group_id)
+        return sorted(in_states(groups, states_filter), key=lambda each: each.group_id)
 
     def describe_groups(self, group_ids: Collection[str]) -> dict[str, GroupDescription]:
         """Groups with their members, by id; what is wrong with one is its `error`.
@@ -87,7 +85,7 @@ class BrokersAdmin(Closing):
         A group of another type than classic is not there (GroupIdNotFoundError): see `list_groups`.
         """
         found: dict[str, GroupDescription | KafkaError] = self._ask(
-            _unique(group_ids),
+            unique(group_ids),
             lambda ids: DescribeGroupsRequest(groups=list(ids)),
             lambda response, _: {
                 each.group_id: passing([each.error_code]) or told_by_broker(each) for each in response.groups
@@ -100,6 +98,13 @@ class BrokersAdmin(Closing):
             else it
             for each, it in found.items()
         }
+
+    def describe_groups_and_offsets(
+        self, group_ids: Collection[str]
+    ) -> dict[str, tuple[GroupDescription, Committed]]:
+        """`describe_groups` and `list_group_offsets`."""
+        groups, offsets = self.describe_groups(group_ids), self.list_group_offsets(group_ids)
+        return {each: (group, offsets[each]) for each, group in groups.items()}
 
     # -- committed offsets ---------------------------------------------------------------------------
 
@@ -116,7 +121,7 @@ class BrokersAdmin(Closing):
         is an UnstableOffsetCommitError. Name the partitions, because a broker that is asked for all of them
         leaves out those of which nothing was committed before.
         """
-        specs = group_specs if isinstance(group_specs, Mapping) else dict.fromkeys(_unique(group_specs))
+        specs = group_specs if isinstance(group_specs, Mapping) else dict.fromkeys(unique(group_specs))
         found: dict[str, Committed | KafkaError] = self._ask(
             specs,
             lambda ids: _fetch({each: specs[each] for each in ids}, require_stable=require_stable),
@@ -194,11 +199,6 @@ class BrokersAdmin(Closing):
             for group_id, answer in answers.items():
                 results[group_id] |= _or_raise(group_id, answer)
         return results
-
-
-def _unique(group_ids: Collection[str]) -> list[str]:
-    # A str is also a collection of str, but of one name's letters.
-    return [group_ids] if isinstance(group_ids, str) else list(dict.fromkeys(group_ids))
 
 
 def _or_raise(group_id: str, answer: T | KafkaError) -> T:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from group_coordinator.client.channel import WITHOUT_GROUP, settings_of
 from group_coordinator.client.foreign import Records
 from group_coordinator.coordinator_state.newest import Newest
 
-__all__ = ["GroupListing", "read_groups", "read_listing"]
+__all__ = ["GroupListing", "in_states", "read_groups", "read_listing", "unique"]
 
 _POLL_MS = 500
 
@@ -34,6 +34,18 @@ class GroupListing:
     group_state: str
     protocol_type: str
     group_type: str = "classic"
+
+
+def unique(group_ids: Collection[str]) -> list[str]:
+    """The ids that somebody asks about, each once."""
+    # A str is also a collection of str, but of one name's letters.
+    return [group_ids] if isinstance(group_ids, str) else list(dict.fromkeys(group_ids))
+
+
+def in_states(groups: Iterable[GroupListing], states_filter: Collection[str] | None) -> list[GroupListing]:
+    """The groups in these states (in any case of letters); all if there are none."""
+    states = {state.replace("_", "").lower() for state in states_filter or ()}
+    return [group for group in groups if not states or group.group_state.lower() in states]
 
 
 class _Picture(msgspec.Struct):

@@ -37,6 +37,7 @@ __all__ = [
     "say",
     "set_option",
     "show",
+    "timeout_option",
     "use_java",
 ]
 
@@ -88,6 +89,18 @@ def of_option(*others: str, has_settings: bool = True) -> Callable[[Command], Co
         envvar=None if has_settings else "GROUP_COORDINATOR_OF",
         help="Groups of the coordinator, or groups at the brokers, which `observe` watches"
         f"{''.join(f', or {each}' for each in others)}.  [default: coordinator]",
+    )
+
+
+def timeout_option(whose: str) -> Callable[[Command], Command]:
+    """The option for the longest wait for an answer."""
+    return click.option(
+        "--timeout",
+        type=click.IntRange(min=1),
+        default=30_000,
+        show_default=True,
+        metavar="MS",
+        help=f"Longest wait for {whose}, in ms.",
     )
 
 

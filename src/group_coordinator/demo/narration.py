@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from group_coordinator.coordinator_state.events import (
     AnyEvent,
     AssignmentPropagated,
@@ -28,6 +30,12 @@ class Narration:
 
     def __init__(self) -> None:
         self._names: dict[str, str] = {}
+        self._told = 0
+
+    def lines(self, events: Sequence[AnyEvent]) -> Iterator[str]:
+        """Say what happened since the last time. `events`: all so far."""
+        new, self._told = events[self._told :], len(events)
+        yield from (line for event in new if (line := self.tell(event)) is not None)
 
     def tell(self, event: AnyEvent) -> str | None:
         """Say what happened; None for what is not worth a line."""

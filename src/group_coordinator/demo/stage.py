@@ -77,7 +77,6 @@ class Stage:
         self._stopping = stopping
         self._children: list[Child] = []
         self._narration, self._brokers_narration = Narration(), Narration()
-        self._told = self._brokers_told = 0
         self._orders: Orders | None = None
         self._observer: Observer | None = None
         self._brokers_observer: Observer | None = None
@@ -383,15 +382,10 @@ class Stage:
         status.picture, status.written = self.picture, len(self.written)
         status.processed, status.twice = totals.orders, totals.rows - totals.orders
         status.by_worker = totals.by_worker
-        events = self.events
-        for event in events[self._told :]:
-            if (line := self._narration.tell(event)) is not None:
-                self.screen.note(line)
-        self._told = len(events)
-        for event in self.brokers_events[self._brokers_told :]:
-            self._brokers_told += 1
-            if (line := self._brokers_narration.tell(event)) is not None:
-                self.screen.note(f"at the broker: {line}")
+        for line in self._narration.lines(self.events):
+            self.screen.note(line)
+        for line in self._brokers_narration.lines(self.brokers_events):
+            self.screen.note(f"at the broker: {line}")
         self.screen.refresh()
 
     def _hear_coordinator(self) -> None:

@@ -181,6 +181,14 @@ class LagMetrics:
             "In how many seconds the lag is gone if it falls on as it does; only of groups whose lag falls.",
             {group_id: ms / 1_000 for group_id, ms in clearing.items() if ms is not None},
         )
+        yield from self._of_losses(with_lag)
+        yield self._by_group(
+            f"{_OURS}error_seconds",
+            "By how much the group's lag in seconds may be wrong; infinite if it may be any amount more.",
+            {each.group_id: max(map(_error_s, each.partitions)) for each in with_lag},
+        )
+
+    def _of_losses(self, with_lag: list[GroupLag]) -> Iterator[Metric]:
         yield self._by_group(
             f"{_OURS}lost_records",
             "Records that retention has deleted before the group had committed past them.",
@@ -192,11 +200,6 @@ class LagMetrics:
             "In how many seconds retention deletes records that the group has left, if it goes on so; 0 if "
             "it has; only of groups that it comes nearer to.",
             {group_id: ms / 1_000 for group_id, ms in losing.items() if ms is not None},
-        )
-        yield self._by_group(
-            f"{_OURS}error_seconds",
-            "By how much the group's lag in seconds may be wrong; infinite if it may be any amount more.",
-            {each.group_id: max(map(_error_s, each.partitions)) for each in with_lag},
         )
 
     def _by_group(self, name: str, documentation: str, figures: dict[str, float]) -> Metric:

@@ -126,19 +126,17 @@ class Rebalances:
         group = self._groups.get(group_id)
         if group is None:
             return Recent(0, 0 if standing_ms is None else max(0, until_ms - max(since_ms, standing_ms)))
-        rebalances = 0
-        not_stable_ms: int | None = 0
+        ended = Recent()
         for (part, _), each in group.parts.items():
             if (part + 1) * _PART_MS > since_ms:
-                rebalances += each.rebalances
-                lengths = not_stable_ms, each.not_stable_ms
-                not_stable_ms = None if lengths[0] is None or lengths[1] is None else lengths[0] + lengths[1]
+                ended = each.after(ended)
+        not_stable_ms = ended.not_stable_ms
         if standing_ms is not None and not_stable_ms is not None:
             begun_ms = max(since_ms, min(standing_ms, group.since_ms or standing_ms))
             not_stable_ms += max(0, until_ms - begun_ms)
         at_ms, cause = group.last_cause
         is_recent = at_ms >= since_ms or group.since_ms is not None
-        return Recent(rebalances, not_stable_ms, cause or None if is_recent else None)
+        return Recent(ended.rebalances, not_stable_ms, cause or None if is_recent else None)
 
     def caused_by(self, cause: str, since_ms: int) -> set[str]:
         """The groups that had a rebalance for this cause."""

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from kafka.admin import MemberToRemove
 from kafka.errors import GroupIdNotFoundError, KafkaError, NoError, NonEmptyGroupError
-from kafka.structs import OffsetAndMetadata, TopicPartition
+from kafka.structs import TopicPartition
 
 from group_coordinator.client.admin import AdminClient
 from group_coordinator.client.brokers_admin import BrokersAdmin
@@ -81,7 +81,7 @@ def describe(
                 each: state_table(group, where[each], verbose=verbose) for each, group in groups.items()
             }
         case _:
-            both = _with_offsets(admin, _ids(admin, group_ids))
+            both = admin.describe_groups_and_offsets(_ids(admin, group_ids))
             groups = _sorted({each: group for each, (group, _) in both.items()}, group_ids)
             progress = measured(admin, {each: both[each] for each in groups})
             lags, warnings = _measured_lags(admin, group_ids)
@@ -107,15 +107,6 @@ def describe(
             # Kafka's tool shows the headings of no members, but not those of no offsets.
             report.items += [table] if table.rows or view == "members" else []
     return report
-
-
-def _with_offsets(
-    admin: Admin, group_ids: Collection[str]
-) -> Mapping[str, tuple[GroupDescription, Mapping[TopicPartition, OffsetAndMetadata]]]:
-    if isinstance(admin, AdminClient):
-        return admin.describe_groups_and_offsets(group_ids)
-    groups, offsets = admin.describe_groups(group_ids), admin.list_group_offsets(group_ids)
-    return {each: (group, offsets[each]) for each, group in groups.items()}
 
 
 def descriptions(admin: Admin, group_ids: Collection[str] | None) -> dict[str, GroupDescription]:

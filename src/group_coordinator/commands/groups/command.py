@@ -23,6 +23,7 @@ from group_coordinator.commands.terminal import (
     events_topic_option,
     of_option,
     request_topic_option,
+    timeout_option,
 )
 from group_coordinator.commands.times import parsed_time
 from group_coordinator.coordinator_state.topics import GROUPS, LAG, RESPONSES
@@ -132,14 +133,7 @@ __all__ = ["groups"]
 @of_option(has_settings=False)
 @bootstrap_option(has_settings=False)
 @command_config_option()
-@click.option(
-    "--timeout",
-    type=click.IntRange(min=1),
-    default=30_000,
-    show_default=True,
-    metavar="MS",
-    help="Longest wait for the coordinator's next answer, in ms.",
-)
+@timeout_option("the coordinator's next answer")
 @request_topic_option()
 @click.option(
     "--response-topic",

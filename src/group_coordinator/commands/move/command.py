@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from group_coordinator.commands.command_config import command_config_option
-from group_coordinator.commands.terminal import bootstrap_option, request_topic_option
+from group_coordinator.commands.terminal import bootstrap_option, request_topic_option, timeout_option
 from group_coordinator.coordinator_state.topics import GROUP_SIDES, RESPONSES
 
 __all__ = ["move"]
@@ -35,14 +35,7 @@ __all__ = ["move"]
 @click.option("--output", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True)
 @bootstrap_option(has_settings=False)
 @command_config_option()
-@click.option(
-    "--timeout",
-    type=click.IntRange(min=1),
-    default=30_000,
-    show_default=True,
-    metavar="MS",
-    help="Longest wait for an answer of the coordinator or the brokers, in ms.",
-)
+@timeout_option("an answer of the coordinator or the brokers")
 @request_topic_option()
 @click.option(
     "--response-topic",

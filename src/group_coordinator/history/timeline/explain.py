@@ -247,11 +247,11 @@ class Explainer:
         """Members that joined. Of very many it is some new ones, the last, and the number of the others."""
         joins = rebalance.joins
         told = list(joins) if len(joins) <= _NAMED else [each for each in joins if each.is_first][:_NAMED]
-        for phase in _phases(joins):
-            last = phase[-1]
-            if len(phase) > 1 and last not in told:
-                told.append(last)
-        yield from (self._join(each, joins) for each in sorted(told, key=lambda it: (it.at, it.log_offset)))
+        lasts = {phase[-1].event_id: phase for phase in _phases(joins) if len(phase) > 1}
+        told += [phase[-1] for phase in lasts.values() if phase[-1] not in told]
+        for each in sorted(told, key=lambda it: (it.at, it.log_offset)):
+            phase = lasts.get(each.event_id)
+            yield self._join(each, None if phase is None else phase[-2])
         if len(joins) > len(told):
             rest = [each for each in joins if each not in told]
             more = f"{counted(len({it.member_id for it in rest}), 'other member')} joined."
@@ -263,17 +263,17 @@ class Explainer:
         assert member.since is not None  # noqa: S101 - the caller has looked
         return Sentence(member.since, text, member.begun_by or None, None, member.member_id)
 
-    def _join(self, join: Join, among: Sequence[Join] = ()) -> Sentence:
+    def _join(self, join: Join, before: Join | None = None) -> Sentence:
+        """`before`: the one before it, if it is the last of its join phase."""
         how = "joined for the first time" if join.is_first else "joined again"
         if join.join_phase_ms is None:
             how = "is a new member"
         text = f"{self.names.name(join.member_id)} {how}"
         if join.join_phase_ms:
             text += f", {span_of_time(timedelta(milliseconds=join.join_phase_ms))} after the join phase began"
-        phase = next((each for each in _phases(among) if each[-1] is join and len(each) > 1), None)
-        if phase is not None and join.join_phase_ms:
-            before = timedelta(milliseconds=join.join_phase_ms - (phase[-2].join_phase_ms or 0))
-            text += f". It was the last, {span_of_time(before)} after the one before"
+        if before is not None and join.join_phase_ms:
+            alone = timedelta(milliseconds=join.join_phase_ms - (before.join_phase_ms or 0))
+            text += f". It was the last, {span_of_time(alone)} after the one before"
         text += "."
         if join.client_reason:
             text += f" In its own words: {clean(join.client_reason)}."
