@@ -215,6 +215,13 @@ class Librdkafka:
     def assignment(self) -> set[int]:
         return {each.partition for each in self.consumer.assignment()}
 
+    def is_at_end(self) -> bool:
+        """Whether it has read all of what it has now. Right after it was assigned it has not."""
+        return all(
+            each.offset == self.consumer.get_watermark_offsets(each, PATIENCE_S)[1]
+            for each in self.consumer.position(self.consumer.assignment())
+        )
+
     def committed(self) -> dict[int, int]:
         return {each.partition: each.offset for each in self.consumer.committed(self.consumer.assignment())}
 
