@@ -36,6 +36,7 @@ __all__ = [
     "RebalanceCause",
     "RebalancePostponed",
     "RequestLate",
+    "SessionNearlyExpired",
     "StateChanged",
 ]
 
@@ -139,6 +140,23 @@ class MemberRemoved(Event, frozen=True, kw_only=True, tag="member_removed"):
     last_commit_ms: int | msgspec.UnsetType = msgspec.UNSET
     """How long before, an offset of a partition that it owned was last committed. Told if the reason is
     unknown, and there is such an offset."""
+
+
+class SessionNearlyExpired(Event, frozen=True, kw_only=True, tag="session_nearly_expired"):
+    """A member showed a sign of life when less than a fifth of its session was left.
+
+    `remaining_ms`: how much was left. Time in which no coordinator could hear the member does not count. A
+    member is told of at most once in ten of its sessions. `request_id`: the sign, which is a heartbeat, join,
+    sync or commit.
+    """
+
+    IS_PICTURED: ClassVar[bool] = False
+
+    member_id: str
+    group_instance_id: str | None = None
+    client_id: str
+    session_timeout_ms: int
+    remaining_ms: int
 
 
 class MemberFenced(Event, frozen=True, kw_only=True, tag="member_fenced"):
@@ -289,6 +307,7 @@ AnyEvent = (
     | MemberAdded
     | MemberRejoined
     | MemberRemoved
+    | SessionNearlyExpired
     | MemberFenced
     | GenerationCompleted
     | GenerationWrapped

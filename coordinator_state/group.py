@@ -39,7 +39,16 @@ class HasSession(Protocol):
     """A member of any kind of group, as its session sees it. Times in ms."""
 
     member_id: str
+    group_instance_id: str | None
+    client_id: str
     session_timeout_ms: int
+    session_deadline_ms: int | None
+    untold_until_ms: int
+    """Until then it is not told that its session has nearly expired (`near_expiry.py`)."""
+
+    @property
+    def is_parked(self) -> bool:
+        """Whether it waits for an answer."""
 
 
 class Group(Protocol):

@@ -36,6 +36,7 @@ from group_coordinator.coordinator_state.events import (
     OffsetsExpired,
     RebalancePostponed,
     RequestLate,
+    SessionNearlyExpired,
     StateChanged,
 )
 from group_coordinator.coordinator_state.responses import (
@@ -75,6 +76,7 @@ _LINES: dict[type[Event], _Line] = {
     MemberAdded: _Line(logging.INFO, (*_INSTANCE, "client_host", *_JOIN)),
     MemberRejoined: _Line(logging.DEBUG, (*_INSTANCE, *_JOIN)),
     MemberRemoved: _Line(logging.INFO, (*_INSTANCE, "reason", "client_reason")),
+    SessionNearlyExpired: _Line(logging.DEBUG, (*_INSTANCE, "session_timeout_ms", "remaining_ms")),
     MemberFenced: _Line(logging.INFO, (*_INSTANCE, "replaced_by", "client_host", "client_reason")),
     GenerationCompleted: _Line(logging.INFO, ("protocol_type", "protocol_name", "leader"), ("members",)),
     GenerationWrapped: _Line(logging.INFO),

@@ -36,8 +36,7 @@ def expire(turn: Turn[ClassicGroup], deadline: Deadline) -> None:
 def _expire_session(turn: Turn[ClassicGroup], member_id: str) -> None:
     group = turn.group
     member = group.members[member_id]
-    is_parked = member.awaiting_join is not None or member.awaiting_sync is not None
-    if is_parked and not member.is_new:
+    if member.is_parked and not member.is_new:
         # It is the coordinator that keeps silent. The session begins again with the answer.
         return
     remove_member(turn, member, "session_expired")

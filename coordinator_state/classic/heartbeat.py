@@ -16,6 +16,7 @@ import msgspec
 
 from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.coordinator_state.near_expiry import tell_if_nearly_expired
 from group_coordinator.coordinator_state.responses import HeartbeatResponse, MemberResult
 
 if TYPE_CHECKING:
@@ -58,9 +59,11 @@ def _beat(turn: Turn[ClassicGroup], beating: BeatingMember) -> Errors:
     if error is Errors.NONE:
         member = group.members[beating.member_id]
         member.is_behind = False
+        tell_if_nearly_expired(turn, member)
         turn.restart_session(member)
         if group.state is GroupState.PREPARING_REBALANCE:
             error = Errors.REBALANCE_IN_PROGRESS
     elif error is Errors.ILLEGAL_GENERATION and group.members[beating.member_id].is_behind:
+        tell_if_nearly_expired(turn, group.members[beating.member_id])
         turn.restart_session(group.members[beating.member_id])
     return error

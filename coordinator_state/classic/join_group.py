@@ -22,6 +22,7 @@ from group_coordinator.coordinator_state.classic.static_members import is_repeat
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.events import MemberAdded, MemberRejoined, RebalanceCause
 from group_coordinator.coordinator_state.group import DeadlineKind
+from group_coordinator.coordinator_state.near_expiry import tell_if_nearly_expired
 from group_coordinator.coordinator_state.responses import JoinGroupResponse
 
 if TYPE_CHECKING:
@@ -127,6 +128,7 @@ def _rejoin(
         # It did not get the answer, or it would know.
         _tell_again(turn, request, member)
         return
+    tell_if_nearly_expired(turn, member)
     _update(turn, request, member)
     _park_again(turn, request, member)
     if begins is None:
@@ -237,6 +239,10 @@ def _update(turn: Turn[ClassicGroup], request: JoinGroupRequest, member: Member)
     ):
         turn.change_picture()
         turn.group.update_protocols(member, request.protocols)
+        if request.session_timeout_ms != member.session_timeout_ms:
+            # The session that runs has the old length, so what is left of it is no part of the new one.
+            until_ms = turn.now_ms + member.session_timeout_ms
+            member.untold_until_ms = max(member.untold_until_ms, until_ms)
         member.session_timeout_ms, member.rebalance_timeout_ms = timeouts
 
 

@@ -60,6 +60,13 @@ class Member(msgspec.Struct, kw_only=True, array_like=True):
     """True from the start of a generation until the member shows that it knows of it."""
     join_request_id: str = ""
     """The request that a static member was given its id for."""
+    untold_until_ms: int = 0
+    """Until then it is not told that its session has nearly expired (`near_expiry.py`)."""
+
+    @property
+    def is_parked(self) -> bool:
+        """Whether it waits for the answer to a join or a sync."""
+        return self.awaiting_join is not None or self.awaiting_sync is not None
 
     @property
     def lasting_id(self) -> str:

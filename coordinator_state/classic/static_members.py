@@ -15,6 +15,7 @@ from group_coordinator.coordinator_state.classic.rebalance import (
 )
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.events import MemberFenced
+from group_coordinator.coordinator_state.near_expiry import tell_if_nearly_expired
 
 if TYPE_CHECKING:
     from group_coordinator.coordinator_state.classic.group import ClassicGroup
@@ -41,6 +42,7 @@ def take_over(
     """Rename `member` to `new_member_id`. Requests that its old run waits for get FENCED_INSTANCE_ID."""
     group, old_member_id = turn.group, member.member_id
     assert member.group_instance_id is not None  # noqa: S101 - a bug of ours if it is
+    tell_if_nearly_expired(turn, member)
     refuse_parked_join(turn, member, Errors.FENCED_INSTANCE_ID, old_member_id)
     refuse_parked_sync(turn, member, Errors.FENCED_INSTANCE_ID)
     group.replace_static_member(member, new_member_id, request.client_id, request.client_host)

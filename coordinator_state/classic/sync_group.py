@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from group_coordinator.coordinator_state.classic.rebalance import answer_sync, propagate_assignment, synced
 from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.coordinator_state.near_expiry import tell_if_nearly_expired
 from group_coordinator.coordinator_state.responses import SyncGroupResponse
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def handle_sync_group(turn: Turn[ClassicGroup], request: SyncGroupRequest) -> No
 
     group = turn.group
     member = group.members[request.member_id]
+    tell_if_nearly_expired(turn, member)
     synced(turn, member)
     member.is_behind = False
     if group.state is GroupState.STABLE:

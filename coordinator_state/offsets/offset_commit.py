@@ -15,6 +15,7 @@ from group_coordinator.coordinator_state.committed import CommittedOffset
 from group_coordinator.coordinator_state.deadlines import later
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.events import CommittedPartition, OffsetsCommitted, OffsetsOfTopic
+from group_coordinator.coordinator_state.near_expiry import tell_if_nearly_expired
 from group_coordinator.coordinator_state.offsets.retention import await_expiry
 from group_coordinator.coordinator_state.responses import OffsetCommitResponse, PartitionResult, TopicResult
 
@@ -46,6 +47,7 @@ def _grant(turn: Turn[Group], request: OffsetCommitRequest) -> None:
         # A group that has never had members is a classic one, as in Kafka.
         turn.create_group(ClassicGroup.new(turn.group_id, turn.now_ms))
     if (member := turn.group.heard_from(request.member_id)) is not None:
+        tell_if_nearly_expired(turn, member)
         turn.restart_session(member)
     results, committed = [], []
     for topic in request.topics:

@@ -31,6 +31,7 @@ from group_coordinator.coordinator_state.events import (
     RebalanceCause,
     RebalancePostponed,
     RequestLate,
+    SessionNearlyExpired,
     StateChanged,
 )
 from tests.golden import assert_golden
@@ -70,6 +71,7 @@ COORDINATOR: list[Event] = [
         for reason in ("session_expired", "not_rejoined", "not_synced", "group_full")
     ),
     MemberRemoved(**HEAD, **W7, reason="left", client_reason="the consumer is being closed"),
+    SessionNearlyExpired(**HEAD, **W7, session_timeout_ms=10_000, remaining_ms=1_200),
     MemberFenced(**HEAD, **W7, replaced_by="c1-new", client_host="10.0.0.8", client_reason=None),
     StateChanged(
         **HEAD,

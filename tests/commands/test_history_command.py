@@ -109,8 +109,10 @@ def test_every_example_of_the_help_is_a_question() -> None:
 
 def test_a_rebalance_in_plain_words(path: Path) -> None:
     text = answer(path, "orders", "--explain", "--at", "1970-01-01T00:00:12")
-    first, second, evidence, *_ = text.splitlines()
+    first, sign, evidence_of_sign, second, evidence, *_ = text.splitlines()
     assert first == "Rebalance at 1970-01-01 00:00:11 UTC: session expired, for 2 s, 1 member in the end"
+    assert sign == "  00:00:01.000  c2 joined."
+    assert "member c2-" in evidence_of_sign
     assert second == "  00:00:11.000  c2 was removed, because no heartbeat came for a whole session."
     assert re.fullmatch(r" {6}\[event orders@11000-0, member c2-\S+\]", evidence)
     rows = json.loads(answer(path, "orders", "--explain", *WHOLE, "--output", "json"))
@@ -125,6 +127,31 @@ def test_a_rebalance_in_plain_words(path: Path) -> None:
     assert (nothing.exit_code, nothing.stdout) == (0, "")
     assert "Nothing of that kind is known of group 'orders' in that time." in nothing.stderr
     assert ask(path, "nobody", "--explain", *WHOLE).exit_code == 1
+
+
+def test_near_misses_without_a_rebalance(tmp_path: Path) -> None:
+    s = Scenario()
+    s.stabilise("c1", "c2")
+    for at_ms in (5_000, 14_500, 24_499, 30_000):
+        s.at(at_ms)
+        s.heartbeat_of("c1", "c2")
+    write_plain_tables(tmp_path, events(s))
+    text = answer(tmp_path, "orders", "--explain", "--at", "1970-01-01T00:00:20")
+    rebalance, near = text.split("Sessions that had nearly expired, without a rebalance\n")
+    assert "sign of life" not in rebalance
+    first, evidence, second, _ = near.splitlines()
+    assert (
+        first
+        == "  00:00:14.500  c1 showed a sign of life 500 ms before its session of 10 s would have expired."
+    )
+    assert re.fullmatch(r" {6}\[event requests-0-9-0, log offset \d+, member c1-\S+\]", evidence)
+    assert second.startswith("  00:00:14.500  c2 showed a sign of life")
+    rows = json.loads(answer(tmp_path, "orders", "--explain", *WHOLE, "--output", "json"))
+    assert [(row["began"], row["cause"]) for row in rows if "sign of life" in row["text"]] == [
+        (None, None)
+    ] * 2
+    # Nothing of it is known a little earlier.
+    assert "sign of life" not in answer(tmp_path, "orders", "--explain", "--at", "1970-01-01T00:00:14.1")
 
 
 def test_so_many_are_explained_at_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

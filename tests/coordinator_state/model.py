@@ -143,6 +143,8 @@ class Member:
     assignment: bytes = b""
     given_for: tuple[str, str] | None = None
     """The join that a static member has its id from: whose, and which."""
+    untold_until_ms: int = 0
+    """Until then, in log time, nobody is told that it came late."""
 
     @property
     def is_safe(self) -> bool:
@@ -154,8 +156,10 @@ class Member:
         """A static member that starts again goes on with what it owned."""
         return self.instance_id or self.member_id
 
-    def take_over(self, ask: JoinGroupRequest) -> None:
-        """Let what a join says of its member hold from now on."""
+    def take_over(self, ask: JoinGroupRequest, log_ms: int) -> None:
+        """Let what a join says of its member hold from now on; but its session has still the old length."""
+        if ask.session_timeout_ms != self.session_ms:
+            self.untold_until_ms = max(self.untold_until_ms, log_ms + self.session_ms)
         self.session_ms, self.rebalance_ms = ask.session_timeout_ms, rebalance_ms_of(ask)
         self.protocols = protocols_of(ask)
 
@@ -247,7 +251,7 @@ class Model:
         self._must_assign: SyncGroupRequest | None = None
         self._must_commit: list[Commit] = []
         self._must_forget: set[Key] = set()
-        self._must_end = False
+        self._must_end, self._must_be_near = False, list[tuple[str, str | None, str, int, int]]()
         self._ran_out_ms: int | None = None
         """When the last session or pending id ran out; that ends even an initial phase (as in Kafka)."""
 
@@ -476,6 +480,7 @@ class Model:
         assert [] == self._must_commit
         assert set() == self._must_forget
         assert not self._must_end
+        assert [] == self._must_be_near, "a member came late, and nobody is told"
         self._ask, self._own_events = None, []
 
     def _handle_supported(self, ask: AnyRequest) -> None:  # noqa: C901 - one line for each API
@@ -541,6 +546,7 @@ class Model:
         if known is None:
             assert any(isinstance(it, told.MemberAdded) for it in self._own_events)
         elif not (ask.member_id or self._is_repeat(ask, known)):
+            self._comes(known)
             assert any(isinstance(it, told.MemberFenced) for it in self._own_events)
         elif self._is_told_again(ask, known):
             if self.state == STABLE and self.leader == known.member_id:
@@ -548,7 +554,8 @@ class Model:
             else:
                 self._tells_generation(self._take(ask), known, ask)
         else:
-            known.take_over(ask)
+            self._comes(known)
+            known.take_over(ask, self.log_ms)
             self._park_again(known, ask)
 
     def _error_of_join(self, ask: JoinGroupRequest, known: Member | None) -> str:
@@ -650,6 +657,7 @@ class Model:
             self._take(ask, error)
             return
         member = self.members[ask.member_id]
+        self._comes(member)
         self._has_synced(member)
         if self.state == STABLE:
             self._is_heard(member)
@@ -702,12 +710,24 @@ class Model:
         error = self._error_of(beat.member_id, beat.group_instance_id, beat.generation_id)
         if error == NONE:
             self.members[beat.member_id].is_behind = False
+            self._comes(self.members[beat.member_id])
             self._is_heard(self.members[beat.member_id])
             return REBALANCE_IN_PROGRESS if self.state == PREPARING else NONE
         if error == ILLEGAL_GENERATION and self.members[beat.member_id].is_behind:
             # The answer that tells it of the newest generation may still be on its way.
+            self._comes(self.members[beat.member_id])
             self._is_heard(self.members[beat.member_id])
         return error
+
+    def _comes(self, member: Member) -> None:
+        """It must be told if it comes in the last fifth of its session - once in ten sessions."""
+        left_ms = member.heard_until_ms - self.now
+        is_waiting = member.parked_join is not None or member.parked_sync is not None
+        if is_waiting or 5 * left_ms >= member.session_ms or self.log_ms < member.untold_until_ms:
+            return
+        member.untold_until_ms = self.log_ms + 10 * member.session_ms
+        names = member.member_id, member.instance_id, member.client_id
+        self._must_be_near.append((*names, member.session_ms, left_ms))
 
     def _is_heard(self, member: Member) -> None:
         member.heard_until_ms = self.now + member.session_ms
@@ -749,6 +769,7 @@ class Model:
             assert self.exists, "a simple group is to be created"
             if member is not None and self.state in (STABLE, PREPARING):
                 member.is_behind = False
+                self._comes(member)
                 self._is_heard(member)
             codes, self._must_commit = self.offsets.commit(commits, ask)
         keys = [(each.topic, each.partition) for each in commits]
@@ -957,7 +978,7 @@ class Model:
         # One more session as long as its predecessor's.
         self._is_heard(member)
         is_same_vote = [it for it, _ in member.protocols] == [it.name for it in ask.protocols]
-        member.take_over(ask)
+        member.take_over(ask, self.log_ms)
         rebalances = any(isinstance(it, told.StateChanged) for it in self._own_events)
         if self.state == STABLE and (is_same_vote or not rebalances):
             assert all(self.protocol_name in dict(it.protocols) for it in self.members.values())
@@ -1011,6 +1032,12 @@ class Model:
             self.leader = next(iter(self.members), None)
         if self.state in (COMPLETING, STABLE):
             self._must_rebalance = True
+
+    def _session_nearly_expired(self, event: told.SessionNearlyExpired) -> None:
+        assert self._must_be_near, "nobody came late"
+        names = event.member_id, event.group_instance_id, event.client_id
+        assert (*names, event.session_timeout_ms, event.remaining_ms) == self._must_be_near.pop(0)
+        assert event.remaining_ms > 0
 
     def _rebalance_postponed(self, event: told.RebalancePostponed) -> None:
         assert self.state == PREPARING
@@ -1101,6 +1128,7 @@ class Model:
         told.MemberRejoined: _member_rejoined,
         told.MemberFenced: _member_fenced,
         told.MemberRemoved: _member_removed,
+        told.SessionNearlyExpired: _session_nearly_expired,
         told.GenerationCompleted: _generation_completed,
         told.GenerationWrapped: _generation_wrapped,
         told.RebalancePostponed: _rebalance_postponed,
@@ -1154,6 +1182,7 @@ class Model:
             "is new": member.is_new,
             "owes sync": member.owes_sync,
             "is behind": member.is_behind,
+            "untold until": member.untold_until_ms,
             "parked": [ask and ask.request_id for ask in (member.parked_join, member.parked_sync)],
             "heard until": None if member.is_safe else member.heard_until_ms + later_ms,
         }
@@ -1163,6 +1192,7 @@ class Model:
             "is new": stored.is_new,
             "owes sync": stored.pending_sync,
             "is behind": stored.is_behind,
+            "untold until": stored.untold_until_ms,
             "parked": [reply_to and reply_to.request_id for reply_to in parked],
             "heard until": None if member.is_safe else stored.session_deadline_ms,
         }

@@ -7,7 +7,12 @@ from pathlib import Path
 
 import msgspec
 
-from group_coordinator.coordinator_state.events import AnyEvent, RebalanceCause
+from group_coordinator.coordinator_state.events import (
+    AnyEvent,
+    OffsetsCommitted,
+    RebalanceCause,
+    SessionNearlyExpired,
+)
 from group_coordinator.history.reader import HistoryReader
 from group_coordinator.history.rows import time_of
 from group_coordinator.history.story import Story
@@ -86,6 +91,47 @@ def many() -> Scenario:
     return s
 
 
+def close_calls() -> Scenario:
+    """c1 and c2 are late, and late again; c2 commits, and is out at 133 s. At 229.5 s c1 is late alone."""
+    s = Scenario()
+    s.stabilise("c1", "c2", session_timeout_ms=10_000, client_host="10.0.0.7")
+    for client, at_ms in (("c2", 9_400), ("c1", 9_500)):
+        s.at(at_ms)
+        s.heartbeat(client)
+    for at_ms in range(15_000, 111_000, 5_000):
+        s.at(at_ms)
+        s.heartbeat_of("c1", "c2")
+    s.at(118_900)
+    s.commit("c2", {"t": {0: 5, 1: 5}})
+    s.at(119_000)
+    s.heartbeat("c1")
+    s.at(123_000)
+    s.commit("c2", {"t": {0: 7}})
+    for at_ms in (127_000, 133_100):
+        s.at(at_ms)
+        s.heartbeat("c1")
+    s.join("c1")
+    s.sync("c1", {"c1": b""})
+    for at_ms in (*range(138_000, 220_000, 5_000), 220_000, 229_500):
+        s.at(at_ms)
+        s.heartbeat("c1")
+    return s
+
+
+def all_come_late() -> Scenario:
+    s = Scenario()
+    clients = [f"worker-{number:02}" for number in range(12)]
+    s.stabilise(*clients, session_timeout_ms=10_000)
+    s.wait(9_000)
+    s.heartbeat_of(*clients)
+    s.wait(1_000)
+    s.leave(clients[0])
+    for client in clients[1:]:
+        s.join(client)
+    s.sync(clients[1])
+    return s
+
+
 def at_the_brokers() -> list[AnyEvent]:
     log, watching = Log(now_ms=0), Watching()
     log.new(ms=1_000)
@@ -111,6 +157,8 @@ TOLD = {
     ),
     "the coordinator: nobody but one syncs": events(never_synced()),
     "the coordinator: many leave": events(many()),
+    "the coordinator: members that come late": events(close_calls()),
+    "the coordinator: a fleet that comes late": events(all_come_late()),
     "the coordinator: names of strangers": events(hostile_hour()),
     "the brokers": at_the_brokers(),
 }
@@ -157,6 +205,28 @@ def test_each_sentence_has_an_event_that_is_in_the_log() -> None:
                 assert each.log_offset in (None, offset)
 
 
+def test_near_misses_are_told_with_the_rebalance_that_follows_or_by_themselves() -> None:
+    told = TOLD["the coordinator: members that come late"]
+    explain = explainer(told)
+    near = explain.late.near_misses(time_of(0), time_of(600_000))
+    ids = [each.event_id for each in told if isinstance(each, SessionNearlyExpired)]
+    assert [each.event_id for each in near] == ids
+    assert len(ids) == 5
+    with_rebalances = {it.event_id for each in explain.rebalances for it in explain.explain(each)}
+    assert [each in with_rebalances for each in ids] == [True] * (len(ids) - 1) + [False]
+
+
+def test_nothing_is_told_twice_of_one_rebalance() -> None:
+    for told in TOLD.values():
+        explain = explainer(told)
+        for rebalance in explain.rebalances:
+            signs = {
+                each.event_id for each in told if isinstance(each, SessionNearlyExpired | OffsetsCommitted)
+            }
+            found = [it.event_id for it in explain.explain(rebalance) if it.event_id in signs]
+            assert len(found) == len(set(found))
+
+
 def test_nobody_claims_to_know_what_the_brokers_do_not_write_down() -> None:
     explain = explainer(TOLD["the brokers"])
     texts = " ".join(each.text for it in explain.rebalances for each in explain.explain(it))
@@ -193,6 +263,18 @@ def test_the_life_of_a_member() -> None:
     lives = "".join(f"{each}\n{written(explain.life(each))}" for each in restarted)
     assert_golden("life", lives)
     assert explain.life("nobody") == []
+
+
+def test_the_life_of_a_member_has_its_near_misses() -> None:
+    explain = explainer(TOLD["the coordinator: members that come late"])
+    (member_id,) = {each.member_id for each in explain.rebalances[0].joins if "c2" in each.member_id}
+    assert [(each.at, each.text) for each in explain.life(member_id) if "sign of life" in each.text] == [
+        (
+            time_of(at_ms),
+            f"c2 at 10.0.0.7 showed a sign of life {left} before its session of 10 s would have expired.",
+        )
+        for at_ms, left in ((9_400, "600 ms"), (118_900, "1.1 s"))
+    ]
 
 
 def test_many_rebalances_take_not_much_longer_than_few() -> None:
@@ -240,6 +322,25 @@ def test_the_history_explains_a_moment_and_a_time(tmp_path: Path) -> None:
     # One that reaches into the time, and one that goes on.
     found = reader.explain(GROUP, since=time_of(11_000), until=time_of(16_000))
     assert [each.began for each, _ in found] == [time_of(10_000), time_of(15_000)]
+
+
+def test_the_history_has_the_signs_of_life_that_events_are(tmp_path: Path) -> None:
+    told = TOLD["the coordinator: members that come late"]
+    write_plain_tables(tmp_path, told)
+    reader = HistoryReader(str(tmp_path))
+    explain = explainer(told)
+    every = [(each, explain.explain(each)) for each in explain.rebalances]
+    whole = {"since": time_of(0), "until": time_of(600_000)}
+    assert reader.explain(GROUP, **whole) == every
+    began = every[-1][0].began
+    # The time before the moment is read as well.
+    ((_, sentences),) = reader.explain(GROUP, at=began)
+    assert sentences == every[-1][1]
+    assert reader.near_misses(GROUP, **whole) == explain.late.near_misses(*whole.values())
+    late = reader.near_misses(GROUP, at=time_of(9_500))
+    assert [each.text.split()[0] for each in late] == ["c2", "c1"]
+    assert len(reader.near_misses(GROUP, at=time_of(229_499))) == 4
+    assert reader.near_misses(GROUP, at=time_of(229_501) + timedelta(minutes=10)) == []
 
 
 def test_what_is_known_of_a_member_that_went_is_in_the_tables(tmp_path: Path) -> None:

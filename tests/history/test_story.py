@@ -3,6 +3,7 @@ from __future__ import annotations
 import random
 
 from group_coordinator.history.story import Story
+from tests.coordinator_state.scenario import Scenario
 from tests.history.scripts import GROUP, a_day, events
 
 
@@ -31,3 +32,29 @@ def test_the_rows_of_a_group_in_order_wherever_they_come_from() -> None:
         (3, 1),
     ]
     assert {each.group_id for each in rows} == {story.group_id}
+
+
+def test_signs_of_life_are_joins_commits_of_members_and_what_came_late() -> None:
+    s = Scenario()
+    s.stabilise("c1", "c2")
+    s.wait(9_000)
+    s.heartbeat("c1")
+    s.commit("c2", {"orders": {0: 1, 1: 2}})
+    for client in ("c1", "c2"):
+        s.leave(client)
+    s.send(
+        "offset_commit",
+        "tool",
+        topics=[{"name": "t", "partitions": [{"partition_index": 0, "committed_offset": 1}]}],
+    )
+    story = Story.of_events(GROUP, enumerate(events(s)))
+
+    late = ("nearly_expired", 1_000, 10_000)
+    assert [
+        (each.member_id, each.what, each.remaining_ms, each.session_timeout_ms)
+        for each in story.signs
+        if each.what != "joined"
+    ] == [(s.ids["c1"], *late), (s.ids["c2"], *late), (s.ids["c2"], "committed", None, None)]
+    assert [each.event_id for each in story.signs if each.what == "joined"] == [
+        each.event_id for each in story.joins
+    ]

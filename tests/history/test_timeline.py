@@ -539,11 +539,12 @@ def test_the_table_has_a_row_for_each_rebalance_the_newest_first() -> None:
         *("00:00:11.000", "session expired", "c2", "2 s", "3", "1"),
         "What happened",
     ]
-    assert cells[row + 7 : row + 9] == [
+    assert cells[row + 7 : row + 9] == ["00:00:01.000", "c2 joined."]
+    assert cells[row + 10 : row + 12] == [
         "00:00:11.000",
         "c2 was removed, because no heartbeat came for a whole session.",
     ]
-    assert cells[row + 9].startswith("event orders@11000-0, member c2-")
+    assert cells[row + 12].startswith("event orders@11000-0, member c2-")
     # One that has begun before is there, with all of it.
     part = rebalances_table(a_days_story(), time_of(12_000), time_of(13_000))
     assert (part.count("<details"), "00:00:11.000" in part) == (1, True)

@@ -55,9 +55,14 @@ def test_groups_are_sorted_and_a_tombstone_takes_one_away() -> None:
     assert memory.story("c") is None
 
 
+def story_of(s: Scenario) -> Story:
+    """The story of all events but for commits of members."""
+    return Story.of_events(GROUP, [each for each in enumerate(events(s)) if is_told(each[1])])
+
+
 @pytest.mark.parametrize("s", [a_day(), stable()], ids=["gone", "stable"])
 def test_the_story_is_that_of_the_events(s: Scenario) -> None:
-    assert filled(s).story(GROUP) == Story.of_events(GROUP, enumerate(events(s)))
+    assert filled(s).story(GROUP) == story_of(s)
 
 
 def test_events_that_come_again_after_a_crash_count_once() -> None:
@@ -66,7 +71,7 @@ def test_events_that_come_again_after_a_crash_count_once() -> None:
     for offset, body in enumerate(bodies(s)):
         memory.take_event(100 + offset, body)
 
-    assert memory.story(GROUP) == Story.of_events(GROUP, enumerate(events(s)))
+    assert memory.story(GROUP) == story_of(s)
 
 
 def test_what_is_no_event_and_no_picture_is_skipped() -> None:
@@ -194,6 +199,21 @@ def test_offsets_that_no_member_committed_are_kept_apart() -> None:
         ("deleted", None, "bob"),
     ]
     assert story.transitions == Story.of_events(GROUP, enumerate(events(s))).transitions
+
+
+def test_members_that_always_come_late_leave_room_for_the_rest() -> None:
+    s = stable()
+    for _ in range(40):
+        s.wait(8_500)
+        s.heartbeat_of("c1", "c2")
+    near = s.happened("session_nearly_expired")
+    assert len(near) > 6
+    story = filled(s, Limits(count_of_group=20, count_of_near=3)).story(GROUP)
+
+    assert story is not None
+    late = [each.event_id for each in story.signs if each.is_late]
+    assert late == [each["event_id"] for each in near[-3:]]
+    assert story.transitions == story_of(s).transitions
 
 
 def test_a_commit_is_not_kept_if_a_member_may_have_made_it() -> None:

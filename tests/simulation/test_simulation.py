@@ -12,6 +12,7 @@ import pytest
 from group_coordinator.checkpoints import standing
 from group_coordinator.checkpoints.ledger import Begun, Ledger, Notes
 from group_coordinator.client.membership import Membership
+from group_coordinator.coordinator_state import near_expiry
 from group_coordinator.coordinator_state.clocks import Span
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.group import DeadlineKind
@@ -140,6 +141,19 @@ def test_coordinator_whose_sessions_have_another_length_is_noticed(monkeypatch, 
 
     monkeypatch.setattr(Turn, "restart_session", restart_session)
     assert "heard until" in str(first_failure().__cause__)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "notice"),
+    [
+        ("_PART", 4, "nobody came late"),
+        ("_PART", 6, "a member came late, and nobody is told"),
+        ("_SESSIONS", 9, "untold until"),
+    ],
+)
+def test_coordinator_that_tells_of_other_near_misses_is_noticed(monkeypatch, name, value, notice):
+    monkeypatch.setattr(near_expiry, name, value)
+    assert notice in str(first_failure().__cause__)
 
 
 def test_coordinator_that_keeps_commits_of_generations_that_have_ended_is_noticed(monkeypatch):

@@ -28,6 +28,7 @@ from group_coordinator.coordinator_state.events import (
     RebalanceCause,
     RebalancePostponed,
     RequestLate,
+    SessionNearlyExpired,
     StateChanged,
 )
 from group_coordinator.history.rows import read_event, time_of
@@ -73,6 +74,10 @@ def _words(event: AnyEvent) -> str:  # noqa: C901, PLR0911, PLR0912 - one for ea
             return f"{_member(event)} joined again{after}{_why(event.client_reason)}"
         case MemberRemoved():
             return f"{_member(event)} {_REMOVED.get(event.reason) or _went(event)}{_why(event.client_reason)}"
+        case SessionNearlyExpired():
+            left, session = _seconds(event.remaining_ms), _seconds(event.session_timeout_ms)
+            end = f"its session of {session} would have expired"
+            return f"{_member(event)} showed a sign of life {left} before {end}"
         case MemberFenced():
             place = f" at {event.client_host}" if event.client_host else ""
             return f"{_member(event)} restarted{place}, as {event.replaced_by}{_why(event.client_reason)}"
@@ -104,7 +109,9 @@ def _words(event: AnyEvent) -> str:  # noqa: C901, PLR0911, PLR0912 - one for ea
             )
 
 
-def _member(event: MemberAdded | MemberRejoined | MemberRemoved | MemberFenced) -> str:
+def _member(
+    event: MemberAdded | MemberRejoined | MemberRemoved | MemberFenced | SessionNearlyExpired,
+) -> str:
     name = event.member_id or event.client_id
     return f"{name} (static, {event.group_instance_id})" if event.group_instance_id else name
 

@@ -20,9 +20,12 @@ from group_coordinator.history.errors import HistoryError
 from group_coordinator.history.places import place_of
 from group_coordinator.history.questions import About, Period, fleet, question_called, text, time
 from group_coordinator.history.rows import GenerationMember, OffsetChange, Row, Transition
+from group_coordinator.history.signs import signs_of_life
 from group_coordinator.history.story import LagPoint, Story
 from group_coordinator.history.tables import ALL_TABLES, TABLES, Table
-from group_coordinator.history.timeline.explain import Explainer, Rebalance, Sentence
+from group_coordinator.history.timeline.explain import Explainer, Rebalance
+from group_coordinator.history.timeline.late import BEFORE, BEFORE_AN_EXPIRY
+from group_coordinator.history.timeline.sentence import Sentence
 
 __all__ = ["MOST_ROWS", "HistoryReader"]
 
@@ -240,6 +243,8 @@ SELECT * FROM ranked WHERE rank = 1"""
             rows += _rows(table.row, self.query(sql))
         story = Story.of_rows(group_id, rows)
         story.lag = self._lag(group_id, period)
+        times = BEFORE, BEFORE_AN_EXPIRY
+        story.signs = signs_of_life(self.query, group_id, period, story.memberships, *times)
         return story
 
     def explain(
@@ -263,6 +268,23 @@ SELECT * FROM ranked WHERE rank = 1"""
         explainer = Explainer(self.story(group_id, *period))
         found = [each for each in explainer.rebalances if (each.ended or period.until) >= period.since]
         return [(each, explainer.explain(each)) for each in (found[:1] if at is not None else found)]
+
+    def near_misses(
+        self,
+        group_id: str,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        at: datetime | None = None,
+    ) -> list[Sentence]:
+        """Say of which members the coordinator heard when their session had nearly expired, the oldest first.
+
+        With `at` it is the ten minutes before, and the minute that is meant.
+        """
+        period = self._period(since, until, at)
+        if at is not None:
+            period = Period(at - BEFORE, period.end_of_moment)
+        return Explainer(self.story(group_id, *period)).late.near_misses(*period)
 
     def _lag(self, group_id: str, period: Period) -> list[LagPoint]:
         """The lag over time; of a long time the greatest of each part of it."""

@@ -16,6 +16,7 @@ from group_coordinator.coordinator_state.events import (
     OffsetsCommitted,
     OffsetsDeleted,
     OffsetsExpired,
+    SessionNearlyExpired,
     StateChanged,
 )
 from group_coordinator.coordinator_state.foreign import MOST_MS, ForeignJson
@@ -29,9 +30,11 @@ __all__ = [
     "OfEvent",
     "OffsetChange",
     "Row",
+    "SignOfLife",
     "Transition",
     "read_event",
     "rows_of",
+    "sign_of_life",
     "time_of",
 ]
 
@@ -142,15 +145,57 @@ class OffsetChange(OfRequest, kw_only=True):
         return self.change == "deleted" or (self.change == "committed" and self.member_id == "")
 
 
-def rows_of(event: AnyEvent, log_offset: int) -> Iterator[OfEvent]:
-    """The rows that tell of `event` alone, which stands at that offset of the topic."""
-    common: dict[str, Any] = {
+class SignOfLife(OfEvent, kw_only=True):
+    """A member showed a sign of life.
+
+    `what`: it `joined`, it `committed`, or its session had `nearly_expired`. Then `remaining_ms` was left of
+    `session_timeout_ms`. Heartbeats in time are no events. It is no row of a table.
+    """
+
+    member_id: str
+    what: str
+    session_timeout_ms: int | None = None
+    remaining_ms: int | None = None
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the session had nearly expired."""
+        return self.what == "nearly_expired"
+
+
+def _common(event: AnyEvent, log_offset: int) -> dict[str, Any]:
+    return {
         "event_id": event.event_id,
         "at": time_of(event.at_ms),
         "log_offset": log_offset,
         "group_id": event.group_id,
         "generation_id": event.generation_id,
     }
+
+
+def sign_of_life(event: AnyEvent, log_offset: int) -> SignOfLife | None:
+    """The sign of life that `event` is, which stands at that offset of the topic; None if it is none."""
+    common = _common(event, log_offset)
+    match event:
+        case SessionNearlyExpired():
+            return SignOfLife(
+                **common,
+                member_id=event.member_id,
+                what="nearly_expired",
+                session_timeout_ms=event.session_timeout_ms,
+                remaining_ms=event.remaining_ms,
+            )
+        case MemberAdded() | MemberRejoined():
+            return SignOfLife(**common, member_id=event.member_id, what="joined")
+        case OffsetsCommitted(member_id=str(member_id)) if member_id:
+            return SignOfLife(**common, member_id=member_id, what="committed")
+        case _:
+            return None
+
+
+def rows_of(event: AnyEvent, log_offset: int) -> Iterator[OfEvent]:
+    """The rows that tell of `event` alone, which stands at that offset of the topic."""
+    common = _common(event, log_offset)
     match event:
         case StateChanged():
             yield Transition(

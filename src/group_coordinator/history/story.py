@@ -10,7 +10,16 @@ import msgspec
 
 from group_coordinator.coordinator_state.events import AnyEvent
 from group_coordinator.history.fold import fold
-from group_coordinator.history.rows import GenerationMember, Join, OfEvent, OffsetChange, Row, Transition
+from group_coordinator.history.rows import (
+    GenerationMember,
+    Join,
+    OfEvent,
+    OffsetChange,
+    Row,
+    SignOfLife,
+    Transition,
+    sign_of_life,
+)
 from group_coordinator.history.spans import Assignment, Membership, Span
 
 __all__ = ["LagPoint", "Outage", "Story"]
@@ -54,13 +63,20 @@ class Story(msgspec.Struct, kw_only=True):
     assignments: list[Assignment] = []
     resets: list[OffsetChange] = []
     """Offsets that were set and deleted by hand."""
+    signs: list[SignOfLife] = []
+    """Signs of life of members, as far as they are known: near misses, and joins and commits before sessions
+    that expired."""
     outages: list[Outage] = []
     lag: list[LagPoint] = []
 
     @classmethod
     def of_events(cls, group_id: str, events: Iterable[tuple[int, AnyEvent]]) -> Self:
         """The story that the group's events tell, each with its offset: once, and in order."""
-        return cls.of_rows(group_id, fold(events))
+        told = list(events)
+        story = cls.of_rows(group_id, fold(told))
+        signs = (sign_of_life(event, log_offset) for log_offset, event in told)
+        story.signs = sorted((each for each in signs if each is not None), key=_place)
+        return story
 
     @classmethod
     def of_rows(cls, group_id: str, rows: Iterable[Row]) -> Self:

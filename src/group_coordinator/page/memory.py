@@ -33,7 +33,8 @@ _OF_OFFSETS = frozenset({"offsets_committed", "offsets_deleted", "offsets_expire
 class Limits(NamedTuple):
     """The limits of what is kept, in bytes and in events. Groups that have changed last are kept longest.
 
-    `resets`: offsets that were set or deleted by somebody other than a member, or that have expired.
+    `resets`: offsets that were set or deleted by somebody other than a member, or that have expired. `near`:
+    members that showed a sign of life when their session had nearly expired.
     """
 
     pictures: int = 64 << 20
@@ -43,6 +44,9 @@ class Limits(NamedTuple):
     resets: int = 16 << 20
     resets_of_group: int = 4 << 20
     count_of_resets: int = 100
+    near: int = 8 << 20
+    near_of_group: int = 1 << 20
+    count_of_near: int = 200
 
 
 LIMITS = Limits()
@@ -165,6 +169,8 @@ class Memory:
         self._places = Newest()
         self._events = _Newest(limits.events, limits.events_of_group, limits.count_of_group)
         self._resets = _Newest(limits.resets, limits.resets_of_group, limits.count_of_resets)
+        # A large fleet that always comes late has so many that nothing else of its group would be kept.
+        self._near = _Newest(limits.near, limits.near_of_group, limits.count_of_near)
         self._rebalances = Rebalances(begin_ms)
         self._topics: dict[str, tuple[bytes, frozenset[str]]] = {}
         self.has_forgotten = False
@@ -206,14 +212,17 @@ class Memory:
         tag = _tags.read_value(value, "a record of the topic of events")
         if tag is None or value is None:
             return
-        is_of_offsets = tag.event in _OF_OFFSETS
         if tag.event == "offsets_committed" and tag.member_id != "":
             return
         with self._lock:
-            events = self._resets if is_of_offsets else self._events
-            events.take(tag.group_id, Kept(log_offset, tag.event_id, tag.at_ms, value))
+            self._of_kind(tag.event).take(tag.group_id, Kept(log_offset, tag.event_id, tag.at_ms, value))
             if tag.event == "state_changed" and (move := _moves.read_or_none(value)) is not None:
                 self._rebalances.take(move)
+
+    def _of_kind(self, kind: str) -> _Newest:
+        if kind in _OF_OFFSETS:
+            return self._resets
+        return self._near if kind == "session_nearly_expired" else self._events
 
     # -- what is known -----------------------------------------------------------------------------------
 
@@ -286,7 +295,8 @@ class Memory:
     def events(self, group_id: str) -> list[Kept]:
         """The newest events of a group that are kept, the oldest first. Commits of members are not."""
         with self._lock:
-            return sorted(self._events.kept(group_id) + self._resets.kept(group_id))
+            stores = self._events, self._resets, self._near
+            return sorted(each for kept in stores for each in kept.kept(group_id))
 
     def story(self, group_id: str) -> Story | None:
         """Return what happened to a group, as far as that is kept; None if nothing is known of it.

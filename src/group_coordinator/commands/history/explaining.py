@@ -9,38 +9,61 @@ from group_coordinator.commands.tables import Line, Note, Report, Table, as_wide
 from group_coordinator.history.timeline.text import cause_in_words, clean, counted, span_of_time, writer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from group_coordinator.commands.tables import Cell
     from group_coordinator.history.questions import Period
     from group_coordinator.history.reader import HistoryReader
-    from group_coordinator.history.timeline.explain import Rebalance, Sentence
+    from group_coordinator.history.timeline.explain import Rebalance
+    from group_coordinator.history.timeline.sentence import Sentence
 
 __all__ = ["explained"]
 
 _MOST = 200
 """Rebalances that are explained at once, the newest."""
+_MOST_NEAR = 20
+"""Near misses besides, the newest."""
 _COLUMNS = as_wide_as_needed(
     ("BEGAN", "ENDED", "CAUSE", "TOOK-MS", "AT", "TEXT", "EVENT-ID", "LOG-OFFSET", "MEMBER-ID")
 )
 
 
 def explained(reader: HistoryReader, group: str, period: Period) -> Report:
-    """The rebalances of the period, or the one of its moment. JSON and CSV have a row for each sentence."""
-    if period.is_moment:
-        found = reader.explain(group, at=period.since)
-    else:
-        found = reader.explain(group, since=period.since, until=period.until)
+    """The rebalances of the period, or the one of its moment, and near misses besides.
+
+    JSON and CSV have a row for each sentence; that of a near miss besides has no rebalance.
+    """
+    asked = {"at": period.since} if period.is_moment else {"since": period.since, "until": period.until}
+    found = reader.explain(group, **asked)
     report = Report()
     if len(found) > _MOST:
         report.items.append(Note(f"The newest {_MOST} of {len(found):,} rebalances. Ask for a shorter time?"))
-    rows = []
-    for number, (rebalance, sentences) in enumerate(found[-_MOST:]):
-        report.items.append(Line(_heading(rebalance), apart=number > 0))
+    rows: list[tuple[Cell, ...]] = []
+    for rebalance, sentences in found[-_MOST:]:
+        report.items.append(Line(_heading(rebalance), apart=bool(rows)))
         write = writer(rebalance.began, rebalance.ended or rebalance.began)
-        for each in sentences:
-            report.items += [Line(f"  {write(each.at)}  {each.text}"), Line(f"      {_evidence(each)}")]
-            whole = (_time(rebalance.began), _time(rebalance.ended), rebalance.cause, rebalance.took_ms)
-            rows.append((*whole, _time(each.at), each.text, each.event_id, each.log_offset, each.member_id))
+        report.items += _lines(sentences, write)
+        whole = (_time(rebalance.began), _time(rebalance.ended), rebalance.cause, rebalance.took_ms)
+        rows += (_row(whole, each) for each in sentences)
+    told = {each.event_id for _, sentences in found for each in sentences}
+    near = [each for each in reader.near_misses(group, **asked) if each.event_id not in told][-_MOST_NEAR:]
+    if near:
+        report.items.append(Line("Sessions that had nearly expired, without a rebalance", apart=bool(rows)))
+        report.items += _lines(near, writer(near[0].at, near[-1].at))
+        rows += (_row((None, None, None, None), each) for each in near)
     report.items.append(Table(_COLUMNS, rows, hidden=True))
     return report
+
+
+def _lines(sentences: Iterable[Sentence], write: Callable[[datetime], str]) -> Iterator[Line]:
+    for each in sentences:
+        yield Line(f"  {write(each.at)}  {each.text}")
+        yield Line(f"      {_evidence(each)}")
+
+
+def _row(of_rebalance: tuple[Cell, ...], sentence: Sentence) -> tuple[Cell, ...]:
+    evidence = (sentence.event_id, sentence.log_offset, sentence.member_id)
+    return (*of_rebalance, _time(sentence.at), sentence.text, *evidence)
 
 
 def _heading(rebalance: Rebalance) -> str:

@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-import msgspec
-
 from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.history.rows import GenerationMember, Join, Transition
 from group_coordinator.history.spans import Membership
 from group_coordinator.history.story import Story
+from group_coordinator.history.timeline.late import BEFORE, Late
 from group_coordinator.history.timeline.names import Names
+from group_coordinator.history.timeline.sentence import Sentence
 from group_coordinator.history.timeline.text import clean, counted, owned, span_of_time
 
 __all__ = ["Explainer", "Rebalance", "Sentence"]
@@ -48,20 +48,6 @@ _CAUSES = {
     "leader_rejoined": "A join phase began, because the leader joined again, as if its work had changed",
     "unknown": "The group rebalanced, and Kafka does not write down why",
 }
-
-
-class Sentence(msgspec.Struct, frozen=True, omit_defaults=False):
-    """A statement in words that can be shown, with its evidence.
-
-    `event_id`: the event that says so. `log_offset`: its place in its partition of the topic of events.
-    `member_id`: the member that it is about. Each is None if it is not known, or if there are several.
-    """
-
-    at: datetime
-    text: str
-    event_id: str | None = None
-    log_offset: int | None = None
-    member_id: str | None = None
 
 
 class Rebalance(NamedTuple):
@@ -101,6 +87,7 @@ class Explainer:
     def __init__(self, story: Story) -> None:
         self._story = story
         self.names = Names(story)
+        self.late = Late(story, self.names)
         self._joins = story.joins
         self._join_places = [(each.at, each.log_offset) for each in story.joins]
         gone = [(each.until, each) for each in story.memberships if each.until is not None]
@@ -116,11 +103,13 @@ class Explainer:
         for moves in _together(story.transitions):
             self.rebalances.append(self._rebalance(moves, before))
             before = _place_of(moves[-1])
+        self._ends = [each.moves[-1].at for each in self.rebalances]
 
     def explain(self, rebalance: Rebalance) -> list[Sentence]:
         """Say what happened, in the order of time."""
         end = rebalance.moves[-1].at if rebalance.ended is None else rebalance.ended
         sentences = [
+            *self._signs_of_life(rebalance, end),
             *self._departures(rebalance.began, end),
             *(self._begin(each) for each in rebalance.moves if each.to_state == _REBALANCING[0]),
             *self._arrivals(rebalance),
@@ -129,12 +118,32 @@ class Explainer:
         ]
         return sorted(sentences, key=_place)
 
+    def _signs_of_life(self, rebalance: Rebalance, end: datetime) -> Iterator[Sentence]:
+        """Near misses since the rebalance before, and the last signs of life of members that expired."""
+        number = bisect_left(self._ends, end)
+        since = rebalance.began - BEFORE
+        if number:
+            since = max(since, self._ends[number - 1] + timedelta.resolution)
+        joined = {each.event_id for each in rebalance.joins}
+        told = {
+            each.event_id: each
+            for member in self._went(rebalance.began, end)[:_NAMED]
+            for each in self.late.before(member)
+            if each.event_id not in joined
+        }
+        yield from told.values()
+        near = [each for each in self.late.near_misses(since, end) if each.event_id not in told]
+        yield from near[-_NAMED:]
+        if more := near[:-_NAMED]:
+            text = f"Before, members came as late {counted(len(more), 'other time')}."
+            yield Sentence(more[-1].at, text, more[-1].event_id, more[-1].log_offset)
+
     def life(self, member_id: str) -> list[Sentence]:
         """Say all that the story has of a member, in the order of time."""
         story = self._story
         found = [each for each in story.memberships if each.member_id == member_id]
         joins = [each for each in story.joins if each.member_id == member_id]
-        sentences = [self._join(each) for each in joins]
+        sentences = [*(self._join(each) for each in joins), *self.late.of_member(member_id)]
         if not any(each.is_first for each in joins):
             sentences += [self._arrival(each) for each in found if each.since is not None]
         given: dict[tuple[datetime, datetime | None, int], list[Any]] = {}

@@ -8,7 +8,8 @@ from itertools import groupby
 
 from group_coordinator.history.rows import OffsetChange, Transition
 from group_coordinator.history.story import Story
-from group_coordinator.history.timeline.explain import Explainer, Rebalance, Sentence
+from group_coordinator.history.timeline.explain import Explainer, Rebalance
+from group_coordinator.history.timeline.sentence import Sentence
 from group_coordinator.history.timeline.svg import timeline_svg
 from group_coordinator.history.timeline.text import (
     cause_in_words,
