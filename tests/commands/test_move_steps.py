@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kafka.errors import (
+    GroupAuthorizationFailedError,
     KafkaConnectionError,
     KafkaError,
     NoError,
@@ -145,7 +146,7 @@ class ModelPlace:
         self.stored: Offsets = {}
         self.members = 0
         self.is_guarded = False
-        self.is_known = True
+        self.is_known = self.may_guard = True
         self.unknown: set[TopicPartition] = set()
         self.seen = Seen(True, protocol_type="consumer")
 
@@ -186,6 +187,11 @@ class ModelPlace:
             self.world.step()
             del self.stored[partition]
         return {}
+
+    def check_guard(self, group_id: str) -> None:
+        self.world.step()
+        if not self.may_guard:
+            raise GroupAuthorizationFailedError
 
     def guard(self, group_id: str) -> None:
         self.world.step()
@@ -450,6 +456,18 @@ def test_members_at_the_other_side_stand_in_the_way() -> None:
         there.mover("brokers").move()
     assert there.side == "coordinator"
     there.check()
+
+
+@pytest.mark.parametrize("to", SIDES)
+def test_a_right_that_is_missing_shows_before_anything_is_changed(to: Side) -> None:
+    there = world(other(to))
+    there.places["brokers"].may_guard = False
+    stored = [dict(it.stored) for it in there.places.values()]
+    there.fleet = 0
+    with pytest.raises(GroupAuthorizationFailedError):
+        there.mover(to).move()
+    assert there.records == []
+    assert [it.stored for it in there.places.values()] == stored
 
 
 def test_a_member_that_comes_before_the_guard_is_waited_for() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,7 +17,7 @@ from tests.security.secured_broker import SecuredBroker
 from tests.security.token_server import TokenServer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from tests.security.rights import Right
@@ -65,10 +66,11 @@ def gateway_before(
     rights: Iterable[Right] | None = None,
     *,
     by_token: bool = False,
+    more: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[Process]:
     """A gateway with these rights, else those that the guide lists and no others.
 
-    `topics`: of its coordinator. `by_token`: with a token in the place of a password.
+    `topics`: of its coordinator. `by_token`: with a token in the place of a password. `more`: other settings.
     """
     secured.grant("gateway", gateway_rights(topics) if rights is None else rights)
     servers, of_user = secured.bootstrap_servers, secured.java_properties
@@ -79,6 +81,7 @@ def gateway_before(
     # Its clients log in without TLS, whose own tests are elsewhere.
     settings["gateway.allow.plaintext.passwords"] = "true"
     settings |= {f"topics.{name}": topics[name] for name in ("requests", "responses", "groups")}
+    settings |= more
     process = Process(
         directory,
         *("gateway", "--bootstrap-server", servers, "--listen", "127.0.0.1:0"),

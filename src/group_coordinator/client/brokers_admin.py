@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from kafka import KafkaAdminClient
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, TopicAuthorizationFailedError, for_code
 from kafka.protocol.admin import DescribeGroupsRequest
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
 from kafka.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from msgspec.structs import asdict
 
 from group_coordinator.client.ask_coordinators import ask_coordinators, failure, passing
+from group_coordinator.client.ask_offsets import topics_of
 from group_coordinator.client.channel import settings_of
 from group_coordinator.client.closing import Closing
 from group_coordinator.client.descriptions import GroupDescription, told_by_broker
@@ -156,6 +158,16 @@ class BrokersAdmin(Closing):
     def delete_group_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> Errors:
         """Delete the committed offsets of partitions: see `AdminClient`."""
         return self._change({group_id: to_delete(partitions)}, _delete)[group_id]
+
+    def sees_all_topics(self) -> bool:
+        """Whether this program may describe all topics.
+
+        If not, brokers leave the offsets of the others out of what a group has committed, without a word.
+        """
+        # Only about a topic that is not there they tell this.
+        name = f"group-coordinator-{secrets.token_hex(16)}"
+        (told,) = topics_of(self._admin, [name], self._timeout_ms)
+        return for_code(told["error_code"]) is not TopicAuthorizationFailedError
 
     # -- logs ----------------------------------------------------------------------------------------
 

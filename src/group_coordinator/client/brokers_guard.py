@@ -14,6 +14,7 @@ from typing import Any
 from kafka import KafkaAdminClient
 from kafka.errors import (
     FencedInstanceIdError,
+    GroupAuthorizationFailedError,
     IllegalGenerationError,
     InconsistentGroupProtocolError,
     InvalidSessionTimeoutError,
@@ -21,7 +22,12 @@ from kafka.errors import (
     RebalanceInProgressError,
     UnknownMemberIdError,
 )
-from kafka.protocol.consumer.group import JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
+from kafka.protocol.consumer.group import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+)
 
 from group_coordinator.client.ask_coordinators import ask_coordinators, failure
 from group_coordinator.client.channel import settings_of
@@ -90,6 +96,16 @@ class BrokersGuard(Closing):
         left = self._ask(group_ids, _leave)
         return {each: answer if isinstance(answer, KafkaError) else None for each, answer in left.items()}
 
+    def check(self, group_ids: Collection[str]) -> dict[str, KafkaError | None]:
+        """Look whether guards of these groups may be taken; returns the error of each of which they may not.
+
+        It changes nothing: a heartbeat of nobody takes the same right.
+        """
+        asked = self._ask(group_ids, _beat)
+        return {
+            each: it if isinstance(it, GroupAuthorizationFailedError) else None for each, it in asked.items()
+        }
+
     def _ask(self, group_ids: Iterable[str], request: Any) -> dict[str, Any]:
         def told(response: Any, ids: Sequence[str]) -> Mapping[str, Any]:
             return {ids[0]: failure([response.error_code]) or response}
@@ -134,6 +150,10 @@ def _sync(group_id: str, joined: Any) -> SyncGroupRequest:
         assignments=[],
         min_version=3,
     )
+
+
+def _beat(group_id: str) -> HeartbeatRequest:
+    return HeartbeatRequest(group_id=group_id, generation_id=0, member_id=GUARD_TYPE)
 
 
 def _leave(group_id: str) -> LeaveGroupRequest:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 from kafka.admin import OffsetSpec
-from kafka.errors import KafkaError
+from kafka.errors import GroupAuthorizationFailedError, KafkaError, TopicAuthorizationFailedError
 from kafka.structs import TopicPartition
 
 from group_coordinator.client.admin import AdminClient, own_client_id
@@ -79,12 +79,23 @@ def do(group: str, to: Side, *, dry_run: bool, output: str, **options: Any) -> N
             )
     except (RefusedError, MissingTopicError) as error:
         fail(str(error))
+    except GroupAuthorizationFailedError:
+        fail(f"a right is missing on group {group!r}: Read, Describe or Delete, or Read on its topics")
+    except TopicAuthorizationFailedError as error:
+        fail(_lacking(error))
     except KafkaError as error:
         fail(message_of(error))
     except KeyboardInterrupt:
         fail("interrupted")
     show(report, output)
     sys.exit(report.exit_code)
+
+
+def _lacking(error: TopicAuthorizationFailedError) -> str:
+    """It has the topic, several, or a message, by whom it comes from."""
+    said = error.args[0] if error.args else message_of(error)
+    names = [said] if isinstance(said, str) else sorted(said)
+    return f"a right is missing on topic {', '.join(map(str, names))}"
 
 
 def told(group_id: str, to: Side, look: Look, ends: Mapping[TopicPartition, int], *, is_done: bool) -> Report:

@@ -6,7 +6,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kafka import KafkaAdminClient
-from kafka.errors import GroupIdNotFoundError, KafkaError, TopicAlreadyExistsError
+from kafka.errors import (
+    GroupIdNotFoundError,
+    KafkaError,
+    TopicAlreadyExistsError,
+    TopicAuthorizationFailedError,
+)
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from group_coordinator.client.admin import AdminClient
@@ -49,6 +54,9 @@ class AtCoordinator:
         """See `Place`."""
         return self._admin.delete_group_offsets(group_id, partitions)
 
+    def check_guard(self, group_id: str) -> None:
+        """See `Place`."""
+
     def guard(self, group_id: str) -> None:
         """See `Place`."""
 
@@ -61,6 +69,7 @@ class AtBrokers:
 
     def __init__(self, admin: BrokersAdmin, guard: BrokersGuard) -> None:
         self._admin, self._guard = admin, guard
+        self._sees_all = False
 
     def look(self, group_id: str) -> Seen:
         """See `Place`."""
@@ -77,6 +86,12 @@ class AtBrokers:
 
     def offsets(self, group_id: str) -> Offsets:
         """See `Place`."""
+        # An offset that is left out would be lost: members would begin where auto.offset.reset says.
+        self._sees_all = self._sees_all or self._admin.sees_all_topics()
+        if not self._sees_all:
+            raise TopicAuthorizationFailedError(
+                "*: Describe, without which brokers leave out the offsets of topics that one may not see"
+            )
         found = self._admin.list_group_offsets([group_id], require_stable=True)[group_id]
         if not found:
             return {}
@@ -92,6 +107,11 @@ class AtBrokers:
     def delete(self, group_id: str, partitions: Iterable[TopicPartition]) -> Errors:
         """See `Place`."""
         return self._admin.delete_group_offsets(group_id, partitions)
+
+    def check_guard(self, group_id: str) -> None:
+        """See `Place`."""
+        if error := self._guard.check([group_id])[group_id]:
+            raise error
 
     def guard(self, group_id: str) -> None:
         """See `Place`."""

@@ -72,6 +72,9 @@ class Place(Protocol):
     ) -> Mapping[TopicPartition, type[KafkaError]]:
         """Delete committed offsets."""
 
+    def check_guard(self, group_id: str) -> None:
+        """Raise the KafkaError of a right that is missing to guard the group, and change nothing."""
+
     def guard(self, group_id: str) -> None:
         """Keep members out, if others than gateways can let them in. Raises HasMembersError."""
 
@@ -186,6 +189,8 @@ class Mover:
             self._say(f"taking back what was on its way to the {other(self._to)}")
             self._settle(self._to, is_guarded=look.seen["brokers"].is_there)
             return look
+        # Later the group would be left on its way for a right that is missing.
+        self._places["brokers"].check_guard(self._group_id)
         try:
             self._append(look.origin, moving_to=self._to)
             self._transfer(look.origin)
