@@ -94,8 +94,9 @@ def observe(settings: ObserveSettings, say: Callable[[str], None], *, progress: 
             done = newest_committed(files)
         except CheckpointError as error:
             raise ObserveError(str(error)) from None
-        if done is not None:
-            batches.read = done.offsets
+        # Until the first batch of all has ended, all is unread.
+        begin = {BROKERS_LOG: dict.fromkeys(range(len(described["partitions"])), 0)}
+        batches.read = begin if done is None else done.offsets
         seen = spark.sparkContext.accumulator(Counter(), SeenParam())
         spark.streams.addListener(batches)
         if port >= 0:
